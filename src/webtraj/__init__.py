@@ -1,0 +1,81 @@
+"""webtraj: the trajectory layer for web agents.
+
+The public API on one screen. Importing this module does no I/O and loads nothing heavy: each name
+below is imported from its module when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from webtraj.collectors.base import TrajectoryCollector as TrajectoryCollector
+    from webtraj.collectors.json import JsonTrajectoryCollector as JsonTrajectoryCollector
+    from webtraj.collectors.memory import MemoryTrajectoryCollector as MemoryTrajectoryCollector
+    from webtraj.collectors.null import NullTrajectoryCollector as NullTrajectoryCollector
+    from webtraj.collectors.tee import TeeTrajectoryCollector as TeeTrajectoryCollector
+    from webtraj.datasets.dataset import open_dataset as open_dataset
+    from webtraj.environments.base import Environment as Environment
+    from webtraj.environments.bridges import as_async as as_async
+    from webtraj.environments.bridges import as_sync as as_sync
+    from webtraj.environments.collecting import (
+        TrajectoryCollectingEnvironment as TrajectoryCollectingEnvironment,
+    )
+    from webtraj.environments.gymnasium import from_gymnasium as from_gymnasium
+    from webtraj.errors import WebtrajError as WebtrajError
+    from webtraj.registry import info as info
+    from webtraj.registry import make as make
+    from webtraj.registry import register as register
+    from webtraj.registry import unregister as unregister
+    from webtraj.trajectory import Decision as Decision
+    from webtraj.trajectory import EndReason as EndReason
+    from webtraj.trajectory import EpisodeEnd as EpisodeEnd
+    from webtraj.trajectory import EpisodeInfo as EpisodeInfo
+    from webtraj.trajectory import EpisodeTrajectory as EpisodeTrajectory
+    from webtraj.trajectory import ModelCall as ModelCall
+    from webtraj.trajectory import Outcome as Outcome
+    from webtraj.trajectory import StepRecord as StepRecord
+
+_HOMES = {
+    "Decision": "trajectory",
+    "EndReason": "trajectory",
+    "Environment": "environments.base",
+    "EpisodeEnd": "trajectory",
+    "EpisodeInfo": "trajectory",
+    "EpisodeTrajectory": "trajectory",
+    "JsonTrajectoryCollector": "collectors.json",
+    "MemoryTrajectoryCollector": "collectors.memory",
+    "ModelCall": "trajectory",
+    "NullTrajectoryCollector": "collectors.null",
+    "Outcome": "trajectory",
+    "StepRecord": "trajectory",
+    "TeeTrajectoryCollector": "collectors.tee",
+    "TrajectoryCollectingEnvironment": "environments.collecting",
+    "TrajectoryCollector": "collectors.base",
+    "WebtrajError": "errors",
+    "as_async": "environments.bridges",
+    "as_sync": "environments.bridges",
+    "from_gymnasium": "environments.gymnasium",
+    "info": "registry",
+    "make": "registry",
+    "open_dataset": "datasets.dataset",
+    "register": "registry",
+    "unregister": "registry",
+}
+
+__all__ = [*sorted(_HOMES), "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'webtraj' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"webtraj.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

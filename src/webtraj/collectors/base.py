@@ -1,0 +1,88 @@
+"""What a collector is. What kinds there are stands in the modules beside this one.
+
+A collector is shared by many episodes that run at the same time, so `begin_episode` returns a
+recorder for that one episode. Recording follows `asyncio.StreamWriter`: the `record_*` calls and
+`end_episode` are plain functions that hand the data over before they return, so that no
+cancellation can cut them in half; `drain` waits while the collector is behind; `flush` waits until
+it has caught up. A collector never drops data to keep up.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Protocol, Self, runtime_checkable
+
+from webtraj import trajectory as trajectory_lib
+
+__all__ = ["EpisodeRecorder", "TrajectoryCollector"]
+
+
+@runtime_checkable
+class EpisodeRecorder(Protocol):
+    """Records one episode. Not for use by two tasks at once."""
+
+    def record_info(self, info: trajectory_lib.EpisodeInfo) -> None:
+        """Replaces what is known of the episode, its id excepted."""
+
+    def record_intent(
+        self, action: Any, *, decision: trajectory_lib.Decision | None = None
+    ) -> None:
+        """Notes an action that is about to be handed to the environment."""
+
+    def record_step(self, step: trajectory_lib.StepRecord) -> None:
+        """Records a timestep that the environment returned.
+
+        Raises:
+            CollectorError: It could not be kept. An `UnwritableValueError` says that a value in it
+                could not, and that all the rest was.
+        """
+
+    def end_episode(self, end: trajectory_lib.EpisodeEnd) -> None:
+        """Ends the record; the recorder takes nothing after it.
+
+        Raises:
+            CollectorError: The end could not be kept.
+        """
+
+
+@runtime_checkable
+class TrajectoryCollector(Protocol):
+    """Keeps episodes. Safe to share between tasks and threads."""
+
+    def begin_episode(self, info: trajectory_lib.EpisodeInfo) -> EpisodeRecorder:
+        """Begins the record of one episode.
+
+        Raises:
+            CollectorError: The record could not be begun.
+            InvalidEpisodeIdError: The id cannot name an episode.
+        """
+
+    async def drain(self) -> None:
+        """Waits while the collector has too much in hand.
+
+        Raises:
+            CollectorError: Something handed over earlier could not be kept.
+        """
+
+    async def flush(self) -> None:
+        """Waits until every ended episode is where it belongs.
+
+        Raises:
+            CollectorError: Something handed over earlier could not be kept.
+        """
+
+    async def aclose(self) -> None:
+        """Ends what is open as CLOSED, flushes, and lets go of all resources. Idempotent.
+
+        Raises:
+            CollectorError: Something handed over earlier could not be kept.
+        """
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...

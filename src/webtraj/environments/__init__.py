@@ -1,0 +1,1 @@
+"""Environments: the contract (`base`), the recording wrapper (`collecting`), bridges, browsers."""

@@ -1,0 +1,77 @@
+"""The environment contract: dm_env's, made async.
+
+dm_env's rules hold to the letter (dm_env/_environment.py and docs/index.md):
+
+* `reset` returns FIRST, which has neither reward nor discount; every other step has both.
+* LAST ends the episode: a termination with discount 0, a truncation with a discount above 0.
+* `step` on a fresh environment, or after LAST, resets and ignores its action.
+
+`webtraj.testing.EnvironmentContract` checks an environment against them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Protocol, Self, runtime_checkable
+
+import dm_env
+
+from webtraj import trajectory as trajectory_lib
+
+__all__ = ["DescribesEpisode", "Environment", "JudgesEpisode"]
+
+
+@runtime_checkable
+class Environment(Protocol):
+    """A dm_env environment whose `reset`, `step` and `close` are coroutines."""
+
+    async def reset(self) -> dm_env.TimeStep:
+        """Begins an episode, ending any that is open, and returns its FIRST timestep."""
+
+    async def step(self, action: Any) -> dm_env.TimeStep:
+        """Acts and returns the next timestep."""
+
+    async def close(self) -> None:
+        """Frees all resources. Idempotent."""
+
+    def observation_spec(self) -> Any:
+        """Returns the nest of `dm_env.specs` that observations follow."""
+
+    def action_spec(self) -> Any:
+        """Returns the nest of `dm_env.specs` that actions follow."""
+
+    def reward_spec(self) -> Any:
+        """Returns the nest of `dm_env.specs` that rewards follow."""
+
+    def discount_spec(self) -> Any:
+        """Returns the nest of `dm_env.specs` that discounts follow."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+
+@runtime_checkable
+class DescribesEpisode(Protocol):
+    """An environment that can say what its episodes are about. Optional."""
+
+    def describe_episode(self) -> Mapping[str, Any]:
+        """Returns what is known now of the current or coming episode.
+
+        Keys are field names of `webtraj.EpisodeInfo` (task, goal, seed, ...). Called before `reset`
+        and again after FIRST, since some things, such as a goal, are known only then.
+        """
+
+
+@runtime_checkable
+class JudgesEpisode(Protocol):
+    """An environment that knows what its last episode was worth. Optional."""
+
+    def episode_outcome(self) -> trajectory_lib.Outcome:
+        """Returns the outcome of the episode that just returned LAST."""

@@ -1,0 +1,114 @@
+"""Every exception that webtraj raises on purpose.
+
+Each is a `WebtrajError` and also a subclass of the nearest builtin, so that code which
+catches the builtin goes on working::
+
+    WebtrajError
+     ├─ InvalidInputError (ValueError)           an argument, option or file content is wrong
+     │   ├─ InvalidSelectorError                 a preset selector does not follow the grammar
+     │   └─ InvalidEpisodeIdError                an episode id that is no safe file name
+     ├─ UnknownPresetError (KeyError)            no preset of that name
+     ├─ UnknownEpisodeError (KeyError)           no episode of that id in the dataset
+     ├─ MissingDependencyError (ImportError)     an optional package is not installed
+     ├─ CollectorError (OSError)                 something could not be recorded
+     │   ├─ UnwritableValueError                 a value of a type that cannot be kept
+     │   └─ CollectorClosedError                 the collector was closed already
+     ├─ DatasetError (ValueError)                a dataset cannot be read
+     │   ├─ NotADatasetError                     the folder holds no dataset
+     │   ├─ CorruptDataError                     bytes that do not decode to what they should
+     │   └─ UnsupportedSchemaError               written by a newer webtraj
+     ├─ EnvironmentMisuseError (RuntimeError)    an environment was called as it must not be
+     │   └─ ConcurrentCallError                  two calls at once on one environment
+     └─ BrowserError (RuntimeError)              the browser failed: never a reward
+         ├─ BrowserNotFoundError                 no browser is installed
+         ├─ BrowserCrashedError                  the browser or its page died
+         └─ BrowserTimeoutError                  the browser did not answer in time
+
+A message says what was given, what was expected, and what to do.
+"""
+
+
+class WebtrajError(Exception):
+    """Base of all webtraj errors."""
+
+
+class InvalidInputError(WebtrajError, ValueError):
+    """An argument, option or file content is wrong."""
+
+
+class InvalidSelectorError(InvalidInputError):
+    """A preset selector does not follow the grammar."""
+
+
+class InvalidEpisodeIdError(InvalidInputError):
+    """An episode id that cannot safely name a file."""
+
+
+class _LookupFailedError(WebtrajError, KeyError):
+    def __str__(self) -> str:
+        # KeyError shows the repr of its argument, which would quote a whole sentence.
+        return str(self.args[0]) if self.args else ""
+
+
+class UnknownPresetError(_LookupFailedError):
+    """No preset has the given name."""
+
+
+class UnknownEpisodeError(_LookupFailedError):
+    """The dataset has no episode of the given id."""
+
+
+class MissingDependencyError(WebtrajError, ImportError):
+    """An optional package is needed and not installed."""
+
+
+class CollectorError(WebtrajError, OSError):
+    """Something that was collected could not be recorded."""
+
+
+class UnwritableValueError(CollectorError):
+    """A value is of a type that no collector can keep; all else of its record was kept."""
+
+
+class CollectorClosedError(CollectorError):
+    """The collector was closed before the call."""
+
+
+class DatasetError(WebtrajError, ValueError):
+    """A dataset cannot be read."""
+
+
+class NotADatasetError(DatasetError):
+    """The folder holds no dataset."""
+
+
+class CorruptDataError(DatasetError):
+    """Bytes do not decode to what they should."""
+
+
+class UnsupportedSchemaError(DatasetError):
+    """The dataset was written by a newer webtraj."""
+
+
+class EnvironmentMisuseError(WebtrajError, RuntimeError):
+    """An environment was called in a way that its contract forbids."""
+
+
+class ConcurrentCallError(EnvironmentMisuseError):
+    """Two calls were made on one environment at once."""
+
+
+class BrowserError(WebtrajError, RuntimeError):
+    """The browser failed. An infrastructure failure is never a reward."""
+
+
+class BrowserNotFoundError(BrowserError):
+    """No browser is installed."""
+
+
+class BrowserCrashedError(BrowserError):
+    """The browser or its page died."""
+
+
+class BrowserTimeoutError(BrowserError, TimeoutError):
+    """The browser did not answer before its deadline."""

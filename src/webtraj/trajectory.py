@@ -1,0 +1,332 @@
+"""The data model: what one episode is, on the air and on disk.
+
+Everything here is an immutable record. How records become bytes is `webtraj.serialization`'s
+business; who keeps them is `webtraj.collectors`'. Nothing in this module does I/O.
+
+Steps follow dm_env's alignment: a `StepRecord` holds an observation together with the action that
+*led to it*, so that the first step has no action. `EpisodeTrajectory.transitions` gives the shifted
+(observation, action, reward, next observation) view that most learners want.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+import secrets
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from dm_env import StepType
+
+__all__ = [
+    "Decision",
+    "EndReason",
+    "EpisodeEnd",
+    "EpisodeInfo",
+    "EpisodeTrajectory",
+    "ErrorInfo",
+    "ModelCall",
+    "Outcome",
+    "Phase",
+    "StepRecord",
+    "StepType",
+    "Transition",
+    "new_episode_id",
+]
+
+
+class EndReason(enum.IntEnum):
+    """Why an episode's record ends. Zero is never written: it is what the unreadable decodes to."""
+
+    UNKNOWN = 0
+    """Not known; what an unreadable or missing value decodes to."""
+    TERMINATED = 1
+    """The environment returned LAST with discount 0."""
+    TRUNCATED = 2
+    """The environment returned LAST with a discount above 0, or the run loop truncated by hand."""
+    INTERRUPTED = 3
+    """Another episode began (by `reset`, or by the environment itself) while this one was open."""
+    CLOSED = 4
+    """The environment was closed, or left in good order, while the episode was open."""
+    ERRORED = 5
+    """`step`, `reset` or the body of `async with` raised."""
+    CANCELLED = 6
+    """The task was cancelled in the middle of the episode."""
+    CRASHED = 7
+    """The process died; the record was found unsealed and sealed by recovery."""
+
+
+class Phase(enum.StrEnum):
+    """Where in an episode's life it ended."""
+
+    RESET = "reset"
+    STEP = "step"
+    CLOSE = "close"
+    EXIT = "exit"
+    RECOVERY = "recovery"
+
+
+class Outcome(enum.IntEnum):
+    """What an episode was worth, in kind. Only SUCCESS and FAILURE carry a reward to learn from."""
+
+    UNKNOWN = 0
+    SUCCESS = 1
+    FAILURE = 2
+    BLOCKED = 3
+    """The site refused the agent."""
+    ENV_ERROR = 4
+    AGENT_ERROR = 5
+    JUDGE_ERROR = 6
+    TIMEOUT = 7
+    CANCELLED = 8
+
+
+def new_episode_id() -> str:
+    """Returns an id that is unique and sorts by time: `20261120T130405-9f86d081884c7d65`."""
+    now = datetime.datetime.now(datetime.UTC)
+    return f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(8)}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeInfo:
+    """What is known of an episode before its first step, or right after it."""
+
+    episode_id: str = dataclasses.field(default_factory=new_episode_id)
+    """Unique; 1 to 128 characters of `A-Z a-z 0-9 . _ -`, the first a letter or digit."""
+    task: str = ""
+    """The task's name, the same for all attempts at it: `miniwob/click-test`."""
+    goal: str = ""
+    """What the agent was asked to do, in words."""
+    site: str = ""
+    """The web site or domain, where there is one."""
+    seed: int | None = None
+    """The seed that the environment was reset with."""
+    environment: str = ""
+    """Name of the environment, usually its class."""
+    versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Versions of what took part: packages, browser."""
+    policy: str = ""
+    """Name of the policy (agent, model and its weights) that acted."""
+    group_id: str = ""
+    """Shared by the attempts that are compared with each other (as in GRPO)."""
+    attempt: int = 0
+    """Number of this attempt within its group, from 0."""
+    parent_episode_id: str = ""
+    """The episode that this one continues or branched off from."""
+    retry_of: str = ""
+    """The episode that failed for an infrastructure reason and is run again by this one."""
+    metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Anything else worth keeping."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCall:
+    """One request to a model and its reply, complete enough to train on without re-tokenising."""
+
+    model: str = ""
+    """The model's name as the server knows it."""
+    provider: str = ""
+    """The kind of endpoint: `vllm`, `openai`, `anthropic`, ..."""
+    policy_version: str = ""
+    """Which weights answered, as the server reported them."""
+    messages: tuple[Any, ...] = ()
+    """The messages as they were sent, in the provider's shape; images are bytes."""
+    sampling: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Sampling parameters: temperature, top_p, max_tokens, seed, ..."""
+    response: Any = None
+    """The raw response body."""
+    text: str = ""
+    """The text of the reply."""
+    finish_reason: str = ""
+    """Why generation stopped, in the provider's word: `stop`, `length`, ..."""
+    usage: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Token counts, as the provider reported them."""
+    prompt_token_ids: tuple[int, ...] = ()
+    """The prompt's token ids, exactly as the model saw them."""
+    completion_token_ids: tuple[int, ...] = ()
+    """The sampled token ids, in order."""
+    logprobs: tuple[float, ...] = ()
+    """Natural-log probability of each completion token; empty, or as long as those."""
+    start_time: float | None = None
+    """When the request was made, in seconds since the epoch (UTC)."""
+    latency: float | None = None
+    """Seconds from request to full reply, retries included."""
+    error: str = ""
+    """What went wrong, if the call gave no reply."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What an agent decided for one step, and how it got there."""
+
+    action: Any = None
+    """The action chosen, as it goes to `step`."""
+    thought: str = ""
+    """The reasoning given for it."""
+    memory: str = ""
+    """What the agent chose to remember for later steps."""
+    parse_error: str = ""
+    """Why the reply could not be read as an action; empty if it could."""
+    model_calls: tuple[ModelCall, ...] = ()
+    """Every model call made for this decision, in order, failed ones included."""
+    metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Anything else worth keeping."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StepRecord:
+    """One timestep as the environment emitted it, with the action that led to it."""
+
+    index: int
+    """Position in the episode, from 0."""
+    step_type: StepType
+    """FIRST, MID or LAST."""
+    observation: Any
+    """The observation, as emitted: any nest of mappings, sequences, arrays, bytes, records."""
+    action: Any = None
+    """The action that led to this observation; None on FIRST."""
+    reward: Any = None
+    """The reward as emitted: None on FIRST, else usually a float."""
+    discount: Any = None
+    """The discount as emitted: None on FIRST; 0 on a termination, above 0 on a truncation."""
+    start_time: float | None = None
+    """When `step` or `reset` was called, in seconds since the epoch (UTC)."""
+    end_time: float | None = None
+    """When it returned, in seconds since the epoch (UTC)."""
+    decision: Decision | None = None
+    """The agent's decision behind the action, where the agent gave one."""
+    ignored_action: Any = None
+    """On FIRST: the action that was given to `step` and, by dm_env's rule, ignored."""
+
+    @property
+    def first(self) -> bool:
+        """Whether the step begins its episode."""
+        return self.step_type is StepType.FIRST
+
+    @property
+    def last(self) -> bool:
+        """Whether the step ends its episode."""
+        return self.step_type is StepType.LAST
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorInfo:
+    """An exception, kept as text."""
+
+    type: str
+    """The exception's class, with its module unless that is `builtins`."""
+    message: str = ""
+    """`str()` of the exception."""
+    traceback: str = ""
+    """The formatted traceback, causes included."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeEnd:
+    """How an episode's record came to its end."""
+
+    reason: EndReason
+    phase: Phase | None = None
+    """Where it ended; None if that is not known."""
+    detail: str = ""
+    """More about the reason, for a person: which limit truncated it, for example."""
+    error: ErrorInfo | None = None
+    """The exception, where one ended the episode."""
+    action_in_flight: bool = False
+    """Whether an action had been handed to the environment whose result was never seen."""
+    in_flight_action: Any = None
+    """That action. It may or may not have had its effect."""
+    in_flight_decision: Decision | None = None
+    """The decision behind that action, where the agent gave one."""
+    outcome: Outcome = Outcome.UNKNOWN
+    """What the episode was worth, where that is known."""
+    violations: tuple[str, ...] = ()
+    """The rules of the environment contract that were broken on the way, in order."""
+    recording_errors: tuple[str, ...] = ()
+    """What could not be recorded of this episode, in order."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Transition:
+    """One (observation, action, reward, next observation) tuple of an episode."""
+
+    observation: Any
+    action: Any
+    reward: Any
+    discount: Any
+    next_observation: Any
+    decision: Decision | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EpisodeTrajectory:
+    """One whole episode."""
+
+    info: EpisodeInfo
+    steps: tuple[StepRecord, ...] = ()
+    end: EpisodeEnd | None = None
+    """How it ended; None while it is still open."""
+    start_time: float | None = None
+    """When the episode was begun, in seconds since the epoch (UTC)."""
+    end_time: float | None = None
+    """When it ended; for a crashed episode, when its last record was written."""
+
+    @property
+    def episode_id(self) -> str:
+        """The episode's id."""
+        return self.info.episode_id
+
+    @property
+    def num_steps(self) -> int:
+        """Number of transitions: steps the environment took after its first observation."""
+        return max(len(self.steps) - 1, 0)
+
+    @property
+    def total_reward(self) -> float:
+        """Sum of all rewards; array rewards count by the sum of their elements."""
+        return float(sum(reward_value(step.reward) for step in self.steps if not step.first))
+
+    @property
+    def end_reason(self) -> EndReason:
+        """The end's reason; UNKNOWN while the episode is open."""
+        return EndReason.UNKNOWN if self.end is None else self.end.reason
+
+    @property
+    def outcome(self) -> Outcome:
+        """The end's outcome; UNKNOWN while the episode is open."""
+        return Outcome.UNKNOWN if self.end is None else self.end.outcome
+
+    @property
+    def terminated(self) -> bool:
+        """Whether the environment terminated the episode."""
+        return self.end_reason is EndReason.TERMINATED
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the episode was truncated, by the environment or by its run loop."""
+        return self.end_reason is EndReason.TRUNCATED
+
+    def transitions(self) -> Iterator[Transition]:
+        """Yields the episode as (o, a, r, d, o') tuples, `num_steps` of them, in order."""
+        for before, after in zip(self.steps, self.steps[1:], strict=False):
+            yield Transition(
+                observation=before.observation,
+                action=after.action,
+                reward=after.reward,
+                discount=after.discount,
+                next_observation=after.observation,
+                decision=after.decision,
+            )
+
+
+def reward_value(reward: Any) -> float:
+    """Returns a reward, scalar or nest of arrays, as one number: the sum of its elements."""
+    if reward is None:
+        return 0.0
+    if isinstance(reward, Mapping):
+        return sum(reward_value(value) for value in reward.values())
+    if isinstance(reward, (list, tuple)):
+        return sum(reward_value(value) for value in reward)
+    return float(np.sum(reward))
