@@ -1,0 +1,398 @@
+"""The registry: presets by name, and environments made from them.
+
+A preset is a name, a factory and, usually, a list of tasks. What is known of it (`info`) is cheap;
+making it (`make`) may open a browser. A factory is called as `factory(tasks, **kwargs)` with the
+tuple of selected tasks, or as `factory(**kwargs)` if the preset has no list of tasks. It never sees
+a trajectory collector: `make` wraps what it returns, and only if there is a collector. So a factory
+written before recording existed, or that never heard of it, records like any other.
+
+Presets come from three places: those that ship (`webtraj.presets`), those that installed packages
+offer through the entry-point group `webtraj.presets` (an entry point names a function without
+arguments that calls `register`), and those that a program registers itself. The second kind is
+looked for when the registry is first read, never at import.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import importlib.metadata
+import inspect
+import re
+import threading
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+
+from webtraj import errors
+from webtraj import selectors as selectors_lib
+
+if TYPE_CHECKING:
+    from webtraj.collectors.base import TrajectoryCollector
+    from webtraj.environments.base import Environment
+    from webtraj.environments.collecting import TrajectoryCollectingEnvironment
+
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "PresetInfo",
+    "PresetPluginWarning",
+    "SelectedPreset",
+    "info",
+    "make",
+    "register",
+    "select",
+    "unregister",
+]
+
+ENTRY_POINT_GROUP = "webtraj.presets"
+"""The entry-point group that installed packages offer presets through."""
+
+Factory: TypeAlias = "Callable[..., Environment]"
+Tasks: TypeAlias = Sequence[Any] | Callable[[], Sequence[Any]]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class PresetPluginWarning(UserWarning):
+    """An installed package offers presets that could not be loaded."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PresetInfo:
+    """What is known of a preset without making it."""
+
+    name: str
+    """The name it is made by."""
+    description: str = ""
+    """What it is, in a line."""
+    num_tasks: int | None = None
+    """How many tasks a selector chooses from; None if the preset has no list of tasks."""
+    uses_browser: bool = False
+    """Whether its factory takes `pool`, a `BrowserPool` to share."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Preset:
+    name: str
+    factory: Factory
+    description: str
+    tasks: Tasks | None
+    uses_browser: bool
+
+    def list_tasks(self) -> Sequence[Any] | None:
+        return self.tasks() if callable(self.tasks) else self.tasks
+
+    def describe(self) -> PresetInfo:
+        tasks = self.list_tasks()
+        return PresetInfo(
+            name=self.name,
+            description=self.description,
+            num_tasks=None if tasks is None else len(tasks),
+            uses_browser=self.uses_browser,
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SelectedPreset:
+    """A preset with the tasks that a selector chose of it."""
+
+    preset: _Preset
+    tasks: tuple[Any, ...] | None
+    """The chosen tasks; None if the preset has no list of tasks."""
+
+    @property
+    def name(self) -> str:
+        """The preset's name."""
+        return self.preset.name
+
+    @property
+    def uses_browser(self) -> bool:
+        """Whether `make` takes `pool`, a `BrowserPool` to share."""
+        return self.preset.uses_browser
+
+    def split(self) -> tuple[SelectedPreset, ...]:
+        """Returns one selection for each task, in order."""
+        if self.tasks is None:
+            return (self,)
+        return tuple(SelectedPreset(self.preset, (task,)) for task in self.tasks)
+
+    def make(self, **kwargs: Any) -> Environment:
+        """Makes the environment, unrecorded.
+
+        Raises:
+            InvalidInputError: The factory does not take one of the arguments, or needs another.
+        """
+        args = () if self.tasks is None else (self.tasks,)
+        _check_arguments(self.preset, args, kwargs)
+        return self.preset.factory(*args, **kwargs)
+
+
+_presets: dict[str, _Preset] = {}
+_lock = threading.RLock()
+_builtin_loaded = False
+_plugins_loaded = False
+
+
+@overload
+def register(
+    name: str,
+    factory: None = None,
+    *,
+    description: str = "",
+    tasks: Tasks | None = None,
+    uses_browser: bool = False,
+) -> Callable[[_F], _F]: ...
+
+
+@overload
+def register(
+    name: str,
+    factory: _F,
+    *,
+    description: str = "",
+    tasks: Tasks | None = None,
+    uses_browser: bool = False,
+) -> _F: ...
+
+
+def register(
+    name: str,
+    factory: _F | None = None,
+    *,
+    description: str = "",
+    tasks: Tasks | None = None,
+    uses_browser: bool = False,
+) -> _F | Callable[[_F], _F]:
+    """Registers a preset; without `factory`, returns a decorator that does.
+
+    >>> @register("doctest/greeting", tasks=("hello", "goodbye"))
+    ... def make_greeting(tasks, *, polite=True):
+    ...     '''Says each task in turn.'''
+    >>> info("doctest/greeting").description
+    'Says each task in turn.'
+    >>> unregister("doctest/greeting")
+
+    Args:
+        name: Letters, digits and `_ . / -`.
+        factory: Called as `factory(tasks, **kwargs)` with the tuple of selected tasks, or as
+            `factory(**kwargs)` if `tasks` is None. Returns an environment; returned unchanged.
+        description: What the preset is, in a line; by default the docstring's first.
+        tasks: What a selector chooses from: a sequence, or a function returning one that is asked
+            each time; or None.
+        uses_browser: Whether the factory takes `pool`, so that a rollout shares one browser pool
+            among its workers.
+
+    Raises:
+        InvalidInputError: The name is malformed or taken, or the factory cannot be called.
+    """
+    if not isinstance(name, str) or not re.fullmatch(selectors_lib.NAME_PATTERN, name):
+        raise errors.InvalidInputError(
+            f"Invalid preset name {name!r}: expected letters, digits and _ . / - only "
+            "(':' and '@' belong to selectors)."
+        )
+    if factory is None:
+        return lambda decorated: register(
+            name, decorated, description=description, tasks=tasks, uses_browser=uses_browser
+        )
+    if not callable(factory):
+        raise errors.InvalidInputError(
+            f"The factory of preset {name!r} must be callable; got {factory!r}."
+        )
+    preset = _Preset(
+        name=name,
+        factory=factory,
+        description=description or _first_line(factory),
+        tasks=tasks if tasks is None or callable(tasks) else tuple(tasks),
+        uses_browser=uses_browser,
+    )
+    _load_builtin()
+    with _lock:
+        if name in _presets:
+            raise errors.InvalidInputError(
+                f"The preset {name!r} is registered already: choose another name, or call "
+                f"webtraj.unregister({name!r}) first."
+            )
+        _presets[name] = preset
+    return factory
+
+
+def unregister(name: str) -> None:
+    """Forgets a preset.
+
+    Raises:
+        UnknownPresetError: There is none of that name.
+    """
+    _load_all()
+    with _lock:
+        _find(name)
+        del _presets[name]
+
+
+@overload
+def info(name: str) -> PresetInfo: ...
+
+
+@overload
+def info(name: None = None) -> tuple[PresetInfo, ...]: ...
+
+
+def info(name: str | None = None) -> PresetInfo | tuple[PresetInfo, ...]:
+    """Returns what is known of a preset, or of all of them in the order of their names.
+
+    Makes nothing and imports nothing heavy.
+
+    Raises:
+        UnknownPresetError: There is no preset of that name.
+    """
+    _load_all()
+    if name is not None:
+        return _find(name).describe()
+    with _lock:
+        presets = sorted(_presets.values(), key=lambda preset: preset.name)
+    return tuple(preset.describe() for preset in presets)
+
+
+def select(selector: str) -> SelectedPreset:
+    """Returns the preset and the tasks that a selector means. The grammar: `webtraj.selectors`.
+
+    Raises:
+        InvalidSelectorError: The selector is malformed, or the preset has no such tasks.
+        UnknownPresetError: There is no preset of that name.
+    """
+    name, selection = selectors_lib.parse_selector(selector)
+    _load_all()
+    preset = _find(name)
+    tasks = preset.list_tasks()
+    if tasks is None:
+        if selection != selectors_lib.AllTasks():
+            raise errors.InvalidSelectorError(
+                f"Invalid selector {selector!r}: the preset {name!r} has no list of tasks to "
+                f"choose from; use {name!r}."
+            )
+        return SelectedPreset(preset, None)
+    try:
+        return SelectedPreset(preset, selection(tasks))
+    except errors.InvalidSelectorError as error:
+        raise errors.InvalidSelectorError(f"Invalid selector {selector!r}: {error}") from None
+
+
+@overload
+def make(
+    selector: str,
+    *,
+    trajectory_collector: None = None,
+    episode_info: Any = None,
+    **kwargs: Any,
+) -> Environment: ...
+
+
+@overload
+def make(
+    selector: str,
+    *,
+    trajectory_collector: TrajectoryCollector,
+    episode_info: Any = None,
+    **kwargs: Any,
+) -> TrajectoryCollectingEnvironment: ...
+
+
+def make(
+    selector: str,
+    *,
+    trajectory_collector: TrajectoryCollector | None = None,
+    episode_info: Any = None,
+    **kwargs: Any,
+) -> Environment | TrajectoryCollectingEnvironment:
+    """Makes the environment that a selector names.
+
+    Args:
+        selector: A preset, or some of its tasks: `miniwob/click-test`, `miniwob/all@2/8`.
+        trajectory_collector: Records every episode, if given; the caller closes it.
+        episode_info: What the record should say of its episodes, as
+            `TrajectoryCollectingEnvironment` takes it. Unused without a collector.
+        **kwargs: For the preset's factory.
+
+    Raises:
+        InvalidSelectorError: The selector is malformed, or the preset has no such tasks.
+        UnknownPresetError: There is no preset of that name.
+        InvalidInputError: The factory does not take one of the arguments, or needs another.
+        MissingDependencyError: The preset needs a package that is not installed.
+    """
+    environment = select(selector).make(**kwargs)
+    if trajectory_collector is None:
+        return environment
+    from webtraj.environments import collecting
+
+    return collecting.TrajectoryCollectingEnvironment(
+        environment, trajectory_collector, episode_info=episode_info
+    )
+
+
+def _find(name: str) -> _Preset:
+    try:
+        return _presets[name]
+    except KeyError:
+        raise errors.UnknownPresetError(_unknown(name)) from None
+
+
+def _unknown(name: str) -> str:
+    nearest = difflib.get_close_matches(name, _presets, n=5, cutoff=0.5)
+    hint = f"Did you mean {' or '.join(map(repr, nearest))}? " if nearest else ""
+    return f"No preset is named {name!r}. {hint}`webtraj presets` lists all {len(_presets)}."
+
+
+def _check_arguments(preset: _Preset, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    """Checks a call before it is made, so that a TypeError from inside the factory stays one."""
+    try:
+        signature = inspect.signature(preset.factory)
+    except ValueError:  # Some builtins have none.
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        parameters = list(signature.parameters.values())[len(args) :]
+        takes = ", ".join(str(parameter) for parameter in parameters) or "no arguments"
+        given = ", ".join(f"{name}={value!r}" for name, value in kwargs.items()) or "none"
+        raise errors.InvalidInputError(
+            f"The preset {preset.name!r} cannot be made with these arguments ({error}). "
+            f"Given: {given}. It takes: {takes}."
+        ) from None
+
+
+def _first_line(factory: Callable[..., Any]) -> str:
+    return (inspect.getdoc(factory) or "").partition("\n")[0]
+
+
+def _load_builtin() -> None:
+    global _builtin_loaded
+    with _lock:
+        if _builtin_loaded:
+            return
+        _builtin_loaded = True  # First, since what follows registers.
+        from webtraj import presets
+
+        presets.register_presets()
+
+
+def _load_all() -> None:
+    global _plugins_loaded
+    _load_builtin()
+    with _lock:
+        if _plugins_loaded:
+            return
+        _plugins_loaded = True
+        for entry_point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
+            _load_plugin(entry_point)
+
+
+def _load_plugin(entry_point: importlib.metadata.EntryPoint) -> None:
+    try:
+        entry_point.load()()
+    except Exception as error:  # A stranger's code: whatever it raises must not stop the rest.
+        package = entry_point.dist.name if entry_point.dist else "an unknown package"
+        warnings.warn(
+            f"The presets that {package} offers ({entry_point.name} = {entry_point.value}) could "
+            f"not be loaded: {type(error).__name__}: {error}",
+            PresetPluginWarning,
+            stacklevel=2,
+        )

@@ -1,0 +1,154 @@
+"""The selector grammar: a table of what is what, and properties that hold for all of it."""
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webtraj import errors
+from webtraj.selectors import (
+    NAME_PATTERN,
+    AllTasks,
+    OneTask,
+    ParsedSelector,
+    TaskRange,
+    TaskShard,
+    parse_selector,
+)
+
+TASKS = tuple("abcdefghij")
+
+names = st.from_regex(NAME_PATTERN, fullmatch=True)
+numbers = st.integers(0, 999_999_999)
+selections = st.one_of(
+    st.just(AllTasks()),
+    st.builds(OneTask, numbers),
+    st.builds(TaskRange, numbers),
+    st.tuples(numbers, numbers)
+    .filter(lambda ends: ends[0] < ends[1])
+    .map(lambda ends: TaskRange(*ends)),
+    st.tuples(numbers, numbers)
+    .filter(lambda ends: ends[0] < ends[1])
+    .map(lambda ends: TaskShard(*ends)),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "selection", "chosen"),
+    [
+        ("p", AllTasks(), "abcdefghij"),
+        ("p:0", OneTask(0), "a"),
+        ("p:9", OneTask(9), "j"),
+        ("p:007", OneTask(7), "h"),
+        ("p:0:10", TaskRange(0, 10), "abcdefghij"),
+        ("p:2:4", TaskRange(2, 4), "cd"),
+        ("p:5:", TaskRange(5), "fghij"),
+        ("p::3", TaskRange(0, 3), "abc"),
+        ("p:8:100", TaskRange(8, 100), "ij"),
+        ("p@0/1", TaskShard(0, 1), "abcdefghij"),
+        ("p@0/3", TaskShard(0, 3), "abc"),
+        ("p@1/3", TaskShard(1, 3), "def"),
+        ("p@2/3", TaskShard(2, 3), "ghij"),
+    ],
+)
+def test_selector_chooses(text, selection, chosen):
+    assert parse_selector(text) == ("p", selection)
+    assert parse_selector(text).selection(TASKS) == tuple(chosen)
+
+
+@pytest.mark.parametrize("name", ["p", "miniwob/click-test", "a.b_c-D/9", "-", "..", "0"])
+def test_name_may_hold(name):
+    assert parse_selector(name) == (name, AllTasks())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", ":", "@", ":5", "@2/8", "p:", "p::", "p:a", "p:-1", "p:1:-1", "p:1:2:3", "p:1.5",
+        "p@", "p@2", "p@/8", "p@2/", "p@2/8/9", "p@-1/8", "p:1@2/8", "p@2/8:1", " p", "p ",
+        "p\n", "p:5\n", "p 5", "p:\u0665", "p\u00e9", "p:1_0", "p:+1", "p,q", "p:1234567890",
+        5, None,
+    ],
+)  # fmt: skip
+def test_malformed_selector_names_the_input_and_the_expected_form(text):
+    with pytest.raises(errors.InvalidSelectorError) as caught:
+        parse_selector(text)
+    assert repr(text) in str(caught.value)
+    assert "'name:0:10'" in str(caught.value)
+    assert "'name@2/8'" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "tasks", "names_these"),
+    [
+        ("p:10", TASKS, ["':10'", "from 0 to 9"]),
+        ("p:10:", TASKS, ["':10:'", "from 0 to 9"]),
+        ("p:10:20", TASKS, ["':10:20'", "from 0 to 9"]),
+        ("p:3:3", TASKS, ["':3:3'", "empty"]),
+        ("p:4:3", TASKS, ["':4:3'", "empty"]),
+        ("p::0", TASKS, ["':0:0'", "empty"]),
+        ("p@8/8", TASKS, ["'@8/8'", "from 0 to 7"]),
+        ("p@0/0", TASKS, ["'@0/0'", "1 or more"]),
+        ("p@0/11", TASKS, ["10 tasks", "11 shards", "at most 10"]),
+        ("p", (), ["empty"]),
+        ("p:0", (), ["empty"]),
+        ("p:0:", (), ["empty"]),
+        ("p@0/1", (), ["empty"]),
+    ],
+)
+def test_selection_of_nothing_is_an_error_that_says_why(text, tasks, names_these):
+    with pytest.raises(errors.InvalidSelectorError) as caught:
+        parse_selector(text).selection(tasks)
+    for words in names_these:
+        assert words in str(caught.value)
+
+
+@given(names, selections)
+def test_parsing_what_was_written_gives_it_back(name, selection):
+    parsed = ParsedSelector(name, selection)
+    assert parse_selector(str(parsed)) == parsed
+
+
+@given(st.text())
+def test_any_text_parses_or_is_refused_by_the_one_error(text):
+    try:
+        parsed = parse_selector(text)
+    except errors.InvalidSelectorError:
+        return
+    assert text.startswith(parsed.name)
+    assert parse_selector(str(parsed)) == parsed
+
+
+@given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n))))
+def test_shards_cover_every_task_once_in_order_and_evenly(sizes):
+    num_tasks, count = sizes
+    shards = [TaskShard(index, count)(range(num_tasks)) for index in range(count)]
+    assert [task for shard in shards for task in shard] == list(range(num_tasks))
+    lengths = {len(shard) for shard in shards}
+    assert min(lengths) >= 1
+    assert max(lengths) - min(lengths) <= 1
+
+
+@given(st.integers(1, 50), st.integers(1, 100), st.data())
+def test_more_shards_than_tasks_fail_in_every_shard(num_tasks, excess, data):
+    count = num_tasks + excess
+    shard = TaskShard(data.draw(st.integers(0, count - 1)), count)
+    with pytest.raises(errors.InvalidSelectorError, match=f"{num_tasks} tasks among {count}"):
+        shard(range(num_tasks))
+
+
+@given(selections, st.lists(st.integers(), max_size=30))
+def test_selection_is_a_non_empty_run_of_the_tasks_or_the_one_error(selection, tasks):
+    try:
+        chosen = selection(tasks)
+    except errors.InvalidSelectorError:
+        return
+    assert chosen
+    assert any(tuple(tasks[start : start + len(chosen)]) == chosen for start in range(len(tasks)))
+
+
+@given(selections)
+def test_selections_are_values(selection):
+    assert pickle.loads(pickle.dumps(selection)) == selection
+    assert len({selection, pickle.loads(pickle.dumps(selection))}) == 1
