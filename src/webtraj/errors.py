@@ -6,7 +6,8 @@ catches the builtin goes on working::
     WebtrajError
      ├─ InvalidInputError (ValueError)           an argument, option or file content is wrong
      │   ├─ InvalidSelectorError                 a preset selector does not follow the grammar
-     │   └─ InvalidEpisodeIdError                an episode id that is no safe file name
+     │   ├─ InvalidEpisodeIdError                an episode id that is no safe file name
+     │   └─ UnsupportedActionError               an action that a dialect has no words for
      ├─ UnknownPresetError (KeyError)            no preset of that name
      ├─ UnknownEpisodeError (KeyError)           no episode of that id in the dataset
      ├─ MissingDependencyError (ImportError)     an optional package is not installed
@@ -42,6 +43,10 @@ class InvalidSelectorError(InvalidInputError):
 
 class InvalidEpisodeIdError(InvalidInputError):
     """An episode id that cannot safely name a file."""
+
+
+class UnsupportedActionError(InvalidInputError):
+    """A dialect has no words for an action."""
 
 
 class _LookupFailedError(WebtrajError, KeyError):

@@ -1,1 +1,112 @@
-"""TODO."""
+"""Actions: one immutable dataclass a verb, whatever dialect a model speaks.
+
+Actions are made by name (`Click("12")`), or read from a model's reply by a dialect
+(`webtraj.environments.actions.dialects`). They are stored as themselves.
+
+The verbs, by module:
+
+* `element`: on an element, by ref.
+* `pointer`: at a point.
+* `keyboard`: to whatever has the focus.
+* `navigation`: pages, history, tabs.
+* `conversation`: waiting, looking, talking; and `InvalidAction`, what was no action.
+"""
+
+from webtraj.environments.actions.base import VERBS, Action
+from webtraj.environments.actions.conversation import (
+    Answer,
+    CursorPosition,
+    InvalidAction,
+    ReportInfeasible,
+    Screenshot,
+    SendMessage,
+    Wait,
+)
+from webtraj.environments.actions.element import (
+    Check,
+    Clear,
+    Click,
+    DragTo,
+    Fill,
+    Focus,
+    Hover,
+    Press,
+    SelectOption,
+    TypeInto,
+    Uncheck,
+    UploadFile,
+)
+from webtraj.environments.actions.keyboard import (
+    HoldKey,
+    InsertText,
+    KeyDown,
+    KeyUp,
+    PressKey,
+    TypeText,
+)
+from webtraj.environments.actions.navigation import (
+    CloseTab,
+    FocusTab,
+    GoBack,
+    GoForward,
+    Goto,
+    NewTab,
+    Reload,
+)
+from webtraj.environments.actions.pointer import (
+    ClickAt,
+    DragAt,
+    MouseDown,
+    MouseUp,
+    MoveMouse,
+    Scroll,
+    ScrollAt,
+    TypeAt,
+    UploadFileAt,
+)
+
+__all__ = [
+    "VERBS",
+    "Action",
+    "Answer",
+    "Check",
+    "Clear",
+    "Click",
+    "ClickAt",
+    "CloseTab",
+    "CursorPosition",
+    "DragAt",
+    "DragTo",
+    "Fill",
+    "Focus",
+    "FocusTab",
+    "GoBack",
+    "GoForward",
+    "Goto",
+    "HoldKey",
+    "Hover",
+    "InsertText",
+    "InvalidAction",
+    "KeyDown",
+    "KeyUp",
+    "MouseDown",
+    "MouseUp",
+    "MoveMouse",
+    "NewTab",
+    "Press",
+    "PressKey",
+    "Reload",
+    "ReportInfeasible",
+    "Screenshot",
+    "Scroll",
+    "ScrollAt",
+    "SelectOption",
+    "SendMessage",
+    "TypeAt",
+    "TypeInto",
+    "TypeText",
+    "Uncheck",
+    "UploadFile",
+    "UploadFileAt",
+    "Wait",
+]
