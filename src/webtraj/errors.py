@@ -20,6 +20,8 @@ catches the builtin goes on working::
      │   └─ UnsupportedSchemaError               written by a newer webtraj
      ├─ EnvironmentMisuseError (RuntimeError)    an environment was called as it must not be
      │   └─ ConcurrentCallError                  two calls at once on one environment
+     ├─ AgentError (RuntimeError)                an agent could not decide on an action
+     ├─ RolloutStoppedError (RuntimeError)       too many episodes failed, one after the other
      └─ BrowserError (RuntimeError)              the browser failed: never a reward
          ├─ BrowserNotFoundError                 no browser is installed
          ├─ BrowserCrashedError                  the browser or its page died
@@ -101,6 +103,14 @@ class EnvironmentMisuseError(WebtrajError, RuntimeError):
 
 class ConcurrentCallError(EnvironmentMisuseError):
     """Two calls were made on one environment at once."""
+
+
+class AgentError(WebtrajError, RuntimeError):
+    """An agent could not decide on an action."""
+
+
+class RolloutStoppedError(WebtrajError, RuntimeError):
+    """A rollout was given up, since too many of its episodes failed one after the other."""
 
 
 class BrowserError(WebtrajError, RuntimeError):
