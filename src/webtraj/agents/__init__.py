@@ -1,1 +1,1 @@
-"""TODO."""
+"""Agents: what decides on actions. The protocol is in `base`; agents know no environment class."""

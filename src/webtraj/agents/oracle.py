@@ -1,0 +1,62 @@
+"""The oracle agent: it asks the environment for the answer.
+
+Its episodes are demonstrations to learn from and regression tests of a task and its reward.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from webtraj import errors
+from webtraj import trajectory as trajectory_lib
+from webtraj.environments import base as environment_lib
+
+__all__ = ["OracleAgent"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OracleAgent:
+    """Does what the environment's own solution says.
+
+    The environment offers `async cheat() -> action or None`, where None means that its solution
+    knows no further; and `has_oracle`, a bool, if it has a solution for some of its tasks only.
+    """
+
+    name: str = "oracle"
+
+    def begin_episode(self, environment: environment_lib.Environment) -> _OracleActor:
+        """Returns an actor that asks `environment`.
+
+        Raises:
+            InvalidInputError: The environment has no solution.
+        """
+        cheat = getattr(environment, "cheat", None)
+        if not callable(cheat) or not getattr(environment, "has_oracle", True):
+            raise errors.InvalidInputError(
+                f"The oracle agent has no solution for {_task_of(environment)}: use another agent, "
+                "or another task."
+            )
+        return _OracleActor(cheat, _task_of(environment))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _OracleActor:
+    cheat: Callable[[], Awaitable[Any]]
+    task: str
+
+    async def act(self, observation: Any) -> trajectory_lib.Decision:
+        del observation  # The environment knows better.
+        action = await self.cheat()
+        if action is None:
+            raise errors.AgentError(
+                f"The solution of {self.task} knows no further, and the episode has not ended."
+            )
+        return trajectory_lib.Decision(action=action)
+
+
+def _task_of(environment: environment_lib.Environment) -> str:
+    describe = getattr(environment, "describe_episode", None)
+    task = describe().get("task") if callable(describe) else None
+    return f"the task {task!r}" if task else f"the environment {type(environment).__name__}"

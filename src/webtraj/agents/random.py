@@ -1,0 +1,107 @@
+"""The random agent: the floor that any other has to beat, and a monkey test of environments."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from webtraj import errors
+from webtraj import trajectory as trajectory_lib
+from webtraj.environments import actions
+from webtraj.environments import base as environment_lib
+
+__all__ = ["RandomAgent"]
+
+_MAX_WORDS = 3
+_WORD = re.compile(r"[^\s\"',;()]*\w")
+_SCROLL = 400  # CSS pixels: half of a small window.
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RandomAgent:
+    """Picks an element at random, then something that fits its role.
+
+    It reads `axtree` and, for what to type, `goal` of a browser environment's observation. Its
+    choices follow from `seed` and from the task and seed that the environment gives the episode, so
+    that an episode can be run again, alone or among others. An environment that does not describe
+    its episodes gets the same choices in each.
+    """
+
+    seed: int = 0
+    name: str = "random"
+
+    def begin_episode(self, environment: environment_lib.Environment) -> _RandomActor:
+        """Returns an actor with a random source of its own."""
+        describe = getattr(environment, "describe_episode", None)
+        episode: Mapping[str, Any] = describe() if callable(describe) else {}
+        # A text, which Random digests, gives nearby seeds nothing in common.
+        source = f"{self.seed}/{episode.get('task', '')}/{episode.get('seed', '')}"
+        return _RandomActor(random.Random(source))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _RandomActor:
+    random: random.Random
+
+    async def act(self, observation: Any) -> trajectory_lib.Decision:
+        return trajectory_lib.Decision(action=self._choose(observation))
+
+    def _choose(self, observation: Any) -> actions.Action:
+        from webtraj.environments.browser.observation import refs_in
+
+        if not isinstance(observation, Mapping) or "axtree" not in observation:
+            raise errors.AgentError(
+                "The random agent needs observations with an 'axtree'; got "
+                f"{_shape_of(observation)}."
+            )
+        elements = refs_in(observation["axtree"])
+        if not elements:
+            return actions.Scroll(dx=0, dy=self.random.choice((-_SCROLL, _SCROLL)))
+        element = self.random.choice(elements)
+        words = _WORD.findall(observation.get("goal", ""))
+        choice = self.random.choice(_CHOICES.get(element.role, (_click,)))
+        return choice(element.ref, _some_words(words, self.random))
+
+
+_Choice = Callable[[str, str], actions.Action]
+"""Makes an action from a ref and a text."""
+
+
+def _click(ref: str, text: str) -> actions.Action:
+    return actions.Click(ref)
+
+
+def _enter(ref: str, text: str) -> actions.Action:
+    return actions.Press(ref, "Enter")
+
+
+def _select(ref: str, text: str) -> actions.Action:
+    return actions.SelectOption(ref, (text,))
+
+
+_CHOICES: Mapping[str, tuple[_Choice, ...]] = {
+    "textbox": (_click, actions.Fill, _enter),
+    "searchbox": (_click, actions.Fill, _enter),
+    "spinbutton": (_click, actions.Fill),
+    "combobox": (_click, actions.Fill, _select),
+    "listbox": (_click, _select),
+}
+"""What fits the roles that are for more than clicking."""
+
+
+def _some_words(words: Sequence[str], source: random.Random) -> str:
+    """Returns one to three neighbouring words; a letter if there are none."""
+    if not words:
+        return source.choice("abcdefghijklmnopqrstuvwxyz")
+    length = source.randint(1, min(_MAX_WORDS, len(words)))
+    start = source.randint(0, len(words) - length)
+    return " ".join(words[start : start + length])
+
+
+def _shape_of(observation: Any) -> str:
+    if isinstance(observation, Mapping):
+        return f"a mapping with the keys {sorted(map(str, observation))}"
+    return f"a {type(observation).__name__}"
