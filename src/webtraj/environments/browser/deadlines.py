@@ -1,0 +1,87 @@
+"""A deadline on every await: no call into a browser may hang, and none may fail untyped.
+
+Playwright's own timeouts do not cover evaluation, closing, or a driver that stopped answering.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from webtraj import errors as errors_lib
+
+__all__ = ["Lifeline", "is_closed_error"]
+
+_T = TypeVar("_T")
+
+_TIMED_OUT = "The browser did not {what} within {seconds:g} s."
+_CRASHED = "{reason} while webtraj waited for it to {what}. Reset the environment to go on."
+
+
+class Lifeline:
+    """The calls in flight on one browser, context or page, and what became of it.
+
+    `cut` makes every call in flight, and every later one, fail at once.
+    """
+
+    def __init__(self) -> None:
+        self._reason = ""
+        self._calls: set[asyncio.Timeout] = set()
+
+    @property
+    def cut_reason(self) -> str:
+        """Why it was cut; empty while it is not."""
+        return self._reason
+
+    def cut(self, reason: str) -> None:
+        """Fails all calls with a `BrowserCrashedError` that gives `reason`. The first one counts."""
+        self._reason = self._reason or reason
+        now = asyncio.get_running_loop().time()
+        for call in self._calls:
+            call.reschedule(now)
+
+    async def run(self, call: Awaitable[_T], *, what: str, seconds: float) -> _T:
+        """Awaits `call`, for `seconds` at most.
+
+        Args:
+            call: A call into the browser.
+            what: What it does, for messages, as a verb: `open the page`.
+            seconds: The deadline.
+
+        Raises:
+            BrowserTimeoutError: The deadline passed.
+            BrowserCrashedError: What was called died, before the call or during it.
+            BrowserError: The browser refused the call.
+        """
+        from playwright.async_api import Error as PlaywrightError
+
+        try:
+            async with asyncio.timeout(0 if self._reason else seconds) as timeout:
+                self._calls.add(timeout)
+                try:
+                    return await call
+                finally:
+                    self._calls.discard(timeout)
+        except TimeoutError as error:
+            if self._reason:
+                raise self._crash(what) from None
+            message = _TIMED_OUT.format(what=what, seconds=seconds)
+            raise errors_lib.BrowserTimeoutError(message) from error
+        except PlaywrightError as error:
+            if self._reason or is_closed_error(error):
+                self._reason = self._reason or "The browser went away"
+                raise self._crash(what) from error
+            message = f"The browser did not {what}: {error.message}"
+            raise errors_lib.BrowserError(message) from error
+
+    def _crash(self, what: str) -> errors_lib.BrowserCrashedError:
+        return errors_lib.BrowserCrashedError(_CRASHED.format(reason=self._reason, what=what))
+
+
+def is_closed_error(error: Exception) -> bool:
+    """Whether a Playwright error says that its target is gone, rather than that a call was wrong."""
+    # Playwright exports neither the class nor a code; a crashed page is a plain Error.
+    return type(error).__name__ == "TargetClosedError" or any(
+        text in str(error) for text in ("Target crashed", "Page crashed", "Connection closed")
+    )

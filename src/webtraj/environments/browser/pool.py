@@ -1,0 +1,374 @@
+"""A pool of browsers that lends isolated pages.
+
+A few browsers carry many contexts: a context costs 13 MiB and 50 ms where a browser costs 400 MiB
+and a second. The pool answers for everything it starts: each await has a deadline, a browser that
+hangs is killed, one that dies fails its own leases and is replaced, one that is old or fat is
+retired when its leases end, and nothing it started survives this process, however that ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from webtraj import errors as errors_lib
+from webtraj.environments.browser import deadlines as deadlines_lib
+from webtraj.environments.browser import executable as executable_lib
+from webtraj.environments.browser import processes as processes_lib
+from webtraj.environments.browser import running as running_lib
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from playwright.async_api import BrowserContext, Page
+
+__all__ = ["BrowserPool", "Lease", "PoolLimits", "PoolStats"]
+
+_T = TypeVar("_T")
+
+_CLOSED = "The browser pool is closed; make a new one."
+_FULL = (
+    "No page came free within {seconds:g} s: all {capacity} are on lease, to {owners}. "
+    "Release leases, or give the pool more browsers or contexts."
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PoolLimits:
+    """When the pool loses patience, and when it replaces a browser. Times are in seconds."""
+
+    lease: float = 120.0
+    """For a page to come free."""
+    launch: float = 60.0
+    """For a browser or driver to start; a cold machine takes ten."""
+    call: float = 30.0
+    """For any one call into a browser."""
+    close: float = 5.0
+    """For a context or browser to close, before it is killed."""
+    contexts_per_life: int = 1000
+    """How many contexts a browser gives before it is replaced; browsers leak a little with each."""
+    memory: int = 4 << 30
+    """Bytes private to a browser's processes above which it is replaced."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PoolStats:
+    """What a pool has done so far."""
+
+    leases: int
+    """Pages on lease now."""
+    browsers: int
+    """Browsers that run now, retired ones included."""
+    launched: int
+    """Browsers started in all."""
+    crashed: int
+    """Browsers that died or had to be killed."""
+    retired: int
+    """Browsers replaced because of age or memory."""
+
+
+class Lease:
+    """A page in a context of its own, until `release`.
+
+    Calls into the page go through `run`, which gives each a deadline and a typed error.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        pool: BrowserPool,
+        browser: running_lib.RunningBrowser,
+        lifeline: deadlines_lib.Lifeline,
+        context: BrowserContext,
+        page: Page,
+    ) -> None:
+        self.owner = owner
+        """Who holds it, for messages."""
+        self.context = context
+        """Playwright's context. Nothing is shared with other leases."""
+        self.page = page
+        """The context's first page."""
+        self._pool = pool
+        self._browser = browser
+        self._lifeline = lifeline
+        self._released = False
+        page.on("crash", lambda _: lifeline.cut("The page crashed"))
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the lease is held and its page is not known to be dead."""
+        return not self._released and not self._lifeline.cut_reason
+
+    @property
+    def browser_version(self) -> str:
+        """The version that the browser reports."""
+        return self._browser.version
+
+    @property
+    def browser_pid(self) -> int:
+        """The process id of the browser that carries the page."""
+        return self._browser.pid
+
+    async def run(self, call: Awaitable[_T], *, what: str, seconds: float | None = None) -> _T:
+        """Awaits a call into the page, for `seconds` or else the pool's limit.
+
+        Raises:
+            BrowserCrashedError: The page or its browser died.
+            BrowserTimeoutError: No answer came before the deadline.
+            BrowserError: The browser refused the call.
+        """
+        seconds = self._pool.limits.call if seconds is None else seconds
+        return await self._lifeline.run(call, what=what, seconds=seconds)
+
+    async def release(self) -> None:
+        """Closes the context and gives its place back. Idempotent; raises nothing."""
+        if not self._released:
+            self._released = True
+            await self._pool._take_back(self, self._browser, self._lifeline)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.release()
+
+
+class BrowserPool:
+    """Lends pages from `browsers` browsers, `contexts_per_browser` from each at a time.
+
+    Browsers start when they are first needed. A pool belongs to the event loop that first used it.
+
+    Args:
+        browsers: How many browsers run at most, retired ones aside.
+        contexts_per_browser: How many pages each lends at a time.
+        executable: The browser; None finds one (`find_browser`).
+        headless: Whether it runs without a window.
+        arguments: More command-line arguments for it.
+        limits: Deadlines and replacement rules.
+    """
+
+    def __init__(
+        self,
+        browsers: int = 1,
+        contexts_per_browser: int = 16,
+        *,
+        executable: executable_lib.BrowserExecutable | None = None,
+        headless: bool = True,
+        arguments: tuple[str, ...] = (),
+        limits: PoolLimits | None = None,
+    ) -> None:
+        if browsers < 1 or contexts_per_browser < 1:
+            raise errors_lib.InvalidInputError(
+                "A pool needs at least 1 browser and 1 context per browser; "
+                f"got {browsers} and {contexts_per_browser}."
+            )
+        self.limits = limits or PoolLimits()
+        self._capacity = browsers * contexts_per_browser
+        self._contexts_per_browser = contexts_per_browser
+        self._executable = executable
+        self._headless = headless
+        self._arguments = arguments
+        self._free = asyncio.Semaphore(self._capacity)
+        self._lock = asyncio.Lock()
+        self._folder: processes_lib.RunFolder | None = None
+        self._driver: running_lib.Driver | None = None
+        self._slots: list[running_lib.RunningBrowser | None] = [None] * browsers
+        self._retired: set[running_lib.RunningBrowser] = set()
+        self._leases: set[Lease] = set()
+        self._closed = False
+        self._launched = self._crashed = self._retirements = 0
+
+    @property
+    def stats(self) -> PoolStats:
+        """What the pool has done so far."""
+        running = [browser for browser in self._slots if browser is not None]
+        return PoolStats(
+            leases=len(self._leases),
+            browsers=len(running) + len(self._retired),
+            launched=self._launched,
+            crashed=self._crashed,
+            retired=self._retirements,
+        )
+
+    async def lease(self, *, owner: str = "", **context_options: Any) -> Lease:
+        """Lends a page in a fresh context.
+
+        Args:
+            owner: Who asks, for messages.
+            **context_options: For Playwright's `Browser.new_context`: viewport, locale, ...
+
+        Raises:
+            BrowserNotFoundError: There is no browser to run.
+            BrowserTimeoutError: No page came free, or no browser started, in time.
+            BrowserError: The browser could not open a page.
+            EnvironmentMisuseError: The pool is closed.
+        """
+        if self._closed:
+            raise errors_lib.EnvironmentMisuseError(_CLOSED)
+        await self._wait_for_place()
+        try:
+            lease = await self._open(owner, context_options)
+        except BaseException:
+            self._free.release()
+            raise
+        self._leases.add(lease)
+        return lease
+
+    async def close(self) -> None:
+        """Ends all leases, browsers and the driver. Idempotent.
+
+        Cancelled half way, it kills what is left.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        browsers = [*filter(None, self._slots), *self._retired]
+        try:
+            await asyncio.gather(*(b.close(patience=self.limits.close) for b in browsers))
+            if self._driver is not None:
+                await self._driver.stop(patience=self.limits.close)
+        except BaseException:
+            for browser in browsers:
+                browser.kill()
+            if self._driver is not None:
+                self._driver.kill()
+            raise
+        finally:
+            self._slots = [None] * len(self._slots)
+            self._retired.clear()
+            self._leases.clear()
+            if self._folder is not None:
+                self._folder.remove()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def _wait_for_place(self) -> None:
+        try:
+            async with asyncio.timeout(self.limits.lease):
+                await self._free.acquire()
+        except TimeoutError as error:
+            owners = sorted({lease.owner or "(unnamed)" for lease in self._leases})
+            message = _FULL.format(
+                seconds=self.limits.lease, capacity=self._capacity, owners=", ".join(owners)
+            )
+            raise errors_lib.BrowserTimeoutError(message) from error
+
+    async def _open(self, owner: str, options: Mapping[str, Any]) -> Lease:
+        """Opens a context and page, once more if the browser died before it gave one."""
+        for last_try in (False, True):
+            browser = await self._browser()
+            lifeline = deadlines_lib.Lifeline()
+            try:
+                context = await browser.new_context(lifeline, options, seconds=self.limits.call)
+                context.set_default_timeout(self.limits.call * 1000)
+                page = await lifeline.run(
+                    context.new_page(), what="open a page", seconds=self.limits.call
+                )
+            except (errors_lib.BrowserCrashedError, errors_lib.BrowserTimeoutError):
+                # A browser that gives no context is of no use to anyone.
+                browser.kill()
+                if last_try:
+                    raise
+            except BaseException:
+                browser.forget(lifeline)
+                raise
+            else:
+                return Lease(owner, self, browser, lifeline, context, page)
+        raise AssertionError("unreachable")
+
+    async def _browser(self) -> running_lib.RunningBrowser:
+        """Returns the least used browser, started or restarted if need be."""
+        async with self._lock:
+            await self._bury_the_dead()
+            slot = min(
+                range(len(self._slots)),
+                key=lambda i: browser.leases if (browser := self._slots[i]) else 0,
+            )
+            browser = self._slots[slot]
+            if browser is None:
+                browser = self._slots[slot] = await self._launch()
+            return browser
+
+    async def _bury_the_dead(self) -> None:
+        if self._driver is not None and not self._driver.alive:
+            for browser in filter(None, self._slots):
+                browser.kill()
+            self._driver = None
+        for slot, browser in enumerate(self._slots):
+            if browser is not None and not browser.usable:
+                self._slots[slot] = None
+                self._crashed += 1
+                await browser.close(patience=self.limits.close)
+
+    async def _launch(self) -> running_lib.RunningBrowser:
+        if self._executable is None:
+            self._executable = await asyncio.to_thread(executable_lib.find_browser)
+        if self._folder is None:
+            self._folder = processes_lib.RunFolder()
+        if self._driver is None:
+            self._driver = await running_lib.Driver.start(self._folder, seconds=self.limits.launch)
+        path = self._executable.path or self._driver.playwright.chromium.executable_path
+        self._launched += 1
+        return await self._driver.launch(
+            path,
+            headless=self._headless,
+            arguments=self._arguments,
+            seconds=self.limits.launch,
+        )
+
+    async def _take_back(
+        self,
+        lease: Lease,
+        browser: running_lib.RunningBrowser,
+        lifeline: deadlines_lib.Lifeline,
+    ) -> None:
+        try:
+            if browser.usable and not self._closed:
+                await lifeline.run(
+                    lease.context.close(), what="close a context", seconds=self.limits.close
+                )
+        except errors_lib.BrowserCrashedError:
+            pass  # A dead page takes its context along.
+        except errors_lib.BrowserError:
+            browser.kill()
+        except asyncio.CancelledError:
+            # The context's state is unknown, and nobody will close it any more.
+            lifeline.cut("The lease was cancelled while it was released")
+            raise
+        finally:
+            browser.forget(lifeline)
+            if lease in self._leases:
+                self._leases.discard(lease)
+                self._free.release()
+        if not self._closed:
+            await self._retire_if_due(browser)
+
+    async def _retire_if_due(self, browser: running_lib.RunningBrowser) -> None:
+        """Replaces a browser that is old or fat, once nobody uses it any more."""
+        if browser in self._slots and browser.usable and self._is_due(browser):
+            self._slots[self._slots.index(browser)] = None
+            self._retired.add(browser)
+            self._retirements += 1
+        if browser in self._retired and browser.leases == 0:
+            self._retired.discard(browser)
+            with contextlib.suppress(errors_lib.BrowserError):
+                await browser.close(patience=self.limits.close)
+
+    def _is_due(self, browser: running_lib.RunningBrowser) -> bool:
+        if browser.contexts_made >= self.limits.contexts_per_life:
+            return True
+        memory = browser.private_memory()
+        return memory is not None and memory > self.limits.memory

@@ -1,0 +1,119 @@
+"""The operating system's side of browsers: guarded starts, memory, and the kill ladder."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from webtraj.environments.browser import guard as guard_lib
+
+__all__ = ["RunFolder", "kill_group", "private_memory", "process_alive", "stop_group"]
+
+_FOLDER_PREFIX = "webtraj-run-"
+
+_POLL_INTERVAL = 0.01
+"""Seconds between looks at a process that was asked to end; no portable call waits for it, since
+it is a grandchild."""
+
+
+class RunFolder:
+    """A pool's temporary folder: guarded commands, process ids, browser profiles.
+
+    Its name holds our process id. A process that is killed leaves its folder behind; the next pool
+    on the machine sweeps it away.
+    """
+
+    def __init__(self) -> None:
+        _sweep_dead_folders(Path(tempfile.gettempdir()))
+        self.path = Path(tempfile.mkdtemp(prefix=f"{_FOLDER_PREFIX}{os.getpid()}-"))
+
+    def guarded(self, name: str, program: str) -> Path:
+        """Writes a command that runs `program` under the guard; returns the command's path.
+
+        The command writes its process id where `pid_of(name)` finds it.
+        """
+        guard = [sys.executable, "-I", "-S", guard_lib.__file__, str(self._pid_file(name)), program]
+        command = self.path / name
+        # TMPDIR: browser profiles land in this folder, to be swept with it.
+        command.write_text(
+            f'#!/bin/sh\nTMPDIR={shlex.quote(str(self.path))} exec {shlex.join(guard)} "$@"\n'
+        )
+        command.chmod(0o700)
+        return command
+
+    def pid_of(self, name: str) -> int:
+        """Returns the process id that the command `name` wrote when it last started."""
+        return int(self._pid_file(name).read_text())
+
+    def remove(self) -> None:
+        """Removes the folder; what a dying browser still writes is left to the next sweep."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def _pid_file(self, name: str) -> Path:
+        return self.path / f"{name}.pid"
+
+
+def process_alive(pid: int) -> bool:
+    """Whether the process exists and is not a zombie that waits for its parent."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    with contextlib.suppress(OSError):
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        return stat.rpartition(")")[2].split()[0] != "Z"
+    return True
+
+
+def kill_group(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
+    """Signals the process group that `pid` leads; does nothing if it is gone."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+async def stop_group(pid: int, *, patience: float) -> None:
+    """Ends a process group: waits `patience` seconds, then SIGTERM and as long again, then SIGKILL.
+
+    Returns when its leader is gone.
+    """
+    for number in (None, signal.SIGTERM, signal.SIGKILL):
+        if number is not None:
+            kill_group(pid, number)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                while process_alive(pid):  # noqa: ASYNC110 (no event tells of a grandchild)
+                    await asyncio.sleep(_POLL_INTERVAL)
+                break
+    kill_group(pid)  # Children that outlived their leader.
+
+
+def private_memory(group: int) -> int | None:
+    """Returns the bytes of memory private to a process group; None where /proc does not say."""
+    if sys.platform != "linux":
+        return None
+    page_size = os.sysconf("SC_PAGE_SIZE")
+    total = 0
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):  # The process may end while we read.
+            if os.getpgid(int(entry.name)) == group:
+                _, resident, shared, *_ = Path(entry.path, "statm").read_text().split()
+                total += (int(resident) - int(shared)) * page_size
+    return total
+
+
+def _sweep_dead_folders(parent: Path) -> None:
+    for folder in parent.glob(f"{_FOLDER_PREFIX}*-*"):
+        owner = folder.name.removeprefix(_FOLDER_PREFIX).partition("-")[0]
+        if owner.isdigit() and not process_alive(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)

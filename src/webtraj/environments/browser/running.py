@@ -1,0 +1,190 @@
+"""One Playwright driver, and one browser under it: start, watch, stop.
+
+A driver is a Node process that speaks for all browsers of a pool; both run under the guard.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from webtraj import errors as errors_lib
+from webtraj.environments.browser import deadlines as deadlines_lib
+from webtraj.environments.browser import processes as processes_lib
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, BrowserContext, Playwright
+
+__all__ = ["Driver", "RunningBrowser"]
+
+_NODE_VARIABLE = "PLAYWRIGHT_NODEJS_PATH"
+
+_ARGUMENTS = (
+    # Renders the same on every machine, so that screenshots compare.
+    "--force-color-profile=srgb",
+    "--font-render-hinting=none",
+    "--disable-lcd-text",
+)
+
+
+class Driver:
+    """Playwright's driver process."""
+
+    def __init__(self, folder: processes_lib.RunFolder, playwright: Playwright, pid: int) -> None:
+        self.playwright = playwright
+        self._folder = folder
+        self._pid = pid
+        self._names = itertools.count()
+
+    @classmethod
+    async def start(cls, folder: processes_lib.RunFolder, *, seconds: float) -> Driver:
+        """Starts the driver.
+
+        Raises:
+            MissingDependencyError: Playwright is not installed.
+            BrowserTimeoutError: It did not start in `seconds`.
+        """
+        try:
+            import playwright as playwright_package
+            from playwright.async_api import async_playwright
+        except ImportError as error:
+            raise errors_lib.MissingDependencyError(
+                "The browser environment needs Playwright: pip install 'webtraj[browser]'."
+            ) from error
+        node = os.environ.get(_NODE_VARIABLE) or str(
+            Path(playwright_package.__file__).parent / "driver" / "node"
+        )
+        with _environment_variable(_NODE_VARIABLE, str(folder.guarded("driver", node))):
+            playwright = await deadlines_lib.Lifeline().run(
+                async_playwright().start(), what="start its driver", seconds=seconds
+            )
+        return cls(folder, playwright, folder.pid_of("driver"))
+
+    @property
+    def pid(self) -> int:
+        """The driver's process id."""
+        return self._pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the driver's process runs."""
+        return processes_lib.process_alive(self._pid)
+
+    async def launch(
+        self, executable: str, *, headless: bool, arguments: Sequence[str], seconds: float
+    ) -> RunningBrowser:
+        """Launches a browser under this driver."""
+        name = f"browser-{next(self._names)}"
+        browser = await deadlines_lib.Lifeline().run(
+            self.playwright.chromium.launch(
+                executable_path=self._folder.guarded(name, executable),
+                headless=headless,
+                args=[*_ARGUMENTS, *arguments],
+                # Ctrl-C is webtraj's to handle: it seals episodes before it closes browsers.
+                handle_sigint=False,
+                handle_sigterm=False,
+                handle_sighup=False,
+                timeout=seconds * 1000,
+            ),
+            what="start",
+            seconds=seconds,
+        )
+        return RunningBrowser(browser, self._folder.pid_of(name))
+
+    async def stop(self, *, patience: float) -> None:
+        """Stops the driver, by force if it does not stop in `patience` seconds."""
+        with contextlib.suppress(errors_lib.BrowserError):
+            await deadlines_lib.Lifeline().run(
+                self.playwright.stop(), what="stop its driver", seconds=patience
+            )
+        await processes_lib.stop_group(self._pid, patience=patience)
+
+    def kill(self) -> None:
+        """Kills the driver at once."""
+        processes_lib.kill_group(self._pid)
+
+
+class RunningBrowser:
+    """A browser process and the lifelines of what was leased from it."""
+
+    def __init__(self, browser: Browser, pid: int) -> None:
+        self._browser = browser
+        self._lifelines: set[deadlines_lib.Lifeline] = set()
+        self._lost = False
+        self.pid = pid
+        self.contexts_made = 0
+        browser.on("disconnected", lambda _: self.lose("The browser process died"))
+
+    @property
+    def version(self) -> str:
+        """The version that the browser reports."""
+        return self._browser.version
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can give new contexts."""
+        return not self._lost and self._browser.is_connected()
+
+    @property
+    def leases(self) -> int:
+        """How many of its contexts are in use."""
+        return len(self._lifelines)
+
+    def private_memory(self) -> int | None:
+        """Returns the bytes that the browser's processes hold; None if that is not known."""
+        return processes_lib.private_memory(self.pid)
+
+    def lose(self, reason: str) -> None:
+        """Fails everything that runs in this browser."""
+        self._lost = True
+        for lifeline in self._lifelines:
+            lifeline.cut(reason)
+
+    async def new_context(
+        self, lifeline: deadlines_lib.Lifeline, options: Mapping[str, Any], *, seconds: float
+    ) -> BrowserContext:
+        """Returns a fresh context, whose fate `lifeline` then shares."""
+        self._lifelines.add(lifeline)
+        self.contexts_made += 1
+        try:
+            return await lifeline.run(
+                self._browser.new_context(**options), what="open a context", seconds=seconds
+            )
+        except BaseException:
+            self._lifelines.discard(lifeline)
+            raise
+
+    def forget(self, lifeline: deadlines_lib.Lifeline) -> None:
+        """Ends the tie between a released context and this browser."""
+        self._lifelines.discard(lifeline)
+
+    async def close(self, *, patience: float) -> None:
+        """Closes the browser, by force if it does not close in `patience` seconds."""
+        self.lose("The browser was closed")
+        with contextlib.suppress(errors_lib.BrowserError):
+            await deadlines_lib.Lifeline().run(
+                self._browser.close(), what="close", seconds=patience
+            )
+        await processes_lib.stop_group(self.pid, patience=patience)
+
+    def kill(self) -> None:
+        """Kills the browser at once."""
+        self.lose("The browser was killed")
+        processes_lib.kill_group(self.pid)
+
+
+@contextlib.contextmanager
+def _environment_variable(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
