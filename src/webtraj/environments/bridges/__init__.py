@@ -1,0 +1,11 @@
+"""Bridges between the asynchronous contract of webtraj and the synchronous one of dm_env.
+
+`as_sync` gives any webtraj environment as a true `dm_env.Environment`; `as_async` gives any dm_env
+environment as a webtraj one. Each bridge owns exactly one thread: environments hold things that
+belong to one event loop or one thread (a browser, a simulator), and never notice the bridge.
+"""
+
+from webtraj.environments.bridges.to_async import AsyncEnvironment, as_async
+from webtraj.environments.bridges.to_sync import SyncEnvironment, as_sync
+
+__all__ = ["AsyncEnvironment", "SyncEnvironment", "as_async", "as_sync"]

@@ -1,0 +1,174 @@
+"""One event loop in one thread of its own, for callers who have none."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from webtraj import errors
+from webtraj.environments.bridges import backstop
+
+__all__ = ["LoopThread"]
+
+_LOGGER = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+_CALLED_FROM_ITS_OWN_LOOP = (
+    "A synchronous environment was called from inside its own event loop, where waiting for the "
+    "answer would wait for ever. Expected: a call from any other thread. In asynchronous code, use "
+    "the asynchronous environment itself, with await."
+)
+
+
+class LoopThread:
+    """Runs coroutines on an event loop of its own and waits for their results.
+
+    The thread starts with the first `run` and ends with `stop`; a `run` after that starts another.
+    Not for use by two threads at once.
+
+    Args:
+        name: The thread's name, for debuggers and logs.
+        last_call: What to run on the loop before it ends, if it is abandoned rather than stopped.
+    """
+
+    def __init__(self, *, name: str, last_call: Callable[[], Awaitable[object]]) -> None:
+        self._name = name
+        self._last_call = last_call
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop_requested: asyncio.Event | None = None
+        self._unfinished: concurrent.futures.Future[Any] | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether the thread is there."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def run(self, call: Callable[[], Awaitable[_T]]) -> _T:
+        """Awaits `call()` on the loop, in a copy of the caller's context, and returns its result.
+
+        An exception that arrives in the waiting thread, such as KeyboardInterrupt, cancels the call
+        and is raised once the call has ended, so that nothing goes on behind the caller's back. A
+        second one is raised at once; the next `run` then begins by waiting for the call to end.
+
+        Raises:
+            EnvironmentMisuseError: The caller is on the loop's own thread.
+        """
+        if threading.current_thread() is self._thread:
+            raise errors.EnvironmentMisuseError(_CALLED_FROM_ITS_OWN_LOOP)
+        if not self.running:
+            self._start()
+        if self._unfinished is not None:
+            concurrent.futures.wait([self._unfinished])
+            self._unfinished = None
+        return self._run(call)
+
+    def _run(self, call: Callable[[], Awaitable[_T]]) -> _T:
+        loop = self._loop
+        assert loop is not None
+        # Not run_coroutine_threadsafe: cancelling its future marks that as done at once, while the
+        # coroutine is still on its way out, and we must wait for exactly that.
+        finished: concurrent.futures.Future[_T] = concurrent.futures.Future()
+        tasks: list[asyncio.Task[None]] = []
+
+        async def supervise() -> None:
+            # Everything goes to the waiting thread: KeyboardInterrupt or SystemExit would otherwise
+            # end the loop, and with it the thread.
+            try:
+                result = await call()
+            except BaseException as error:
+                finished.set_exception(error)
+            else:
+                finished.set_result(result)
+
+        def begin() -> None:
+            task = loop.create_task(supervise(), name=self._name)
+            tasks.append(task)
+            task.add_done_callback(lambda _: _ensure_finished(finished))
+
+        def cancel() -> None:
+            if tasks:
+                tasks[0].cancel()
+            else:  # Interrupted before the call was even handed over.
+                _ensure_finished(finished)
+
+        try:
+            loop.call_soon_threadsafe(begin)  # It copies the caller's context.
+            return finished.result()
+        except BaseException:
+            if not finished.done():  # It was not the call that raised, but this thread.
+                self._unfinished = finished
+                loop.call_soon_threadsafe(cancel)
+                concurrent.futures.wait([finished])
+                self._unfinished = None
+            raise
+
+    def stop(self) -> None:
+        """Cancels what still runs on the loop, frees what the loop holds and joins the thread."""
+        if threading.current_thread() is self._thread:
+            raise errors.EnvironmentMisuseError(_CALLED_FROM_ITS_OWN_LOOP)
+        self._request_stop()
+        self.join()
+
+    def abandon(self) -> None:
+        """Runs the last call and ends the thread, without waiting for either."""
+        if self.running and self._loop is not None:
+            loop = self._loop
+            try:
+                loop.call_soon_threadsafe(lambda: loop.create_task(self._finish()))
+            except RuntimeError:  # The loop was closed a moment ago.
+                _LOGGER.debug("%s ended before it could be abandoned.", self._name)
+
+    def join(self, timeout: float | None = None) -> None:
+        """Waits until the thread has ended, at most `timeout` seconds."""
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    def _start(self) -> None:
+        started = threading.Event()
+        self._thread = threading.Thread(
+            target=self._serve, args=(started,), name=self._name, daemon=True
+        )
+        self._thread.start()
+        started.wait()
+
+    def _serve(self, started: threading.Event) -> None:
+        # On leaving it, Runner cancels all tasks, shuts down asynchronous generators and the
+        # default executor, and closes the loop.
+        try:
+            with asyncio.Runner() as runner:
+                self._loop = runner.get_loop()
+                self._stop_requested = asyncio.Event()
+                started.set()
+                runner.run(self._stop_requested.wait())
+        finally:
+            started.set()
+            backstop.forget(self)
+
+    async def _finish(self) -> None:
+        try:
+            await self._last_call()
+        except Exception:
+            _LOGGER.warning(
+                "%s was never closed, and closing it failed.", self._name, exc_info=True
+            )
+        finally:
+            self._request_stop()
+
+    def _request_stop(self) -> None:
+        if self.running and self._loop is not None and self._stop_requested is not None:
+            try:
+                self._loop.call_soon_threadsafe(self._stop_requested.set)
+            except RuntimeError:  # The loop was closed a moment ago.
+                _LOGGER.debug("%s ended by itself.", self._name)
+
+
+def _ensure_finished(finished: concurrent.futures.Future[_T]) -> None:
+    # A task that is cancelled before its first step never gets to run its own code.
+    if not finished.done():
+        finished.set_exception(asyncio.CancelledError())

@@ -1,0 +1,188 @@
+"""`as_async`: a synchronous dm_env environment as an asynchronous one."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
+
+import dm_env
+
+from webtraj import errors
+from webtraj.environments import base
+from webtraj.environments.bridges import backstop, inner, worker_thread
+
+__all__ = ["AsyncEnvironment", "as_async"]
+
+_T = TypeVar("_T")
+
+_NOT_AN_ENVIRONMENT = (
+    "as_async takes an environment with reset, step and close, as dm_env defines them; "
+    "got {given}. {remedy}"
+)
+
+
+def as_async(environment: dm_env.Environment | base.Environment) -> base.Environment:
+    """Returns `environment` as an asynchronous one; an asynchronous one as it is.
+
+    Raises:
+        InvalidInputError: It is not an environment of either kind.
+    """
+    if inner.is_async(environment):
+        return cast(base.Environment, environment)
+    gymnasium = sys.modules.get("gymnasium")
+    if gymnasium is not None and isinstance(environment, gymnasium.Env):
+        raise errors.InvalidInputError(
+            _NOT_AN_ENVIRONMENT.format(
+                given=f"the Gymnasium environment {environment}",
+                remedy="Use webtraj.from_gymnasium for it.",
+            )
+        )
+    if not all(callable(getattr(environment, name, None)) for name in ("reset", "step", "close")):
+        raise errors.InvalidInputError(
+            _NOT_AN_ENVIRONMENT.format(
+                given=f"{environment!r}", remedy="Pass an instance, not a class or a name."
+            )
+        )
+    return AsyncEnvironment(cast(dm_env.Environment, environment))
+
+
+class AsyncEnvironment(inner.WrapsEnvironment):
+    """An asynchronous environment that makes every call on a synchronous one in its own thread.
+
+    * All calls, specs included, are made on one thread, one at a time, in the order in which they
+      came. The thread starts with the first call and ends with `close`.
+    * A thread cannot be interrupted. When a task is cancelled while it waits for a call, it stops
+      waiting at once, but the environment stays busy until that call returns. The next call waits
+      for that, and the late timestep is thrown away: it belongs to an episode that nobody follows.
+    * The episode of a call that was cancelled is lost, so the environment then counts as fresh: by
+      dm_env's rule the next `step` resets, ignores its action and returns FIRST.
+    * Context variables of the caller are seen by the environment.
+    * Other attributes are forwarded as they are, on the caller's thread; `call` uses the
+      environment's.
+
+    Args:
+        environment: The synchronous environment. It belongs to the bridge from now on.
+    """
+
+    def __init__(self, environment: dm_env.Environment) -> None:
+        self._environment = environment
+        self._worker = worker_thread.WorkerThread(
+            name=f"as_async({type(environment).__name__})", last_call=environment.close
+        )
+        self._closed = False
+        # These two belong to the environment's thread.
+        self._episode_lost = False
+        self._environment_closed = False
+
+    async def reset(self) -> dm_env.TimeStep:
+        """See `webtraj.Environment.reset`."""
+        return await self._advance(self._reset)
+
+    async def step(self, action: Any) -> dm_env.TimeStep:
+        """See `webtraj.Environment.step`."""
+        return await self._advance(self._step, action)
+
+    async def call(self, function: Callable[..., _T], *args: Any) -> _T:
+        """Returns `function(*args)`, called on the environment's thread, after calls before it.
+
+        For what is bound to that thread, such as the page of a synchronous Playwright::
+
+            title = await env.call(lambda: env.unwrapped.page.title())
+        """
+        return await asyncio.wrap_future(self._submit(function, *args))
+
+    async def close(self) -> None:
+        """Closes the environment and ends its thread, after any call still running. Idempotent."""
+        if self._closed:
+            return
+        try:
+            await asyncio.wrap_future(self._submit(self._close))
+        except asyncio.CancelledError:
+            # Still closing, or about to: a second close waits for that and ends the thread.
+            raise
+        except BaseException:
+            self._end()
+            raise
+        self._end()
+
+    def observation_spec(self) -> Any:
+        """See `dm_env.Environment.observation_spec`. Blocks while a call is running."""
+        return self._submit(self._environment.observation_spec).result()
+
+    def action_spec(self) -> Any:
+        """See `dm_env.Environment.action_spec`. Blocks while a call is running."""
+        return self._submit(self._environment.action_spec).result()
+
+    def reward_spec(self) -> Any:
+        """See `dm_env.Environment.reward_spec`. Blocks while a call is running."""
+        return self._submit(self._environment.reward_spec).result()
+
+    def discount_spec(self) -> Any:
+        """See `dm_env.Environment.discount_spec`. Blocks while a call is running."""
+        return self._submit(self._environment.discount_spec).result()
+
+    async def __aenter__(self) -> Self:
+        if hasattr(self._environment, "__enter__"):
+            await self.call(self._environment.__enter__)
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if hasattr(self._environment, "__exit__"):
+                await self.call(self._environment.__exit__, exc_type, exc, traceback)
+        finally:
+            await self.close()
+
+    async def _advance(
+        self, function: Callable[..., dm_env.TimeStep], *args: Any
+    ) -> dm_env.TimeStep:
+        future = self._submit(function, *args)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            # Cancelled while it still waited its turn, it was never made. Otherwise its timestep,
+            # even if it is there already, goes to nobody.
+            if not future.cancelled():
+                self._submit(self._lose_episode)
+            raise
+
+    def _submit(self, function: Callable[..., _T], *args: Any) -> Any:
+        if not self._worker.running:
+            backstop.at_end_of(self, self._worker)
+        self._closed = False
+        return self._worker.submit(function, *args)
+
+    def _end(self) -> None:
+        self._worker.stop()
+        self._closed = True
+
+    # What follows runs on the environment's thread, after every call before it.
+
+    def _reset(self) -> dm_env.TimeStep:
+        self._environment_closed = False
+        timestep = self._environment.reset()
+        self._episode_lost = False
+        return timestep
+
+    def _step(self, action: Any) -> dm_env.TimeStep:
+        if self._episode_lost:
+            return self._reset()
+        self._environment_closed = False
+        return self._environment.step(action)
+
+    def _lose_episode(self) -> None:
+        self._episode_lost = True
+
+    def _close(self) -> None:
+        # A close that was cancelled goes on, and must not be made a second time.
+        if not self._environment_closed:
+            self._environment.close()
+            self._environment_closed = True
