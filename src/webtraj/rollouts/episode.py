@@ -1,0 +1,168 @@
+"""Playing one episode, to a result that says how it ended.
+
+Whose fault an error is decides what becomes of it:
+
+1. The environment's or the agent's: it ends the episode, as ERRORED and without a reward, and is
+   told in the result. The rollout can go on.
+2. Nobody's in the episode, such as a full disk or a missing package (`FATAL`), or an agent that
+   cannot begin: it would end every other episode too, so it is raised.
+3. Cancellation ends the episode, as CANCELLED, and goes on up.
+
+In each case the environment is closed before anything else happens, so that the record is whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import time
+from collections.abc import Callable
+
+from webtraj import errors
+from webtraj.agents import base as agents_lib
+from webtraj.environments import base as environment_lib
+from webtraj.environments import contract
+from webtraj.rollouts.plan import PlannedEpisode
+from webtraj.rollouts.results import EpisodeResult
+from webtraj.trajectory import EndReason, Outcome, reward_value
+
+__all__ = ["FATAL", "play_episode"]
+
+FATAL = (
+    errors.BrowserNotFoundError,
+    errors.CollectorError,
+    errors.MissingDependencyError,
+)
+"""What no other episode would be spared."""
+
+_logger = logging.getLogger(__name__)
+
+
+async def play_episode(
+    planned: PlannedEpisode,
+    environment: environment_lib.Environment,
+    agent: agents_lib.Agent,
+    *,
+    report: Callable[[EpisodeResult], None],
+    max_steps: int | None = None,
+) -> EpisodeResult:
+    """Plays one episode to its end.
+
+    Args:
+        planned: What to play.
+        environment: Where: an environment of the planned task. It is seeded by its `set_seed`, if
+            it has one; left open after an end of its own, closed after any other.
+        agent: Who plays.
+        report: Is given the result, also that of an episode that is cancelled.
+        max_steps: Truncates the episode after so many steps; None leaves that to the environment.
+
+    Returns:
+        The result.
+
+    Raises:
+        InvalidInputError: The agent cannot play this task. No episode was begun.
+        Exception: One of `FATAL`.
+    """
+    play = _Play(planned, environment, agent, max_steps)
+    actor = play.begin()
+    try:
+        end_reason = await play.loop(actor)
+        result = play.result(end_reason, _outcome(environment))
+    except FATAL as fatal:
+        await _close(environment, fatal)
+        raise
+    except asyncio.CancelledError as cancelled:
+        await _close(environment, cancelled)
+        report(play.result(EndReason.CANCELLED, Outcome.CANCELLED))
+        raise
+    except Exception as error:
+        _logger.info("An episode of %s ended in an error.", planned.task, exc_info=True)
+        await _close(environment, error)
+        result = play.result(EndReason.ERRORED, play.blame(error), error)
+    report(result)
+    return result
+
+
+@dataclasses.dataclass(slots=True)
+class _Play:
+    """The loop itself, and how far it got."""
+
+    planned: PlannedEpisode
+    environment: environment_lib.Environment
+    agent: agents_lib.Agent
+    max_steps: int | None
+    start: float = dataclasses.field(default_factory=time.perf_counter)
+    seed: int | None = None
+    episode_id: str = ""
+    num_steps: int = 0
+    total_reward: float = 0.0
+    agent_decides: bool = False
+
+    def begin(self) -> agents_lib.Actor:
+        set_seed = getattr(self.environment, "set_seed", None)
+        if callable(set_seed):
+            set_seed(self.planned.seed)
+            self.seed = self.planned.seed
+        return self.agent.begin_episode(self.environment)
+
+    async def loop(self, actor: agents_lib.Actor) -> EndReason:
+        timestep = await self.environment.reset()
+        self.episode_id = getattr(self.environment, "episode_id", None) or ""
+        takes_decisions = getattr(self.environment, "accepts_decisions", False)
+        while not timestep.last():
+            if self.num_steps == self.max_steps:
+                return self._truncate()
+            self.agent_decides = True
+            decision = await actor.act(timestep.observation)
+            self.agent_decides = False
+            timestep = await self.environment.step(decision if takes_decisions else decision.action)
+            self.num_steps += 1
+            self.total_reward += reward_value(timestep.reward)
+        terminated = contract.is_termination(timestep.discount)
+        return EndReason.TERMINATED if terminated else EndReason.TRUNCATED
+
+    def blame(self, error: Exception) -> Outcome:
+        """Says whose fault an error is. The browser's is never the agent's."""
+        if self.agent_decides and not isinstance(error, errors.BrowserError):
+            return Outcome.AGENT_ERROR
+        return Outcome.ENV_ERROR
+
+    def result(
+        self, end_reason: EndReason, outcome: Outcome, error: Exception | None = None
+    ) -> EpisodeResult:
+        describe = getattr(self.environment, "describe_episode", None)
+        described = describe().get("task") if callable(describe) else None
+        ended_by_itself = end_reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
+        return EpisodeResult(
+            task=described or self.planned.task,
+            seed=self.seed,
+            attempt=self.planned.attempt,
+            episode_id=self.episode_id,
+            end_reason=end_reason,
+            outcome=outcome,
+            num_steps=self.num_steps,
+            total_reward=self.total_reward if ended_by_itself else None,
+            seconds=time.perf_counter() - self.start,
+            error="" if error is None else f"{type(error).__name__}: {error}",
+        )
+
+    def _truncate(self) -> EndReason:
+        mark_truncated = getattr(self.environment, "mark_truncated", None)
+        if callable(mark_truncated):
+            mark_truncated(f"the rollout's limit of {self.max_steps} steps")
+        return EndReason.TRUNCATED
+
+
+async def _close(environment: environment_lib.Environment, error: BaseException) -> None:
+    """Leaves an environment as an `async with` does that an exception ends."""
+    try:
+        await environment.__aexit__(type(error), error, error.__traceback__)
+    except Exception:
+        # The episode's own error is the one to tell.
+        _logger.warning("An environment could not be closed after an error.", exc_info=True)
+
+
+def _outcome(environment: environment_lib.Environment) -> Outcome:
+    judge = getattr(environment, "episode_outcome", None)
+    return Outcome(judge()) if callable(judge) else Outcome.UNKNOWN

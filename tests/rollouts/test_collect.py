@@ -1,0 +1,286 @@
+"""What `collect` promises: every episode played, recorded and accounted for."""
+
+import asyncio
+import collections
+
+import pytest
+
+from webtraj import EndReason, MemoryTrajectoryCollector, Outcome, errors, open_dataset, registry
+from webtraj.agents.oracle import OracleAgent
+from webtraj.collectors.null import NullTrajectoryCollector
+from webtraj.rollouts import collect
+
+
+class Recorder:
+    """An observer that keeps what it is told."""
+
+    def __init__(self):
+        self.plan = None
+        self.results = []
+
+    def rollout_planned(self, plan):
+        self.plan = plan
+
+    def episode_ended(self, result):
+        self.results.append(result)
+
+
+@pytest.fixture
+def collector():
+    return MemoryTrajectoryCollector()
+
+
+@pytest.mark.parametrize(
+    ("task", "end_reason", "outcome", "reward", "steps"),
+    [
+        ("climb", EndReason.TERMINATED, Outcome.SUCCESS, 2.0, 3),
+        ("slip", EndReason.TERMINATED, Outcome.FAILURE, 1.0, 3),
+        ("tire", EndReason.TRUNCATED, Outcome.UNKNOWN, 1.0, 3),
+        ("crash", EndReason.ERRORED, Outcome.ENV_ERROR, None, 0),
+        ("shut", EndReason.ERRORED, Outcome.ENV_ERROR, None, 0),
+    ],
+)
+@pytest.mark.parametrize("recorded", [True, False])
+async def test_result_says_how_the_episode_ended(
+    task, end_reason, outcome, reward, steps, recorded, climber, collector
+):
+    summary = await collect(
+        f"ladder/{task}", climber(), trajectory_collector=collector if recorded else None
+    )
+    (result,) = summary.results
+    assert (result.task, result.attempt) == (f"ladder/{task}", 0)
+    assert (result.end_reason, result.outcome) == (end_reason, outcome)
+    assert (result.total_reward, result.num_steps) == (reward, steps)
+    assert bool(result.error) is (end_reason is EndReason.ERRORED) is result.failed
+    assert len(collector.trajectories) == recorded
+    for trajectory in collector.trajectories:
+        assert trajectory.end_reason is end_reason
+        assert trajectory.num_steps == steps
+        assert trajectory.info.task == result.task
+        assert trajectory.info.seed == result.seed
+        assert trajectory.info.policy == "climber-1"
+        assert result.episode_id == (trajectory.episode_id if trajectory.steps else "")
+
+
+async def test_decisions_are_recorded_and_the_environment_gets_the_action(climber, collector):
+    await collect("ladder/climb", climber(), trajectory_collector=collector)
+    (trajectory,) = collector.trajectories
+    assert [step.action for step in trajectory.steps] == [None, "up", "up", "up"]
+    assert trajectory.steps[1].decision.thought == "I am on rung 0."
+
+
+async def test_agent_error_is_the_agents(climber, collector):
+    agent = climber(ZeroDivisionError("lost count"), at=1)
+    summary = await collect("ladder/climb", agent, trajectory_collector=collector)
+    (result,) = summary.results
+    assert (result.end_reason, result.outcome) == (EndReason.ERRORED, Outcome.AGENT_ERROR)
+    assert result.error == "ZeroDivisionError: lost count"
+    assert result.total_reward is None
+    (trajectory,) = collector.trajectories
+    assert trajectory.end_reason is EndReason.ERRORED
+    assert trajectory.num_steps == 1
+    assert "lost count" in trajectory.end.error.message
+
+
+async def test_browser_error_is_never_the_agents(climber):
+    agent = climber(errors.BrowserCrashedError("gone"))
+    (result,) = (await collect("ladder/climb", agent)).results
+    assert result.outcome is Outcome.ENV_ERROR
+
+
+async def test_rollout_goes_on_after_errors_in_a_fresh_environment(climber, collector, ladder):
+    summary = await collect(
+        "ladder/flaky", climber(), episodes=20, seed=1, trajectory_collector=collector
+    )
+    crashed = [result for result in summary.results if result.seed % 2]
+    assert 0 < len(crashed) < 20
+    assert all(result.failed is (result in crashed) for result in summary.results)
+    assert summary.errors == tuple(crashed)
+    assert summary.total.episodes == 20
+    assert summary.total.success_rate == 1.0
+    assert len(collector.trajectories) == 20
+    assert all(made.closed for made in ladder.made)
+    assert len(ladder.made) <= len(crashed) + 1
+
+
+async def test_environment_is_kept_while_the_task_stays(climber, ladder):
+    await collect(["ladder/climb", "ladder/slip"], climber(), episodes=8)
+    assert [(made.task, len(made.seeds), made.closed) for made in ladder.made] == [
+        ("climb", 4, True),
+        ("slip", 4, True),
+    ]
+
+
+async def test_errors_in_a_row_stop_the_rollout(climber, collector, ladder):
+    observer = Recorder()
+    with pytest.raises(errors.RolloutStoppedError) as caught:
+        await collect(
+            ["ladder/climb", "ladder/crash"],
+            climber(),
+            episodes=40,
+            max_consecutive_errors=4,
+            trajectory_collector=collector,
+            observer=observer,
+        )
+    assert "4 episodes in a row" in str(caught.value)
+    assert "after 24 of 40" in str(caught.value)
+    assert "BrowserCrashedError: the ladder broke" in str(caught.value)
+    assert len(observer.results) == len(collector.trajectories) == 24
+    assert all(made.closed for made in ladder.made)
+
+
+@pytest.mark.parametrize("parallel", [1, 3, 50])
+async def test_same_episodes_however_many_workers(parallel, climber, ladder):
+    observer = Recorder()
+    summary = await collect(
+        "ladder/all:0:3", climber(), episodes=30, parallel=parallel, seed=7, observer=observer
+    )
+    expected = {(f"ladder/{p.task}", p.attempt, p.seed) for p in observer.plan}
+    played = {(result.task, result.attempt, result.seed) for result in summary.results}
+    assert played == expected
+    assert len(summary.results) == 30
+    assert ladder.most_playing == min(parallel, 30)
+    assert tuple(observer.results) == summary.results
+
+
+async def test_attempts_share_a_group_and_are_numbered(climber, collector):
+    await collect("ladder/all:0:2", climber(), episodes=6, trajectory_collector=collector)
+    groups = collections.defaultdict(list)
+    for trajectory in collector.trajectories:
+        groups[trajectory.info.group_id].append(trajectory.info)
+    assert len(groups) == 2
+    for infos in groups.values():
+        assert len({info.task for info in infos}) == 1
+        assert [info.attempt for info in infos] == [0, 1, 2]
+
+
+async def test_rollouts_limit_of_steps_truncates(climber, collector, ladder):
+    summary = await collect(
+        "ladder/climb", climber(), episodes=2, max_steps=2, trajectory_collector=collector
+    )
+    for result, trajectory in zip(summary.results, collector.trajectories, strict=True):
+        assert result.end_reason is trajectory.end_reason is EndReason.TRUNCATED
+        assert result.num_steps == trajectory.num_steps == 2
+        assert trajectory.end.detail == "the rollout's limit of 2 steps"
+    assert len(ladder.made) == 1
+
+
+async def test_limit_that_the_episode_just_reaches_is_no_truncation(climber):
+    (result,) = (await collect("ladder/climb", climber(), max_steps=3)).results
+    assert result.end_reason is EndReason.TERMINATED
+
+
+async def test_options_go_to_the_factory(climber):
+    (result,) = (
+        await collect("ladder/climb", climber(), environment_options={"height": 5})
+    ).results
+    assert result.num_steps == 5
+
+
+async def test_cancellation_seals_what_is_open_and_closes_all(climber, ladder, tmp_path):
+    observer = Recorder()
+    task = asyncio.create_task(
+        collect(
+            ["ladder/climb", "ladder/hang"],
+            climber(),
+            episodes=8,
+            parallel=4,
+            out=tmp_path / "data",
+            observer=observer,
+        )
+    )
+    while sum(made.task == "hang" and made.rung == 1 for made in ladder.made) < 4:
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert all(made.closed for made in ladder.made)
+    reasons = collections.Counter(result.end_reason for result in observer.results)
+    assert reasons == {EndReason.TERMINATED: 4, EndReason.CANCELLED: 4}
+    dataset = open_dataset(tmp_path / "data")
+    assert collections.Counter(trajectory.end_reason for trajectory in dataset) == reasons
+    for trajectory in dataset:
+        if trajectory.end_reason is EndReason.CANCELLED:
+            assert trajectory.num_steps == 1
+            assert trajectory.end.in_flight_action == "up"
+
+
+async def test_cancelled_while_the_agent_thinks_is_cancelled_too(climber, collector):
+    thinking = asyncio.Event()
+
+    class Thinker(climber):
+        async def act(self, observation):
+            thinking.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(collect("ladder/climb", Thinker(), trajectory_collector=collector))
+    await thinking.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    (trajectory,) = collector.trajectories
+    assert trajectory.end_reason is EndReason.CANCELLED
+
+
+async def test_collector_failure_stops_the_rollout_and_is_raised_as_itself(climber, ladder):
+    class FullDisk(NullTrajectoryCollector):
+        async def drain(self):
+            if any(made.rung == 2 for made in ladder.made):
+                raise errors.CollectorError("no space left on device")
+
+    with pytest.raises(errors.CollectorError, match="no space left"):
+        await collect(
+            "ladder/climb", climber(), episodes=6, parallel=2, trajectory_collector=FullDisk()
+        )
+    assert all(made.closed for made in ladder.made)
+
+
+async def test_agent_that_does_not_fit_stops_the_rollout_with_nothing_recorded(collector):
+    registry.register("deaf", lambda: object.__new__(Mute))
+    with pytest.raises(errors.InvalidInputError, match="oracle agent has no solution"):
+        await collect("deaf", "oracle", trajectory_collector=collector)
+    assert collector.trajectories == ()
+
+
+class Mute:
+    async def reset(self): ...
+
+    async def step(self, action): ...
+
+    async def close(self): ...
+
+    async def __aenter__(self): ...
+
+    async def __aexit__(self, *exc_info): ...
+
+
+async def test_agent_may_be_named(collector):
+    summary = await collect("ladder/climb", "oracle", trajectory_collector=collector)
+    assert summary.total.successes == 1
+    assert collector.trajectories[0].info.policy == OracleAgent().name
+
+
+async def test_collector_that_was_given_is_left_open_and_out_is_closed(climber, tmp_path):
+    collector = MemoryTrajectoryCollector()
+    await collect("ladder/climb", climber(), trajectory_collector=collector)
+    await collect("ladder/climb", climber(), trajectory_collector=collector)
+    assert len(collector.trajectories) == 2
+    await collect("ladder/climb", climber(), out=tmp_path / "data")
+    await collect("ladder/slip", climber(), out=tmp_path / "data")
+    assert len(open_dataset(tmp_path / "data")) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"parallel": 0}, "parallel must be 1 or more; got 0"),
+        ({"max_steps": 0}, "max_steps must be 1 or more; got 0"),
+        ({"max_consecutive_errors": 0}, "max_consecutive_errors must be 1 or more"),
+        ({"out": "x", "trajectory_collector": NullTrajectoryCollector()}, "not both"),
+        ({"environment_options": {"depth": 1}}, "depth=1"),
+        ({"agent": "orakle"}, "Did you mean 'oracle'"),
+    ],
+)
+async def test_wrong_argument_is_a_clear_error(arguments, words):
+    with pytest.raises(errors.InvalidInputError, match=words):
+        await collect("ladder/climb", **{"agent": "oracle", **arguments})
