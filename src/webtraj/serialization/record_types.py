@@ -8,6 +8,7 @@ no registered class has decodes to `OpaqueRecord`, which keeps its fields.
 from __future__ import annotations
 
 import dataclasses
+import enum
 import importlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -33,7 +34,7 @@ class OpaqueRecord:
 
 
 def record_type(name: str) -> Callable[[type[_T]], type[_T]]:
-    """Registers a dataclass under `name`, `namespace/name`, for storing and loading.
+    """Registers a dataclass or Enum under `name`, `namespace/name`, for storing and loading.
 
     >>> @record_type("doctest/point")
     ... @dataclasses.dataclass(frozen=True)
@@ -44,8 +45,8 @@ def record_type(name: str) -> Callable[[type[_T]], type[_T]]:
     """
 
     def register(cls: type[_T]) -> type[_T]:
-        if not dataclasses.is_dataclass(cls):
-            raise TypeError(f"record_type({name!r}) takes a dataclass; got {cls!r}.")
+        if not (dataclasses.is_dataclass(cls) or issubclass(cls, enum.Enum)):
+            raise TypeError(f"record_type({name!r}) takes a dataclass or an Enum; got {cls!r}.")
         other = _CLASSES.get(name, cls)
         if other is not cls and other.__qualname__ != cls.__qualname__:
             raise ValueError(f"The record type {name!r} is taken by {other!r}; choose another.")

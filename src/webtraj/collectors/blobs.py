@@ -1,0 +1,161 @@
+"""Blobs: bytes kept once each, under the name of their content.
+
+A blob's file appears whole or not at all and is never changed, so that any number of writers may
+share a store without a lock.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+from webtraj import errors
+from webtraj.collectors import files
+from webtraj.serialization.blobs import Blob
+
+__all__ = ["BlobStore", "LazyBlob", "LazyBlobs", "RecordingSink"]
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_EXT = re.compile(r"[a-z0-9]{1,8}")
+_KNOWN_LIMIT = 100_000
+
+
+class BlobStore:
+    """A folder of blobs. A `BlobSink` and a `BlobSource`."""
+
+    def __init__(self, root: Path) -> None:
+        """Initializes the store; makes no folder before the first blob."""
+        self.root = root
+        self._known: set[Blob] = set()
+        self._folders: set[str] = set()
+
+    def put(self, data: bytes, ext: str) -> Blob:
+        """Keeps `data` unless it is there already, and returns its name.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        blob = Blob(hashlib.sha256(data).hexdigest(), ext, len(data))
+        if blob in self._known:
+            return blob
+        path = self.path(blob)
+        if not self.holds(blob):  # A file cut short by a power cut is written again.
+            self._make_folder(blob.sha256[:2])
+            files.write_atomically(path, data)
+        if len(self._known) >= _KNOWN_LIMIT:
+            self._known.clear()
+        self._known.add(blob)
+        return blob
+
+    def load(self, blob: Blob, *, text: bool) -> Any:
+        """Returns a blob's bytes, or its text.
+
+        Raises:
+            CorruptDataError: It is missing, or is not what its name says.
+        """
+        data = self.read(blob)
+        return data.decode("utf-8", "surrogatepass") if text else data
+
+    def read(self, blob: Blob) -> bytes:
+        """Returns a blob's bytes, checked against its name.
+
+        Raises:
+            CorruptDataError: It is missing, or is not what its name says.
+        """
+        path = self.path(blob)
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise errors.CorruptDataError(
+                f"The blob {str(path)!r} cannot be read: {error.strerror}. "
+                "Copy the blobs folder along with the dataset."
+            ) from error
+        if hashlib.sha256(data).hexdigest() != blob.sha256:
+            raise errors.CorruptDataError(
+                f"The blob {str(path)!r} does not hold what its name says: it was changed or "
+                "damaged after it was written."
+            )
+        return data
+
+    def holds(self, blob: Blob) -> bool:
+        """Returns whether a blob's file is there, in its full size."""
+        return _has_size(self.path(blob), blob.size)
+
+    def path(self, blob: Blob) -> Path:
+        """Returns where a blob lies.
+
+        Raises:
+            CorruptDataError: Its name is none that this store could have given.
+        """
+        if not (_SHA256.fullmatch(str(blob.sha256)) and _EXT.fullmatch(str(blob.ext))):
+            raise errors.CorruptDataError(
+                f"{blob.sha256!r:.100}.{blob.ext!r:.20} names no blob; expected 64 hex digits and "
+                "an extension of up to 8 letters or digits."
+            )
+        return self.root / blob.sha256[:2] / f"{blob.sha256}.{blob.ext}"
+
+    def _make_folder(self, name: str) -> None:
+        if name not in self._folders:
+            (self.root / name).mkdir(parents=True, exist_ok=True)
+            self._folders.add(name)
+
+
+class RecordingSink:
+    """A blob sink that remembers what went through it, so that it can be synced later."""
+
+    def __init__(self, store: BlobStore) -> None:
+        self._store = store
+        self.blobs: set[Blob] = set()
+
+    def put(self, data: bytes, ext: str) -> Blob:
+        """Keeps `data` in the store and notes its name."""
+        blob = self._store.put(data, ext)
+        self.blobs.add(blob)
+        return blob
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LazyBlob:
+    """Stands for bytes or text that are read only when asked for."""
+
+    blob: Blob
+    text: bool
+    store: BlobStore = dataclasses.field(repr=False, compare=False)
+
+    @property
+    def path(self) -> Path:
+        """The file that holds the bytes."""
+        return self.store.path(self.blob)
+
+    def load(self) -> Any:
+        """Returns the bytes or the text.
+
+        Raises:
+            CorruptDataError: They are missing, or are not what their name says.
+        """
+        return self.store.load(self.blob, text=self.text)
+
+
+class LazyBlobs:
+    """A `BlobSource` that reads nothing before it must."""
+
+    def __init__(self, store: BlobStore) -> None:
+        self._store = store
+
+    def load(self, blob: Blob, *, text: bool) -> LazyBlob:
+        """Returns what stands for the blob."""
+        return LazyBlob(blob, text, self._store)
+
+    def read(self, blob: Blob) -> bytes:
+        """Returns a blob's bytes."""
+        return self._store.read(blob)
+
+
+def _has_size(path: Path, size: int) -> bool:
+    try:
+        return path.stat().st_size == size
+    except OSError:
+        return False

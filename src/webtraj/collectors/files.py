@@ -1,0 +1,57 @@
+"""Writing files so that they are there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+__all__ = ["sync_file", "sync_folder", "write_all", "write_atomically"]
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Writes all of `data`, with one system call unless the system cuts it short."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def write_atomically(path: Path, data: bytes, *, sync: bool = False) -> None:
+    """Writes a file through a temporary one beside it, so that no reader ever sees half of it.
+
+    Args:
+        path: Where the file shall be; replaced if it is there.
+        data: All of its bytes.
+        sync: Whether the bytes must be on the disk before the file takes its name.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644)
+        try:
+            write_all(descriptor, data)
+            if sync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.rename(temporary, path)  # noqa: PTH104  (Path.rename costs twice as much.)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def sync_file(path: Path) -> None:
+    """Waits until a file's bytes are on the disk."""
+    _sync(path, os.O_RDONLY)
+
+
+def sync_folder(path: Path) -> None:
+    """Waits until a folder's entries are on the disk, so that a rename in it lasts."""
+    _sync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

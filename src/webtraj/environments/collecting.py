@@ -1,0 +1,299 @@
+"""`TrajectoryCollectingEnvironment`: records every episode of the environment that it wraps.
+
+It forwards and records, and does nothing else: timesteps pass through untouched, exceptions too. It
+must be the outermost wrapper, or else it sees episodes other than those the agent sees. Which event
+begins and ends an episode stands in `tracking`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from webtraj import errors
+from webtraj import trajectory as trajectory_lib
+from webtraj.collectors.base import TrajectoryCollector
+from webtraj.environments import bridges
+from webtraj.environments.tracking import EpisodeTracker, OnCollectorError
+from webtraj.trajectory import EndReason, Phase
+
+__all__ = ["TrajectoryCollectingEnvironment"]
+
+_LOGGER = logging.getLogger(__name__)
+_DEFAULT_INFO = {
+    field.name: getattr(trajectory_lib.EpisodeInfo(), field.name)
+    for field in dataclasses.fields(trajectory_lib.EpisodeInfo)
+    if field.name != "episode_id"
+}
+
+
+class TrajectoryCollectingEnvironment:
+    """An environment that hands all that happens in another one to a collector.
+
+    It takes any environment of dm_env's shape: asynchronous or not, with dm_env's TimeStep or its
+    own (a named tuple with step_type, reward, discount and observation), and returns that
+    environment's own TimeStep objects. Attributes it does not have itself are the inner
+    environment's.
+
+    The collector is not closed with the environment, since others may share it.
+    """
+
+    accepts_decisions = True
+
+    def __init__(
+        self,
+        env: Any,
+        trajectory_collector: TrajectoryCollector,
+        *,
+        episode_info: trajectory_lib.EpisodeInfo
+        | Callable[[], trajectory_lib.EpisodeInfo]
+        | None = None,
+        on_collector_error: OnCollectorError = "raise",
+    ) -> None:
+        """Wraps an environment.
+
+        Args:
+            env: The environment. One whose methods are not coroutines runs on a thread of its own
+                (see `webtraj.as_async`).
+            trajectory_collector: Keeps the episodes.
+            episode_info: What is known of the episodes. An `EpisodeInfo` is a template: each
+                episode gets an id of its own. A function is called for each episode, and what it
+                returns is taken as it is. Fields left at their default are filled from the
+                environment's `describe_episode`, if it has one.
+            on_collector_error: What happens when the collector fails. "raise" raises its error from
+                the call in which it happened; "warn" logs it and notes it in the episode's end.
+
+        Raises:
+            InvalidInputError: `on_collector_error` is neither.
+        """
+        if on_collector_error not in ("raise", "warn"):
+            raise errors.InvalidInputError(
+                f"on_collector_error={on_collector_error!r} is not known; "
+                "expected 'raise' or 'warn'."
+            )
+        self._env = bridges.as_async(env)
+        self._collector = trajectory_collector
+        self._episode_info = episode_info
+        self._on_collector_error = on_collector_error
+        self._passes_decisions = getattr(self._env, "accepts_decisions", False)
+        self._tracker = EpisodeTracker(
+            trajectory_collector,
+            describe=self._describe_new,
+            redescribe=self._describe_known,
+            outcome=self._episode_outcome,
+            on_collector_error=on_collector_error,
+        )
+        self._left_open: frozenset[str] = frozenset()
+        self._busy = ""
+
+    @property
+    def trajectory_collector(self) -> TrajectoryCollector:
+        """The collector that keeps the episodes."""
+        return self._collector
+
+    @property
+    def episode_id(self) -> str | None:
+        """The id of the episode that is open; None if there is none."""
+        return self._tracker.episode_id
+
+    async def reset(self) -> Any:
+        """Resets the environment; an episode that is open ends as INTERRUPTED.
+
+        Raises:
+            ConcurrentCallError: Another call has not returned yet.
+            CollectorError: Something could not be recorded.
+        """
+        self._enter("reset")
+        try:
+            try:
+                await self._collector.drain()
+            except BaseException as error:
+                self._drain_failed(error, Phase.RESET)
+            self._tracker.reset_called()
+            try:
+                timestep = await self._env.reset()
+            except BaseException as error:
+                self._tracker.raised(error, Phase.RESET)
+                raise
+            self._tracker.returned(timestep, Phase.RESET)
+            return timestep
+        finally:
+            self._busy = ""
+
+    async def step(self, action: Any) -> Any:
+        """Acts.
+
+        Args:
+            action: The action, or a `webtraj.Decision` that holds it. A decision is recorded with
+                the step; the environment gets its action alone, unless it takes decisions.
+
+        Raises:
+            ConcurrentCallError: Another call has not returned yet.
+            CollectorError: Something could not be recorded. If the action's result is what could
+                not, the action has been carried out.
+        """
+        self._enter("step")
+        try:
+            try:
+                await self._collector.drain()
+            except BaseException as error:
+                self._drain_failed(error, Phase.STEP)
+            decision = None
+            given = action
+            if isinstance(action, trajectory_lib.Decision):
+                decision, action = action, action.action
+                given = decision if self._passes_decisions else action
+            self._tracker.step_called(action, decision)
+            try:
+                timestep = await self._env.step(given)
+            except BaseException as error:
+                self._tracker.raised(error, Phase.STEP)
+                raise
+            self._tracker.returned(timestep, Phase.STEP)
+            return timestep
+        finally:
+            self._busy = ""
+
+    async def close(self) -> None:
+        """Ends an open episode as CLOSED, closes the environment, waits until all is kept."""
+        try:
+            self._tracker.ended(EndReason.CLOSED, Phase.CLOSE)
+        finally:
+            await self._env.close()
+        await self._flush()
+
+    async def __aenter__(self) -> Self:
+        if hasattr(self._env, "__aenter__"):
+            await self._env.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if exc is not None:
+                self._tracker.raised(exc, Phase.EXIT)
+            else:
+                self._tracker.ended(EndReason.CLOSED, Phase.EXIT)
+        finally:
+            if hasattr(self._env, "__aexit__"):
+                await self._env.__aexit__(exc_type, exc, traceback)
+            else:
+                await self._env.close()
+        await self._flush()
+
+    def mark_truncated(self, reason: str) -> None:
+        """Ends the open episode as TRUNCATED, for a run loop that truncates by hand.
+
+        Args:
+            reason: Which limit it was, for a person: "context window", "60 s".
+
+        Raises:
+            EnvironmentMisuseError: No episode is open.
+        """
+        if self._tracker.episode_id is None:
+            raise errors.EnvironmentMisuseError(
+                f"mark_truncated({reason!r}) found no open episode: it has ended, or not begun. "
+                "Call it before the episode's LAST timestep."
+            )
+        self._tracker.ended(EndReason.TRUNCATED, Phase.STEP, detail=reason)
+
+    def observation_spec(self) -> Any:
+        """Returns the inner environment's."""
+        return self._env.observation_spec()
+
+    def action_spec(self) -> Any:
+        """Returns the inner environment's."""
+        return self._env.action_spec()
+
+    def reward_spec(self) -> Any:
+        """Returns the inner environment's."""
+        return self._env.reward_spec()
+
+    def discount_spec(self) -> Any:
+        """Returns the inner environment's."""
+        return self._env.discount_spec()
+
+    def __getattr__(self, name: str) -> Any:
+        if (
+            name.startswith("__") or name == "_env"
+        ):  # Copying asks for dunders of half-made objects.
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self._env, name)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(
+            "A TrajectoryCollectingEnvironment cannot be pickled or copied: its collector holds "
+            "open files, and two records of one episode would be false. Make the environment and "
+            "the collector anew in the other process, on the same dataset folder."
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._env!r}, {self._collector!r})"
+
+    def _enter(self, name: str) -> None:
+        if self._busy:
+            raise errors.ConcurrentCallError(
+                f"{name} was called while {self._busy} had not returned. An environment runs one "
+                "episode: make one environment for each episode that runs at the same time."
+            )
+        self._busy = name
+
+    def _drain_failed(self, error: BaseException, phase: Phase) -> None:
+        if isinstance(error, Exception):
+            self._collector_failed(error)
+        else:  # Cancelled before anything was done.
+            self._tracker.raised(error, phase)
+            raise error
+
+    async def _flush(self) -> None:
+        try:
+            await self._collector.flush()
+        except Exception as error:
+            self._collector_failed(error)
+
+    def _collector_failed(self, error: Exception) -> None:
+        if self._on_collector_error == "raise":
+            raise error
+        _LOGGER.warning("Not recorded: %s", error)
+
+    def _describe_new(self) -> trajectory_lib.EpisodeInfo:
+        if callable(self._episode_info):
+            info = self._episode_info()
+        else:
+            template = self._episode_info or trajectory_lib.EpisodeInfo()
+            info = dataclasses.replace(template, episode_id=trajectory_lib.new_episode_id())
+        self._left_open = frozenset(
+            name for name, default in _DEFAULT_INFO.items() if getattr(info, name) == default
+        )
+        if not info.environment:
+            info = dataclasses.replace(info, environment=_environment_name(self._env))
+        return self._describe_known(info)
+
+    def _describe_known(self, info: trajectory_lib.EpisodeInfo) -> trajectory_lib.EpisodeInfo:
+        """Returns `info` with what the environment knows of the fields that the user left open."""
+        describe = getattr(self._env, "describe_episode", None)
+        if describe is None:
+            return info
+        try:
+            known: Mapping[str, Any] = describe()
+        except Exception:  # A description is not worth an episode.
+            _LOGGER.exception("describe_episode raised; the episode goes on without it")
+            return info
+        fields = {name: value for name, value in known.items() if name in self._left_open}
+        return dataclasses.replace(info, **fields) if fields else info
+
+    def _episode_outcome(self) -> trajectory_lib.Outcome:
+        judge = getattr(self._env, "episode_outcome", None)
+        return trajectory_lib.Outcome.UNKNOWN if judge is None else judge()
+
+
+def _environment_name(env: Any) -> str:
+    inner = getattr(env, "environment_name", None)
+    return inner if isinstance(inner, str) else type(env).__name__

@@ -1,0 +1,293 @@
+"""Which episode is being recorded, and how it ends: the recording wrapper's state machine.
+
+=====================  ==============================  ===========================================
+event                  no episode is open              an episode is open
+=====================  ==============================  ===========================================
+reset is called        begin                           end (INTERRUPTED), begin
+reset returns FIRST    --                              record step 0
+reset raises           --                              end (ERRORED or CANCELLED), 0 steps
+step is called         begin                           note the action in flight
+step returns FIRST     --                              record it; if steps were recorded before, end
+                                                       (INTERRUPTED) and begin first
+step returns MID       --                              record it; without a FIRST before, that is
+                                                       noted, and the episode linked to the last one
+step returns LAST      --                              record it, end (TERMINATED or TRUNCATED)
+step raises            --                              end (ERRORED or CANCELLED), action in flight
+close, or exit         nothing                         end (CLOSED; by an exception: ERRORED or
+                                                       CANCELLED)
+=====================  ==============================  ===========================================
+
+An episode is begun *before* the environment is asked for its first timestep, so that one whose
+reset fails, or in whose reset the process dies, is on record too, with no steps.
+
+Nothing here awaits, so no cancellation can cut an effect in half. What an exception of the
+environment meets on its way here never replaces it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any, Literal
+
+from webtraj import trajectory as trajectory_lib
+from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector
+from webtraj.collectors.null import NullTrajectoryCollector
+from webtraj.environments import contract
+from webtraj.trajectory import EndReason, Phase, StepType
+
+__all__ = ["EpisodeTracker", "OnCollectorError"]
+
+OnCollectorError = Literal["raise", "warn"]
+
+_LOGGER = logging.getLogger(__name__)
+_CANCELLATIONS = (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)
+
+
+@dataclasses.dataclass(slots=True)
+class _OpenEpisode:
+    info: trajectory_lib.EpisodeInfo
+    recorder: EpisodeRecorder
+    num_records: int = 0
+    action_in_flight: bool = False
+    action: Any = None
+    decision: trajectory_lib.Decision | None = None
+    violations: list[str] = dataclasses.field(default_factory=list)
+    recording_errors: list[str] = dataclasses.field(default_factory=list)
+
+
+class EpisodeTracker:
+    """Turns what happens to one environment into episodes on a collector."""
+
+    def __init__(
+        self,
+        collector: TrajectoryCollector,
+        *,
+        describe: Callable[[], trajectory_lib.EpisodeInfo],
+        redescribe: Callable[[trajectory_lib.EpisodeInfo], trajectory_lib.EpisodeInfo],
+        outcome: Callable[[], trajectory_lib.Outcome],
+        on_collector_error: OnCollectorError,
+    ) -> None:
+        """Initializes the tracker with no episode open.
+
+        Args:
+            collector: Keeps the episodes.
+            describe: Returns the info of an episode that is about to begin.
+            redescribe: Returns the info of an episode that has just begun, given that.
+            outcome: Returns what an episode that has just returned LAST was worth.
+            on_collector_error: Whether a failure to record is raised, or logged and noted in the
+                episode's end.
+        """
+        self._collector = collector
+        self._describe = describe
+        self._redescribe = redescribe
+        self._outcome = outcome
+        self._raise = on_collector_error == "raise"
+        self._episode: _OpenEpisode | None = None
+        self._previous_id = ""
+        self._after_last = False
+        self._start_time = 0.0
+
+    @property
+    def episode_id(self) -> str | None:
+        """The id of the episode that is open."""
+        return None if self._episode is None else self._episode.info.episode_id
+
+    def reset_called(self) -> None:
+        """Ends what is open and begins an episode."""
+        self.ended(EndReason.INTERRUPTED, Phase.RESET)
+        self._begin()
+
+    def step_called(self, action: Any, decision: trajectory_lib.Decision | None) -> None:
+        """Notes the action that goes to the environment next."""
+        episode = self._episode or self._begin()
+        self._start_time = time.time()
+        episode.action_in_flight = True
+        episode.action = action
+        episode.decision = decision
+        try:
+            episode.recorder.record_intent(action, decision=decision)
+        except Exception as error:  # Whatever a collector raises, here and below.
+            self._handle([_noted(episode, error)])
+
+    def returned(self, timestep: Any, phase: Phase) -> None:
+        """Records the timestep that `reset` or `step` returned."""
+        end_time = time.time()
+        episode = self._episode
+        assert episode is not None
+        step_type = contract.step_type_of(timestep)
+        if step_type is None:
+            episode.violations.append(f"{contract.UNKNOWN_STEP_TYPE}; got {timestep.step_type!r}")
+            step_type = StepType.MID
+        if step_type is StepType.FIRST:
+            episode = self._first_returned(episode)
+        elif episode.num_records == 0:
+            self._headless(episode, phase)
+        if broken := contract.broken_rules(timestep, step_type):
+            episode.violations.extend(broken)
+        is_first = step_type is StepType.FIRST
+        step = trajectory_lib.StepRecord(
+            episode.num_records,
+            step_type,
+            timestep.observation,
+            None if is_first else episode.action,
+            timestep.reward,
+            timestep.discount,
+            self._start_time,
+            end_time,
+            episode.decision,
+            episode.action if is_first else None,
+        )
+        episode.num_records += 1
+        episode.action_in_flight = False
+        episode.action = episode.decision = None
+        failures: list[Exception] = []
+        try:
+            episode.recorder.record_step(step)
+        except Exception as error:
+            failures.append(_noted(episode, error))
+        if step_type is StepType.LAST:
+            reason = EndReason.TRUNCATED
+            if contract.is_termination(timestep.discount):
+                reason = EndReason.TERMINATED
+            failures += self._end(reason, phase, outcome=self._judge(episode))
+            self._after_last = True
+        if failures:
+            self._handle(failures)
+
+    def raised(self, error: BaseException, phase: Phase) -> None:
+        """Ends the episode by an exception, which the caller raises on."""
+        episode = self._episode
+        if episode is None:
+            return
+        if phase is Phase.STEP and episode.num_records == 0 and isinstance(error, Exception):
+            rule = contract.ALREADY_LAST_RAISED if self._after_last else contract.FRESH_STEP_RAISED
+            episode.violations.append(rule)
+        reason, outcome = EndReason.ERRORED, trajectory_lib.Outcome.ENV_ERROR
+        if phase is Phase.EXIT:  # It may as well have been the agent's error.
+            outcome = trajectory_lib.Outcome.UNKNOWN
+        if isinstance(error, _CANCELLATIONS):
+            reason, outcome = EndReason.CANCELLED, trajectory_lib.Outcome.CANCELLED
+        for failure in self._end(reason, phase, error=error, outcome=outcome):
+            error.add_note(f"webtraj: the episode's end could not be recorded: {failure}")
+
+    def ended(self, reason: EndReason, phase: Phase, *, detail: str = "") -> None:
+        """Ends the episode that is open, if there is one."""
+        self._handle(self._end(reason, phase, detail=detail))
+
+    def _begin(self, *, parent: str = "") -> _OpenEpisode:
+        self._start_time = time.time()
+        info = self._describe()
+        if parent:
+            info = dataclasses.replace(info, parent_episode_id=parent)
+        try:
+            recorder = self._collector.begin_episode(info)
+        except Exception as error:
+            if self._raise:
+                raise
+            _LOGGER.warning("The episode %s is not recorded: %s", info.episode_id, error)
+            recorder = NullTrajectoryCollector()
+        self._episode = _OpenEpisode(info, recorder)
+        return self._episode
+
+    def _first_returned(self, episode: _OpenEpisode) -> _OpenEpisode:
+        """Returns the episode of a FIRST: a new one if the environment reset itself."""
+        if episode.num_records:
+            episode.violations.append(contract.RESET_BY_ITSELF)
+            action, decision, start_time = episode.action, episode.decision, self._start_time
+            failures = self._end(EndReason.INTERRUPTED, Phase.STEP)
+            episode = self._begin()
+            episode.action, episode.decision, self._start_time = action, decision, start_time
+            self._handle(failures)
+        self._update_info(episode, self._redescribe(episode.info))
+        self._after_last = False
+        return episode
+
+    def _headless(self, episode: _OpenEpisode, phase: Phase) -> None:
+        """Notes that an episode's first timestep is no FIRST, and what it may be the rest of."""
+        rule = contract.STEP_WITHOUT_RESET
+        if phase is Phase.RESET:
+            rule = contract.NOT_FIRST_AFTER_RESET
+        episode.violations.append(rule)
+        parent = episode.info.parent_episode_id or self._previous_id
+        self._update_info(
+            episode, dataclasses.replace(self._redescribe(episode.info), parent_episode_id=parent)
+        )
+
+    def _update_info(self, episode: _OpenEpisode, info: trajectory_lib.EpisodeInfo) -> None:
+        if info != episode.info:
+            episode.info = info
+            try:
+                episode.recorder.record_info(info)
+            except Exception as error:
+                self._handle([_noted(episode, error)])
+
+    def _judge(self, episode: _OpenEpisode) -> trajectory_lib.Outcome:
+        try:
+            return self._outcome()
+        except Exception as error:  # Its timestep is worth more than its verdict.
+            _LOGGER.exception("episode_outcome raised in episode %s", episode.info.episode_id)
+            episode.violations.append(f"{contract.DESCRIBE_RAISED}; got {error!r}")
+            return trajectory_lib.Outcome.UNKNOWN
+
+    def _end(
+        self,
+        reason: EndReason,
+        phase: Phase,
+        *,
+        detail: str = "",
+        error: BaseException | None = None,
+        outcome: trajectory_lib.Outcome = trajectory_lib.Outcome.UNKNOWN,
+    ) -> list[Exception]:
+        """Ends the open episode, if any; returns what could not be recorded."""
+        episode, self._episode = self._episode, None
+        if episode is None:
+            return []
+        self._previous_id = episode.info.episode_id
+        self._after_last = False
+        end = trajectory_lib.EpisodeEnd(
+            reason=reason,
+            phase=phase,
+            detail=detail,
+            error=None if error is None else _error_info(error),
+            action_in_flight=episode.action_in_flight,
+            in_flight_action=episode.action,
+            in_flight_decision=episode.decision,
+            outcome=outcome,
+            violations=tuple(episode.violations),
+            recording_errors=tuple(episode.recording_errors),
+        )
+        try:
+            episode.recorder.end_episode(end)
+        except Exception as failure:
+            return [failure]
+        return []
+
+    def _handle(self, failures: list[Exception]) -> None:
+        for failure in failures:
+            if self._raise:
+                raise failure
+            _LOGGER.warning("Not recorded: %s", failure)
+
+
+def _noted(episode: _OpenEpisode, error: Exception) -> Exception:
+    episode.recording_errors.append(f"{type(error).__name__}: {error}")
+    return error
+
+
+def _error_info(error: BaseException) -> trajectory_lib.ErrorInfo:
+    cls = type(error)
+    name = (
+        cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+    )
+    try:
+        message = str(error)
+    except Exception as broken:  # A broken __str__ must not hide the error itself.
+        message = f"<str failed: {type(broken).__name__}>"
+    return trajectory_lib.ErrorInfo(
+        type=name, message=message, traceback="".join(traceback.format_exception(error))
+    )

@@ -1,0 +1,165 @@
+"""JSON data back to values. The format is described in `webtraj.serialization.values`.
+
+Nothing in a file is trusted: no class that it names is imported, no constructor runs but those of
+registered record types, and lengths are checked before anything is allocated.
+"""
+
+from __future__ import annotations
+
+import base64
+import collections
+import dataclasses
+import datetime
+import enum
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import orjson
+
+from webtraj import errors
+from webtraj.serialization import record_types
+from webtraj.serialization.blobs import Blob, BlobSource
+from webtraj.serialization.encoding import TAG
+
+__all__ = ["decode"]
+
+
+def decode(data: Any, blobs: BlobSource | None = None) -> Any:
+    """Returns the value that `data`, parsed JSON, stands for.
+
+    Raises:
+        CorruptDataError: It does not follow the format.
+    """
+    try:
+        return _decode(data, blobs)
+    except errors.WebtrajError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise errors.CorruptDataError(
+            f"A stored value does not follow the format: {type(error).__name__}: {error}. "
+            "Run `webtraj verify` on the dataset."
+        ) from error
+
+
+def _decode(data: Any, blobs: BlobSource | None) -> Any:
+    if isinstance(data, dict):
+        kind = data.get(TAG)
+        if kind is None:
+            return {key: _decode(value, blobs) for key, value in data.items()}
+        return _DECODERS[kind](data, blobs)
+    if isinstance(data, list):
+        return [_decode(item, blobs) for item in data]
+    return data
+
+
+def _decode_items(data: dict[str, Any], blobs: BlobSource | None) -> list[Any]:
+    return [_decode(item, blobs) for item in data["v"]]
+
+
+def _blob(data: dict[str, Any]) -> Blob:
+    return Blob(data["sha256"], data["ext"], int(data["size"]))
+
+
+def _source(data: dict[str, Any], blobs: BlobSource | None) -> BlobSource:
+    if blobs is None:
+        raise errors.CorruptDataError(
+            f"The blob {data['sha256']!r} is referred to, but there is no blob store to read."
+        )
+    return blobs
+
+
+def _decode_blob(data: dict[str, Any], blobs: BlobSource | None) -> Any:
+    return _source(data, blobs).load(_blob(data), text=data[TAG] == "text")
+
+
+def _decode_bytes(data: dict[str, Any], blobs: BlobSource | None) -> bytes:
+    if data[TAG] == "blob":
+        return _source(data, blobs).read(_blob(data))
+    return base64.b64decode(data["v"], validate=True)
+
+
+def _decode_ndarray(data: dict[str, Any], blobs: BlobSource | None) -> Any:
+    shape = tuple(int(size) for size in data["shape"])
+    if any(size < 0 for size in shape):
+        raise errors.CorruptDataError(f"An array has the shape {shape}.")
+    if data["dtype"] == "object":
+        items = _decode_items(data, blobs)
+        flat = np.empty(len(items), dtype=object)
+        for i, item in enumerate(items):
+            flat[i] = item
+        return flat.reshape(shape)
+    dtype = np.dtype(data["dtype"])
+    if dtype.hasobject:
+        raise errors.CorruptDataError(f"An array has the dtype {data['dtype']!r}.")
+    raw = _decode_bytes(data["v"], blobs)
+    if dtype.itemsize == 0:
+        return np.zeros(shape, dtype) if raw == b"" else np.frombuffer(raw, dtype)
+    return np.frombuffer(raw, dtype=dtype).reshape(shape).copy()
+
+
+def _decode_scalar(data: dict[str, Any], blobs: BlobSource | None) -> Any:
+    dtype = np.dtype(data["dtype"])
+    if dtype.hasobject:
+        raise errors.CorruptDataError(f"A scalar has the dtype {data['dtype']!r}.")
+    value = data["v"]
+    if isinstance(value, dict) and value[TAG] in ("bytes", "blob"):
+        value = _decode_bytes(value, blobs)
+        return np.frombuffer(value, dtype=dtype)[0] if dtype.itemsize else dtype.type()
+    return dtype.type(_decode(value, blobs))
+
+
+def _decode_record(data: dict[str, Any], blobs: BlobSource | None) -> Any:
+    fields = _decode(data["fields"], blobs)
+    cls = record_types.class_of(data["type"])
+    if cls is None or not dataclasses.is_dataclass(cls):
+        return record_types.OpaqueRecord(data["type"], fields)
+    known = {field.name for field in dataclasses.fields(cls) if field.init}
+    try:
+        return cls(**{name: value for name, value in fields.items() if name in known})
+    except (TypeError, ValueError):
+        # The class has moved on since; its fields are still worth having.
+        return record_types.OpaqueRecord(data["type"], fields)
+
+
+def _decode_enum(data: dict[str, Any], blobs: BlobSource | None) -> Any:
+    cls = record_types.class_of(data["type"])
+    if cls is not None and issubclass(cls, enum.Enum) and data["member"] in cls.__members__:
+        return cls[data["member"]]
+    return _decode(data["v"], blobs)
+
+
+def _decode_namedtuple(data: dict[str, Any], blobs: BlobSource | None) -> Any:
+    fields = _decode(data["fields"], blobs)
+    return _namedtuple_class(str(data["type"]), tuple(fields))(*fields.values())
+
+
+@functools.lru_cache(maxsize=256)
+def _namedtuple_class(name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
+    return collections.namedtuple(name, fields)  # It accepts identifiers only.
+
+
+_DECODERS: dict[str, Callable[[dict[str, Any], BlobSource | None], Any]] = {
+    "float": lambda data, blobs: float(data["v"]),
+    "int": lambda data, blobs: int(data["v"], 16),
+    "complex": lambda data, blobs: complex(*_decode_items(data, blobs)),
+    "str": lambda data, blobs: base64.b64decode(data["v"]).decode("utf-8", "surrogatepass"),
+    "bytes": lambda data, blobs: base64.b64decode(data["v"], validate=True),
+    "blob": _decode_blob,
+    "text": _decode_blob,
+    "tuple": lambda data, blobs: tuple(_decode_items(data, blobs)),
+    "set": lambda data, blobs: set(_decode_items(data, blobs)),
+    "frozenset": lambda data, blobs: frozenset(_decode_items(data, blobs)),
+    "dict": lambda data, blobs: {_decode(k, blobs): _decode(v, blobs) for k, v in data["v"]},
+    "ndarray": _decode_ndarray,
+    "scalar": _decode_scalar,
+    "datetime": lambda data, blobs: datetime.datetime.fromisoformat(data["v"]),
+    "enum": _decode_enum,
+    "record": _decode_record,
+    "namedtuple": _decode_namedtuple,
+    "nested": lambda data, blobs: _decode(orjson.loads(data["v"]), blobs),
+    "unwritable": lambda data, blobs: record_types.OpaqueRecord(
+        data["type"], {"repr": data["repr"]}
+    ),
+}

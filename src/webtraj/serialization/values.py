@@ -1,0 +1,30 @@
+"""Values of any environment as plain JSON data, without loss.
+
+What JSON has, stays as it is. Everything else becomes an object with the key `$` that names its
+kind::
+
+    {"$": "float", "v": "nan"}                         NaN and infinities
+    {"$": "int", "v": "18446744073709551616"}          integers beyond 64 bits
+    {"$": "str", "v": "<base64 of surrogatepass utf-8>"}   text with lone surrogates
+    {"$": "bytes", "v": "<base64>"}                    short bytes
+    {"$": "blob", "sha256": "...", "ext": "jpg", "size": 1234}   long bytes, kept beside the record
+    {"$": "text", "sha256": "...", "ext": "txt", "size": 1234}   long text, likewise
+    {"$": "tuple" | "set" | "frozenset", "v": [...]}
+    {"$": "dict", "v": [[key, value], ...]}            a mapping with keys JSON lacks, or a `$` key
+    {"$": "ndarray", "dtype": "<f4", "shape": [2, 3], "v": bytes or blob}   C order
+    {"$": "ndarray", "dtype": "object", "shape": [2], "v": [...]}
+    {"$": "scalar", "dtype": "<f4", "v": ...}          a numpy scalar
+    {"$": "complex", "v": [re, im]}
+    {"$": "datetime", "v": "2026-11-20T12:00:00+00:00"}
+    {"$": "enum", "type": name, "member": name, "v": value}
+    {"$": "record", "type": name, "fields": {...}}     a dataclass, see `record_types`
+    {"$": "namedtuple", "type": name, "fields": {...}}
+    {"$": "nested", "v": "<JSON text>"}                what lies too deep for a JSON parser
+    {"$": "unwritable", "type": name, "repr": "..."}   a value that cannot be kept
+"""
+
+from webtraj.serialization.blobs import Blob, BlobSink, BlobSource
+from webtraj.serialization.decoding import decode
+from webtraj.serialization.encoding import Encoder, dumps
+
+__all__ = ["Blob", "BlobSink", "BlobSource", "Encoder", "decode", "dumps"]
