@@ -22,6 +22,7 @@ from webtraj.environments.actions.conversation import (
     SendMessage,
     Wait,
 )
+from webtraj.environments.actions.dialects.browsergym import format_action, parse_action
 from webtraj.environments.actions.element import (
     Check,
     Clear,
@@ -109,4 +110,6 @@ __all__ = [
     "UploadFile",
     "UploadFileAt",
     "Wait",
+    "format_action",
+    "parse_action",
 ]

@@ -96,6 +96,8 @@ class DragAt(Action):
 
     path: f.Path
     """At least two points (x, y): where to press, through what to move, where to release."""
+    modifiers: f.Modifiers = ()
+    """Keys held meanwhile."""
 
 
 @verb("scroll")
@@ -122,6 +124,8 @@ class ScrollAt(Action):
     y: f.Coordinate
     dx: f.Delta
     dy: f.Delta
+    modifiers: f.Modifiers = ()
+    """Keys held meanwhile."""
 
 
 @verb("upload_file_at")

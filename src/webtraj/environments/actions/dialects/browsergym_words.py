@@ -1,0 +1,147 @@
+"""BrowserGym's words, and webtraj's for what BrowserGym has no words for.
+
+`BROWSERGYM` has the names, argument names, order and units of BrowserGym's high-level action set
+(`browsergym/core/action/functions.py`). `EXTENSIONS` makes every verb sayable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from webtraj.environments.actions import conversation, element, keyboard, navigation, pointer
+from webtraj.environments.actions.dialects.base import Unsayable
+from webtraj.environments.actions.dialects.phrases import Argument, Phrase, group, value
+
+__all__ = ["BROWSERGYM", "EXTENSIONS"]
+
+
+def _one_or_many(name: str, field: str) -> Argument:
+    """A string for one, a list for several."""
+    return value(
+        name,
+        field,
+        read=lambda wire: (wire,) if isinstance(wire, str) else wire,
+        write=lambda held: held[0] if len(held) == 1 else held,
+    )
+
+
+def _ends() -> Argument:
+    def write(path: tuple[tuple[float, float], ...]) -> Mapping[str, Any]:
+        if len(path) != 2:
+            raise Unsayable(f"a path of {len(path)} points")
+        return dict(zip(names, (*path[0], *path[1]), strict=True))
+
+    names = ("from_x", "from_y", "to_x", "to_y")
+    return group(
+        {name: {"type": "number"} for name in names},
+        ["path"],
+        read=lambda from_x, from_y, to_x, to_y: {"path": ((from_x, from_y), (to_x, to_y))},
+        write=write,
+    )
+
+
+def _milliseconds() -> Argument:
+    def read(wait_ms: Any) -> float:
+        if isinstance(wait_ms, bool) or not isinstance(wait_ms, (int, float)):
+            raise ValueError(f"wait_ms must be a number of milliseconds; got {wait_ms!r}")
+        return wait_ms / 1000
+
+    return value(
+        "wait_ms",
+        "seconds",
+        read=read,
+        write=lambda seconds: round(seconds * 1000),
+        schema={"type": "number", "minimum": 0},
+        optional=True,
+    )
+
+
+_BID = value("bid", "ref")
+_X, _Y = value("x"), value("y")
+_BUTTON = value("button", optional=True)
+_MODIFIERS = value("modifiers", optional=True)
+_COUNT = value("count", optional=True)
+_ONE, _TWO = {"count": 1}, {"count": 2}
+
+BROWSERGYM = (
+    Phrase("click", element.Click, (_BID, _BUTTON, _MODIFIERS), fields=_ONE),
+    Phrase("dblclick", element.Click, (_BID, _BUTTON, _MODIFIERS), fields=_TWO),
+    Phrase("hover", element.Hover, (_BID,)),
+    Phrase("fill", element.Fill, (_BID, value("value")), wire={"enable_autocomplete_menu": False}),
+    # With the menu enabled, BrowserGym empties the field and types key by key.
+    Phrase(
+        "fill",
+        element.TypeInto,
+        (_BID, value("value", "text")),
+        fields={"clear": True, "submit": False},
+        wire={"enable_autocomplete_menu": True},
+    ),
+    Phrase("select_option", element.SelectOption, (_BID, _one_or_many("options", "options"))),
+    Phrase("check", element.Check, (_BID,)),
+    Phrase("uncheck", element.Uncheck, (_BID,)),
+    Phrase("press", element.Press, (_BID, value("key_comb", "keys"))),
+    Phrase("focus", element.Focus, (_BID,)),
+    Phrase("clear", element.Clear, (_BID,)),
+    Phrase(
+        "drag_and_drop",
+        element.DragTo,
+        (value("from_bid", "ref"), value("to_bid", "target_ref")),
+    ),
+    Phrase("upload_file", element.UploadFile, (_BID, _one_or_many("file", "paths"))),
+    Phrase("scroll", pointer.Scroll, (value("delta_x", "dx"), value("delta_y", "dy"))),
+    Phrase("scroll_at", pointer.ScrollAt, (_X, _Y, value("dx"), value("dy"))),
+    Phrase("mouse_move", pointer.MoveMouse, (_X, _Y)),
+    Phrase("mouse_down", pointer.MouseDown, (_X, _Y, _BUTTON)),
+    Phrase("mouse_up", pointer.MouseUp, (_X, _Y, _BUTTON)),
+    Phrase("mouse_click", pointer.ClickAt, (_X, _Y, _BUTTON), fields=_ONE),
+    Phrase("mouse_dblclick", pointer.ClickAt, (_X, _Y, _BUTTON), fields=_TWO),
+    Phrase("mouse_drag_and_drop", pointer.DragAt, (_ends(),)),
+    Phrase("mouse_upload_file", pointer.UploadFileAt, (_X, _Y, _one_or_many("file", "paths"))),
+    Phrase("keyboard_type", keyboard.TypeText, (value("text"),)),
+    Phrase("keyboard_insert_text", keyboard.InsertText, (value("text"),)),
+    Phrase("keyboard_press", keyboard.PressKey, (value("key", "keys"),)),
+    Phrase("keyboard_down", keyboard.KeyDown, (value("key"),)),
+    Phrase("keyboard_up", keyboard.KeyUp, (value("key"),)),
+    Phrase("goto", navigation.Goto, (value("url"),)),
+    Phrase("go_back", navigation.GoBack),
+    Phrase("go_forward", navigation.GoForward),
+    Phrase("new_tab", navigation.NewTab),
+    Phrase("tab_close", navigation.CloseTab),
+    Phrase("tab_focus", navigation.FocusTab, (value("index"),)),
+    Phrase("noop", conversation.Wait, (_milliseconds(),)),
+    Phrase("send_msg_to_user", conversation.SendMessage, (value("text"),)),
+    Phrase("report_infeasible", conversation.ReportInfeasible, (value("reason"),)),
+)
+
+_TYPE_FLAGS = (value("clear", optional=True), value("submit", optional=True))
+
+EXTENSIONS = (
+    Phrase("click", element.Click, (_BID, _BUTTON, _MODIFIERS, _COUNT)),
+    Phrase("type_into", element.TypeInto, (_BID, value("text"), *_TYPE_FLAGS)),
+    Phrase("mouse_click", pointer.ClickAt, (_X, _Y, _BUTTON, _MODIFIERS, _COUNT)),
+    Phrase("type_at", pointer.TypeAt, (_X, _Y, value("text"), *_TYPE_FLAGS)),
+    Phrase(
+        "mouse_down",
+        pointer.MouseDown,
+        (value("x", optional=True), value("y", optional=True), _BUTTON),
+    ),
+    Phrase(
+        "mouse_up",
+        pointer.MouseUp,
+        (value("x", optional=True), value("y", optional=True), _BUTTON),
+    ),
+    Phrase("mouse_drag", pointer.DragAt, (value("path"), _MODIFIERS)),
+    Phrase(
+        "scroll",
+        pointer.Scroll,
+        (value("delta_x", "dx"), value("delta_y", "dy"), value("bid", "ref", optional=True)),
+    ),
+    Phrase("scroll_at", pointer.ScrollAt, (_X, _Y, value("dx"), value("dy"), _MODIFIERS)),
+    Phrase("hold_key", keyboard.HoldKey, (value("key", "keys"), value("seconds"))),
+    Phrase("reload", navigation.Reload),
+    Phrase("new_tab", navigation.NewTab, (value("url", optional=True),)),
+    Phrase("screenshot", conversation.Screenshot),
+    Phrase("cursor_position", conversation.CursorPosition),
+    Phrase("answer", conversation.Answer, (value("text"),)),
+)

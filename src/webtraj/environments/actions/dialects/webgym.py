@@ -1,0 +1,187 @@
+"""WebGym's dialects: `<tool_call>` JSON with coordinates from 0 to 1000, or with element ids.
+
+`{"name": "computer_use", "arguments": {"action": "left_click", "coordinate": [500, 250]}}`
+
+What WebGym's words mean is kept: `type` clicks, clears, types and presses Enter; `scroll` moves by
+one viewport; a URL without a scheme gets `https://`; `wait` without a time is 2 seconds. What its
+parser guesses is not: a missing coordinate is no click in the middle, an unknown action no wait.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from webtraj.environments.actions import conversation, element, navigation, pointer
+from webtraj.environments.actions.base import Action
+from webtraj.environments.actions.dialects import replies
+from webtraj.environments.actions.dialects.base import Unreadable, Unsayable, invalid
+from webtraj.environments.actions.dialects.frames import Frame
+from webtraj.environments.actions.dialects.phrases import (
+    Argument,
+    Phrase,
+    Phrasebook,
+    group,
+    value,
+)
+from webtraj.environments.actions.dialects.prompts import tool_call_prompt
+
+__all__ = ["WebGymDialect", "WebGymMarksDialect", "page_scroll", "with_scheme"]
+
+GRID = 1000
+"""WebGym's coordinates run from 0 to this, whatever the viewport."""
+
+_TYPE = {"clear": True, "submit": True}
+_HOST = re.compile(r"(localhost|[\w-]+(\.[\w-]+)+)(:\d+)?([/?#].*)?")
+
+
+def with_scheme(url: Any) -> Any:
+    """Returns a URL with `https://` put before it if it begins with a host name."""
+    return f"https://{url}" if isinstance(url, str) and _HOST.fullmatch(url) else url
+
+
+def page_scroll(height: int) -> Argument:
+    """Returns the argument `direction`, which scrolls by one viewport up or down."""
+
+    def read(direction: Any) -> Mapping[str, Any]:
+        if direction not in ("up", "down"):
+            raise ValueError(f"direction must be 'up' or 'down'; got {str(direction)[:40]!r}")
+        return {"dx": 0, "dy": height if direction == "down" else -height}
+
+    def write(dx: float, dy: float) -> Mapping[str, Any]:
+        if dx != 0 or abs(dy) != height:
+            raise Unsayable(
+                f"a scroll by ({dx}, {dy}), only by one viewport of {height} up or down"
+            )
+        return {"direction": "down" if dy > 0 else "up"}
+
+    schema = {"type": "string", "enum": ["up", "down"]}
+    return group({"direction": schema}, ("dx", "dy"), read=read, write=write)
+
+
+def _shared(height: int) -> tuple[Phrase, ...]:
+    # The default of 2 seconds is WebGym's, not the verb's, so it is read but never left out.
+    return (
+        Phrase("scroll", pointer.Scroll, (page_scroll(height),)),
+        Phrase("wait", conversation.Wait, (value("time", "seconds"),)),
+        Phrase("wait", conversation.Wait, fields={"seconds": 2.0}, spoken=False),
+        Phrase("go_back", navigation.GoBack),
+        Phrase("navigate", navigation.Goto, (value("url", read=with_scheme),)),
+        Phrase("answer", conversation.Answer, (value("text"),)),
+    )
+
+
+class _ToolCallDialect:
+    """One tool whose argument `action` says the word, called in `<tool_call>` JSON."""
+
+    def __init__(self, name: str, tool: str, description: str, phrases: tuple[Phrase, ...]) -> None:
+        self.name = name
+        self._tool = tool
+        self._description = description
+        self._book = Phrasebook(name, phrases)
+
+    @property
+    def verbs(self) -> tuple[type[Action], ...]:
+        """See `Dialect.verbs`."""
+        return self._book.verbs
+
+    def parse(self, reply: Any) -> Action:
+        """See `Dialect.parse`. Takes text, or a tool call's `{"name", "arguments"}`."""
+        try:
+            call = self._call_in(reply)
+            name, arguments = call.get("name"), call.get("arguments")
+            if name != self._tool:
+                raise Unreadable(
+                    "unknown_action", f"{str(name)[:60]!r} is no tool; the tool is {self._tool!r}."
+                )
+            if isinstance(arguments, str):
+                arguments = replies.json_object(arguments)
+            if not isinstance(arguments, Mapping):
+                raise Unreadable("malformed", "The tool call's arguments are not an object.")
+            args = {key: arg for key, arg in arguments.items() if arg is not None}
+            return self._book.read(args.pop("action", None), args)
+        except Unreadable as problem:
+            return invalid(problem.kind, problem.reason, reply)
+
+    def format(self, action: Action) -> str:
+        """See `Dialect.format`."""
+        word, args = self._book.write(action)
+        call = {"name": self._tool, "arguments": {"action": word, **args}}
+        return f"<tool_call>\n{json.dumps(call, ensure_ascii=False)}\n</tool_call>"
+
+    def schema(self) -> dict[str, Any]:
+        """See `Dialect.schema`."""
+        return {
+            "type": "object",
+            "properties": {
+                "name": {"const": self._tool},
+                "arguments": self._book.schema("action"),
+            },
+            "required": ["name", "arguments"],
+        }
+
+    def tools(self) -> list[dict[str, Any]]:
+        """See `Dialect.tools`. One tool, its arguments side by side as WebGym has them."""
+        parameters = self._book.flat_schema("action")
+        return [{"name": self._tool, "description": self._description, "parameters": parameters}]
+
+    def prompt(self) -> str:
+        """See `Dialect.prompt`."""
+        return tool_call_prompt(self.tools()[0])
+
+    def _call_in(self, reply: Any) -> Mapping[str, Any]:
+        if isinstance(reply, Mapping):
+            return reply
+        if not isinstance(reply, str):
+            raise Unreadable("malformed", f"A reply is text; got a {type(reply).__name__}.")
+        text = replies.spoken_part(reply)
+        calls = replies.tagged(text, "tool_call") or replies.fenced(text)
+        if not calls and not text.startswith("{"):
+            raise Unreadable("no_action", "The reply holds no <tool_call>; reply with exactly one.")
+        return replies.json_object(replies.only(calls or [text]))
+
+
+class WebGymDialect(_ToolCallDialect):
+    """WebGym's coordinates mode. See the module."""
+
+    def __init__(self, viewport: tuple[int, int] = (1280, 720)) -> None:
+        """Makes the dialect for a viewport (width, height) in CSS pixels."""
+        width, height = viewport
+        frame = Frame(width, height, GRID, GRID)
+        point = frame.pair("coordinate", box=True)
+        super().__init__(
+            "webgym",
+            "computer_use",
+            f"Use a mouse and keyboard in a web browser. The screen's resolution is {GRID}x{GRID}.",
+            (
+                Phrase("left_click", pointer.ClickAt, (point,)),
+                Phrase("type", pointer.TypeAt, (point, value("text")), fields=_TYPE),
+                *_shared(height),
+            ),
+        )
+
+
+class WebGymMarksDialect(_ToolCallDialect):
+    """WebGym's set-of-marks mode: elements by the labels drawn on the screenshot, their refs."""
+
+    def __init__(self, viewport: tuple[int, int] = (1280, 720)) -> None:
+        """Makes the dialect for a viewport (width, height) in CSS pixels."""
+        mark = value("element_id", "ref", read=_label)
+        super().__init__(
+            "webgym_marks",
+            "web_interaction",
+            "Interact with web elements by their labels shown on the screenshot.",
+            (
+                Phrase("click", element.Click, (mark,)),
+                Phrase("type", element.TypeInto, (mark, value("text")), fields=_TYPE),
+                Phrase("hover", element.Hover, (mark,)),
+                *_shared(viewport[1]),
+            ),
+        )
+
+
+def _label(wire: Any) -> Any:
+    # Labels are digits, which models also write as a JSON number.
+    return str(wire) if type(wire) is int else wire
