@@ -1,0 +1,84 @@
+"""The commands together, and what becomes of their errors.
+
+A command lives in the module of its name, in a function of its name, and is added by its name in
+`COMMANDS`. Its module imports nothing heavy at the top, so that `webtraj --help` is fast.
+
+Exit codes: 0 done; 1 something failed; 2 wrong input; 128 + n ended by signal n (130: Ctrl-C). An
+error of webtraj's own is one line on stderr; with `WEBTRAJ_DEBUG=1`, its traceback.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+import webtraj
+from webtraj import errors
+from webtraj.cli import signals
+
+__all__ = ["COMMANDS", "DEBUG_VARIABLE", "main", "make_app"]
+
+COMMANDS = (
+    "rollout",
+    "presets",
+    "doctor",
+)
+"""The commands, in the order of the help text."""
+
+DEBUG_VARIABLE = "WEBTRAJ_DEBUG"
+
+_WRONG_INPUT = (
+    errors.InvalidInputError,
+    errors.NotADatasetError,
+    errors.UnknownEpisodeError,
+    errors.UnknownPresetError,
+)
+
+
+def main() -> None:
+    """Runs the command that the process's arguments name, and exits."""
+    try:
+        make_app()()
+    except signals.SignalReceivedError as error:
+        sys.exit(128 + error.signal)
+    except errors.WebtrajError as error:
+        if os.environ.get(DEBUG_VARIABLE) == "1":
+            raise
+        print(f"webtraj: {error}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, _WRONG_INPUT) else 1)
+
+
+def make_app() -> typer.Typer:
+    """Returns the application with all its commands."""
+    app = typer.Typer(
+        name="webtraj",
+        help="The trajectory layer for web agents.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_global_options)
+    for name in COMMANDS:
+        module = importlib.import_module(f"webtraj.cli.{name}")
+        app.command(name)(getattr(module, name))
+    return app
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"webtraj {webtraj.__version__}")
+        raise typer.Exit
+
+
+def _global_options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Say the version."),
+    ] = False,
+) -> None:
+    del version  # Its callback has done all there is to do.

@@ -1,0 +1,161 @@
+"""What is installed and what works: the findings that `webtraj doctor` shows."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import platform
+import re
+import sys
+from collections.abc import Iterator, Sequence
+
+from webtraj import errors
+
+__all__ = ["BrowserFinding", "Diagnosis", "PackageFinding", "diagnose", "read_requirement"]
+
+_REQUIREMENT = re.compile(
+    r"""(?P<name>[A-Za-z0-9._-]+)\s*
+        (?:\[(?P<extras>[^\]]*)\])?\s*
+        (?P<bounds>[^;]*?)\s*
+        (?:;.*\bextra\s*==\s*["'](?P<extra>[^"']+)["'].*)?""",
+    re.VERBOSE,
+)
+_MINIMUM = re.compile(r">=\s*([0-9][0-9.]*)")
+
+_PYTHON = (3, 11)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PackageFinding:
+    """One package that webtraj, or an extra of it, requires."""
+
+    name: str
+    extra: str
+    """The extra that requires it; empty if webtraj always does."""
+    version: str
+    """The installed version; empty if it is not installed."""
+    required: str
+    """The version bounds, as webtraj states them."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is installed, and no older than required."""
+        minimum = _MINIMUM.search(self.required)
+        if not self.version or minimum is None:
+            return bool(self.version)
+        return _numbers(self.version) >= _numbers(minimum[1])
+
+    @property
+    def remedy(self) -> str:
+        """What to run if it is not."""
+        return f"pip install --upgrade '{f'webtraj[{self.extra}]' if self.extra else 'webtraj'}'"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class BrowserFinding:
+    """The browser that environments would use."""
+
+    ok: bool
+    """Whether it was started and ran a script in a page."""
+    path: str = ""
+    version: str = ""
+    source: str = ""
+    """Where it was found: `playwright`, `system` or `WEBTRAJ_BROWSER`."""
+    problem: str = ""
+    """What is wrong, and what to do about it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """Everything that was found."""
+
+    webtraj: str
+    """webtraj's version."""
+    python: str
+    python_ok: bool
+    platform: str
+    packages: tuple[PackageFinding, ...]
+    browser: BrowserFinding
+
+    @property
+    def ok(self) -> bool:
+        """Whether webtraj's core and the browser can be used; extras may be missing."""
+        core = [package.ok for package in self.packages if not package.extra]
+        return self.python_ok and all(core) and self.browser.ok
+
+
+async def diagnose() -> Diagnosis:
+    """Looks at everything. Starts the browser once, and ends it."""
+    return Diagnosis(
+        webtraj=importlib.metadata.version("webtraj"),
+        python=platform.python_version(),
+        python_ok=sys.version_info >= _PYTHON,
+        platform=platform.platform(),
+        packages=tuple(_find_packages(importlib.metadata.requires("webtraj") or ())),
+        browser=await _try_browser(),
+    )
+
+
+def read_requirement(requirement: str) -> tuple[str, str, str]:
+    """Returns a requirement's name, version bounds, and the extra that it belongs to.
+
+    >>> read_requirement('playwright>=1.59; extra == "browser"')
+    ('playwright', '>=1.59', 'browser')
+    >>> read_requirement("dm-env")
+    ('dm-env', '', '')
+    """
+    match = _REQUIREMENT.fullmatch(requirement)
+    if match is None:
+        return requirement, "", ""
+    return match["name"], match["bounds"], match["extra"] or ""
+
+
+def _find_packages(requirements: Sequence[str]) -> Iterator[PackageFinding]:
+    for name, bounds, extra in map(read_requirement, requirements):
+        # An extra that includes others is told by those.
+        if name != "webtraj":
+            yield PackageFinding(name=name, extra=extra, version=_version_of(name), required=bounds)
+
+
+def _version_of(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Returns a version's leading numbers: (2, 14) for `2.14rc1`; enough for a lower bound."""
+    numbers = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(int(number) for number in numbers[0].split(".")) if numbers else ()
+
+
+async def _try_browser() -> BrowserFinding:
+    """Finds the browser and runs a script in a page of it."""
+    from webtraj.environments.browser import executable
+
+    try:
+        found = executable.find_browser()
+    except errors.WebtrajError as error:
+        return BrowserFinding(ok=False, problem=str(error))
+    try:
+        await _run_script()
+        problem = ""
+    except errors.WebtrajError as error:
+        problem = str(error)
+    return BrowserFinding(
+        ok=not problem,
+        path=found.path or "",
+        version=found.version,
+        source=found.source,
+        problem=problem,
+    )
+
+
+async def _run_script() -> None:
+    from webtraj.environments.browser.pool import BrowserPool
+
+    async with BrowserPool() as pool, await pool.lease(owner="webtraj doctor") as lease:
+        answer = await lease.run(lease.page.evaluate("() => 6 * 7"), what="run a script")
+    if answer != 42:
+        raise errors.BrowserError(f"The browser says that 6 * 7 is {answer!r}; use another one.")

@@ -1,0 +1,88 @@
+"""`webtraj doctor`: what is installed, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from webtraj.cli.diagnosis import Diagnosis, PackageFinding
+
+__all__ = ["doctor"]
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Say what is installed, which browser is used, what is missing and how to get it.
+
+    Ends with exit code 1 if webtraj's core or the browser cannot be used.
+    """
+    from webtraj.cli import diagnosis
+
+    found = asyncio.run(diagnosis.diagnose())
+    if as_json:
+        _print_json(found)
+    else:
+        _print_report(found)
+    if not found.ok:
+        raise typer.Exit(1)
+
+
+def _print_json(found: Diagnosis) -> None:
+    import dataclasses
+
+    import orjson
+
+    findings = {"ok": found.ok, **dataclasses.asdict(found)}
+    findings["packages"] = [
+        {**dataclasses.asdict(package), "ok": package.ok} for package in found.packages
+    ]
+    print(orjson.dumps(findings, option=orjson.OPT_INDENT_2).decode())
+
+
+def _print_report(found: Diagnosis) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    good, bad = Text("ok", style="green"), Text("NO", style="bold red")
+    missing = Text("-", style="dim")
+    table = Table("", "what", "found", "if you need it", box=None, pad_edge=False)
+    table.columns[2].overflow = "fold"
+    table.add_row(good, "webtraj", found.webtraj, "")
+    table.add_row(
+        good if found.python_ok else bad,
+        "python",
+        f"{found.python} on {found.platform}",
+        "" if found.python_ok else "use Python 3.11 or newer",
+    )
+    browser = found.browser
+    where = f"{browser.version} ({browser.source}: {browser.path})" if browser.version else "none"
+    table.add_row(good if browser.ok else bad, "browser", Text(where), "")
+    for package in found.packages:
+        name = f"{package.name} [{package.extra}]" if package.extra else package.name
+        table.add_row(
+            good if package.ok else missing if package.extra else bad,
+            Text(name),
+            Text(_what_was_found(package)),
+            Text("" if package.ok else package.remedy),
+        )
+    console = Console(highlight=False)
+    console.print(table)
+    if browser.problem:
+        console.print(f"\nThe browser: {browser.problem}", markup=False, soft_wrap=True)
+    console.print(
+        "\nEverything that webtraj needs is here."
+        if found.ok
+        else "\nwebtraj cannot be used yet: see the rows marked NO.",
+        markup=False,
+    )
+
+
+def _what_was_found(package: PackageFinding) -> str:
+    if package.ok:
+        return package.version
+    return f"{package.version or 'not installed'}, needs {package.required or 'any version'}"

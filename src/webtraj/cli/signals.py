@@ -1,0 +1,61 @@
+"""Running a coroutine so that a signal ends it in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+__all__ = ["SignalReceivedError", "run"]
+
+_T = TypeVar("_T")
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class SignalReceivedError(Exception):
+    """A signal ended the run, after everything was closed in good order."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(f"ended by {signal.Signals(signum).name}")
+        self.signal = signum
+        """The signal's number."""
+
+
+def run(main: Coroutine[Any, Any, _T]) -> _T:
+    """Runs a coroutine to its end, as `asyncio.run` does; SIGINT and SIGTERM cancel it.
+
+    Only the first signal is handled. A second one, from someone who will not wait for the cleanup,
+    has its usual effect.
+
+    Raises:
+        SignalReceivedError: A signal cancelled it.
+    """
+    return asyncio.run(_cancelled_by_signals(main))
+
+
+async def _cancelled_by_signals(main: Coroutine[Any, Any, _T]) -> _T:
+    loop = asyncio.get_running_loop()
+    task = loop.create_task(main)
+    received: list[int] = []
+
+    def cancel(signum: int) -> None:
+        received.append(signum)
+        stop_listening()
+        task.cancel()
+
+    def stop_listening() -> None:
+        for signum in _SIGNALS:
+            loop.remove_signal_handler(signum)
+
+    for signum in _SIGNALS:
+        loop.add_signal_handler(signum, cancel, signum)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if received:
+            raise SignalReceivedError(received[0]) from None
+        raise
+    finally:
+        stop_listening()
