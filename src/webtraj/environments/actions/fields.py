@@ -165,7 +165,7 @@ class FlagRule:
 class KeysRule:
     """Key names, as `webtraj.environments.actions.keys` defines them."""
 
-    max_chords: int = 32
+    max_chords: int = 100
     single: bool = False
 
     def check(self, value: Any) -> str:

@@ -13,6 +13,7 @@ OpenAI's computer use sends.
 from __future__ import annotations
 
 import string
+from collections.abc import Mapping
 
 __all__ = [
     "KEYS",
@@ -22,6 +23,7 @@ __all__ = [
     "canonical_key",
     "check_keys",
     "join_chord",
+    "spell_key",
     "split_chord",
 ]
 
@@ -179,6 +181,16 @@ def canonical_key(name: str) -> str | None:
     return "Space" if name == " " else _READING.get(name.lower())
 
 
+def spell_key(key: str, names: Mapping[str, str], *, upper: bool = False) -> str:
+    """Returns a key's name in another system, such that `canonical_key` reads it back.
+
+    >>> spell_key("Enter", XDOTOOL_NAMES), spell_key("ArrowUp", OPENAI_NAMES, upper=True)
+    ('Return', 'ARROWUP')
+    """
+    name = names.get(key, key.upper() if upper else key)
+    return name if canonical_key(name) == key else key
+
+
 def split_chord(chord: str) -> tuple[str, ...]:
     """Returns the keys of a chord; empty parts where the chord is malformed.
 
@@ -197,7 +209,7 @@ def join_chord(keys: tuple[str, ...]) -> str:
     return "+".join(keys)
 
 
-def check_keys(keys: str, *, max_chords: int = 32) -> str:
+def check_keys(keys: str, *, max_chords: int = 100) -> str:
     """Returns a problem with `keys` in words, or an empty string."""
     chords = keys.split(" ")
     if len(chords) > max_chords:

@@ -1,1 +1,67 @@
-"""Placeholder."""
+"""Dialects: the ways in which models say actions.
+
+Each reads a reply as an `Action` (never raising on what a model wrote, never guessing) and says an
+action in its own words. See `webtraj.environments.actions.dialects.base.Dialect`.
+
+* `webtraj`: calls, with a word for every verb. What `step` takes as a string.
+* `browsergym`: BrowserGym's strings, only what BrowserGym itself runs.
+* `webgym`, `webgym_marks`: WebGym's `<tool_call>` JSON, by coordinates or by labels.
+* `webgym_text`: WebGym's earlier lines of text.
+* `anthropic`, `openai`: computer use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from webtraj import errors
+from webtraj.environments.actions.dialects.anthropic import AnthropicDialect
+from webtraj.environments.actions.dialects.base import Dialect
+from webtraj.environments.actions.dialects.browsergym import BrowserGymDialect
+from webtraj.environments.actions.dialects.openai import OpenAIDialect
+from webtraj.environments.actions.dialects.webgym import WebGymDialect, WebGymMarksDialect
+from webtraj.environments.actions.dialects.webgym_text import WebGymTextDialect
+
+__all__ = [
+    "DIALECTS",
+    "AnthropicDialect",
+    "BrowserGymDialect",
+    "Dialect",
+    "OpenAIDialect",
+    "WebGymDialect",
+    "WebGymMarksDialect",
+    "WebGymTextDialect",
+    "make_dialect",
+]
+
+DIALECTS: dict[str, Callable[[tuple[int, int]], Dialect]] = {
+    "webtraj": lambda viewport: BrowserGymDialect(extended=True),
+    "browsergym": lambda viewport: BrowserGymDialect(),
+    "webgym": WebGymDialect,
+    "webgym_marks": WebGymMarksDialect,
+    "webgym_text": WebGymTextDialect,
+    "anthropic": AnthropicDialect,
+    "openai": OpenAIDialect,
+}
+"""Makes each dialect, by name, for a viewport (width, height) in CSS pixels."""
+
+
+def make_dialect(name: str, viewport: tuple[int, int] = (1280, 720)) -> Dialect:
+    """Returns the dialect of a name.
+
+    >>> from webtraj.environments.actions import Click
+    >>> make_dialect("webgym_text").format(Click("12"))
+    'Click [12]'
+
+    Args:
+      name: A key of `DIALECTS`.
+      viewport: Width and height in CSS pixels, for dialects that have coordinates of their own.
+
+    Raises:
+      InvalidInputError: If there is no such dialect, or the viewport is no size.
+    """
+    if name not in DIALECTS:
+        raise errors.InvalidInputError(
+            f"There is no dialect {name!r}; the dialects are {', '.join(DIALECTS)}."
+        )
+    return DIALECTS[name](viewport)

@@ -12,13 +12,14 @@ most. A call inside a sentence is not taken: the sentence may say not to do it.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects import replies
-from webtraj.environments.actions.dialects.base import Unreadable, invalid
+from webtraj.environments.actions.dialects.base import MAX_REPLY, Unreadable, invalid
 from webtraj.environments.actions.dialects.browsergym_words import BROWSERGYM, EXTENSIONS
 from webtraj.environments.actions.dialects.calls import Call, read_calls, write_call
 from webtraj.environments.actions.dialects.phrases import Phrasebook
@@ -114,6 +115,10 @@ class BrowserGymDialect:
         return call_prompt(self._book)
 
     def _calls_in(self, reply: str) -> list[Call]:
+        if len(reply) <= MAX_REPLY and self._call.match(reply):
+            # Calls and nothing else, whatever tags or fences their strings may quote.
+            with contextlib.suppress(Unreadable):
+                return read_calls(reply)
         text = replies.spoken_part(reply)
         if marked := replies.tagged(text, "action") or replies.fenced(text):
             text = replies.only(marked)
@@ -163,7 +168,7 @@ class BrowserGymDialect:
             arguments = replies.json_object(arguments)
         if not isinstance(arguments, Mapping):
             raise Unreadable("bad_arguments", "A tool call's arguments are an object.")
-        return self._book.read(reply.get("name"), arguments)
+        return self._book.read(reply.get("name"), replies.without_nulls(arguments))
 
 
 DEFAULT = BrowserGymDialect(extended=True)

@@ -64,23 +64,20 @@ class Frame:
             min(round(y * self.shown_height / self.height), self.shown_height - 1),
         )
 
-    def pair(
-        self, name: str, fields: tuple[str, str] = ("x", "y"), *, box: bool = False
-    ) -> Argument:
+    def pair(self, name: str, *, box: bool = False) -> Argument:
         """Returns the argument for a point written as a list: `name: [x, y]`.
 
         Args:
           name: The wire name.
-          fields: The fields that hold the point.
           box: Whether a box [x1, y1, x2, y2] is read too, as its centre.
         """
 
         def read(wire: Any) -> Mapping[str, Any]:
-            return dict(zip(fields, self.read_pair(wire, box=box), strict=True))
+            return dict(zip(("x", "y"), self.read_pair(wire, box=box), strict=True))
 
         return group(
             {name: self.pair_schema()},
-            fields,
+            ("x", "y"),
             read=read,
             write=lambda x, y: {name: list(self.to_shown(x, y))},
         )

@@ -114,6 +114,8 @@ class Phrase:
     """Wire values that tell this phrase from others of the word. A false one may be left out."""
     spoken: bool = True
     """Whether it is written, or only read."""
+    meaning: str = ""
+    """What it does, in a line, where that is more than the verb's own summary."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -134,6 +136,8 @@ class Phrase:
     @property
     def summary(self) -> str:
         """What it says, in a line: the verb's docstring and what the word adds."""
+        if self.meaning:
+            return self.meaning
         added = ", ".join(
             f"{field}={said!r}"
             for field, said in self.fields.items()

@@ -9,7 +9,7 @@ from typing import Any
 from webtraj.environments.actions.base import VERBS, example_of
 from webtraj.environments.actions.dialects.phrases import Phrasebook
 
-__all__ = ["call_prompt", "tool_call_prompt"]
+__all__ = ["call_prompt", "input_prompt", "tool_call_prompt"]
 
 _TYPES = {"string": "str", "number": "float", "integer": "int", "boolean": "bool"}
 
@@ -41,6 +41,12 @@ def tool_call_prompt(tool: dict[str, Any]) -> str:
         f'{{"name": "{tool["name"]}", "arguments": {{"action": ...}}}}\n'
         "</tool_call>"
     )
+
+
+def input_prompt(book: Phrasebook, word_key: str) -> str:
+    """Returns the prompt of a dialect of JSON objects, for models without the tool built in."""
+    schema = book.flat_schema(word_key)
+    return f"Reply with exactly one JSON object, which follows this schema:\n{json.dumps(schema)}"
 
 
 def _signature(schema: dict[str, Any]) -> str:

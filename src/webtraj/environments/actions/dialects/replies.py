@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from webtraj.environments.actions.dialects.base import MAX_REPLY, Unreadable
 
-__all__ = ["fenced", "json_object", "only", "spoken_part", "tagged"]
+__all__ = ["fenced", "json_object", "only", "spoken_part", "structured", "tagged", "without_nulls"]
 
 _FENCE = re.compile(r"^[ \t]*```[\w+-]*[ \t]*\n(.*?)\n?^[ \t]*```[ \t]*$", re.DOTALL | re.MULTILINE)
 _END_TOKENS = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>", "</s>")
@@ -65,6 +66,28 @@ def only(candidates: list[str]) -> str:
             f"The reply holds {len(candidates)} actions; exactly one was expected.",
         )
     return candidates[0]
+
+
+def structured(reply: Any) -> Any:
+    """Returns a structured reply as it is, and text as the one JSON object that it holds."""
+    if not isinstance(reply, str):
+        return reply
+    text = spoken_part(reply)
+    candidates = fenced(text)
+    if not candidates and not text.startswith("{"):
+        raise Unreadable("no_action", "The reply holds no call; reply with one action.")
+    return json_object(only(candidates or [text]))
+
+
+def without_nulls(args: Mapping[Any, Any]) -> dict[str, Any]:
+    """Returns arguments without those that are null: JSON's way of leaving one out.
+
+    Raises:
+      Unreadable: If a name is no string.
+    """
+    if not all(isinstance(name, str) for name in args):
+        raise Unreadable("bad_arguments", "The arguments' names are not strings.")
+    return {name: arg for name, arg in args.items() if arg is not None}
 
 
 def json_object(text: str) -> dict[str, Any]:

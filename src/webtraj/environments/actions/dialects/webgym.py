@@ -34,6 +34,9 @@ GRID = 1000
 """WebGym's coordinates run from 0 to this, whatever the viewport."""
 
 _TYPE = {"clear": True, "submit": True}
+TYPE_MEANING = "Replace the text of a field, key by key, and press Enter."
+SCROLL_MEANING = "Scroll the page up or down by one screen."
+_MARKUP = ("<think>", "</think>", "<tool_call>", "</tool_call>")
 _HOST = re.compile(r"(localhost|[\w-]+(\.[\w-]+)+)(:\d+)?([/?#].*)?")
 
 
@@ -52,9 +55,7 @@ def page_scroll(height: int) -> Argument:
 
     def write(dx: float, dy: float) -> Mapping[str, Any]:
         if dx != 0 or abs(dy) != height:
-            raise Unsayable(
-                f"a scroll by ({dx}, {dy}), only by one viewport of {height} up or down"
-            )
+            raise Unsayable(f"({dx}, {dy}) but only (0, {height}) and (0, {-height})")
         return {"direction": "down" if dy > 0 else "up"}
 
     schema = {"type": "string", "enum": ["up", "down"]}
@@ -64,7 +65,7 @@ def page_scroll(height: int) -> Argument:
 def _shared(height: int) -> tuple[Phrase, ...]:
     # The default of 2 seconds is WebGym's, not the verb's, so it is read but never left out.
     return (
-        Phrase("scroll", pointer.Scroll, (page_scroll(height),)),
+        Phrase("scroll", pointer.Scroll, (page_scroll(height),), meaning=SCROLL_MEANING),
         Phrase("wait", conversation.Wait, (value("time", "seconds"),)),
         Phrase("wait", conversation.Wait, fields={"seconds": 2.0}, spoken=False),
         Phrase("go_back", navigation.GoBack),
@@ -100,7 +101,7 @@ class _ToolCallDialect:
                 arguments = replies.json_object(arguments)
             if not isinstance(arguments, Mapping):
                 raise Unreadable("malformed", "The tool call's arguments are not an object.")
-            args = {key: arg for key, arg in arguments.items() if arg is not None}
+            args = replies.without_nulls(arguments)
             return self._book.read(args.pop("action", None), args)
         except Unreadable as problem:
             return invalid(problem.kind, problem.reason, reply)
@@ -109,7 +110,11 @@ class _ToolCallDialect:
         """See `Dialect.format`."""
         word, args = self._book.write(action)
         call = {"name": self._tool, "arguments": {"action": word, **args}}
-        return f"<tool_call>\n{json.dumps(call, ensure_ascii=False)}\n</tool_call>"
+        text = json.dumps(call, ensure_ascii=False)
+        if any(tag in text for tag in _MARKUP):
+            # A text that quotes our own tags must not be taken for them.
+            text = text.replace("<", "\\u003c")
+        return f"<tool_call>\n{text}\n</tool_call>"
 
     def schema(self) -> dict[str, Any]:
         """See `Dialect.schema`."""
@@ -157,7 +162,13 @@ class WebGymDialect(_ToolCallDialect):
             f"Use a mouse and keyboard in a web browser. The screen's resolution is {GRID}x{GRID}.",
             (
                 Phrase("left_click", pointer.ClickAt, (point,)),
-                Phrase("type", pointer.TypeAt, (point, value("text")), fields=_TYPE),
+                Phrase(
+                    "type",
+                    pointer.TypeAt,
+                    (point, value("text")),
+                    fields=_TYPE,
+                    meaning=TYPE_MEANING,
+                ),
                 *_shared(height),
             ),
         )
@@ -175,7 +186,13 @@ class WebGymMarksDialect(_ToolCallDialect):
             "Interact with web elements by their labels shown on the screenshot.",
             (
                 Phrase("click", element.Click, (mark,)),
-                Phrase("type", element.TypeInto, (mark, value("text")), fields=_TYPE),
+                Phrase(
+                    "type",
+                    element.TypeInto,
+                    (mark, value("text")),
+                    fields=_TYPE,
+                    meaning=TYPE_MEANING,
+                ),
                 Phrase("hover", element.Hover, (mark,)),
                 *_shared(viewport[1]),
             ),

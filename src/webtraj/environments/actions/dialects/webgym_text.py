@@ -15,10 +15,16 @@ from webtraj.environments.actions.dialects import replies
 from webtraj.environments.actions.dialects.base import Unreadable, Unsayable, invalid
 from webtraj.environments.actions.dialects.frames import Frame
 from webtraj.environments.actions.dialects.phrases import Phrase, Phrasebook, value
-from webtraj.environments.actions.dialects.webgym import GRID, page_scroll
+from webtraj.environments.actions.dialects.webgym import (
+    GRID,
+    SCROLL_MEANING,
+    TYPE_MEANING,
+    page_scroll,
+)
 
 __all__ = ["WebGymTextDialect"]
 
+_MARKUP = ("]", "```", "<think>", "</think>", "<action>", "</action>")
 _TYPE = {"clear": True, "submit": True}
 _WINDOW = "WINDOW"
 
@@ -54,8 +60,8 @@ _POINT = re.compile(r"\s*(-?\d{1,9}(?:\.\d{1,9})?)\s*,\s*(-?\d{1,9}(?:\.\d{1,9})
 
 def _line(held: str) -> str:
     # WebGym's own parser ends a text at the first closing bracket.
-    if "]" in held or len(held.splitlines()) > 1 or held != held.strip():
-        raise Unsayable("text with a closing bracket, a line break, or spaces around it")
+    if len(held.splitlines()) > 1 or held != held.strip() or any(m in held for m in _MARKUP):
+        raise Unsayable("text with brackets, markup, a line break, or spaces around it")
     return held
 
 
@@ -77,15 +83,35 @@ class WebGymTextDialect:
                 Phrase("Click", element.Click, (mark,)),
                 Phrase("Hover", pointer.MoveMouse, (point,)),
                 Phrase("Hover", element.Hover, (mark,)),
-                Phrase("HoverAndScroll", pointer.ScrollAt, (point, direction)),
-                Phrase("Type", pointer.TypeAt, (point, text), fields=_TYPE),
-                Phrase("Type", element.TypeInto, (mark, text), fields=_TYPE),
+                Phrase(
+                    "HoverAndScroll",
+                    pointer.ScrollAt,
+                    (point, direction),
+                    meaning="Scroll what is at a point up or down by one screen.",
+                ),
+                Phrase("Type", pointer.TypeAt, (point, text), fields=_TYPE, meaning=TYPE_MEANING),
+                Phrase("Type", element.TypeInto, (mark, text), fields=_TYPE, meaning=TYPE_MEANING),
                 Phrase("Scroll", pointer.ScrollAt, (point, direction), spoken=False),
-                Phrase("Scroll", pointer.Scroll, (direction,), fields={"ref": None}),
-                Phrase("Scroll", pointer.Scroll, (mark, direction)),
-                Phrase("Wait", conversation.Wait, fields={"seconds": 2.0}),
+                Phrase("Scroll", pointer.Scroll, (direction,), meaning=SCROLL_MEANING),
+                Phrase(
+                    "Scroll",
+                    pointer.Scroll,
+                    (mark, direction),
+                    meaning="Scroll an element up or down by one screen.",
+                ),
+                Phrase(
+                    "Wait",
+                    conversation.Wait,
+                    fields={"seconds": 2.0},
+                    meaning="Wait for 2 seconds.",
+                ),
                 Phrase("GoBack", navigation.GoBack),
-                Phrase("TabAndEnter", keyboard.PressKey, fields={"keys": "Tab Enter"}),
+                Phrase(
+                    "TabAndEnter",
+                    keyboard.PressKey,
+                    fields={"keys": "Tab Enter"},
+                    meaning="Press Tab, then Enter.",
+                ),
                 Phrase("ANSWER", conversation.Answer, (text,)),
             ),
         )
@@ -126,7 +152,7 @@ class WebGymTextDialect:
     def prompt(self) -> str:
         """See `Dialect.prompt`."""
         lines = ["These actions are available:", ""]
-        for phrase in self._book.phrases:
+        for phrase in filter(lambda phrase: phrase.spoken, self._book.phrases):
             brackets = {
                 "coordinate": "[x, y]",
                 "element_id": "[label]",
@@ -139,7 +165,7 @@ class WebGymTextDialect:
             lines.append(f"{' '.join([phrase.word, *names])}: {phrase.summary}")
         lines += [
             "",
-            f"Coordinates run from 0 to {GRID}. End your reply with a line of one action.",
+            f"Coordinates run from 0 to {GRID}. End with one action on a line of its own.",
         ]
         return "\n".join(lines)
 

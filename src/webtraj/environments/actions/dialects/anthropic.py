@@ -1,0 +1,244 @@
+"""Anthropic's computer use: inputs of the tool `computer_20250124`.
+
+`{"action": "left_click", "coordinate": [640, 360]}`
+
+Coordinates are pixels of the screenshot as the model sees it, keys have xdotool's names. The tool
+lets a click leave out its coordinate, to click where the mouse is; here that is an `InvalidAction`,
+since a model that forgot where to click must not click.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from webtraj import errors
+from webtraj.environments.actions import conversation, keyboard, pointer
+from webtraj.environments.actions import keys as keys_lib
+from webtraj.environments.actions.base import Action
+from webtraj.environments.actions.dialects import prompts, replies
+from webtraj.environments.actions.dialects.base import Unreadable, Unsayable, invalid
+from webtraj.environments.actions.dialects.frames import Frame
+from webtraj.environments.actions.dialects.phrases import (
+    Argument,
+    Phrase,
+    Phrasebook,
+    group,
+    value,
+)
+
+__all__ = ["AnthropicDialect"]
+
+TOOL = "computer"
+_STRING = {"type": "string"}
+_DIRECTIONS = {"up": (0, -1), "down": (0, 1), "left": (-1, 0), "right": (1, 0)}
+
+
+def read_keys(text: Any) -> str:
+    """Returns Playwright's names for xdotool keys: `ctrl+s`, or several chords."""
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError(f"text must name keys, such as 'ctrl+s'; got {str(text)[:60]!r}")
+    chords = [keys_lib.split_chord(chord) for chord in text.split()]
+    return " ".join("+".join(_key(name) for name in chord) for chord in chords)
+
+
+def write_keys(keys: str) -> str:
+    """Returns xdotool's names for keys: the inverse of `read_keys`."""
+    chords = [keys_lib.split_chord(chord) for chord in keys.split(" ")]
+    return " ".join(
+        "+".join(keys_lib.spell_key(key, keys_lib.XDOTOOL_NAMES) for key in chord)
+        for chord in chords
+    )
+
+
+def _key(name: str) -> str:
+    if (key := keys_lib.canonical_key(name)) is None:
+        raise ValueError(f"{name[:40]!r} is no key's name")
+    return key
+
+
+def _repeated(text: Any, repeat: Any) -> Mapping[str, Any]:
+    if type(repeat) is not int or not 1 <= repeat <= 100:
+        raise ValueError(f"repeat must be a whole number from 1 to 100; got {str(repeat)[:40]!r}")
+    return {"keys": " ".join([read_keys(text)] * repeat)}
+
+
+def _wheel(pixels: int) -> Argument:
+    """Scrolling by clicks of the wheel, of so many pixels each."""
+
+    def read(direction: Any, amount: Any) -> Mapping[str, Any]:
+        if not isinstance(direction, str) or direction not in _DIRECTIONS:
+            raise ValueError(
+                f"scroll_direction must be one of {', '.join(_DIRECTIONS)}; "
+                f"got {str(direction)[:40]!r}"
+            )
+        if type(amount) is not int or amount < 0:
+            raise ValueError(f"scroll_amount must be a whole number; got {str(amount)[:40]!r}")
+        right, down = _DIRECTIONS[direction]
+        return {"dx": right * amount * pixels, "dy": down * amount * pixels}
+
+    def write(dx: float, dy: float) -> Mapping[str, Any]:
+        distance = dx or dy
+        if (dx and dy) or distance % pixels:
+            raise Unsayable(f"({dx}, {dy}) but only whole clicks of {pixels} pixels, one way")
+        sign = 1 if distance >= 0 else -1
+        direction = {v: k for k, v in _DIRECTIONS.items()}[(sign, 0) if dx else (0, sign)]
+        return {"scroll_direction": direction, "scroll_amount": int(abs(distance) // pixels)}
+
+    schemas: dict[str, dict[str, Any]] = {
+        "scroll_direction": {"type": "string", "enum": list(_DIRECTIONS)},
+        "scroll_amount": {"type": "integer", "minimum": 0},
+    }
+    return group(schemas, ("dx", "dy"), read=read, write=write)
+
+
+def _drag(frame: Frame) -> Argument:
+    def write(path: tuple[tuple[float, float], ...]) -> Mapping[str, Any]:
+        if len(path) != 2:
+            raise Unsayable(f"a path of {len(path)} points")
+        return {
+            "start_coordinate": list(frame.to_shown(*path[0])),
+            "coordinate": list(frame.to_shown(*path[1])),
+        }
+
+    schema = frame.pair_schema()
+    return group(
+        {"start_coordinate": schema, "coordinate": schema},
+        ["path"],
+        read=lambda start, end: {"path": (frame.read_pair(start), frame.read_pair(end))},
+        write=write,
+    )
+
+
+def _phrases(frame: Frame, pixels_per_click: int) -> tuple[Phrase, ...]:
+    point, wheel = frame.pair("coordinate"), _wheel(pixels_per_click)
+    keys = value("text", "keys", read=read_keys, write=write_keys, schema=_STRING)
+    held = value(
+        "text",
+        "modifiers",
+        read=lambda text: keys_lib.split_chord(read_keys(text)),
+        write=lambda modifiers: write_keys(keys_lib.join_chord(modifiers)),
+        schema=_STRING,
+        optional=True,
+    )
+    duration = value("duration", "seconds", write=lambda s: int(s) if s == int(s) else s)
+    here = {"x": None, "y": None, "button": "left"}
+    return (
+        Phrase("key", keyboard.PressKey, (keys,)),
+        Phrase(
+            "key",
+            keyboard.PressKey,
+            (
+                group(
+                    {"text": _STRING, "repeat": {"type": "integer"}},
+                    ["keys"],
+                    read=_repeated,
+                    write=lambda keys: {},
+                ),
+            ),
+            spoken=False,
+        ),
+        Phrase("hold_key", keyboard.HoldKey, (keys, duration)),
+        Phrase("type", keyboard.TypeText, (value("text"),)),
+        Phrase("cursor_position", conversation.CursorPosition),
+        Phrase("mouse_move", pointer.MoveMouse, (point,)),
+        Phrase("left_mouse_down", pointer.MouseDown, fields=here),
+        Phrase("left_mouse_up", pointer.MouseUp, fields=here),
+        Phrase("left_click", pointer.ClickAt, (point, held), fields={"button": "left", "count": 1}),
+        Phrase("left_click_drag", pointer.DragAt, (_drag(frame), held)),
+        Phrase("right_click", pointer.ClickAt, (point, held), {"button": "right", "count": 1}),
+        Phrase("middle_click", pointer.ClickAt, (point, held), {"button": "middle", "count": 1}),
+        Phrase("double_click", pointer.ClickAt, (point, held), {"button": "left", "count": 2}),
+        Phrase("triple_click", pointer.ClickAt, (point, held), {"button": "left", "count": 3}),
+        Phrase("scroll", pointer.ScrollAt, (point, wheel, held)),
+        Phrase("scroll", pointer.Scroll, (wheel,)),
+        Phrase("wait", conversation.Wait, (duration,)),
+        Phrase("screenshot", conversation.Screenshot),
+    )
+
+
+class AnthropicDialect:
+    """Inputs of Anthropic's computer tool. See the module."""
+
+    name = "anthropic"
+
+    def __init__(
+        self,
+        viewport: tuple[int, int] = (1280, 720),
+        *,
+        shown: tuple[int, int] | None = None,
+        pixels_per_click: int = 100,
+    ) -> None:
+        """Makes the dialect.
+
+        Args:
+          viewport: Width and height of the page in CSS pixels.
+          shown: Width and height of the screenshots that the model sees; the viewport's if None.
+          pixels_per_click: How far one click of the wheel scrolls, in CSS pixels.
+        """
+        if type(pixels_per_click) is not int or pixels_per_click < 1:
+            raise errors.InvalidInputError(
+                f"pixels_per_click must be a whole number above 0; got {pixels_per_click!r}."
+            )
+        self._frame = Frame(*viewport, *(shown or viewport))
+        self._book = Phrasebook(self.name, _phrases(self._frame, pixels_per_click))
+
+    @property
+    def verbs(self) -> tuple[type[Action], ...]:
+        """See `Dialect.verbs`."""
+        return self._book.verbs
+
+    def parse(self, reply: Any) -> Action:
+        """See `Dialect.parse`. Takes a tool input, a `tool_use` block, content, or their JSON."""
+        try:
+            args = replies.without_nulls(self._input_in(replies.structured(reply)))
+            return self._book.read(args.pop("action", None), args)
+        except Unreadable as problem:
+            return invalid(problem.kind, problem.reason, reply)
+
+    def format(self, action: Action) -> dict[str, Any]:
+        """See `Dialect.format`. Returns a tool input."""
+        word, args = self._book.write(action)
+        return {"action": word, **args}
+
+    def schema(self) -> dict[str, Any]:
+        """See `Dialect.schema`."""
+        return self._book.schema("action")
+
+    def tools(self) -> list[dict[str, Any]]:
+        """See `Dialect.tools`. The tool is built into the model, so that its name is enough."""
+        return [
+            {
+                "type": "computer_20250124",
+                "name": TOOL,
+                "display_width_px": self._frame.shown_width,
+                "display_height_px": self._frame.shown_height,
+            }
+        ]
+
+    def prompt(self) -> str:
+        """See `Dialect.prompt`."""
+        return prompts.input_prompt(self._book, "action")
+
+    def _input_in(self, reply: Any) -> Mapping[Any, Any]:
+        if isinstance(reply, (list, tuple)):
+            calls = [
+                block
+                for block in reply
+                if isinstance(block, Mapping) and block.get("type") == "tool_use"
+            ]
+            if len(calls) != 1:
+                kind = "several_actions" if calls else "no_action"
+                raise Unreadable(kind, f"One tool_use block was expected; got {len(calls)}.")
+            reply = calls[0]
+        if not isinstance(reply, Mapping):
+            raise Unreadable("malformed", f"An object was expected; got a {type(reply).__name__}.")
+        if "input" in reply or reply.get("type") == "tool_use":
+            if (name := reply.get("name")) != TOOL:
+                raise Unreadable(
+                    "unknown_action", f"{str(name)[:60]!r} is no tool; the tool is {TOOL!r}."
+                )
+            reply = reply.get("input")
+        if not isinstance(reply, Mapping):
+            raise Unreadable("malformed", "The tool's input is no object.")
+        return reply

@@ -1,0 +1,220 @@
+"""OpenAI's computer use: the actions of `computer_call` items.
+
+`{"type": "click", "button": "left", "x": 640, "y": 360}`
+
+Coordinates are pixels of the screenshot as the model sees it. A click with the mouse's back or
+forward button is `GoBack` or `GoForward`. `wait` has no duration; it is `wait_seconds` here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from webtraj.environments.actions import conversation, keyboard, navigation, pointer
+from webtraj.environments.actions import keys as keys_lib
+from webtraj.environments.actions.base import Action
+from webtraj.environments.actions.dialects import prompts, replies
+from webtraj.environments.actions.dialects.base import Unreadable, Unsayable, invalid
+from webtraj.environments.actions.dialects.frames import Frame
+from webtraj.environments.actions.dialects.phrases import (
+    Argument,
+    Phrase,
+    Phrasebook,
+    group,
+    value,
+)
+
+__all__ = ["OpenAIDialect"]
+
+_BUTTONS = {"left": "left", "right": "right", "wheel": "middle"}
+_KEY_LIST = {"type": "array", "items": {"type": "string"}}
+
+
+def _read_button(button: Any) -> str:
+    if not isinstance(button, str) or button not in _BUTTONS:
+        raise ValueError(f"button must be one of {', '.join(_BUTTONS)}; got {str(button)[:40]!r}")
+    return _BUTTONS[button]
+
+
+def _read_keys(names: Any) -> tuple[str, ...]:
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"keys must be a list of key names; got {str(names)[:60]!r}")
+    keys = tuple(keys_lib.canonical_key(name) or "" for name in names)
+    if "" in keys:
+        raise ValueError(f"{names[keys.index('')][:40]!r} is no key's name")
+    return tuple(key for key in keys)
+
+
+def _write_keys(keys: tuple[str, ...]) -> list[str]:
+    return [keys_lib.spell_key(key, keys_lib.OPENAI_NAMES, upper=True) for key in keys]
+
+
+def _read_chord(names: Any) -> str:
+    if not (keys := _read_keys(names)):
+        raise ValueError("keys must name at least one key; got []")
+    return keys_lib.join_chord(keys)
+
+
+def _write_chord(keys: str) -> list[str]:
+    if " " in keys:
+        raise Unsayable(f"{keys!r}, only keys held together")
+    return _write_keys(keys_lib.split_chord(keys))
+
+
+def _path(frame: Frame) -> Argument:
+    def read(path: Any) -> tuple[tuple[float, float], ...]:
+        if not isinstance(path, (list, tuple)):
+            raise ValueError(f"path must be a list of points; got {str(path)[:60]!r}")
+        return tuple(point(wire) for wire in path)
+
+    def point(wire: Any) -> tuple[float, float]:
+        if not isinstance(wire, Mapping) or set(wire) != {"x", "y"}:
+            raise ValueError(f"a point must be an object with x and y; got {str(wire)[:60]!r}")
+        return frame.from_shown(wire["x"], wire["y"])
+
+    def write(path: tuple[tuple[float, float], ...]) -> list[dict[str, int]]:
+        return [dict(zip(("x", "y"), frame.to_shown(*point), strict=True)) for point in path]
+
+    schema = {"type": "array", "items": frame.point_schema(), "minItems": 2}
+    return value("path", read=read, write=write, schema=schema)
+
+
+def _anywhere(frame: Frame) -> Argument:
+    """A point that makes no difference: that of a click which goes back or forward."""
+
+    def read(x: Any, y: Any) -> Mapping[str, Any]:
+        frame.from_shown(x, y)
+        return {}
+
+    schemas = frame.point_schema()["properties"]
+    return group(schemas, (), read=read, write=lambda: {"x": 0, "y": 0})
+
+
+def _phrases(frame: Frame, wait_seconds: float) -> tuple[Phrase, ...]:
+    point, anywhere = frame.columns(), _anywhere(frame)
+    button = value(
+        "button",
+        read=_read_button,
+        write=lambda held: {mine: theirs for theirs, mine in _BUTTONS.items()}[held],
+        schema={"type": "string", "enum": list(_BUTTONS)},
+    )
+    held = value(
+        "keys", "modifiers", read=_read_keys, write=_write_keys, schema=_KEY_LIST, optional=True
+    )
+    chord = value("keys", read=_read_chord, write=_write_chord, schema=_KEY_LIST)
+    double = {"button": "left", "count": 2}
+    return (
+        Phrase("click", navigation.GoBack, (anywhere,), wire={"button": "back"}),
+        Phrase("click", navigation.GoForward, (anywhere,), wire={"button": "forward"}),
+        Phrase("click", pointer.ClickAt, (point, button, held), fields={"count": 1}),
+        Phrase("double_click", pointer.ClickAt, (point, held), fields=double),
+        Phrase("drag", pointer.DragAt, (_path(frame), held)),
+        Phrase("keypress", keyboard.PressKey, (chord,)),
+        Phrase("move", pointer.MoveMouse, (point,)),
+        Phrase("screenshot", conversation.Screenshot),
+        Phrase(
+            "scroll",
+            pointer.ScrollAt,
+            (point, value("scroll_x", "dx"), value("scroll_y", "dy"), held),
+        ),
+        Phrase("type", keyboard.TypeText, (value("text"),)),
+        Phrase("wait", conversation.Wait, fields={"seconds": wait_seconds}),
+    )
+
+
+class OpenAIDialect:
+    """Actions of OpenAI's computer tool. See the module."""
+
+    name = "openai"
+
+    def __init__(
+        self,
+        viewport: tuple[int, int] = (1280, 720),
+        *,
+        shown: tuple[int, int] | None = None,
+        wait_seconds: float = 1.0,
+    ) -> None:
+        """Makes the dialect.
+
+        Args:
+          viewport: Width and height of the page in CSS pixels.
+          shown: Width and height of the screenshots that the model sees; the viewport's if None.
+          wait_seconds: How long a `wait` is.
+        """
+        self._frame = Frame(*viewport, *(shown or viewport))
+        wait = conversation.Wait(wait_seconds)
+        self._book = Phrasebook(self.name, _phrases(self._frame, wait.seconds))
+
+    @property
+    def verbs(self) -> tuple[type[Action], ...]:
+        """See `Dialect.verbs`."""
+        return self._book.verbs
+
+    def parse(self, reply: Any) -> Action:
+        """See `Dialect.parse`. Takes an action, a `computer_call` item, output, or their JSON."""
+        actions = self.parse_all(reply)
+        if len(actions) == 1:
+            return actions[0]
+        reason = f"The reply holds {len(actions)} actions; exactly one was expected."
+        return invalid("several_actions", reason, reply)
+
+    def parse_all(self, reply: Any) -> tuple[Action, ...]:
+        """Reads all actions of a reply, at least one, since a call item may carry several.
+
+        One unreadable action makes the whole reply one `InvalidAction`.
+        """
+        try:
+            return tuple(self._read(item) for item in self._items_in(replies.structured(reply)))
+        except Unreadable as problem:
+            return (invalid(problem.kind, problem.reason, reply),)
+
+    def format(self, action: Action) -> dict[str, Any]:
+        """See `Dialect.format`. Returns the action of a `computer_call` item."""
+        word, args = self._book.write(action)
+        return {"type": word, **args}
+
+    def schema(self) -> dict[str, Any]:
+        """See `Dialect.schema`."""
+        return self._book.schema("type")
+
+    def tools(self) -> list[dict[str, Any]]:
+        """See `Dialect.tools`. The tool is built into the model, so that its name is enough."""
+        return [
+            {
+                "type": "computer_use_preview",
+                "display_width": self._frame.shown_width,
+                "display_height": self._frame.shown_height,
+                "environment": "browser",
+            }
+        ]
+
+    def prompt(self) -> str:
+        """See `Dialect.prompt`."""
+        return prompts.input_prompt(self._book, "type")
+
+    def _read(self, item: Any) -> Action:
+        if not isinstance(item, Mapping):
+            raise Unreadable("malformed", f"An object was expected; got a {type(item).__name__}.")
+        args = replies.without_nulls(item)
+        return self._book.read(args.pop("type", None), args)
+
+    def _items_in(self, reply: Any) -> list[Any]:
+        if isinstance(reply, (list, tuple)):
+            calls = [
+                item
+                for item in reply
+                if isinstance(item, Mapping) and item.get("type") == "computer_call"
+            ]
+            if len(calls) != 1:
+                kind = "several_actions" if calls else "no_action"
+                raise Unreadable(kind, f"One computer_call was expected; got {len(calls)}.")
+            reply = calls[0]
+        if not isinstance(reply, Mapping):
+            raise Unreadable("malformed", f"An object was expected; got a {type(reply).__name__}.")
+        if reply.get("type") != "computer_call":
+            return [reply]
+        items = reply.get("actions") or [reply.get("action")]
+        if not isinstance(items, (list, tuple)):
+            raise Unreadable("malformed", "The call's actions are no list.")
+        return list(items)
