@@ -24,6 +24,10 @@ __all__ = ["COMMANDS", "DEBUG_VARIABLE", "main", "make_app"]
 
 COMMANDS = (
     "rollout",
+    "ls",
+    "show",
+    "verify",
+    "recover",
     "presets",
     "doctor",
 )

@@ -91,28 +91,32 @@ class DatasetLayout:
             UnsupportedSchemaError: It was made by a newer webtraj.
         """
         try:
-            if self.root.exists() and not self.header.exists() and any(self.root.iterdir()):
-                raise errors.NotADatasetError(
-                    f"The folder {str(self.root)!r} is not empty and holds no dataset.json. "
-                    "Name a new or empty folder, or that of a webtraj dataset."
-                )
-            for folder in (self.episodes, self.index, self.journals, self.blobs):
-                folder.mkdir(parents=True, exist_ok=True)
             if not self.header.exists():
+                self._check_empty()
+                self.root.mkdir(parents=True, exist_ok=True)
                 header = {
                     "schema_version": SCHEMA_VERSION,
                     "webtraj_version": webtraj.__version__,
                     "created": time.time(),
                 }
-                files.write_atomically(
-                    self.header, orjson.dumps(header, option=orjson.OPT_INDENT_2)
-                )
+                text = orjson.dumps(header, option=orjson.OPT_INDENT_2)
+                files.write_atomically(self.header, text)
+            for folder in (self.episodes, self.index, self.journals, self.blobs):
+                folder.mkdir(exist_ok=True)
         except OSError as error:
             raise errors.CollectorError(
                 f"The dataset folder {str(self.root)!r} cannot be written: {error}. "
                 "Name a folder that this user may write, on a disk with room."
             ) from error
         self.check()
+
+    def _check_empty(self) -> None:
+        # A file with a leading dot may be a dataset.json whose writer died in the middle of it.
+        if self.root.exists() and any(path.name[0] != "." for path in self.root.iterdir()):
+            raise errors.NotADatasetError(
+                f"The folder {str(self.root)!r} is not empty and holds no dataset.json. "
+                "Name a new or empty folder, or that of a webtraj dataset."
+            )
 
     def check(self) -> None:
         """Checks that the folder is a dataset that this version can read.

@@ -24,7 +24,7 @@ def parse_episode(content: bytes, path: Path) -> dict[str, Any]:
         UnsupportedSchemaError: It was written by a newer webtraj.
     """
     try:
-        episode = orjson.loads(content)
+        episode: dict[str, Any] = orjson.loads(content)
         version = int(episode["schema_version"])
         if not isinstance(episode["steps"], list) or not isinstance(episode["info"], dict):
             raise TypeError("expected an info and a list of steps")

@@ -1,0 +1,135 @@
+"""`webtraj show`: one episode, step by step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from webtraj import trajectory as trajectory_lib
+
+__all__ = ["show"]
+
+
+def show(
+    dataset: Annotated[Path, typer.Argument(help="The dataset folder.")],
+    episode: Annotated[
+        str, typer.Argument(help="An episode's id, the beginning of one, or its position.")
+    ] = "-1",
+    step: Annotated[
+        int | None, typer.Option(help="Show this step's whole observation and decision.")
+    ] = None,
+) -> None:
+    """Show one episode: what it was, each step, and how it ended. By default the latest."""
+    from rich.console import Console
+
+    from webtraj.datasets.dataset import open_dataset
+
+    opened = open_dataset(dataset)
+    trajectory = opened[_find(opened.episode_ids, episode)]
+    console = Console(markup=False, highlight=False)
+    if step is None:
+        _print_episode(console, trajectory)
+    else:
+        _print_step(console, trajectory, step)
+
+
+def _find(episode_ids: Any, wanted: str) -> str:
+    """Returns the one id that `wanted` means.
+
+    Raises:
+        UnknownEpisodeError: It means none, or several.
+    """
+    from webtraj import errors
+
+    if wanted in episode_ids:
+        return wanted
+    matching = [episode_id for episode_id in episode_ids if episode_id.startswith(wanted)]
+    if len(matching) == 1:
+        return str(matching[0])
+    try:
+        return str(episode_ids[int(wanted)])
+    except (ValueError, IndexError):
+        raise errors.UnknownEpisodeError(
+            f"{wanted!r} means {len(matching) or 'none'} of the {len(episode_ids)} episodes. Give "
+            "an id, enough of its beginning, or a position such as 0 or -1; `webtraj ls` shows "
+            "the ids."
+        ) from None
+
+
+def _print_episode(console: Console, trajectory: trajectory_lib.EpisodeTrajectory) -> None:
+    import dataclasses
+
+    from rich.table import Table
+
+    from webtraj.cli import text
+
+    facts = Table(box=None, show_header=False, pad_edge=False)
+    for field in dataclasses.fields(trajectory.info):
+        value = getattr(trajectory.info, field.name)
+        if value not in ("", None, {}):
+            facts.add_row(field.name.replace("_", " "), text.brief(value, 200))
+    facts.add_row("began", f"{text.clock(trajectory.start_time)} UTC")
+    facts.add_row("ended", f"{text.clock(trajectory.end_time)} UTC")
+    console.print(facts)
+
+    table = Table("step", "type", "action", "reward", "discount", "seconds", box=None)
+    for record in trajectory.steps:
+        table.add_row(
+            str(record.index),
+            record.step_type.name,
+            "" if record.first else text.brief(record.action),
+            text.brief(record.reward),
+            text.brief(record.discount),
+            _seconds(record),
+        )
+    console.print(table)
+
+    end = trajectory.end
+    assert end is not None  # A sealed episode has one.
+    console.print(
+        f"{end.reason.name} in {end.phase or '?'}{end.detail and f': {text.printable(end.detail)}'}"
+        f", outcome {end.outcome.name.lower()}, {trajectory.num_steps} steps, "
+        f"total reward {trajectory.total_reward:g}"
+    )
+    if end.action_in_flight:
+        console.print(f"in flight: {text.brief(end.in_flight_action, 200)}")
+    for note in (*end.violations, *end.recording_errors):
+        console.print(f"noted: {text.printable(note)}")
+    if end.error is not None:
+        console.print(text.printable(end.error.traceback, keep_lines=True))
+
+
+def _print_step(console: Console, trajectory: trajectory_lib.EpisodeTrajectory, index: int) -> None:
+    from collections.abc import Mapping
+
+    from webtraj import errors
+    from webtraj.cli import text
+
+    if not 0 <= index < len(trajectory.steps):
+        raise errors.InvalidInputError(
+            f"--step {index}: the episode has the steps 0 to {len(trajectory.steps) - 1}."
+        )
+    record = trajectory.steps[index]
+    console.print(f"{record.step_type.name}, action {text.brief(record.action, 500)}")
+    observation = record.observation
+    channels = observation if isinstance(observation, Mapping) else {"observation": observation}
+    for name, value in channels.items():
+        whole = value if isinstance(value, str) else text.brief(value, 2000)
+        console.rule(text.printable(str(name)), align="left")
+        console.print(text.printable(whole, keep_lines=True))
+    if record.decision is not None:
+        console.rule("decision", align="left")
+        console.print(text.printable(record.decision.thought or "-", keep_lines=True))
+        for call in record.decision.model_calls:
+            console.print(f"{text.printable(call.model)}: {text.printable(call.text)}")
+
+
+def _seconds(record: trajectory_lib.StepRecord) -> str:
+    if record.start_time is None or record.end_time is None:
+        return "-"
+    return f"{record.end_time - record.start_time:.3f}"

@@ -1,0 +1,31 @@
+"""`webtraj verify`: whether a dataset is whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["verify"]
+
+
+def verify(dataset: Annotated[Path, typer.Argument(help="The dataset folder.")]) -> None:
+    """Check every byte of a dataset. Exits with 1 if anything is wrong."""
+    from rich.console import Console
+
+    from webtraj.cli import text
+    from webtraj.datasets import verification
+
+    report = verification.verify(dataset)
+    console = Console(markup=False, highlight=False)
+    for problem in report.problems:
+        console.print(f"{text.printable(problem.where)}: {text.printable(problem.what)}")
+    console.print(
+        f"{report.num_episodes} episodes, {report.num_steps} steps, {report.num_blobs} blobs: "
+        + ("all is well" if report.clean else f"{len(report.problems)} problems")
+    )
+    if report.being_written:
+        console.print(f"{len(report.being_written)} episodes are being written")
+    if not report.clean:
+        raise typer.Exit(1)

@@ -1,0 +1,180 @@
+"""Kills recording processes at random moments and checks what recovery brings back.
+
+Run as a script: `python kill_runs.py RUNS SEED FOLDER`. It prints one JSON object. A warm process
+forks each victim, so that a run costs milliseconds and not an interpreter's start.
+
+A victim tells over a pipe what it knows to be recorded: that an environment was entered with an
+action (so the intent's call had returned), that a step's call returned, that an episode's last
+step's call returned. The kernel keeps what was written to the pipe, whatever happens to the victim.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import fcntl
+import json
+import os
+import random
+import select
+import signal
+import sys
+import time
+from pathlib import Path
+
+import dm_env
+
+import webtraj
+from webtraj.datasets.recovery import recover
+from webtraj.datasets.verification import verify
+
+PARALLEL = 6
+F_SETPIPE_SZ = 1031
+
+
+def observation(episode: str, index: int) -> dict[str, object]:
+    rng = random.Random(f"{episode}/{index}")
+    return {"shot": rng.randbytes(3000), "text": f"{rng.random()} " * 300, "index": index}
+
+
+class Environment:
+    """Says what it is asked to do before it does it, slowly."""
+
+    def __init__(self, tell, rng: random.Random) -> None:
+        self._tell = tell
+        self._rng = rng
+        self.episode = ""
+
+    async def reset(self) -> dm_env.TimeStep:
+        self._length = self._rng.randint(1, 8)
+        self._index = 0
+        await asyncio.sleep(self._rng.random() * 0.002)
+        return dm_env.restart(observation(self.episode, 0))
+
+    async def step(self, action: str) -> dm_env.TimeStep:
+        self._index += 1
+        self._tell("entered", self.episode, self._index)
+        await asyncio.sleep(self._rng.random() * 0.003)
+        seen = observation(self.episode, self._index)
+        if self._index == self._length:
+            return dm_env.termination(1.0, seen)
+        return dm_env.transition(0.0, seen)
+
+    async def close(self) -> None:
+        pass
+
+
+def victim(folder: Path, pipe: int, seed: int) -> None:
+    def tell(what: str, episode: str, index: int) -> None:
+        os.write(pipe, f"{what} {episode} {index}\n".encode())
+
+    async def play(collector: webtraj.JsonTrajectoryCollector, rng: random.Random) -> None:
+        inner = Environment(tell, rng)
+
+        def info() -> webtraj.EpisodeInfo:
+            described = webtraj.EpisodeInfo(task="kill")
+            inner.episode = described.episode_id
+            return described
+
+        env = webtraj.TrajectoryCollectingEnvironment(inner, collector, episode_info=info)
+        while True:
+            timestep = await env.reset()
+            tell("returned", inner.episode, 0)
+            while not timestep.last():
+                index = inner._index + 1
+                timestep = await env.step(f"action {index}")
+                tell("ended" if timestep.last() else "returned", inner.episode, index)
+
+    async def main() -> None:
+        collector = webtraj.JsonTrajectoryCollector(folder)
+        await asyncio.gather(
+            *(play(collector, random.Random(f"{seed}/{worker}")) for worker in range(PARALLEL))
+        )
+
+    asyncio.run(main())
+
+
+def run(folder: Path, seed: int) -> dict[str, int]:
+    """One victim's life and what is left of it; raises AssertionError if anything is missing."""
+    rng = random.Random(seed)
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, F_SETPIPE_SZ, 1 << 20)
+    pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        try:
+            victim(folder, writer, seed)
+        finally:
+            os._exit(1)
+    os.close(writer)
+    told = bytearray()
+    deadline = time.monotonic() + rng.random() * 0.12
+    while (left := deadline - time.monotonic()) > 0:
+        if select.select([reader], [], [], left)[0]:
+            chunk = os.read(reader, 1 << 16)
+            assert chunk, "the victim died before it was killed"
+            told += chunk
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    while chunk := os.read(reader, 1 << 16):
+        told += chunk
+    os.close(reader)
+    return check(folder, told.decode())
+
+
+def check(folder: Path, told: str) -> dict[str, int]:
+    entered: dict[str, int] = collections.defaultdict(lambda: -1)
+    returned: dict[str, int] = collections.defaultdict(lambda: -1)
+    ended: set[str] = set()
+    for line in told.splitlines():
+        what, episode, index = line.split()
+        (entered if what == "entered" else returned)[episode] = int(index)
+        if what == "ended":
+            ended.add(episode)
+    if not (folder / "dataset.json").exists():
+        assert not told
+        return {"episodes": 0}
+    recover(folder)
+    report = verify(folder)
+    assert report.clean, report.problems
+    dataset = webtraj.open_dataset(folder)
+    assert not dataset.open_episodes
+    counts: collections.Counter[str] = collections.Counter()
+    for episode in entered.keys() | returned.keys() | ended:
+        assert episode in dataset, f"{episode} is lost"
+    for trajectory in dataset:
+        episode = trajectory.episode_id
+        steps, end = trajectory.steps, trajectory.end
+        counts["episodes"] += 1
+        counts["steps"] += len(steps)
+        assert len(steps) > returned[episode], f"{episode} lost a step whose call had returned"
+        for index, step in enumerate(steps):
+            assert step.index == index
+            assert step.observation == observation(episode, index)
+            assert step.action == (f"action {index}" if index else None)
+        if end.reason is webtraj.EndReason.TERMINATED:
+            assert steps[-1].last
+            counts["terminated"] += 1
+            continue
+        assert episode not in ended, f"{episode} had ended, and is {end.reason.name}"
+        assert end.reason is webtraj.EndReason.CRASHED
+        counts["crashed"] += 1
+        if end.action_in_flight:
+            assert end.in_flight_action == f"action {len(steps)}"
+            counts["in_flight"] += 1
+        else:
+            assert entered[episode] < len(steps), f"{episode} lost its action in flight"
+    return dict(counts)
+
+
+def main() -> None:
+    runs, seed, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+    totals: collections.Counter[str] = collections.Counter()
+    for number in range(runs):
+        totals.update(run(folder / f"run{number}", seed + number))
+        totals["runs"] += 1
+    print(json.dumps(totals))
+
+
+if __name__ == "__main__":
+    main()
