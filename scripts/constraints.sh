@@ -1,0 +1,10 @@
+#!/bin/sh
+# Rewrites constraints.txt from what is installed in .venv: run it after changing dependencies in
+# pyproject.toml and installing them, then run the tests.
+set -eu
+cd "$(dirname "$0")/.."
+{
+    echo "# The versions that webtraj is developed and tested with. Written by scripts/constraints.sh."
+    .venv/bin/python -m pip freeze --exclude-editable --exclude webtraj
+} >constraints.txt.new
+mv constraints.txt.new constraints.txt

@@ -1,0 +1,35 @@
+#!/bin/sh
+# Plays MiniWoB++ tasks with the oracle and the random agent, in a real browser, and records every
+# episode to runs/demo. Replaces an earlier runs/demo.
+set -eu
+cd "$(dirname "$0")/.."
+webtraj=.venv/bin/webtraj
+out=runs/demo
+rm -rf "$out"
+
+echo "1. The oracle plays six tasks, ten episodes each."
+$webtraj rollout --agent oracle --episodes 60 --parallel 4 --seed 0 --out "$out" \
+    --preset miniwob/click-test --preset miniwob/click-button --preset miniwob/click-link \
+    --preset miniwob/click-checkboxes --preset miniwob/enter-text --preset miniwob/login-user
+
+echo "2. The random agent plays three of them."
+$webtraj rollout --agent random --episodes 30 --parallel 4 --seed 0 --out "$out" \
+    --preset miniwob/click-test --preset miniwob/click-button --preset miniwob/enter-text
+
+echo "3. Every byte of the dataset is checked."
+$webtraj verify "$out"
+
+cat <<EOF
+
+The dataset is in $out. What to do next:
+    . .venv/bin/activate
+    webtraj ls $out                          what was recorded
+    webtraj show $out EPISODE_ID             one episode, step by step
+    webtraj presets click                    what else there is to play
+    webtraj rollout --preset miniwob/all --agent random --parallel 4 --out runs/all
+
+In Python:
+    import webtraj
+    for trajectory in webtraj.open_dataset("$out"):
+        print(trajectory.info.task, trajectory.total_reward, trajectory.end_reason.name)
+EOF

@@ -1,0 +1,71 @@
+#!/bin/sh
+# Makes .venv in the checkout, with webtraj, all it needs for development, and a browser.
+# Does nothing if it was done before and pyproject.toml, constraints.txt and Python are the same.
+# PYTHON names the Python to use, 3.11 or newer; by default it is looked for on PATH.
+set -eu
+cd "$(dirname "$0")/.."
+
+fail() {
+    echo "setup: $*" >&2
+    exit 1
+}
+
+is_debian_root() {
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null
+}
+
+apt_install() {
+    echo "setup: installing $* with apt-get"
+    apt-get update -qq >/dev/null 2>&1 || true # What is known already may do.
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+find_python() {
+    for candidate in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    return 1
+}
+
+make_venv() {
+    rm -rf .venv
+    "$python" -m venv .venv >/dev/null 2>&1 && return
+    # Debian keeps what venv needs in a package of its own.
+    is_debian_root && apt_install python3-venv && rm -rf .venv && "$python" -m venv .venv && return
+    fail "$python cannot make a virtual environment. Install Python's venv module" \
+        "(on Debian or Ubuntu: sudo apt-get install python3-venv) and run this again."
+}
+
+python=$(find_python) || {
+    if [ -z "${PYTHON:-}" ] && is_debian_root; then apt_install python3 python3-venv; fi
+    python=$(find_python)
+} || fail "no Python 3.11 or newer was found${PYTHON:+ at PYTHON=$PYTHON}. Install one, or set PYTHON."
+
+# The checkout's path is in there because a virtual environment cannot be moved.
+wanted=$({ pwd -P; "$python" -VV; cat pyproject.toml constraints.txt; } | cksum)
+stamp=.venv/.webtraj-setup
+if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
+    exit 0
+fi
+
+if ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
+    ! head -n 1 .venv/bin/pip | grep -qF "$(pwd -P)/.venv/bin/"; then
+    echo "setup: making .venv with $python"
+    make_venv
+fi
+rm -f "$stamp"
+echo "setup: installing webtraj and its development packages"
+.venv/bin/python -m pip install --quiet --disable-pip-version-check \
+    --constraint constraints.txt --editable '.[dev]' ||
+    fail "pip could not install the packages; its message is above."
+
+.venv/bin/python scripts/get_browser.py || {
+    is_debian_root && apt_install chromium-headless-shell &&
+        .venv/bin/python scripts/get_browser.py --check
+} || fail "there is no browser to use; see above. To see what else is there: .venv/bin/webtraj doctor"
+
+echo "$wanted" >"$stamp"
+echo "setup: done. To use webtraj in this shell: . .venv/bin/activate"
