@@ -18,6 +18,12 @@ class WrapsEnvironment:
 
     _environment: Any
 
+    @property
+    def environment_name(self) -> str:
+        """The name of the wrapped environment, usually its class, for the record."""
+        name = getattr(self._environment, "environment_name", None)
+        return name if isinstance(name, str) else type(self._environment).__name__
+
     def __getattr__(self, name: str) -> Any:
         # Dunders are the bridge's own affair: forwarded, they would make copy and pickle answer for
         # the wrong object. `_environment` is missing only while under construction.
