@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from webtraj import errors as errors_lib
 
-__all__ = ["Lifeline", "is_closed_error"]
+__all__ = ["Lifeline", "is_closed_error", "is_navigation_error"]
 
 _T = TypeVar("_T")
 
@@ -35,7 +35,7 @@ class Lifeline:
         return self._reason
 
     def cut(self, reason: str) -> None:
-        """Fails all calls with a `BrowserCrashedError` that gives `reason`. The first one counts."""
+        """Fails all calls with a `BrowserCrashedError` for this reason; the first one counts."""
         self._reason = self._reason or reason
         now = asyncio.get_running_loop().time()
         for call in self._calls:
@@ -80,8 +80,16 @@ class Lifeline:
 
 
 def is_closed_error(error: Exception) -> bool:
-    """Whether a Playwright error says that its target is gone, rather than that a call was wrong."""
+    """Whether a Playwright error says that its target is gone, not that a call was wrong."""
     # Playwright exports neither the class nor a code; a crashed page is a plain Error.
     return type(error).__name__ == "TargetClosedError" or any(
         text in str(error) for text in ("Target crashed", "Page crashed", "Connection closed")
+    )
+
+
+def is_navigation_error(error: BaseException | None) -> bool:
+    """Whether a call failed because its document gave way to another."""
+    return error is not None and any(
+        text in str(error)
+        for text in ("Execution context was destroyed", "Cannot find context", "Frame was detached")
     )

@@ -297,10 +297,10 @@ class BrowserPool:
                 range(len(self._slots)),
                 key=lambda i: browser.leases if (browser := self._slots[i]) else 0,
             )
-            browser = self._slots[slot]
-            if browser is None:
-                browser = self._slots[slot] = await self._launch()
-            return browser
+            chosen = self._slots[slot]
+            if chosen is None:
+                chosen = self._slots[slot] = await self._launch()
+            return chosen
 
     async def _bury_the_dead(self) -> None:
         if self._driver is not None and not self._driver.alive:

@@ -1,0 +1,187 @@
+"""What all verbs are done with: trusted input, and the page script's help to aim it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from webtraj import errors as errors_lib
+from webtraj.environments import actions as a
+from webtraj.environments.browser import policies as policies_lib
+from webtraj.environments.browser import session as session_lib
+
+__all__ = ["ActionRefused", "Hands", "performs"]
+
+_A = TypeVar("_A", bound=a.Action)
+_Performer = Callable[["Hands", Any], Awaitable[None]]
+
+_PERFORMERS: dict[type[a.Action], _Performer] = {}
+
+_DRAG_STEPS = 5
+"""Mouse moves between two points of a drag; pages start a drag only after a few of them."""
+
+
+class ActionRefused(errors_lib.WebtrajError):
+    """An action that cannot be done on the page as it is. The environment shows it to the agent."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        """The reason in one word, for counting."""
+
+
+class Hands:
+    """Does actions in a session.
+
+    Args:
+        session: Where.
+        policy: Which pages may be opened and which files given away.
+    """
+
+    def __init__(
+        self, session: session_lib.BrowserSession, policy: policies_lib.AccessPolicy
+    ) -> None:
+        self.session = session
+        self.policy = policy
+        self.touched: dict[str, Any] | None = None
+        """The page script's description of the element that the last action was about."""
+
+    async def perform(self, action: a.Action) -> None:
+        """Does an action.
+
+        Raises:
+            ActionRefused: It cannot be done; the page is as it was.
+            BrowserError: The browser failed.
+        """
+        self.touched = None
+        performer = _PERFORMERS.get(type(action))
+        if performer is None:
+            raise ActionRefused("unsupported", f"This environment does not do {action!r}.")
+        await performer(self, action)
+
+    async def prepare(self, kind: str, ref: str | None, **details: Any) -> Any:
+        """Asks the page script to make an element ready; returns what it answers."""
+        answer = await self.session.call("prepare", {"kind": kind, "ref": ref, **details})
+        self.touched = answer.get("element")
+        if "refused" in answer:
+            raise ActionRefused(answer["refused"], answer["message"])
+        return answer
+
+    async def run(self, call: Awaitable[Any], what: str) -> Any:
+        """Awaits a call into the browser."""
+        return await self.session.run(call, what=what)
+
+    @contextlib.asynccontextmanager
+    async def holding(self, modifiers: Sequence[str]) -> AsyncIterator[None]:
+        """Holds modifier keys."""
+        keyboard = self.session.page.keyboard
+        for key in modifiers:
+            await self.run(keyboard.down(key), "press a key")
+        try:
+            yield
+        finally:
+            for key in reversed(modifiers):
+                await self.run(keyboard.up(key), "release a key")
+
+    async def click(self, point: Sequence[float], *, button: Any = "left", count: int = 1) -> None:
+        """Clicks at a point."""
+        mouse = self.session.page.mouse
+        await self.run(mouse.click(point[0], point[1], button=button, click_count=count), "click")
+
+    async def drag(self, path: Sequence[Sequence[float]]) -> None:
+        """Drags with the left button along a path."""
+        mouse = self.session.page.mouse
+        await self.run(mouse.move(*path[0]), "move the mouse")
+        await self.run(mouse.down(), "press the mouse button")
+        try:
+            for x, y in path[1:]:
+                await self.run(mouse.move(x, y, steps=_DRAG_STEPS), "move the mouse")
+        finally:
+            await self.run(mouse.up(), "release the mouse button")
+
+    async def press(self, keys: str) -> None:
+        """Presses chords, one after another."""
+        for chord in keys.split(" "):
+            await self.run(self.session.page.keyboard.press(chord), f"press {chord}")
+
+    async def type(self, text: str) -> None:
+        """Types text key by key into what has the focus."""
+        await self.run(self.session.page.keyboard.type(text), "type")
+
+    async def replace_text(self, ref: str, value: str) -> None:
+        """Sets the value of a text field."""
+        ready = await self.prepare("fill", ref, value=value)
+        keyboard = self.session.page.keyboard
+        if ready.get("filled"):
+            return
+        if value:
+            await self.run(keyboard.insert_text(value), "insert text")
+        elif ready["replace"]:
+            await self.run(keyboard.press("Delete"), "press Delete")
+
+    async def choose_files(self, paths: Sequence[str], open_chooser: Awaitable[Any]) -> None:
+        """Gives files to the chooser that `open_chooser` opens."""
+        files = self._allowed_files(paths)
+        async with self._expecting_chooser() as chooser:
+            await open_chooser
+        await self.run((await chooser.value).set_files(files), "take files")
+
+    def _allowed_files(self, paths: Sequence[str]) -> list[str]:
+        files = []
+        for path in paths:
+            allowed = self.policy.upload(path)
+            if allowed is None:
+                raise ActionRefused("blocked", f"The file {path!r} may not be uploaded.")
+            files.append(str(allowed))
+        return files
+
+    @contextlib.asynccontextmanager
+    async def _expecting_chooser(self) -> AsyncIterator[Any]:
+        from playwright.async_api import TimeoutError as PlaywrightTimeoutError
+
+        try:
+            async with self.session.page.expect_file_chooser(timeout=2000) as chooser:
+                yield chooser
+        except PlaywrightTimeoutError:
+            raise ActionRefused("not_a_chooser", "No file chooser opened there.") from None
+
+    async def navigate(self, call: Awaitable[Any], what: str) -> Any:
+        """Awaits a navigation; one that fails is the action's failure, not the browser's."""
+        try:
+            return await self.run(call, what)
+        except errors_lib.BrowserCrashedError:
+            raise
+        except errors_lib.BrowserError as error:
+            raise ActionRefused("navigation_failed", str(error)) from error
+
+    def check_url(self, url: str) -> None:
+        """Refuses a URL that the policy does not allow."""
+        if not self.policy.open(url):
+            raise ActionRefused("blocked", f"This environment does not allow opening {url}.")
+
+    def check_travel(self) -> None:
+        """Refuses to leave the page where the policy keeps the agent on it."""
+        if not self.policy.travel():
+            raise ActionRefused("blocked", "This environment does not allow leaving the page.")
+
+    async def look_at(self, x: float, y: float) -> tuple[float, float]:
+        """Notes the element at a point; refuses a point outside the viewport."""
+        answer = await self.session.call("elementAt", [x, y])
+        if answer is None:
+            raise ActionRefused("outside", f"The point ({x:g}, {y:g}) is outside the viewport.")
+        self.touched = answer
+        return x, y
+
+
+def performs(
+    *verbs: type[_A],
+) -> Callable[[Callable[[Hands, _A], Awaitable[None]]], Callable[[Hands, _A], Awaitable[None]]]:
+    """Registers the coroutine function that does these verbs."""
+
+    def register(function: Callable[[Hands, _A], Awaitable[None]]) -> Any:
+        for verb in verbs:
+            _PERFORMERS[verb] = function
+        return function
+
+    return register

@@ -1,0 +1,414 @@
+"""The browser environment: dm_env's contract over a page and its task."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import dm_env
+import numpy as np
+from dm_env import specs
+
+import webtraj
+from webtraj import errors as errors_lib
+from webtraj import trajectory as trajectory_lib
+from webtraj.environments import actions as actions_lib
+from webtraj.environments.browser import acting as acting_lib
+from webtraj.environments.browser import observation as observation_lib
+from webtraj.environments.browser import page_script as page_script_lib
+from webtraj.environments.browser import policies as policies_lib
+from webtraj.environments.browser import pool as pool_lib
+from webtraj.environments.browser import session as session_lib
+from webtraj.environments.browser import settling as settling_lib
+from webtraj.environments.browser import tasks as tasks_lib
+
+__all__ = ["ActionSpec", "BrowserEnvironment"]
+
+_BUSY = (
+    "This environment is in the middle of another call; await that before the next. One "
+    "environment runs one episode: make one for each that runs at the same time."
+)
+_CLOSED = "This environment is closed; make a new one."
+_NO_ACTION = (
+    "A browser environment takes an Action, a Decision that holds one, or a string such as "
+    "\"click('12')\"; got {given!r}."
+)
+
+
+class BrowserEnvironment:
+    """Plays page tasks, each `reset` the next of them.
+
+    `step` takes an `Action`, a `Decision` that holds one, or a string in BrowserGym's dialect. An
+    action that cannot be done (a dead ref, a covered element, a reply that was no action) leaves
+    the page alone and is reported in the observation's `last_action`. A failure of the browser
+    raises a `BrowserError`; the next `reset` then starts on a fresh page.
+
+    Args:
+        tasks: What to play, in turn.
+        seed: Episode k, counted over all resets, has the seed `seed + k`.
+        pool: Where pages come from; None makes a pool of one page, closed with the environment.
+        observe: Channels to observe, or an `Observe`; None for the default ones.
+        max_steps: After this many steps an episode is truncated; None never does.
+        settle: When a page counts as settled after an action.
+        policy: What the agent may reach beyond the page.
+        viewport: Width and height in CSS pixels.
+        context_options: More for Playwright's `Browser.new_context`.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[tasks_lib.PageTask],
+        *,
+        seed: int = 0,
+        pool: pool_lib.BrowserPool | None = None,
+        observe: observation_lib.Observe | Iterable[str] | None = None,
+        max_steps: int | None = None,
+        settle: settling_lib.SettlePolicy = settling_lib.LOCAL_PAGE,
+        policy: policies_lib.AccessPolicy | None = None,
+        viewport: tuple[int, int] = (1280, 720),
+        context_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not tasks:
+            raise errors_lib.InvalidInputError("A browser environment needs at least one task.")
+        if max_steps is not None and max_steps < 1:
+            raise errors_lib.InvalidInputError(f"max_steps is at least 1; got {max_steps}.")
+        self._tasks = tuple(tasks)
+        self._seed = seed
+        self._next_seed: int | None = None
+        self._episode = -1
+        self._episode_seed = seed
+        self._owns_pool = pool is None
+        self._pool = pool or pool_lib.BrowserPool(contexts_per_browser=1)
+        self._observe = observation_lib.Observe.of(observe)
+        self._max_steps = max_steps
+        self._settle = settle
+        self._policy = policy or policies_lib.NoAccess()
+        self._context_options = {
+            "viewport": {"width": viewport[0], "height": viewport[1]},
+            **(context_options or {}),
+        }
+        self._session: session_lib.BrowserSession | None = None
+        self._hands: acting_lib.Hands | None = None
+        self._active = False
+        self._busy = False
+        self._closed = False
+        self._suspect = False
+        self._loaded_url = ""
+        self._browser_version = ""
+        self._goal = ""
+        self._steps = 0
+        self._verdict: tasks_lib.Verdict | None = None
+        self._outcome = trajectory_lib.Outcome.UNKNOWN
+
+    # The contract.
+
+    async def reset(self) -> dm_env.TimeStep:
+        """Begins the next episode. See `Environment.reset`.
+
+        Raises:
+            BrowserError: The browser failed.
+            ConcurrentCallError: Another call is under way.
+            EnvironmentMisuseError: The environment is closed.
+        """
+        with self._exclusively():
+            return await self._begin_episode()
+
+    async def step(self, action: Any) -> dm_env.TimeStep:
+        """Acts, waits until the page has settled, and observes. See `Environment.step`.
+
+        Raises:
+            InvalidInputError: `action` is nothing that this environment takes.
+            BrowserError: The browser failed.
+            ConcurrentCallError: Another call is under way.
+            EnvironmentMisuseError: The environment is closed.
+        """
+        with self._exclusively():
+            if not self._active:
+                return await self._begin_episode()
+            return await self._act(_to_action(action))
+
+    async def close(self) -> None:
+        """Gives the page back, and closes the pool if it is the environment's own. Idempotent."""
+        self._closed = True
+        self._active = False
+        try:
+            await self._drop_session()
+        finally:
+            if self._owns_pool:
+                await self._pool.close()
+
+    def observation_spec(self) -> dict[str, Any]:
+        """See `Environment.observation_spec`."""
+        return observation_lib.observation_spec(self._observe)
+
+    def action_spec(self) -> specs.Array:
+        """See `Environment.action_spec`."""
+        return ActionSpec()
+
+    def reward_spec(self) -> specs.Array:
+        """See `Environment.reward_spec`."""
+        return specs.Array(shape=(), dtype=float, name="reward")
+
+    def discount_spec(self) -> specs.BoundedArray:
+        """See `Environment.discount_spec`."""
+        return specs.BoundedArray(shape=(), dtype=float, minimum=0.0, maximum=1.0, name="discount")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    # Episodes.
+
+    @property
+    def task(self) -> tasks_lib.PageTask:
+        """The task of the current episode, or of the first to come."""
+        return self._tasks[max(self._episode, 0) % len(self._tasks)]
+
+    def set_seed(self, seed: int) -> None:
+        """Gives the next episode this seed, whatever its number."""
+        self._next_seed = seed
+
+    def describe_episode(self) -> Mapping[str, Any]:
+        """Returns what is known of the current or coming episode. See `DescribesEpisode`."""
+        coming = self._episode if self._active else self._episode + 1
+        return {
+            "task": self._tasks[coming % len(self._tasks)].name,
+            "goal": self._goal if self._active else "",
+            "seed": self._episode_seed if self._active else self._seed_of(coming),
+            "environment": type(self).__name__,
+            "versions": self._versions(),
+        }
+
+    def episode_outcome(self) -> trajectory_lib.Outcome:
+        """Returns whether the episode that just ended succeeded. See `JudgesEpisode`."""
+        return self._outcome
+
+    @property
+    def session(self) -> session_lib.BrowserSession:
+        """The session of the current episode.
+
+        Raises:
+            EnvironmentMisuseError: No episode is under way.
+        """
+        if not self._active or self._session is None:
+            raise errors_lib.EnvironmentMisuseError("No episode is under way; reset first.")
+        return self._session
+
+    async def _begin_episode(self) -> dm_env.TimeStep:
+        self._active = False
+        self._episode += 1
+        self._episode_seed = self._seed_of(self._episode)
+        self._next_seed = None
+        task = self.task
+        session = await self._healthy_session(task)
+        if task.reload or self._loaded_url != task.url:
+            self._loaded_url = ""
+            await session.open(task.url)
+            self._loaded_url = task.url
+        seen = await session.look(hidden=task.hidden, begin=task.begin(self._episode_seed))
+        self._goal = task.goal(seen["begun"])
+        self._steps = 0
+        self._verdict = task.judge(seen["task"])
+        self._outcome = trajectory_lib.Outcome.UNKNOWN
+        observation = await self._observation(seen, observation_lib.no_action())
+        self._active = True
+        return dm_env.restart(observation)
+
+    async def _act(self, action: actions_lib.Action) -> dm_env.TimeStep:
+        assert self._hands is not None
+        assert self._session is not None
+        started = time.perf_counter()
+        error = error_kind = ""
+        try:
+            await self._hands.perform(action)
+        except acting_lib.ActionRefused as refusal:
+            error, error_kind = str(refusal), refusal.kind
+        acted = time.perf_counter()
+        seen = await self._session.look(hidden=self.task.hidden)
+        last_action = _last_action(self._hands.touched, error=error, error_kind=error_kind)
+        last_action["act_seconds"] = acted - started
+        self._steps += 1
+        self._verdict = verdict = self.task.judge(seen["task"])
+        observation = await self._observation(seen, last_action)
+        gave_up = isinstance(action, actions_lib.Answer | actions_lib.ReportInfeasible)
+        if verdict.done or gave_up:
+            return self._last(dm_env.termination(verdict.reward, observation))
+        if self._max_steps is not None and self._steps >= self._max_steps:
+            return self._last(dm_env.truncation(verdict.reward, observation, 1.0))
+        return dm_env.transition(verdict.reward, observation, 1.0)
+
+    def _last(self, timestep: dm_env.TimeStep) -> dm_env.TimeStep:
+        self._active = False
+        success = self._verdict is not None and self._verdict.success
+        outcomes = trajectory_lib.Outcome
+        self._outcome = outcomes.SUCCESS if success else outcomes.FAILURE
+        return timestep
+
+    def _seed_of(self, episode: int) -> int:
+        return self._seed + episode if self._next_seed is None else self._next_seed
+
+    # Observing.
+
+    async def _observation(
+        self, seen: Mapping[str, Any], last_action: observation_lib.LastAction
+    ) -> dict[str, Any]:
+        session = self._session
+        assert session is not None
+        assert self._verdict is not None
+        channels = self._observe.channels
+        started = time.perf_counter()
+        screenshot = b""
+        if "screenshot" in channels and self._steps % self._observe.screenshot_stride == 0:
+            screenshot = await session.screenshot()
+        dialogs, console = session.take_events()
+        last_action["settled"] = seen["settle"]["ended"]
+        last_action["settle_seconds"] = seen["settle"]["ms"] / 1e3
+        last_action["observe_seconds"] = seen["ms"] / 1e3 + time.perf_counter() - started
+        observation: dict[str, Any] = {}
+        for channel in channels:
+            match channel:
+                case "goal":
+                    observation["goal"] = self._goal
+                case "screenshot":
+                    observation["screenshot"] = screenshot
+                case "scroll":
+                    observation["scroll"] = {k: float(v) for k, v in seen["scroll"].items()}
+                case "tabs":
+                    observation["tabs"] = observation_lib.strings(p.url for p in session.tabs)
+                    observation["active_tab"] = session.tabs.index(session.page)
+                case "dialogs":
+                    observation["dialogs"] = observation_lib.strings(dialogs)
+                case "console":
+                    observation["console"] = observation_lib.strings(console)
+                case "http_status":
+                    observation["http_status"] = session.http_status
+                case "last_action":
+                    observation["last_action"] = last_action
+                case "info":
+                    observation["info"] = _task_info(self._verdict)
+                case _:
+                    observation[channel] = seen[channel]
+        return observation
+
+    # The session.
+
+    async def _healthy_session(self, task: tasks_lib.PageTask) -> session_lib.BrowserSession:
+        """Returns the session, made anew if there is none or its page cannot be trusted."""
+        if self._session is not None and (self._suspect or not self._session.lease.healthy):
+            await self._drop_session()
+        if self._session is None:
+            lease = await self._pool.lease(owner=task.name, **self._context_options)
+            self._session = session_lib.BrowserSession(
+                lease,
+                script=page_script_lib.page_script(task.script),
+                observe=self._observe,
+                settle=self._settle,
+            )
+            self._hands = acting_lib.Hands(self._session, self._policy)
+            self._suspect = False
+            self._browser_version = lease.browser_version
+            await self._session.start()
+        return self._session
+
+    async def _drop_session(self) -> None:
+        session, self._session = self._session, None
+        self._loaded_url = ""
+        if session is not None:
+            await session.lease.release()
+
+    @contextlib.contextmanager
+    def _exclusively(self) -> Iterator[None]:
+        if self._closed:
+            raise errors_lib.EnvironmentMisuseError(_CLOSED)
+        if self._busy:
+            raise errors_lib.ConcurrentCallError(_BUSY)
+        self._busy = True
+        try:
+            yield
+        except errors_lib.InvalidInputError:
+            raise  # Refused before anything was touched.
+        except BaseException:
+            # Failed or cancelled half way: what state the page is in, nobody knows.
+            self._active = False
+            self._suspect = True
+            raise
+        finally:
+            self._busy = False
+
+    def _versions(self) -> dict[str, str]:
+        versions = {"webtraj": webtraj.__version__}
+        if self._browser_version:
+            versions["browser"] = self._browser_version
+        return versions
+
+
+class ActionSpec(specs.Array):  # type: ignore[misc]  # dm_env is untyped.
+    """Any `Action`, or a string in BrowserGym's dialect."""
+
+    def __init__(self) -> None:
+        super().__init__(shape=(), dtype=object, name="action")
+
+    def validate(self, value: Any) -> Any:
+        """Returns the action that `value` stands for.
+
+        Raises:
+            ValueError: It stands for none.
+        """
+        return _to_action(value)
+
+    def generate_value(self) -> actions_lib.Action:
+        """Returns an action that is always allowed and changes nothing."""
+        return actions_lib.Wait(0)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ActionSpec, ()
+
+
+def _to_action(value: Any) -> actions_lib.Action:
+    if isinstance(value, trajectory_lib.Decision):
+        value = value.action
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, str):
+        return actions_lib.parse_action(value)
+    if isinstance(value, actions_lib.Action):
+        return value
+    raise errors_lib.InvalidInputError(_NO_ACTION.format(given=value))
+
+
+def _last_action(
+    touched: Mapping[str, Any] | None, *, error: str, error_kind: str
+) -> observation_lib.LastAction:
+    last_action = observation_lib.no_action()
+    last_action["error"] = error
+    last_action["error_kind"] = error_kind
+    if touched:
+        last_action["ref"] = touched["ref"]
+        last_action["role"] = touched["role"]
+        last_action["name"] = touched["name"]
+        last_action["test_id"] = touched["test_id"]
+        last_action["selector"] = touched["selector"]
+        last_action["frame"] = touched["frame"]
+        last_action["box"] = np.asarray(touched["box"], dtype=np.float64)
+    return last_action
+
+
+def _task_info(verdict: tasks_lib.Verdict) -> observation_lib.TaskInfo:
+    told = dataclasses.asdict(verdict)
+    return observation_lib.TaskInfo(
+        raw_reward=float(told["raw_reward"]),
+        scaled_reward=float(told["scaled_reward"]),
+        success=told["success"],
+        reason=told["reason"],
+    )

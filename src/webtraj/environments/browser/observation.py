@@ -1,0 +1,318 @@
+r"""What a browser environment shows: a dict with a key for each channel asked for.
+
+The `axtree` channel is the page as text, a line for each element::
+
+    line   = indent "[" ref "] " role [" " name] {" " state} | indent "text " string
+    indent = two spaces for each enclosing line
+    ref    = letters and digits; what actions call the element
+    role   = an ARIA role; "generic" for a plain element; an SVG shape's tag
+    name   = string
+    string = a JSON string
+    state  = "checked" | "selected" | "pressed" | "disabled" | "readonly" | "focused"
+           | "scrollable" | "expanded=" bool | "level=" digits | "value=" string | "fill=" string
+
+Elements that are hidden, or plain wrappers of others, have no line. A ref names the same element
+for as long as that is in the page, and is never given to another within an episode.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterable
+from typing import Any, Final, Literal, TypedDict, cast
+
+import numpy as np
+from dm_env import specs
+from numpy.typing import NDArray
+
+from webtraj import errors as errors_lib
+
+__all__ = [
+    "CHANNELS",
+    "DEFAULT_CHANNELS",
+    "BrowserObservation",
+    "LastAction",
+    "Observe",
+    "Ref",
+    "ScrollExtents",
+    "TaskInfo",
+    "observation_spec",
+    "refs_in",
+]
+
+
+class LastAction(TypedDict):
+    """How the last action went. Empty strings and zeros on the first step."""
+
+    error: str
+    """Why it was not done, as a sentence for the agent; empty if it was done."""
+    error_kind: str
+    """The same in one word for counting: unknown_ref, gone, hidden, covered, disabled, ..."""
+    ref: str
+    """The element acted on; this and the next six are empty if there was none."""
+    role: str
+    name: str
+    test_id: str
+    """Its `data-testid`, or a like attribute."""
+    selector: str
+    """A CSS selector that finds it in its document."""
+    frame: str
+    """URL of the frame that it is in; empty for the top document."""
+    box: NDArray[np.float64]
+    """Its box as x, y, width, height in CSS pixels of the viewport; shape (4,)."""
+    settled: str
+    """How the wait for the page ended: quiet, cap, or navigated."""
+    act_seconds: float
+    """Time spent on acting,"""
+    settle_seconds: float
+    """on waiting for the page to settle,"""
+    observe_seconds: float
+    """and on observing."""
+
+
+class ScrollExtents(TypedDict):
+    """Where the top document is scrolled to, in CSS pixels."""
+
+    x: float
+    y: float
+    width: float
+    """Width of the viewport."""
+    height: float
+    page_width: float
+    """Width of the whole page."""
+    page_height: float
+
+
+class TaskInfo(TypedDict):
+    """What the task says of the step, beside the reward. Not for the agent to see."""
+
+    raw_reward: float
+    """The reward before any scaling by time."""
+    scaled_reward: float
+    """The reward as the task scales it by the time taken."""
+    success: bool
+    """Whether the episode has succeeded, by the environment's rule."""
+    reason: str
+    """Why the task gave its reward, where it says."""
+
+
+class BrowserObservation(TypedDict, total=False):
+    """One observation. Only the channels asked for are there."""
+
+    goal: str
+    """What the agent is to do."""
+    url: str
+    title: str
+    axtree: str
+    """The page as text; the grammar stands at the top of this module."""
+    text: str
+    """The page's visible text."""
+    screenshot: bytes
+    """The viewport as an encoded JPEG or PNG; empty on steps that `screenshot_stride` skips."""
+    focused: str
+    """Ref of the element with the keyboard focus; empty if there is none."""
+    scroll: ScrollExtents
+    tabs: NDArray[np.str_]
+    """URLs of the open tabs, in order of opening; shape (number of tabs,)."""
+    active_tab: int
+    """Index of the tab that the observation shows; comes with `tabs`."""
+    dialogs: NDArray[np.str_]
+    """JavaScript dialogs since the last step, as `kind: message`; they were answered by policy."""
+    console: NDArray[np.str_]
+    """Console errors and uncaught exceptions since the last step."""
+    http_status: int
+    """HTTP status of the document; 0 where there is none, as for a file."""
+    last_action: LastAction
+    info: TaskInfo
+
+
+CHANNELS: Final = (
+    "goal",
+    "url",
+    "title",
+    "axtree",
+    "text",
+    "screenshot",
+    "focused",
+    "scroll",
+    "tabs",
+    "dialogs",
+    "console",
+    "http_status",
+    "last_action",
+    "info",
+)
+"""Every channel. `tabs` also gives the key `active_tab`."""
+
+DEFAULT_CHANNELS: Final = ("goal", "url", "axtree", "screenshot", "focused", "last_action", "info")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Observe:
+    """What to observe. A channel that is not asked for costs nothing."""
+
+    channels: tuple[str, ...] = DEFAULT_CHANNELS
+    """Names out of `CHANNELS`."""
+    screenshot_format: Literal["jpeg", "png"] = "jpeg"
+    screenshot_quality: int = 80
+    """1 to 100, for JPEG."""
+    screenshot_stride: int = 1
+    """Takes a screenshot on every how-many-th step; the first step always has one."""
+
+    def __post_init__(self) -> None:
+        channels = tuple(self.channels)
+        unknown = sorted(set(channels) - set(CHANNELS))
+        if unknown:
+            raise errors_lib.InvalidInputError(
+                f"Unknown observation channels {unknown}; there are {', '.join(CHANNELS)}."
+            )
+        if self.screenshot_format not in ("jpeg", "png"):
+            raise errors_lib.InvalidInputError(
+                f"screenshot_format is 'jpeg' or 'png'; got {self.screenshot_format!r}."
+            )
+        if not 1 <= self.screenshot_quality <= 100 or self.screenshot_stride < 1:
+            raise errors_lib.InvalidInputError(
+                "screenshot_quality is 1 to 100 and screenshot_stride at least 1; got "
+                f"{self.screenshot_quality} and {self.screenshot_stride}."
+            )
+        ordered = tuple(channel for channel in CHANNELS if channel in channels)
+        object.__setattr__(self, "channels", ordered)
+
+    @classmethod
+    def of(cls, value: Observe | Iterable[str] | None) -> Observe:
+        """Returns what `value` asks for: an `Observe`, channel names, or None for the default."""
+        if value is None:
+            return cls()
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, str):
+            return cls((value,))
+        return cls(tuple(cast("Iterable[str]", value)))
+
+
+class Strings(specs.Array):  # type: ignore[misc]  # dm_env is untyped.
+    """A list of strings of any length, as a one-dimensional array of numpy's str type."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(shape=(0,), dtype=np.str_, name=name)
+
+    def validate(self, value: Any) -> NDArray[np.str_]:
+        """See `specs.Array.validate`."""
+        array: NDArray[np.str_] = np.asarray(value)
+        if array.ndim != 1 or array.dtype.kind != "U":
+            raise ValueError(
+                f"{self.name} must be a one-dimensional array of str; "
+                f"got shape {array.shape} of {array.dtype}."
+            )
+        return array
+
+    def generate_value(self) -> NDArray[np.str_]:
+        """See `specs.Array.generate_value`."""
+        return np.array([], dtype=np.str_)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Strings, (self.name,)
+
+
+def strings(values: Iterable[str]) -> NDArray[np.str_]:
+    """Returns strings as the array that `Strings` describes."""
+    return np.array(list(values), dtype=np.str_)
+
+
+def no_action() -> LastAction:
+    """Returns what `last_action` holds before any action."""
+    return LastAction(
+        error="",
+        error_kind="",
+        ref="",
+        role="",
+        name="",
+        test_id="",
+        selector="",
+        frame="",
+        box=np.zeros(4),
+        settled="",
+        act_seconds=0.0,
+        settle_seconds=0.0,
+        observe_seconds=0.0,
+    )
+
+
+def observation_spec(observe: Observe) -> dict[str, Any]:
+    """Returns the specs of the observations that `observe` asks for."""
+    every = {
+        **{key: _string(key) for key in ("goal", "url", "title", "axtree", "text", "focused")},
+        "screenshot": specs.StringArray(shape=(), string_type=bytes, name="screenshot"),
+        "scroll": {key: _number(key) for key in ScrollExtents.__annotations__},
+        "tabs": Strings("tabs"),
+        "dialogs": Strings("dialogs"),
+        "console": Strings("console"),
+        "http_status": specs.Array(shape=(), dtype=int, name="http_status"),
+        "last_action": _last_action_spec(),
+        "info": {
+            "raw_reward": _number("raw_reward"),
+            "scaled_reward": _number("scaled_reward"),
+            "success": specs.Array(shape=(), dtype=bool, name="success"),
+            "reason": _string("reason"),
+        },
+    }
+    spec = {channel: every[channel] for channel in observe.channels}
+    if "tabs" in spec:
+        spec["active_tab"] = specs.Array(shape=(), dtype=int, name="active_tab")
+    return spec
+
+
+def _last_action_spec() -> dict[str, Any]:
+    spec = {
+        key: _number(key) if isinstance(value, float) else _string(key)
+        for key, value in no_action().items()
+    }
+    spec["box"] = specs.Array(shape=(4,), dtype=np.float64, name="box")
+    return spec
+
+
+def _string(name: str) -> specs.StringArray:
+    return specs.StringArray(shape=(), name=name)
+
+
+def _number(name: str) -> specs.Array:
+    return specs.Array(shape=(), dtype=float, name=name)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ref:
+    """An element as a line of the axtree shows it."""
+
+    ref: str
+    role: str
+    name: str
+    states: tuple[str, ...] = ()
+    """Its states as they stand in the line: `checked`, `value="Anna"`."""
+
+
+_STRING = r'"(?:[^"\\]|\\.)*"'
+_LINE = re.compile(
+    rf"^ *\[(?P<ref>[^\]]+)\] (?P<role>\S+)(?: (?P<name>{_STRING}))?"
+    rf"(?P<states>(?: [a-z]+(?:=(?:{_STRING}|\w+))?)*)$",
+    re.MULTILINE,
+)
+_STATE = re.compile(rf"[a-z]+(?:=(?:{_STRING}|\w+))?")
+
+
+def refs_in(axtree: str) -> list[Ref]:
+    r"""Returns the elements of an axtree, in its order.
+
+    >>> refs_in('[1] textbox "User" value="bob" focused\n  [2] button "Log in"\ntext "Hi"')[0]
+    Ref(ref='1', role='textbox', name='User', states=('value="bob"', 'focused'))
+    """
+    return [
+        Ref(
+            ref=found["ref"],
+            role=found["role"],
+            name=json.loads(found["name"]) if found["name"] else "",
+            states=tuple(_STATE.findall(found["states"])),
+        )
+        for found in _LINE.finditer(axtree)
+    ]

@@ -1,0 +1,159 @@
+// What an action needs of an element before, or instead of, trusted input. Each returns what Python
+// does next; a Refusal leaves the page as it was, but for scrolling.
+const TEXT_INPUT_TYPES = new Set(
+  ["text", "search", "url", "tel", "email", "password", "number", "month", "week"]);
+
+const preparations = {
+  point(element) {
+    requireEnabled(element);
+    return {point: pointOf(element)};
+  },
+
+  hover(element) {
+    return {point: pointOf(element)};
+  },
+
+  toggle(element, {on}) {
+    requireEnabled(element);
+    const native = element.tagName === "INPUT" && /^(checkbox|radio)$/.test(element.type);
+    const role = roleOf(element);
+    if (!native && !["checkbox", "radio", "switch", "menuitemcheckbox", "option"].includes(role)) {
+      throw new Refusal("not_checkable", `${shown(element)} is neither a checkbox nor a radio button.`);
+    }
+    const checked = native ? element.checked : element.getAttribute("aria-checked") === "true";
+    if (checked === on) return {};
+    if (!on && (native ? element.type === "radio" : role === "radio")) {
+      throw new Refusal("not_checkable", `${shown(element)} is a radio button: choose another instead.`);
+    }
+    // A styled checkbox often hides its input and shows its label.
+    const target = !isRendered(element) && element.labels?.[0] ? element.labels[0] : element;
+    return {point: pointOf(target)};
+  },
+
+  focus(element) {
+    requireVisible(element);
+    requireEnabled(element);
+    // A page may pass the focus on at once, so having it is no proof of having got it.
+    let focused = isFocused(element);
+    const note = () => { focused = true; };
+    element.addEventListener("focusin", note, {capture: true});
+    element.focus();
+    element.removeEventListener("focusin", note, {capture: true});
+    if (!focused) {
+      throw new Refusal("not_focusable", `${shown(element)} cannot have the keyboard focus.`);
+    }
+    return {};
+  },
+
+  // Focuses a text field and selects what it holds, for the keyboard to replace; fields that the
+  // keyboard fills in a locale's way only (dates, colours, sliders) are set here.
+  fill(element, {value}) {
+    requireVisible(element);
+    requireEnabled(element);
+    if (element.readOnly) throw new Refusal("not_editable", `${shown(element)} is read-only.`);
+    const isInput = element.tagName === "INPUT";
+    if (element.isContentEditable) {
+      element.focus();
+      const selection = element.ownerDocument.getSelection();
+      selection.selectAllChildren(element);
+      return {replace: element.textContent !== ""};
+    }
+    if (element.tagName === "TEXTAREA" || (isInput && TEXT_INPUT_TYPES.has(element.type))) {
+      if (isInput && element.type === "number" && value !== "" && !Number.isFinite(Number(value))) {
+        throw new Refusal("bad_value", `${shown(element)} takes a number.`);
+      }
+      if (!isInput || !["month", "week"].includes(element.type)) {
+        element.focus();
+        element.select();
+        return {replace: element.value !== ""};
+      }
+    }
+    if (!isInput || /^(checkbox|radio|file|button|submit|reset|image|hidden)$/.test(element.type)) {
+      throw new Refusal("not_editable", `${shown(element)} is no text field.`);
+    }
+    element.focus();
+    const before = element.value;
+    element.value = value;
+    if (element.value !== value) {
+      element.value = before;
+      throw new Refusal("bad_value", `${shown(element)} (${element.type}) does not take ${toJson(value)}.`);
+    }
+    element.dispatchEvent(new Event("input", {bubbles: true, composed: true}));
+    element.dispatchEvent(new Event("change", {bubbles: true}));
+    return {filled: true};
+  },
+
+  select(element, {options}) {
+    requireVisible(element);
+    requireEnabled(element);
+    const select = element.tagName === "OPTION" ? element.closest("select") : element;
+    if (select?.tagName !== "SELECT") {
+      throw new Refusal("not_selectable", `${shown(element)} is no select element.`);
+    }
+    const all = [...select.options];
+    const chosen = options.map(wanted => {
+      const found = all.find(option => option.value === wanted) ??
+        all.find(option => squeeze(option.label) === squeeze(wanted));
+      if (!found) {
+        const labels = all.slice(0, 30).map(option => toJson(squeeze(option.label))).join(", ");
+        throw new Refusal("no_such_option", `${shown(select)} has no option ${toJson(wanted)}; it has ${labels}.`);
+      }
+      if (found.disabled) throw new Refusal("disabled", `Option ${toJson(wanted)} is disabled.`);
+      return found;
+    });
+    if (chosen.length > 1 && !select.multiple) {
+      throw new Refusal("bad_value", `${shown(select)} takes one option.`);
+    }
+    select.focus();
+    if (select.multiple) for (const option of all) option.selected = chosen.includes(option);
+    else if (chosen.length) chosen[0].selected = true;
+    select.dispatchEvent(new Event("input", {bubbles: true, composed: true}));
+    select.dispatchEvent(new Event("change", {bubbles: true}));
+    return {};
+  },
+
+  scroll(element, {dx, dy}) {
+    const from = element ?? document.scrollingElement;
+    for (let node = from; node; node = parentAcrossShadow(node)) {
+      if (node.nodeType === Node.ELEMENT_NODE && scrollsBy(node, dx, dy)) return {};
+    }
+    if (!element) {
+      const middle = deepestAt(innerWidth / 2, innerHeight / 2);
+      for (let node = middle; node; node = parentAcrossShadow(node)) {
+        if (node.nodeType === Node.ELEMENT_NODE && scrollsBy(node, dx, dy)) return {};
+      }
+    }
+    throw new Refusal("no_scroll", "Nothing scrolls any further there in that direction.");
+  },
+
+  file(element) {
+    requireEnabled(element);
+    if (element.tagName === "INPUT" && element.type === "file") return {files: true};
+    return {point: pointOf(element)};
+  },
+};
+
+function scrollsBy(node, dx, dy) {
+  const {scrollLeft, scrollTop} = node;
+  node.scrollBy({left: dx, top: dy, behavior: "instant"});
+  return node.scrollLeft !== scrollLeft || node.scrollTop !== scrollTop;
+}
+
+// The answer always tells which element was meant, if there is one.
+function prepare({kind, ref, ...details}) {
+  let element = null;
+  try {
+    if (ref != null) element = resolve(ref);
+    const described = element && describe(element);
+    const result = preparations[kind](element, details);
+    if (described) described.box = element.isConnected ? boxOf(element) : described.box;
+    return {...result, element: described};
+  } catch (refusal) {
+    if (!(refusal instanceof Refusal)) throw refusal;
+    return {
+      refused: refusal.kind,
+      message: refusal.message,
+      element: element && describe(element),
+    };
+  }
+}

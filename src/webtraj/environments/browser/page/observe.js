@@ -1,0 +1,70 @@
+// One call a step: begin an episode if asked, settle, look. Returns one JSON string, since
+// Playwright's own way of returning objects costs more than everything else here.
+async function observe(options) {
+  const result = {};
+  if (options.begin !== undefined) {
+    forgetRefs();
+    result.begun = await page.task.begin(options.begin);
+  }
+  continueRefsFrom(options.first_ref);
+  result.settle = await settle(options.settle);
+  const start = now();
+  const want = new Set(options.channels);
+  result.url = location.href;
+  if (want.has("title")) result.title = document.title;
+  if (want.has("axtree")) result.axtree = treeOf(options.hidden);
+  if (want.has("text")) result.text = document.body?.innerText ?? "";
+  if (want.has("focused")) result.focused = focusedRef();
+  if (want.has("scroll")) result.scroll = scrollExtents();
+  result.task = page.task ? page.task.state() : null;
+  result.next_ref = nextRef;
+  result.ms = now() - start;
+  return toJson(result);
+}
+
+function focusedRef() {
+  let active = document.activeElement;
+  for (;;) {
+    const inner = active?.shadowRoot?.activeElement ??
+      (active?.tagName === "IFRAME" ? frameDocumentOf(active)?.activeElement : null);
+    if (!inner) break;
+    active = inner;
+  }
+  return !active || active === active.ownerDocument.body ? "" : refOf(active);
+}
+
+function scrollExtents() {
+  const root = document.scrollingElement ?? document.documentElement;
+  return {
+    x: root.scrollLeft,
+    y: root.scrollTop,
+    width: innerWidth,
+    height: innerHeight,
+    page_width: root.scrollWidth,
+    page_height: root.scrollHeight,
+  };
+}
+
+// For scripted oracles: elements by CSS selector, with what a script needs to choose among them.
+function query(selector) {
+  return [...document.querySelectorAll(selector)].map(element => ({
+    ref: refOf(element),
+    tag: element.localName,
+    text: squeeze(element.textContent ?? ""),
+    value: typeof element.value === "string" ? element.value : "",
+    checked: element.checked === true,
+    visible: isRendered(element) && styleOf(element).visibility === "visible",
+    box: boxOf(element),
+    attributes: Object.fromEntries([...element.attributes].map(({name, value}) => [name, value])),
+  }));
+}
+
+page.observe = text => observe(JSON.parse(text));
+page.prepare = text => toJson(prepare(JSON.parse(text)));
+page.query = text => toJson(query(JSON.parse(text)));
+page.refOf = refOf;
+page.elementAt = text => {
+  const [x, y] = JSON.parse(text);
+  const found = deepestAt(x, y);
+  return toJson(found && describe(found));
+};

@@ -1,0 +1,141 @@
+// ARIA roles, names and states, as far as they matter to someone who acts on the page.
+// The rules: W3C HTML-AAM (implicit roles) and accname (names), without their rarest cases.
+const ROLE_BY_TAG = {
+  ARTICLE: "article", ASIDE: "complementary", BUTTON: "button", CANVAS: "canvas",
+  DETAILS: "group", DIALOG: "dialog", FIELDSET: "group", FOOTER: "contentinfo", FORM: "form",
+  H1: "heading", H2: "heading", H3: "heading", H4: "heading", H5: "heading", H6: "heading",
+  HEADER: "banner", HR: "separator", IFRAME: "iframe", IMG: "img", LI: "listitem", MAIN: "main",
+  MENU: "list", METER: "meter", NAV: "navigation", OL: "list", OPTGROUP: "group",
+  OPTION: "option", OUTPUT: "status", P: "paragraph", PROGRESS: "progressbar", SEARCH: "search",
+  SUMMARY: "button", TABLE: "table", TD: "cell", TEXTAREA: "textbox", TH: "columnheader",
+  TR: "row", UL: "list", VIDEO: "video", AUDIO: "audio",
+};
+const ROLE_BY_INPUT_TYPE = {
+  button: "button", checkbox: "checkbox", file: "button", image: "button", number: "spinbutton",
+  radio: "radio", range: "slider", reset: "button", search: "searchbox", submit: "button",
+};
+const SHAPES = new Set(["circle", "ellipse", "rect", "polygon", "polyline", "path", "line", "image"]);
+const NAMED_BY_CONTENT = new Set([
+  "button", "link", "option", "heading", "cell", "gridcell", "columnheader", "rowheader", "tab",
+  "menuitem", "menuitemcheckbox", "menuitemradio", "treeitem", "checkbox", "radio", "switch",
+  "tooltip",
+]);
+const BUTTON_INPUTS = new Set(["button", "submit", "reset"]);
+const MAX_NAME = 1000;
+
+function roleOf(element) {
+  const given = element.getAttribute("role")?.trim().split(/\s+/)[0].toLowerCase();
+  if (given && given !== "none" && given !== "presentation") return given;
+  const tag = element.tagName;
+  if (element instanceof SVGElement || element.namespaceURI?.endsWith("/svg")) {
+    if (tag === "svg") return "img";
+    if (tag === "text") return "generic";
+    return SHAPES.has(tag) ? tag : "generic";
+  }
+  if (given) return "generic";
+  if (tag === "INPUT") {
+    if (element.list) return "combobox";
+    return ROLE_BY_INPUT_TYPE[element.type] ?? "textbox";
+  }
+  if (tag === "SELECT") return element.multiple || element.size > 1 ? "listbox" : "combobox";
+  if (tag === "A" || tag === "AREA") return element.hasAttribute("href") ? "link" : "generic";
+  if (element.isContentEditable && !element.parentElement?.isContentEditable) return "textbox";
+  return ROLE_BY_TAG[tag] ?? "generic";
+}
+
+function textOf(node) {
+  if (node.nodeType === Node.TEXT_NODE) return node.data;
+  if (node.nodeType !== Node.ELEMENT_NODE || !isRendered(node)) return "";
+  if (node.tagName === "IMG") return ` ${node.alt} `;
+  if (node.tagName === "SCRIPT" || node.tagName === "STYLE") return "";
+  const label = node.getAttribute("aria-label");
+  if (label) return ` ${label} `;
+  let text = "";
+  for (const child of childNodesOf(node)) text += textOf(child);
+  return styleOf(node).display.startsWith("inline") ? text : ` ${text} `;
+}
+
+function nameOf(element, role) {
+  return squeeze(rawNameOf(element, role)).slice(0, MAX_NAME);
+}
+
+function rawNameOf(element, role) {
+  const ids = element.getAttribute("aria-labelledby");
+  if (ids) {
+    const root = element.getRootNode();
+    const text = ids.split(/\s+/).map(id => root.getElementById?.(id)?.textContent ?? "").join(" ");
+    if (text.trim()) return text;
+  }
+  const label = element.getAttribute("aria-label");
+  if (label?.trim()) return label;
+  if (element.tagName === "INPUT" && BUTTON_INPUTS.has(element.type)) {
+    if (element.value) return element.value;
+    return element.type === "submit" ? "Submit" : element.type === "reset" ? "Reset" : "";
+  }
+  if (element.labels?.length) {
+    const text = [...element.labels].map(textOf).join(" ");
+    if (text.trim()) return text;
+  }
+  if (element.alt) return element.alt;
+  if (element.tagName === "OPTION") return element.label;
+  if (NAMED_BY_CONTENT.has(role)) {
+    const text = textOf(element);
+    if (text.trim()) return text;
+  }
+  if (element.tagName === "FIELDSET") {
+    const legend = element.querySelector("legend");
+    if (legend) return textOf(legend);
+  }
+  return element.getAttribute("title") || element.getAttribute("placeholder") || "";
+}
+
+function statesOf(element, role, style) {
+  const states = [];
+  const aria = name => element.getAttribute(`aria-${name}`);
+  if (element.tagName === "INPUT" && (element.type === "checkbox" || element.type === "radio")) {
+    if (element.checked) states.push("checked");
+  } else if (aria("checked") === "true") states.push("checked");
+  if (aria("selected") === "true" || (element.tagName === "OPTION" && element.selected)) {
+    states.push("selected");
+  }
+  if (aria("pressed") === "true") states.push("pressed");
+  if (aria("expanded")) states.push(`expanded=${aria("expanded") === "true"}`);
+  else if (element.tagName === "DETAILS") states.push(`expanded=${element.open}`);
+  if (isDisabled(element)) states.push("disabled");
+  if (element.readOnly) states.push("readonly");
+  if (role === "heading") states.push(`level=${aria("level") || element.tagName[1] || 2}`);
+  const value = valueOf(element, role);
+  if (value) states.push(`value=${toJson(value)}`);
+  if (SHAPES.has(role) && style.fill !== "none") states.push(`fill=${toJson(style.fill)}`);
+  if (isFocused(element)) states.push("focused");
+  if (scrolls(element, style)) states.push("scrollable");
+  return states;
+}
+
+// A password shows as it does to the eye.
+function valueOf(element, role) {
+  if (element.tagName === "INPUT") {
+    if (role === "button" || role === "checkbox" || role === "radio") return "";
+    return element.type === "password" ? "•".repeat(element.value.length) : element.value;
+  }
+  if (element.tagName === "TEXTAREA") return element.value;
+  if (role === "progressbar" || role === "meter") return String(element.value ?? "");
+  if (role === "textbox") return squeeze(element.textContent);
+  return element.getAttribute("aria-valuetext") || element.getAttribute("aria-valuenow") || "";
+}
+
+function isDisabled(element) {
+  return element.matches(":disabled") || element.closest("[aria-disabled=true], [inert]") !== null;
+}
+
+function isFocused(element) {
+  const root = element.getRootNode();
+  return root.activeElement === element && element !== element.ownerDocument.body;
+}
+
+function scrolls(element, style) {
+  if (element.scrollHeight <= element.clientHeight + 1 && element.scrollWidth <= element.clientWidth + 1) {
+    return false;
+  }
+  return /auto|scroll/.test(style.overflowY + style.overflowX) && element.clientHeight > 0;
+}

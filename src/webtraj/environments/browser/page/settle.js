@@ -1,0 +1,36 @@
+// The mutation clock, and waiting for it to stand still.
+let lastMutation = now();
+const isTaskFurniture = node => page.furniture !== "" &&
+  (node.nodeType === Node.ELEMENT_NODE ? node : node.parentElement)?.closest(page.furniture) != null;
+const mutationObserver = new MutationObserver(records => {
+  if (records.some(record => !isTaskFurniture(record.target))) lastMutation = now();
+});
+const watchedRoots = new WeakSet();
+
+function watchMutations(root) {
+  if (watchedRoots.has(root)) return;
+  watchedRoots.add(root);
+  mutationObserver.observe(
+    root, {subtree: true, childList: true, attributes: true, characterData: true});
+}
+watchMutations(document);
+
+function isAnimating() {
+  return document.getAnimations().some(animation =>
+    animation.playState === "running" &&
+    Number.isFinite(animation.effect?.getComputedTiming().endTime ?? Infinity));
+}
+
+// Waits until nothing has changed for `quiet` ms, at most `cap` ms. Says how it ended.
+async function settle({quiet, cap}) {
+  const start = now();
+  for (;;) {
+    const time = now();
+    const still = time - Math.max(start, lastMutation);
+    if (still >= quiet && document.readyState !== "loading" && !isAnimating()) {
+      return {ended: "quiet", ms: time - start};
+    }
+    if (time - start >= cap) return {ended: "cap", ms: time - start};
+    await new Promise(resolve => later(resolve, Math.max(quiet - still, 4)));
+  }
+}

@@ -1,0 +1,108 @@
+// The page as text, one line an element; the grammar stands in observation.py.
+const NEVER_SHOWN = new Set(["SCRIPT", "STYLE", "NOSCRIPT", "TEMPLATE", "HEAD", "META", "LINK"]);
+
+// Children as rendered: through open shadow roots and slots.
+function childNodesOf(element) {
+  if (element.shadowRoot) return element.shadowRoot.childNodes;
+  if (element.tagName === "SLOT") {
+    const assigned = element.assignedNodes();
+    return assigned.length ? assigned : element.childNodes;
+  }
+  return element.childNodes;
+}
+
+function frameDocumentOf(element) {
+  try {
+    return element.contentDocument;  // Null, or throws, where the frame is of another origin.
+  } catch {
+    return null;
+  }
+}
+
+function isRendered(element) {
+  return element.checkVisibility();
+}
+
+// Plain elements that a person would still take for something to act on.
+function invitesAction(element, style) {
+  return element.onclick !== null || element.hasAttribute("tabindex") || element.draggable ||
+    (style.cursor === "pointer" && (!element.parentElement ||
+      styleOf(element.parentElement).cursor !== "pointer"));
+}
+
+class TreeWriter {
+  constructor(hidden) {
+    this.hidden = hidden;
+    this.lines = [];
+  }
+
+  text(text, depth) {
+    text = squeeze(text);
+    if (text) this.lines.push(`${"  ".repeat(depth)}text ${toJson(text)}`);
+  }
+
+  line(element, role, name, states, depth) {
+    const parts = [`[${refOf(element)}]`, role];
+    if (name) parts.push(toJson(name));
+    this.lines.push("  ".repeat(depth) + [...parts, ...states].join(" "));
+  }
+
+  // `quiet`: the text below is in an ancestor's name already.
+  children(element, depth, quiet) {
+    for (const child of childNodesOf(element)) {
+      if (child.nodeType === Node.ELEMENT_NODE) this.element(child, depth, quiet);
+      else if (child.nodeType === Node.TEXT_NODE && !quiet) this.text(child.data, depth);
+    }
+  }
+
+  element(element, depth, quiet) {
+    if (NEVER_SHOWN.has(element.tagName)) return;
+    if (this.hidden && element.matches(this.hidden)) return;
+    if (element.getAttribute("aria-hidden") === "true") return;
+    if (element.tagName === "SLOT") return this.children(element, depth, quiet);
+    if (!isRendered(element)) return;
+    const style = styleOf(element);
+    if (style.visibility !== "visible") return this.children(element, depth, true);
+    if (element.shadowRoot) watchMutations(element.shadowRoot);
+    // A label repeats the name of its control, unless the control itself cannot be seen.
+    if (element.tagName === "LABEL" && element.control && isRendered(element.control)) {
+      return this.children(element, depth, true);
+    }
+    const role = roleOf(element);
+    const kids = childNodesOf(element);
+    let leaf = true, ownText = false;
+    for (const kid of kids) {
+      if (kid.nodeType === Node.ELEMENT_NODE) leaf = false;
+      else if (kid.nodeType === Node.TEXT_NODE && /\S/.test(kid.data)) ownText = true;
+    }
+    const states = statesOf(element, role, style);
+    const plain = role === "generic" && !(ownText && !quiet) && !states.length &&
+      !invitesAction(element, style) && !element.getAttribute("aria-label");
+    if (plain) return this.children(element, depth, quiet);
+
+    let name = nameOf(element, role);
+    const isField = element.tagName === "TEXTAREA" || element.isContentEditable;
+    if (!name && leaf && ownText && !isField) name = squeeze(element.textContent).slice(0, MAX_NAME);
+    if (quiet && role === "generic" && leaf && !invitesAction(element, style)) return;
+    this.line(element, role, name, states, depth);
+    if (element.tagName === "SELECT") {
+      for (const option of element.options) {
+        this.line(option, "option", nameOf(option, "option"), statesOf(option, "option", style), depth + 1);
+      }
+    } else if (element.tagName === "IFRAME") {
+      const body = frameDocumentOf(element)?.body;
+      if (body) {
+        watchMutations(body.ownerDocument);
+        this.children(body, depth + 1, false);
+      }
+    } else if (!isField && !(leaf && name)) {
+      this.children(element, depth + 1, quiet || NAMED_BY_CONTENT.has(role));
+    }
+  }
+}
+
+function treeOf(hidden) {
+  const writer = new TreeWriter(hidden);
+  if (document.body) writer.children(document.body, 0, false);
+  return writer.lines.join("\n");
+}

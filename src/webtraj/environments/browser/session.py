@@ -1,0 +1,233 @@
+"""A browser session: the tabs of one lease, their events, and calls into the page script."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+from collections.abc import Awaitable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from webtraj import errors as errors_lib
+from webtraj.environments.browser import deadlines as deadlines_lib
+from webtraj.environments.browser import observation as observation_lib
+from webtraj.environments.browser import page_script as page_script_lib
+from webtraj.environments.browser import pool as pool_lib
+from webtraj.environments.browser import settling as settling_lib
+
+if TYPE_CHECKING:
+    from playwright.async_api import CDPSession, ConsoleMessage, Dialog, Page, Response
+
+__all__ = ["BrowserSession"]
+
+_T = TypeVar("_T")
+
+_MAX_NAVIGATIONS = 5
+"""How many navigations in a row one look follows: pages that redirect by script, login chains."""
+
+_MAX_EVENTS = 100
+"""Dialogs and console errors kept between two steps."""
+
+_OBSERVE = page_script_lib.call("observe")
+
+
+class BrowserSession:
+    """The tabs of one lease.
+
+    Args:
+        lease: Where the session lives. The session does not release it.
+        script: The page script, added to every document.
+        observe: What to look at; only its events are listened for.
+        settle: When a page counts as settled.
+    """
+
+    def __init__(
+        self,
+        lease: pool_lib.Lease,
+        *,
+        script: str,
+        observe: observation_lib.Observe,
+        settle: settling_lib.SettlePolicy,
+    ) -> None:
+        self.lease = lease
+        self.dialogs: list[str] = []
+        """JavaScript dialogs since they were last taken."""
+        self.console: list[str] = []
+        """Console errors since they were last taken."""
+        self._script = script
+        self._observe = observe
+        self._settle = settle
+        self._active = lease.page
+        self._statuses: dict[Page, int] = {}
+        self._cdp: dict[Page, CDPSession] = {}
+        self._next_ref = 1
+        self._steps_since_screenshot = 0
+
+    async def start(self) -> None:
+        """Prepares the lease's context."""
+        self._listen(self._active)
+        self.lease.context.on("page", self._on_new_page)
+        await self.run(
+            self.lease.context.add_init_script(self._script), what="take the page script"
+        )
+
+    @property
+    def page(self) -> Page:
+        """The active tab."""
+        return self._active
+
+    @property
+    def tabs(self) -> list[Page]:
+        """All tabs, in order of opening."""
+        return self.lease.context.pages
+
+    @property
+    def http_status(self) -> int:
+        """HTTP status of the active tab's document; 0 where there is none."""
+        return self._statuses.get(self._active, 0)
+
+    async def run(self, call: Awaitable[_T], *, what: str, seconds: float | None = None) -> _T:
+        """Awaits a call into the browser, with the lease's deadline and errors."""
+        return await self.lease.run(call, what=what, seconds=seconds)
+
+    async def open(self, url: str) -> None:
+        """Loads a URL in the active tab."""
+        await self.run(self._active.goto(url, wait_until="load"), what=f"open {url}")
+
+    async def focus(self, page: Page) -> None:
+        """Makes a tab the active one."""
+        self._active = page
+        await self.run(page.bring_to_front(), what="switch tabs")
+
+    async def call(self, function: str, argument: Any) -> Any:
+        """Calls a function of the page script that gives JSON text; returns what it says."""
+        javascript = page_script_lib.call(function)
+        text = await self._evaluate(javascript, page_script_lib.to_argument(argument))
+        return json.loads(text)
+
+    async def look(self, *, hidden: str = "", begin: Mapping[str, Any] | None = None) -> Any:
+        """Waits until the page has settled, and looks at it.
+
+        Args:
+            hidden: A CSS selector of what the axtree leaves out.
+            begin: The argument for the task script's `begin`, to begin an episode first.
+
+        Returns:
+            What the page script's `observe` gives. Its `settle.ended` is `navigated` if the page
+            changed to another document meanwhile.
+        """
+        if begin is not None:
+            self._next_ref = 1
+        navigated = False
+        for _ in range(_MAX_NAVIGATIONS):
+            options = {
+                "first_ref": self._next_ref,
+                "settle": {"quiet": self._settle.quiet * 1e3, "cap": self._settle.cap * 1e3},
+                "channels": self._observe.channels,
+                "hidden": hidden,
+            }
+            if begin is not None:
+                options["begin"] = begin
+            try:
+                text = await self._evaluate(_OBSERVE, page_script_lib.to_argument(options))
+            except errors_lib.BrowserError as error:
+                if not deadlines_lib.is_navigation_error(error.__cause__):
+                    raise
+                navigated = True
+                await self._wait_for_load()
+                continue
+            seen = json.loads(text)
+            self._next_ref = seen["next_ref"]
+            if navigated:
+                seen["settle"]["ended"] = "navigated"
+            return seen
+        raise errors_lib.BrowserTimeoutError(
+            f"The page at {self._active.url} navigated {_MAX_NAVIGATIONS} times in a row without "
+            "settling."
+        )
+
+    async def screenshot(self) -> bytes:
+        """Returns the viewport of the active tab as an encoded image."""
+        page = self._active
+        session = self._cdp.get(page)
+        if session is None:
+            session = self._cdp[page] = await self.run(
+                self.lease.context.new_cdp_session(page), what="open a debugging session"
+            )
+        options: dict[str, Any] = {
+            "format": self._observe.screenshot_format,
+            "optimizeForSpeed": True,
+        }
+        if self._observe.screenshot_format == "jpeg":
+            options["quality"] = self._observe.screenshot_quality
+        answer = await self.run(
+            session.send("Page.captureScreenshot", options), what="take a screenshot"
+        )
+        return base64.b64decode(answer["data"])
+
+    def take_events(self) -> tuple[list[str], list[str]]:
+        """Returns the dialogs and console errors since the last call."""
+        taken = self.dialogs, self.console
+        self.dialogs, self.console = [], []
+        return taken
+
+    async def _evaluate(self, javascript: str, argument: str) -> str:
+        page = self._active
+        text = await self.run(page.evaluate(javascript, argument), what="answer the page script")
+        if text is None:
+            # The document is older than the script: the blank page of a new tab.
+            await self.run(page.evaluate(self._script), what="take the page script")
+            text = await self.run(
+                page.evaluate(javascript, argument), what="answer the page script"
+            )
+        return str(text)
+
+    async def _wait_for_load(self) -> None:
+        # Slow pages are looked at as far as they have come.
+        with contextlib.suppress(errors_lib.BrowserTimeoutError):
+            await self.run(
+                self._active.wait_for_load_state("domcontentloaded"),
+                what="load the page",
+                seconds=self._settle.load,
+            )
+
+    def _on_new_page(self, page: Page) -> None:
+        self._listen(page)
+        self._active = page
+
+    def _listen(self, page: Page) -> None:
+        page.on("dialog", self._on_dialog)
+        page.on("close", self._on_page_closed)
+        if "console" in self._observe.channels:
+            page.on("console", self._on_console)
+            page.on("pageerror", lambda error: self._note(self.console, f"exception: {error}"))
+        if "http_status" in self._observe.channels:
+            page.on("response", self._on_response)
+
+    async def _on_dialog(self, dialog: Dialog) -> None:
+        self._note(self.dialogs, f"{dialog.type}: {dialog.message}")
+        # Nobody is asked: a prompt needs an answer that we do not have, all else is agreed to.
+        answer = dialog.dismiss() if dialog.type == "prompt" else dialog.accept()
+        # Where it fails its page is gone, and the call that waits on the page says so.
+        with contextlib.suppress(errors_lib.BrowserError):
+            await self.run(answer, what=f"close a {dialog.type} dialog")
+
+    def _on_page_closed(self, page: Page) -> None:
+        self._cdp.pop(page, None)
+        self._statuses.pop(page, None)
+        if page is self._active and self.tabs:
+            self._active = self.tabs[-1]
+
+    def _on_console(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self._note(self.console, f"error: {message.text}")
+
+    def _on_response(self, response: Response) -> None:
+        frame = response.frame
+        if response.request.is_navigation_request() and frame.parent_frame is None:
+            self._statuses[frame.page] = response.status
+
+    @staticmethod
+    def _note(events: list[str], event: str) -> None:
+        if len(events) < _MAX_EVENTS:
+            events.append(event)

@@ -1,0 +1,52 @@
+'''Oracles: scripts that solve MiniWoB++ tasks, for labelled data and as regression tests.
+
+An oracle is an asynchronous generator that is given a view of the page and yields the actions that
+solve the episode, one at a time; each is done before it is asked for the next. What it must
+remember between actions are its local variables::
+
+    @oracle("login-user")
+    async def login_user(page: OracleView) -> Actions:
+        """Fills in both fields and logs in."""
+        user, password = quoted(page.goal)
+        yield Fill((await page.one("#username")).ref, user)
+        yield Fill((await page.one("#password")).ref, password)
+        yield Click((await page.one("#subbtn")).ref)
+
+Rules for oracles:
+
+* It works from what an agent could see: the goal and the page. It does not read the answer out of
+  the page's variables, unless the task hides it from the eye (`page.evaluate` is for that, and for
+  geometry).
+* It yields actions by ref wherever an element can be named, so that its data teach that. Points
+  (`ClickAt`, `DragAt`) are for canvases, shapes and sliders.
+* It ends by returning. A page that is not as expected is an `OracleError`, raised by `page.one`.
+* It solves 20 of 20 seeds, in at most 10 actions where the task can be done in 10.
+
+Each module of this package registers the oracles of one family of tasks; a new module is named in
+`_MODULES` of `registry.py`.
+'''
+
+from webtraj.environments.miniwob.oracles.registry import (
+    Actions,
+    OracleError,
+    Solution,
+    has_oracle,
+    oracle,
+    solve,
+    solved_tasks,
+)
+from webtraj.environments.miniwob.oracles.view import Element, OracleView, PageView, quoted
+
+__all__ = [
+    "Actions",
+    "Element",
+    "OracleError",
+    "OracleView",
+    "PageView",
+    "Solution",
+    "has_oracle",
+    "oracle",
+    "quoted",
+    "solve",
+    "solved_tasks",
+]
