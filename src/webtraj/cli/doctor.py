@@ -44,9 +44,10 @@ def _print_json(found: Diagnosis) -> None:
 
 
 def _print_report(found: Diagnosis) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+    from webtraj.cli import terminal
 
     good, bad = Text("ok", style="green"), Text("NO", style="bold red")
     missing = Text("-", style="dim")
@@ -70,15 +71,14 @@ def _print_report(found: Diagnosis) -> None:
             Text(_what_was_found(package)),
             Text("" if package.ok else package.remedy),
         )
-    console = Console(highlight=False)
+    console = terminal.make_console()
     console.print(table)
     if browser.problem:
-        console.print(f"\nThe browser: {browser.problem}", markup=False, soft_wrap=True)
+        console.print(f"\nThe browser: {browser.problem}", soft_wrap=True)
     console.print(
         "\nEverything that webtraj needs is here."
         if found.ok
         else "\nwebtraj cannot be used yet: see the rows marked NO.",
-        markup=False,
     )
 
 

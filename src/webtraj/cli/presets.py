@@ -15,10 +15,10 @@ def presets(
     ] = "",
 ) -> None:
     """List the presets that `rollout` and `webtraj.make` take."""
-    from rich.console import Console
     from rich.table import Table
 
     from webtraj import registry
+    from webtraj.cli import terminal
 
     known = registry.info()
     shown = [preset for preset in known if containing in preset.name]
@@ -27,11 +27,9 @@ def presets(
     for preset in shown:
         tasks = "-" if preset.num_tasks is None else str(preset.num_tasks)
         table.add_row(preset.name, tasks, preset.description)
-    console = Console()
-    console.print(table, markup=False)
+    console = terminal.make_console()
+    console.print(table)
     console.print(
         f"{len(shown)} of {len(known)} presets. Choose tasks of one by name:5, name:0:10 or "
         "name@2/8 (the third of eight shards).",
-        markup=False,
-        highlight=False,
     )

@@ -8,10 +8,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
+from rich import box
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from webtraj.cli import terminal, text
 from webtraj.rollouts.plan import PlannedEpisode
 from webtraj.rollouts.results import EpisodeResult
 from webtraj.rollouts.summary import RolloutSummary, TaskSummary
@@ -31,15 +32,17 @@ class RolloutProgress:
         self._planned = 0
         self._successes = 0
         self._start = 0.0
-        self._console = Console(highlight=False)
+        self._console = terminal.make_console()
+        errors_console = terminal.make_console(stderr=True)
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[success]}"),
             TimeRemainingColumn(),
-            console=Console(stderr=True),
+            console=errors_console,
             transient=True,
+            disable=not errors_console.is_terminal,
         )
         self._line = self._bar.add_task("Playing", total=None, success="")
 
@@ -76,15 +79,13 @@ class RolloutProgress:
         ended = "" if exc is None else f" The rollout ended early ({_why(exc)})."
         self._console.print(
             f"{len(self._results)} of {self._planned} episodes are in {self._out}.{ended}",
-            markup=False,
             soft_wrap=True,
         )
 
     def _show_errors(self, summary: RolloutSummary) -> None:
         for result in summary.errors[:_MAX_ERRORS_SHOWN]:
             self._console.print(
-                f"{result.task}, attempt {result.attempt}: {result.error}",
-                markup=False,
+                text.printable(f"{result.task}, attempt {result.attempt}: {result.error}"),
                 soft_wrap=True,
             )
         more = len(summary.errors) - _MAX_ERRORS_SHOWN
@@ -95,12 +96,14 @@ class RolloutProgress:
 def summary_table(summary: RolloutSummary) -> Table:
     """Returns a row for each task, and one for all together.
 
-    Success is among the episodes that were a success or a failure. A task's steps per second are
-    those of one worker; the last row's are those of all.
+    Success is among the episodes that were a success or a failure; steps are the mean of an
+    episode. A task's steps per second are those of one worker; the last row's are those of all.
     """
-    table = Table("task", "episodes", "success", "mean steps", "ends", "steps/s")
-    for column in (1, 2, 3, 5):
-        table.columns[column].justify = "right"
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("task", overflow="fold")
+    for name in ("episodes", "success", "steps", "steps/s"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("ends", min_width=14)
     for task in summary.tasks:
         table.add_row(*_row(task, task.steps_per_second))
     table.add_section()
@@ -111,12 +114,12 @@ def summary_table(summary: RolloutSummary) -> Table:
 def _row(task: TaskSummary, steps_per_second: float) -> tuple[str, ...]:
     ends = ", ".join(f"{reason.name.lower()} {n}" for reason, n in task.end_reasons.items())
     return (
-        task.task,
+        text.printable(task.task),
         str(task.episodes),
         _success(task),
         f"{task.mean_steps:.1f}",
-        ends,
         f"{steps_per_second:.1f}",
+        ends,
     )
 
 
