@@ -8,7 +8,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from rich import box
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -99,14 +98,14 @@ def summary_table(summary: RolloutSummary) -> Table:
     Success is among the episodes that were a success or a failure; steps are the mean of an
     episode. A task's steps per second are those of one worker; the last row's are those of all.
     """
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("task", overflow="fold")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("task", no_wrap=True)
     for name in ("episodes", "success", "steps", "steps/s"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("ends", min_width=14)
+    table.add_column("ends")
     for task in summary.tasks:
         table.add_row(*_row(task, task.steps_per_second))
-    table.add_section()
+    table.add_row()
     table.add_row(*_row(summary.total, summary.steps_per_second))
     return table
 
