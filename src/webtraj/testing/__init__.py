@@ -14,9 +14,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from webtraj.testing import assertions as assertions
-    from webtraj.testing import fakes as fakes
-    from webtraj.testing import faults as faults
     from webtraj.testing.assertions import assert_ended as assert_ended
     from webtraj.testing.assertions import assert_no_open_episode as assert_no_open_episode
     from webtraj.testing.assertions import assert_valid_trajectory as assert_valid_trajectory

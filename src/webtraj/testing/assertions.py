@@ -1,0 +1,169 @@
+"""Assertions about what was recorded."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from webtraj import trajectory as trajectory_lib
+from webtraj.environments import contract as rules_lib
+from webtraj.trajectory import EndReason, Phase, StepType
+
+__all__ = ["assert_ended", "assert_no_open_episode", "assert_valid_trajectory"]
+
+
+def assert_ended(
+    trajectory: trajectory_lib.EpisodeTrajectory,
+    reason: EndReason | str,
+    *,
+    phase: Phase | str | None = None,
+    error: type[BaseException] | None = None,
+) -> None:
+    """Asserts that an episode ended for the given reason.
+
+    Args:
+        trajectory: The episode.
+        reason: An `EndReason`, or its name in any case: "terminated".
+        phase: Where it must have ended; None allows all.
+        error: The class of the exception that must have ended it; None allows all, and none.
+
+    Raises:
+        AssertionError: It is open, or ended otherwise. The message shows the recorded error.
+    """
+    __tracebackhide__ = True
+    expected = EndReason[reason.upper()] if isinstance(reason, str) else reason
+    end = trajectory.end
+    if end is None:
+        raise AssertionError(
+            f"Episode {trajectory.episode_id} is open after {len(trajectory.steps)} timesteps; "
+            f"expected it to have ended {expected.name}."
+        )
+    found = f"Episode {trajectory.episode_id} ended {end.reason.name}"
+    found += f" in {end.phase}" if end.phase else ""
+    if end.error is not None:
+        found += f" by {end.error.type}: {end.error.message}"
+    if end.reason is not expected:
+        raise AssertionError(f"{found}; expected {expected.name}.{_traceback_of(end)}")
+    if phase is not None and end.phase != phase:
+        raise AssertionError(f"{found}; expected it in {phase}.{_traceback_of(end)}")
+    if error is not None and (end.error is None or end.error.type != _type_name(error)):
+        raise AssertionError(f"{found}; expected {_type_name(error)}.{_traceback_of(end)}")
+
+
+def assert_no_open_episode(collector: Any) -> None:
+    """Asserts that every episode that began on a collector has ended.
+
+    Args:
+        collector: A collector that knows its `open_episodes`, as the memory collector does.
+
+    Raises:
+        AssertionError: Some are open; the message names them.
+    """
+    __tracebackhide__ = True
+    still_open = collector.open_episodes
+    if still_open:
+        raise AssertionError(
+            f"{len(still_open)} episode(s) have begun and not ended: {', '.join(still_open)}. "
+            "Close the environment, or leave its `async with`, before the collector is read."
+        )
+
+
+def assert_valid_trajectory(
+    trajectory: trajectory_lib.EpisodeTrajectory, *, allow_violations: bool = False
+) -> None:
+    """Asserts that an episode's record is whole and consistent with itself.
+
+    Its steps are numbered from 0; FIRST is its first, LAST none but its last; each step keeps
+    dm_env's rules; its end says what its last step says; its times do not run backwards.
+
+    Args:
+        trajectory: The episode, ended or open.
+        allow_violations: Whether the environment may have broken dm_env's rules. If so, the rules
+            that rest on its good behaviour are not checked.
+
+    Raises:
+        AssertionError: It is not. The message lists everything that is wrong.
+    """
+    __tracebackhide__ = True
+    problems = [*_numbering(trajectory), *_times(trajectory), *_ending(trajectory)]
+    if not allow_violations:
+        problems += [*_step_types(trajectory), *_rules(trajectory)]
+    if problems:
+        lines = "\n".join(f"  - {problem}" for problem in problems)
+        raise AssertionError(f"Episode {trajectory.episode_id} is not valid:\n{lines}")
+
+
+def _numbering(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
+    indices = [step.index for step in trajectory.steps]
+    if indices != list(range(len(indices))):
+        yield f"steps must be numbered 0, 1, 2, ...; they are numbered {indices}"
+
+
+def _times(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
+    marks = [("the episode's start", trajectory.start_time)]
+    for step in trajectory.steps:
+        marks.append((f"the start of step {step.index}", step.start_time))
+        marks.append((f"the end of step {step.index}", step.end_time))
+    marks.append(("the episode's end", trajectory.end_time))
+    known = [(name, time) for name, time in marks if time is not None]
+    for (earlier, before), (later, after) in itertools.pairwise(known):
+        if after < before:
+            yield f"{later} ({after}) must not lie before {earlier} ({before})"
+
+
+def _ending(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
+    end = trajectory.end
+    last = trajectory.steps[-1] if trajectory.steps else None
+    if end is None:
+        if last is not None and last.last:
+            yield "an episode that returned LAST must have ended"
+        return
+    if end.reason is EndReason.UNKNOWN:
+        yield "an end must have a reason"
+    yield from (f"not recorded: {error}" for error in end.recording_errors)
+    if last is None or not last.last:
+        # A TRUNCATED end without a LAST is a run loop's, and legal.
+        if end.reason is EndReason.TERMINATED:
+            yield "an episode that ended TERMINATED must have a LAST step"
+        return
+    said = EndReason.TRUNCATED
+    if rules_lib.is_termination(last.discount):
+        said = EndReason.TERMINATED
+    if end.reason is not said:
+        yield (
+            f"its LAST step has discount {last.discount!r}, which means {said.name}; "
+            f"it ended {end.reason.name}"
+        )
+    if end.action_in_flight:
+        yield "an episode that returned LAST must have no action in flight"
+
+
+def _step_types(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
+    for position, step in enumerate(trajectory.steps):
+        is_final = position == len(trajectory.steps) - 1
+        if step.first != (position == 0):
+            yield f"step {position} is {step.step_type.name}; FIRST must come first, and only there"
+        if step.last and not is_final:
+            yield f"step {position} is LAST, and {len(trajectory.steps) - 1 - position} follow it"
+
+
+def _rules(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
+    for step in trajectory.steps:
+        for rule in rules_lib.broken_rules(step, StepType(step.step_type)):
+            yield f"step {step.index}: {rule}"
+        if step.first and step.action is not None:
+            yield f"step {step.index}: FIRST must have no action; it has {step.action!r}"
+    if trajectory.end is not None:
+        yield from (f"the environment: {rule}" for rule in trajectory.end.violations)
+
+
+def _type_name(cls: type[BaseException]) -> str:
+    module = cls.__module__
+    return cls.__qualname__ if module == "builtins" else f"{module}.{cls.__qualname__}"
+
+
+def _traceback_of(end: trajectory_lib.EpisodeEnd) -> str:
+    if end.error is None or not end.error.traceback:
+        return ""
+    return f"\nIts recorded traceback:\n{end.error.traceback}"

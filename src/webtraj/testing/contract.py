@@ -1,0 +1,428 @@
+"""`EnvironmentContract`: checks an environment against the environment contract.
+
+The asynchronous twin of dm_env's `EnvironmentTestMixin` (dm_env/test_utils.py), with that one's
+messages, and with what it leaves out: how an episode ends, close, cancellation, errors, recording.
+
+To test an environment, subclass it in a test module and say how the environment is made::
+
+    from webtraj.testing import EnvironmentContract
+
+    class TestMyEnvironment(EnvironmentContract):
+        def make_environment(self):
+            return MyEnvironment()
+
+Every test is a plain method that runs an event loop of its own, so that it works under pytest with
+any asynchronous plugin or none, and under unittest. Each makes a fresh environment and closes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+import inspect
+import unittest
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from typing import Any, ClassVar, Literal, TypeVar
+
+import dm_env
+
+from webtraj.collectors import memory
+from webtraj.environments import bridges, collecting
+from webtraj.environments import contract as rules_lib
+from webtraj.testing import assertions, messages, nests
+
+__all__ = ["EnvironmentContract"]
+
+_T = TypeVar("_T")
+
+# Where in a call the cancellation strikes: at its first await, and further in.
+_TURNS_BEFORE_CANCELLATION = (1, 2, 5, 20)
+
+
+class EnvironmentContract:
+    """Tests of one environment. Subclass it and override `make_environment`.
+
+    Override `make_action_sequence` too, so that its actions reach the end of an episode: what the
+    contract says of ends is otherwise skipped.
+    """
+
+    time_limit: ClassVar[float] = 60.0
+    """Seconds that a test may take; what hangs fails."""
+    ends: ClassVar[Literal["terminated", "truncated"] | None] = None
+    """How the episode of `make_action_sequence` must end; None allows both."""
+
+    def make_environment(self) -> Any:
+        """Returns a fresh environment, or an awaitable of one.
+
+        It may be a synchronous dm_env environment, which is then run through `as_async`.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} must override make_environment to return a fresh environment."
+        )
+
+    def make_action_sequence(self, environment: Any) -> Iterable[Any]:
+        """Returns actions for an episode from its FIRST to, best, beyond its LAST.
+
+        By default, one action that conforms to the action spec, 20 times.
+        """
+        return [self.make_action(environment) for _ in range(20)]
+
+    def make_action(self, environment: Any) -> Any:
+        """Returns one action that conforms to the environment's action spec."""
+        return nests.generate(environment.action_spec())
+
+    def make_invalid_action(self, environment: Any) -> Any:
+        """Returns an action that the environment cannot carry out.
+
+        Raises:
+            unittest.SkipTest: There is none, which is the default: the test of it is skipped.
+        """
+        raise unittest.SkipTest("make_invalid_action is not overridden")
+
+    def assert_valid_observation(self, environment: Any, observation: Any) -> None:
+        """Asserts that an observation conforms to the observation spec."""
+        nests.validate(observation, environment.observation_spec())
+
+    def run_async(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        """Runs one test on an event loop; override it to share a loop between tests."""
+        return asyncio.run(coroutine)
+
+    # dm_env's own four. -------------------------------------------------------------------------
+
+    def test_reset(self) -> None:
+        """`reset` returns FIRST, twice in a row."""
+
+        async def check(environment: Any) -> None:
+            for _ in range(2):
+                await self._reset(environment)
+
+        self._test(check)
+
+    def test_step_on_fresh_environment(self) -> None:
+        """`step` on a fresh environment returns FIRST, and what follows does not."""
+
+        async def check(environment: Any) -> None:
+            timestep = await self._step(environment)
+            _check(
+                timestep.step_type is dm_env.StepType.FIRST,
+                messages.STEP_NEW_ENV_MUST_RETURN_FIRST.format(timestep.step_type),
+            )
+            await self._step_after_first(environment)
+
+        self._test(check)
+
+    def test_step_after_reset(self) -> None:
+        """`step` after FIRST does not return FIRST."""
+
+        async def check(environment: Any) -> None:
+            for _ in range(2):
+                await self._reset(environment)
+                await self._step_after_first(environment)
+
+        self._test(check)
+
+    def test_longer_action_sequence(self) -> None:
+        """FIRST comes after LAST, and only there."""
+
+        async def check(environment: Any) -> None:
+            for _ in range(2):
+                previous = await self._reset(environment)
+                for action in self.make_action_sequence(environment):
+                    timestep = await self._step(environment, action)
+                    is_first = timestep.step_type is dm_env.StepType.FIRST
+                    if previous.step_type is dm_env.StepType.LAST:
+                        _check(is_first, messages.FIRST_MUST_COME_AFTER_LAST)
+                    else:
+                        _check(not is_first, messages.FIRST_MUST_ONLY_COME_AFTER_LAST)
+                    previous = timestep
+
+        self._test(check)
+
+    # How an episode ends. -----------------------------------------------------------------------
+
+    def test_last_is_a_termination_or_a_truncation(self) -> None:
+        """The discount of LAST is 0 throughout, or above 0 throughout."""
+
+        async def check(environment: Any) -> None:
+            last = await self._play(environment)
+            leaves = list(nests.leaves(last.discount))
+            zeros = [bool((leaf == 0).all()) for leaf in leaves]
+            _check(
+                all(zeros) or not any(zeros), messages.LAST_MUST_END_ONE_WAY.format(last.discount)
+            )
+            if self.ends is not None:
+                terminated = rules_lib.is_termination(last.discount)
+                _check(
+                    terminated == (self.ends == "terminated"),
+                    messages.LAST_MUST_END_AS_EXPECTED.format(self.ends, last.discount),
+                )
+
+        self._test(check)
+
+    def test_step_after_last_begins_an_episode(self) -> None:
+        """`step` after LAST returns FIRST, and a whole episode follows."""
+
+        async def check(environment: Any) -> None:
+            await self._play(environment)
+            timestep = await self._step(environment)
+            _check(timestep.step_type is dm_env.StepType.FIRST, messages.FIRST_MUST_COME_AFTER_LAST)
+            await self._step_after_first(environment)
+
+        self._test(check)
+
+    def test_reset_in_the_middle_of_an_episode(self) -> None:
+        """`reset` begins a new episode at any time."""
+
+        async def check(environment: Any) -> None:
+            await self._reset(environment)
+            await self._step(environment)
+            await self._reset(environment)
+            await self._step_after_first(environment)
+
+        self._test(check)
+
+    def test_emitted_observations_do_not_change(self) -> None:
+        """An observation is not changed after it was emitted, or its record would change too."""
+
+        async def check(environment: Any) -> None:
+            first = (await self._reset(environment)).observation
+            as_emitted = copy.deepcopy(first)
+            for action in self.make_action_sequence(environment):
+                await self._step(environment, action)
+                _check(nests.equal(first, as_emitted), messages.OBSERVATION_MUST_NOT_CHANGE)
+
+        self._test(check)
+
+    # Close. -------------------------------------------------------------------------------------
+
+    def test_close_on_fresh_environment(self) -> None:
+        """An environment that was never reset can be closed, twice."""
+
+        async def check(environment: Any) -> None:
+            for _ in range(2):
+                await _expecting(environment.close(), messages.CLOSE_MUST_BE_IDEMPOTENT)
+
+        self._test(check)
+
+    def test_close_is_idempotent(self) -> None:
+        """`close` in the middle of an episode succeeds, and again."""
+
+        async def check(environment: Any) -> None:
+            await self._reset(environment)
+            await self._step(environment)
+            for _ in range(2):
+                await _expecting(environment.close(), messages.CLOSE_MUST_BE_IDEMPOTENT)
+
+        self._test(check)
+
+    def test_reset_after_close_begins_an_episode_or_raises(self) -> None:
+        """`reset` after `close` works or raises; it does neither half."""
+
+        async def check(environment: Any) -> None:
+            await self._reset(environment)
+            await environment.close()
+            try:
+                timestep = await environment.reset()
+            except Exception:  # Which one is the environment's choice.
+                return
+            self._check_timestep(environment, timestep)
+            _check(
+                timestep.step_type is dm_env.StepType.FIRST,
+                messages.RESET_MUST_RETURN_FIRST.format(timestep.step_type),
+            )
+
+        self._test(check)
+
+    def test_async_with_returns_an_environment_and_closes_it(self) -> None:
+        """`async with` gives an environment, lets exceptions out, and can be followed by close."""
+
+        async def check(environment: Any) -> None:
+            error = ValueError("raised in the body of async with")
+            try:
+                async with environment as entered:
+                    await self._reset(entered)
+                    raise error
+            except ValueError as caught:
+                _check(caught is error, messages.EXIT_MUST_LET_EXCEPTIONS_OUT.format(repr(caught)))
+            else:
+                _check(False, messages.EXIT_MUST_LET_EXCEPTIONS_OUT.format("nothing"))
+            await _expecting(environment.close(), messages.CLOSE_MUST_BE_IDEMPOTENT)
+
+        self._test(check)
+
+    # Cancellation and errors. -------------------------------------------------------------------
+
+    def test_cancelled_step(self) -> None:
+        """A cancelled `step` raises CancelledError, and `reset` then begins an episode."""
+
+        async def check(environment: Any) -> None:
+            for turns in _TURNS_BEFORE_CANCELLATION:
+                await self._reset(environment)
+                await _cancel(environment.step(self.make_action(environment)), turns)
+                await self._reset(environment)
+                await self._step_after_first(environment)
+
+        self._test(check)
+
+    def test_cancelled_reset(self) -> None:
+        """A cancelled `reset` raises CancelledError, and `reset` then begins an episode."""
+
+        async def check(environment: Any) -> None:
+            for turns in _TURNS_BEFORE_CANCELLATION:
+                await _cancel(environment.reset(), turns)
+                await self._reset(environment)
+                await self._step_after_first(environment)
+
+        self._test(check)
+
+    def test_invalid_action(self) -> None:
+        """An invalid action is answered or raised, and `reset` then begins an episode."""
+
+        async def check(environment: Any) -> None:
+            action = self.make_invalid_action(environment)
+            await self._reset(environment)
+            try:
+                timestep = await environment.step(action)
+            except Exception:  # Which one is the environment's choice.
+                timestep = None
+            if timestep is not None:
+                self._check_timestep(environment, timestep)
+            await self._reset(environment)
+            await self._step_after_first(environment)
+
+        self._test(check)
+
+    # Recording. ---------------------------------------------------------------------------------
+
+    def test_recording_leaves_no_open_episode(self) -> None:
+        """Recorded, a whole and an unfinished episode make two valid trajectories."""
+
+        async def check(environment: Any) -> None:
+            collector = memory.MemoryTrajectoryCollector()
+            recorded = collecting.TrajectoryCollectingEnvironment(environment, collector)
+            await recorded.reset()
+            for action in self.make_action_sequence(environment):
+                if (await recorded.step(action)).last():
+                    break
+            await recorded.reset()
+            await recorded.step(self.make_action(environment))
+            await recorded.close()
+            assertions.assert_no_open_episode(collector)
+            _check(
+                len(collector.trajectories) == 2,
+                messages.RECORD_MUST_HAVE_TWO_EPISODES.format(len(collector.trajectories)),
+            )
+            for trajectory in collector.trajectories:
+                assertions.assert_valid_trajectory(trajectory)
+
+        self._test(check)
+
+    # How it is done. ----------------------------------------------------------------------------
+
+    def _test(self, check: Callable[[Any], Awaitable[None]]) -> None:
+        async def run() -> None:
+            async with self._time_limit(), self._environment() as environment:
+                await check(environment)
+
+        self.run_async(run())
+
+    @contextlib.asynccontextmanager
+    async def _environment(self) -> AsyncIterator[Any]:
+        environment = self.make_environment()
+        if inspect.isawaitable(environment):
+            environment = await environment
+        environment = bridges.as_async(environment)
+        try:
+            yield environment
+        finally:
+            async with self._time_limit():
+                await environment.close()
+
+    @contextlib.asynccontextmanager
+    async def _time_limit(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self.time_limit) as limit:
+                yield
+        except TimeoutError as error:
+            if not limit.expired():  # It is the environment's own.
+                raise
+            raise AssertionError(messages.MUST_NOT_HANG.format(self.time_limit)) from error
+
+    async def _reset(self, environment: Any) -> Any:
+        timestep = await environment.reset()
+        self._check_timestep(environment, timestep)
+        _check(
+            timestep.step_type is dm_env.StepType.FIRST,
+            messages.RESET_MUST_RETURN_FIRST.format(timestep.step_type),
+        )
+        return timestep
+
+    async def _step(self, environment: Any, action: Any = None) -> Any:
+        if action is None:
+            action = self.make_action(environment)
+        timestep = await environment.step(action)
+        self._check_timestep(environment, timestep)
+        return timestep
+
+    async def _step_after_first(self, environment: Any) -> None:
+        timestep = await self._step(environment)
+        _check(
+            timestep.step_type is not dm_env.StepType.FIRST,
+            messages.STEP_AFTER_FIRST_MUST_NOT_RETURN_FIRST,
+        )
+
+    async def _play(self, environment: Any) -> Any:
+        """Plays to LAST and returns it; skips the test if the actions do not reach one."""
+        await self._reset(environment)
+        for action in self.make_action_sequence(environment):
+            timestep = await self._step(environment, action)
+            if timestep.step_type is dm_env.StepType.LAST:
+                return timestep
+        raise unittest.SkipTest(messages.NO_END_REACHED)
+
+    def _check_timestep(self, environment: Any, timestep: Any) -> None:
+        _check(
+            isinstance(timestep, dm_env.TimeStep),
+            messages.MUST_BE_A_TIMESTEP.format(type(timestep)),
+        )
+        _check(
+            isinstance(timestep.step_type, dm_env.StepType),
+            messages.MUST_HAVE_A_STEP_TYPE.format(timestep.step_type),
+        )
+        if timestep.step_type is dm_env.StepType.FIRST:
+            _check(timestep.reward is None, messages.FIRST_MUST_NOT_HAVE_REWARD)
+            _check(timestep.discount is None, messages.FIRST_MUST_NOT_HAVE_DISCOUNT)
+        else:
+            nests.validate(timestep.reward, environment.reward_spec())
+            nests.validate(timestep.discount, environment.discount_spec())
+        self.assert_valid_observation(environment, timestep.observation)
+
+
+def _check(condition: bool, message: str) -> None:
+    __tracebackhide__ = True
+    if not condition:
+        raise AssertionError(message)
+
+
+async def _expecting(call: Awaitable[Any], message: str) -> None:
+    try:
+        await call
+    except Exception as error:
+        raise AssertionError(message.format(repr(error))) from error
+
+
+async def _cancel(call: Coroutine[Any, Any, Any], turns: int) -> None:
+    """Starts a call and cancels it after some turns of the loop, unless it has returned by then."""
+    task = asyncio.create_task(call)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    if task.done():
+        await task
+        return
+    task.cancel()
+    try:
+        await task
+    except asyncio.CancelledError:
+        return
+    raise AssertionError(messages.CANCELLATION_MUST_NOT_BE_SWALLOWED)
