@@ -212,6 +212,8 @@ class BrowserEnvironment:
         self._next_seed = None
         task = self.task
         session = await self._healthy_session(task)
+        assert self._hands is not None
+        await self._hands.rest()
         if task.reload or self._loaded_url != task.url:
             self._loaded_url = ""
             await session.open(task.url)

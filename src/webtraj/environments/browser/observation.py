@@ -9,9 +9,12 @@ The `axtree` channel is the page as text, a line for each element::
     name   = string
     string = a JSON string
     state  = "checked" | "selected" | "pressed" | "disabled" | "readonly" | "focused"
-           | "scrollable" | "expanded=" bool | "level=" digits | "value=" string | "fill=" string
+           | "scrollable" | "expanded=" bool | "level=" digits | "value=" string
+           | "fill=" string | "color=" string | "image=" string
 
-Elements that are hidden, or plain wrappers of others, have no line. A ref names the same element
+`fill` is an SVG shape's colour, `color` the background of a plain element without content, `image`
+the file name of an image that has no words. A password's value shows as bullets. Elements that are
+hidden, or plain wrappers of others, have no line. A ref names the same element
 for as long as that is in the page, and is never given to another within an episode.
 """
 

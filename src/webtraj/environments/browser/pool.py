@@ -304,8 +304,8 @@ class BrowserPool:
 
     async def _bury_the_dead(self) -> None:
         if self._driver is not None and not self._driver.alive:
-            for browser in filter(None, self._slots):
-                browser.kill()
+            for orphan in filter(None, self._slots):
+                orphan.kill()
             self._driver = None
         for slot, browser in enumerate(self._slots):
             if browser is not None and not browser.usable:

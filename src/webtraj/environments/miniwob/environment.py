@@ -38,6 +38,14 @@ _RELOADED: Final = frozenset(
         "form-sequence",
         "use-slider",
         "use-slider-2",
+        # So do date pickers and colour pickers that were left open, and the cube that was turned.
+        "choose-date",
+        "choose-date-easy",
+        "choose-date-medium",
+        "choose-date-nodelay",
+        "drag-cube",
+        "use-colorwheel",
+        "use-colorwheel-2",
         # Timers of one episode run on into the next.
         "book-flight",
         "book-flight-nodelay",

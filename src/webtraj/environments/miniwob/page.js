@@ -19,6 +19,8 @@ function prepareWob(timeLimit) {
   core.startEpisode = () => {};
   core.countdownTimer = () => {};
   core.clearTimer = () => {};
+  // The click trace marks every element that is clicked.
+  document.body.removeEventListener("click", core.canvasDrawClick);
   const endEpisode = core.endEpisode;
   core.endEpisode = (reward, timeProportional, reason) => {
     if (core.EP_TIMER !== null) {

@@ -20,7 +20,7 @@ async def _click(hands: Hands, action: a.Click) -> None:
 @performs(a.Hover)
 async def _hover(hands: Hands, action: a.Hover) -> None:
     ready = await hands.prepare("hover", action.ref)
-    await hands.run(hands.session.page.mouse.move(*ready["point"]), "move the mouse")
+    await hands.move(*ready["point"])
 
 
 @performs(a.Fill)

@@ -44,6 +44,9 @@ class Hands:
     ) -> None:
         self.session = session
         self.policy = policy
+        self._held_keys: set[str] = set()
+        self._held_buttons: set[Any] = set()
+        self._mouse_moved = False
         self.touched: dict[str, Any] | None = None
         """The page script's description of the element that the last action was about."""
 
@@ -60,6 +63,19 @@ class Hands:
             raise ActionRefused("unsupported", f"This environment does not do {action!r}.")
         await performer(self, action)
 
+    async def rest(self) -> None:
+        """Releases all that is held and puts the mouse where it was at first."""
+        page = self.session.page
+        for key in self._held_keys:
+            await self.run(page.keyboard.up(key), "release a key")
+        for button in self._held_buttons:
+            await self.run(page.mouse.up(button=button), "release a mouse button")
+        if self._mouse_moved:
+            await self.run(page.mouse.move(0, 0), "move the mouse")
+        self._held_keys.clear()
+        self._held_buttons.clear()
+        self._mouse_moved = False
+
     async def prepare(self, kind: str, ref: str | None, **details: Any) -> Any:
         """Asks the page script to make an element ready; returns what it answers."""
         answer = await self.session.call("prepare", {"kind": kind, "ref": ref, **details})
@@ -75,30 +91,54 @@ class Hands:
     @contextlib.asynccontextmanager
     async def holding(self, modifiers: Sequence[str]) -> AsyncIterator[None]:
         """Holds modifier keys."""
-        keyboard = self.session.page.keyboard
         for key in modifiers:
-            await self.run(keyboard.down(key), "press a key")
+            await self.key_down(key)
         try:
             yield
         finally:
             for key in reversed(modifiers):
-                await self.run(keyboard.up(key), "release a key")
+                await self.key_up(key)
+
+    async def key_down(self, key: str) -> None:
+        """Presses a key and keeps it down."""
+        self._held_keys.add(key)
+        await self.run(self.session.page.keyboard.down(key), "press a key")
+
+    async def key_up(self, key: str) -> None:
+        """Releases a key."""
+        await self.run(self.session.page.keyboard.up(key), "release a key")
+        self._held_keys.discard(key)
+
+    async def move(self, x: float, y: float, *, steps: int = 1) -> None:
+        """Moves the mouse."""
+        self._mouse_moved = True
+        await self.run(self.session.page.mouse.move(x, y, steps=steps), "move the mouse")
+
+    async def button_down(self, button: Any = "left") -> None:
+        """Presses a mouse button and keeps it down."""
+        self._held_buttons.add(button)
+        await self.run(self.session.page.mouse.down(button=button), "press a mouse button")
+
+    async def button_up(self, button: Any = "left") -> None:
+        """Releases a mouse button."""
+        await self.run(self.session.page.mouse.up(button=button), "release a mouse button")
+        self._held_buttons.discard(button)
 
     async def click(self, point: Sequence[float], *, button: Any = "left", count: int = 1) -> None:
         """Clicks at a point."""
+        self._mouse_moved = True
         mouse = self.session.page.mouse
         await self.run(mouse.click(point[0], point[1], button=button, click_count=count), "click")
 
     async def drag(self, path: Sequence[Sequence[float]]) -> None:
         """Drags with the left button along a path."""
-        mouse = self.session.page.mouse
-        await self.run(mouse.move(*path[0]), "move the mouse")
-        await self.run(mouse.down(), "press the mouse button")
+        await self.move(*path[0])
+        await self.button_down()
         try:
             for x, y in path[1:]:
-                await self.run(mouse.move(x, y, steps=_DRAG_STEPS), "move the mouse")
+                await self.move(x, y, steps=_DRAG_STEPS)
         finally:
-            await self.run(mouse.up(), "release the mouse button")
+            await self.button_up()
 
     async def press(self, keys: str) -> None:
         """Presses chords, one after another."""

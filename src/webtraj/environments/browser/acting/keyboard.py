@@ -28,12 +28,12 @@ async def _press_key(hands: Hands, action: a.PressKey) -> None:
 
 @performs(a.KeyDown)
 async def _key_down(hands: Hands, action: a.KeyDown) -> None:
-    await hands.run(hands.session.page.keyboard.down(action.key), "press a key")
+    await hands.key_down(action.key)
 
 
 @performs(a.KeyUp)
 async def _key_up(hands: Hands, action: a.KeyUp) -> None:
-    await hands.run(hands.session.page.keyboard.up(action.key), "release a key")
+    await hands.key_up(action.key)
 
 
 @performs(a.HoldKey)

@@ -27,21 +27,19 @@ async def _type_at(hands: Hands, action: a.TypeAt) -> None:
 
 @performs(a.MoveMouse)
 async def _move_mouse(hands: Hands, action: a.MoveMouse) -> None:
-    await hands.run(
-        hands.session.page.mouse.move(*await hands.look_at(action.x, action.y)), "move the mouse"
-    )
+    await hands.move(*await hands.look_at(action.x, action.y))
 
 
 @performs(a.MouseDown)
 async def _mouse_down(hands: Hands, action: a.MouseDown) -> None:
     await _move_if_told(hands, action.x, action.y)
-    await hands.run(hands.session.page.mouse.down(button=action.button), "press a mouse button")
+    await hands.button_down(action.button)
 
 
 @performs(a.MouseUp)
 async def _mouse_up(hands: Hands, action: a.MouseUp) -> None:
     await _move_if_told(hands, action.x, action.y)
-    await hands.run(hands.session.page.mouse.up(button=action.button), "release a mouse button")
+    await hands.button_up(action.button)
 
 
 @performs(a.DragAt)
@@ -55,7 +53,7 @@ async def _drag_at(hands: Hands, action: a.DragAt) -> None:
 @performs(a.ScrollAt)
 async def _scroll_at(hands: Hands, action: a.ScrollAt) -> None:
     mouse = hands.session.page.mouse
-    await hands.run(mouse.move(*await hands.look_at(action.x, action.y)), "move the mouse")
+    await hands.move(*await hands.look_at(action.x, action.y))
     await hands.run(mouse.wheel(action.dx, action.dy), "turn the mouse wheel")
 
 
@@ -68,7 +66,7 @@ async def _upload_file_at(hands: Hands, action: a.UploadFileAt) -> None:
 async def _move_if_told(hands: Hands, x: float | None, y: float | None) -> None:
     if x is not None and y is not None:
         point = await hands.look_at(x, y)
-        await hands.run(hands.session.page.mouse.move(*point), "move the mouse")
+        await hands.move(*point)
 
 
 @performs(a.Scroll)

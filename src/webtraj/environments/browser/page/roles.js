@@ -107,9 +107,30 @@ function statesOf(element, role, style) {
   const value = valueOf(element, role);
   if (value) states.push(`value=${toJson(value)}`);
   if (SHAPES.has(role) && style.fill !== "none") states.push(`fill=${toJson(style.fill)}`);
+  const image = role === "generic" || role === "img" ? imageOf(element, style) : "";
+  if (image) states.push(`image=${toJson(image)}`);
   if (isFocused(element)) states.push("focused");
   if (scrolls(element, style)) states.push("scrollable");
   return states;
+}
+
+// The file name of an image that has no words, its own or its style's.
+function imageOf(element, style) {
+  const url = element.tagName === "IMG" && !element.alt ? element.src
+    : /url\("?([^")]+)/.exec(`${style.content} ${style.backgroundImage}`)?.[1] ?? "";
+  return url.startsWith("data:") ? "" : url.split(/[?#]/)[0].split("/").pop();
+}
+
+// A plain element without content that is still seen, as a patch of colour or a frame.
+function isPatch(element, style) {
+  const {width, height} = element.getBoundingClientRect();
+  if (width < 4 || height < 4) return false;
+  return colorOf(style) !== "" || style.borderTopStyle !== "none" || style.borderLeftStyle !== "none";
+}
+
+function colorOf(style) {
+  const color = style.backgroundColor;
+  return color === "transparent" || /^rgba\(.*, 0\)$/.test(color) ? "" : color;
 }
 
 // A password shows as it does to the eye.

@@ -76,7 +76,9 @@ class TreeWriter {
       else if (kid.nodeType === Node.TEXT_NODE && /\S/.test(kid.data)) ownText = true;
     }
     const states = statesOf(element, role, style);
-    const plain = role === "generic" && !(ownText && !quiet) && !states.length &&
+    const patch = role === "generic" && leaf && !ownText && isPatch(element, style);
+    if (patch && colorOf(style)) states.push(`color=${toJson(colorOf(style))}`);
+    const plain = role === "generic" && !patch && !(ownText && !quiet) && !states.length &&
       !invitesAction(element, style) && !element.getAttribute("aria-label");
     if (plain) return this.children(element, depth, quiet);
 
