@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from webtraj import errors
 from webtraj.environments.actions import fields as fields_lib
+from webtraj.environments.actions.rules import Rule
 from webtraj.serialization.record_types import record_type
 
 __all__ = ["VERBS", "Action", "summary_of", "verb"]
@@ -32,7 +33,7 @@ class Action:
 
     verb: ClassVar[str] = ""
     """The canonical name: `click_at` for `ClickAt`."""
-    rules: ClassVar[Mapping[str, fields_lib.Rule]] = {}
+    rules: ClassVar[Mapping[str, Rule]] = {}
     """The rule of each field."""
 
     def __post_init__(self) -> None:

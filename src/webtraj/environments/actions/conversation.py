@@ -6,6 +6,7 @@ from typing import Annotated
 
 from webtraj.environments.actions import fields as f
 from webtraj.environments.actions.base import Action, verb
+from webtraj.environments.actions.rules import ChoiceRule
 
 __all__ = [
     "INVALID_KINDS",
@@ -98,7 +99,7 @@ class InvalidAction(Action):
     """What was wrong, what was expected: a sentence for the model."""
     text: f.Text = ""
     """The reply, shortened if long."""
-    kind: Annotated[str, f.ChoiceRule(INVALID_KINDS)] = "malformed"
+    kind: Annotated[str, ChoiceRule(INVALID_KINDS)] = "malformed"
     """What was wrong, in one word for counting:
 
     * `empty`: nothing but white space.

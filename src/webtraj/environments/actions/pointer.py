@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from webtraj import errors
 from webtraj.environments.actions import fields as f
 from webtraj.environments.actions.base import Action, verb
 
@@ -73,6 +74,10 @@ class MouseDown(Action):
     y: f.OptionalCoordinate = None
     button: f.Button = "left"
 
+    def __post_init__(self) -> None:
+        Action.__post_init__(self)
+        _check_both_or_neither(self.x, self.y)
+
 
 @verb("mouse_up")
 class MouseUp(Action):
@@ -85,6 +90,10 @@ class MouseUp(Action):
     """Where to move first; None, with `y`, for where the mouse is."""
     y: f.OptionalCoordinate = None
     button: f.Button = "left"
+
+    def __post_init__(self) -> None:
+        Action.__post_init__(self)
+        _check_both_or_neither(self.x, self.y)
 
 
 @verb("drag_at")
@@ -139,3 +148,10 @@ class UploadFileAt(Action):
     y: f.Coordinate
     paths: f.Paths
     """Files, below the folder that the environment allows uploads from."""
+
+
+def _check_both_or_neither(x: float | None, y: float | None) -> None:
+    if (x is None) != (y is None):
+        raise errors.InvalidInputError(
+            f"A point has both x and y, or neither for where the mouse is; got x={x}, y={y}."
+        )

@@ -17,15 +17,10 @@ from webtraj.environments.actions import conversation, keyboard, pointer
 from webtraj.environments.actions import keys as keys_lib
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects import prompts, replies
+from webtraj.environments.actions.dialects.arguments import Argument, group, value
 from webtraj.environments.actions.dialects.base import Unreadable, Unsayable, invalid
 from webtraj.environments.actions.dialects.frames import Frame
-from webtraj.environments.actions.dialects.phrases import (
-    Argument,
-    Phrase,
-    Phrasebook,
-    group,
-    value,
-)
+from webtraj.environments.actions.dialects.phrases import Phrase, Phrasebook
 
 __all__ = ["AnthropicDialect"]
 

@@ -9,8 +9,8 @@ from webtraj.environments.actions.conversation import InvalidAction
 
 __all__ = ["MAX_REPLY", "Dialect", "Unreadable", "Unsayable", "invalid"]
 
-MAX_REPLY = 400_000
-"""Characters of a reply that are looked at; a longer one is no action."""
+MAX_REPLY = 1_250_000
+"""Characters in the longest reply that is read: the longest text, every character escaped."""
 
 _MAX_QUOTED = 2_000
 

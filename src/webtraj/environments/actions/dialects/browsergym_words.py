@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from webtraj.environments.actions import conversation, element, keyboard, navigation, pointer
+from webtraj.environments.actions.dialects.arguments import Argument, group, value
 from webtraj.environments.actions.dialects.base import Unsayable
-from webtraj.environments.actions.dialects.phrases import Argument, Phrase, group, value
+from webtraj.environments.actions.dialects.phrases import Phrase
 
 __all__ = ["BROWSERGYM", "EXTENSIONS"]
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from webtraj import errors
+from webtraj.environments.actions.dialects.arguments import Argument, group
 from webtraj.environments.actions.dialects.base import Unsayable
-from webtraj.environments.actions.dialects.phrases import Argument, group
 
 __all__ = ["Frame"]
 
@@ -42,9 +41,10 @@ class Frame:
         for number, size in ((x, self.shown_width), (y, self.shown_height)):
             if isinstance(number, bool) or not isinstance(number, (int, float)):
                 raise ValueError(f"a coordinate must be a number; got {str(number)[:40]!r}")
-            if not math.isfinite(number) or not 0 <= number <= size:
+            if not 0 <= number <= size:  # NaN is not, either.
                 raise ValueError(
-                    f"({x}, {y}) lies outside the screen of {self.shown_width}x{self.shown_height}"
+                    f"({str(x)[:20]}, {str(y)[:20]}) lies outside the screen of "
+                    f"{self.shown_width}x{self.shown_height}"
                 )
         return (
             self._scaled(min(x, self.shown_width - 1), self.width, self.shown_width),

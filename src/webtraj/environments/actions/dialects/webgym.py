@@ -17,15 +17,10 @@ from typing import Any
 from webtraj.environments.actions import conversation, element, navigation, pointer
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects import replies
+from webtraj.environments.actions.dialects.arguments import Argument, group, value
 from webtraj.environments.actions.dialects.base import Unreadable, Unsayable, invalid
 from webtraj.environments.actions.dialects.frames import Frame
-from webtraj.environments.actions.dialects.phrases import (
-    Argument,
-    Phrase,
-    Phrasebook,
-    group,
-    value,
-)
+from webtraj.environments.actions.dialects.phrases import Phrase, Phrasebook
 from webtraj.environments.actions.dialects.prompts import tool_call_prompt
 
 __all__ = ["WebGymDialect", "WebGymMarksDialect", "page_scroll", "with_scheme"]

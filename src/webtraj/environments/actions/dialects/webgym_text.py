@@ -12,9 +12,10 @@ from typing import Any
 from webtraj.environments.actions import conversation, element, keyboard, navigation, pointer
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects import replies
+from webtraj.environments.actions.dialects.arguments import value
 from webtraj.environments.actions.dialects.base import Unreadable, Unsayable, invalid
 from webtraj.environments.actions.dialects.frames import Frame
-from webtraj.environments.actions.dialects.phrases import Phrase, Phrasebook, value
+from webtraj.environments.actions.dialects.phrases import Phrase, Phrasebook
 from webtraj.environments.actions.dialects.webgym import (
     GRID,
     SCROLL_MEANING,
