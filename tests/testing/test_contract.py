@@ -9,7 +9,7 @@ import unittest
 import dm_env
 import numpy as np
 import pytest
-from dm_env import specs
+from dm_env import specs, test_utils
 
 from webtraj.collectors.memory import MemoryTrajectoryCollector
 from webtraj.environments import collecting
@@ -313,7 +313,7 @@ BROKEN = {
     # Close.
     "close raises": (
         scripted(FIRST, MID, LAST, close_error=OSError("busy")),
-        ALL - OPTIONAL,
+        ALL,
         "busy",
     ),
     "close raises the second time": (
@@ -350,6 +350,10 @@ BROKEN = {
 }
 
 
+# An `async with` of the recorder hides no exception, whatever the environment inside does.
+MENDED_BY_RECORDING = {"swallows exceptions"}
+
+
 @pytest.mark.parametrize("recorded", [False, True], ids=["bare", "recorded"])
 @pytest.mark.parametrize("name", SOUND)
 def test_a_sound_environment_passes(name, recorded):
@@ -365,5 +369,79 @@ def test_a_sound_environment_passes(name, recorded):
 def test_a_broken_environment_fails_exactly_the_expected_tests(name, recorded):
     make, expected, message = BROKEN[name]
     failed, _ = outcomes(contract_of(make, recorded=recorded))
+    if recorded and name in MENDED_BY_RECORDING:
+        assert failed == {}
+        return
     assert set(failed) == expected
     assert any(message in text for text in failed.values())
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (_Hangs, "test_reset"),
+        (_Hangs, "test_recording_leaves_no_open_episode"),
+        (_HangsWhenCancelled, "test_cancelled_reset"),
+    ],
+)
+def test_what_hangs_fails(make, name):
+    with pytest.raises(AssertionError, match="did not finish within 0.1 s"):
+        getattr(contract_of(make, time_limit=0.1), name)()
+
+
+def test_an_environments_own_timeout_is_not_taken_for_a_hang():
+    contract = contract_of(scripted(TimeoutError("no answer from the page")))
+    with pytest.raises(TimeoutError, match="no answer from the page"):
+        contract.test_reset()
+
+
+@pytest.mark.parametrize(
+    ("timesteps", "ends", "sound"),
+    [
+        ([FIRST, MID, LAST], "truncated", True),
+        ([FIRST, MID, LAST], "terminated", False),
+        ([FIRST, MID, END], "terminated", True),
+        ([FIRST, MID, END], "truncated", False),
+    ],
+)
+def test_the_way_an_episode_must_end_can_be_demanded(timesteps, ends, sound):
+    failed, _ = outcomes(contract_of(scripted(*timesteps), ends=ends))
+    assert set(failed) == (set() if sound else {"test_last_is_a_termination_or_a_truncation"})
+
+
+@pytest.mark.parametrize(
+    ("make", "failing"),
+    [(fakes.CatchEnvironment, set()), (_StuckAfterError, {"test_invalid_action"})],
+)
+def test_an_invalid_action_must_leave_the_environment_usable(make, failing):
+    failed, skipped = outcomes(contract_of(make, make_invalid_action=lambda _, __: 7))
+    assert set(failed) == failing
+    assert skipped == set()
+
+
+def test_an_environment_must_be_given():
+    with pytest.raises(NotImplementedError, match="must override make_environment"):
+        EnvironmentContract().test_reset()
+
+
+def test_the_tests_run_under_unittest_too():
+    class Case(EnvironmentContract, unittest.TestCase):
+        def make_environment(self):
+            return fakes.CatchEnvironment()
+
+    result = unittest.TestResult()
+    unittest.defaultTestLoader.loadTestsFromTestCase(Case).run(result)
+    assert result.testsRun == len(ALL)
+    assert result.wasSuccessful()
+    assert len(result.skipped) == 1
+
+
+def test_the_messages_it_shares_with_dm_env_are_dm_envs():
+    ours = {name: text for name, text in vars(messages).items() if name.isupper()}
+    theirs = {
+        name.removeprefix("_"): text
+        for name, text in vars(test_utils).items()
+        if name.startswith("_") and name[1:2].isupper()
+    }
+    assert len(theirs) == 7
+    assert theirs.items() <= ours.items()

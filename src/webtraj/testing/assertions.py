@@ -101,7 +101,9 @@ def _numbering(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
 
 
 def _times(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
-    marks = [("the episode's start", trajectory.start_time)]
+    # Not the episode's start: a collector notes that when it is told of the episode, which may be
+    # a moment after the call of `reset` that its first step counts from.
+    marks: list[tuple[str, float | None]] = []
     for step in trajectory.steps:
         marks.append((f"the start of step {step.index}", step.start_time))
         marks.append((f"the end of step {step.index}", step.end_time))
