@@ -23,10 +23,14 @@ cat <<EOF
 
 The dataset is in $out. What to do next:
     . .venv/bin/activate
-    webtraj ls $out                          what was recorded
-    webtraj show $out EPISODE_ID             one episode, step by step
-    webtraj presets click                    what else there is to play
+    webtraj ls $out
+        what was recorded
+    webtraj show $out EPISODE_ID
+        one episode, step by step
+    webtraj presets
+        what else there is to play
     webtraj rollout --preset miniwob/all --agent random --parallel 4 --out runs/all
+        a random agent on every task
 
 In Python:
     import webtraj

@@ -99,10 +99,10 @@ def summary_table(summary: RolloutSummary) -> Table:
     episode. A task's steps per second are those of one worker; the last row's are those of all.
     """
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("task", no_wrap=True)
+    table.add_column("task", overflow="fold")
     for name in ("episodes", "success", "steps", "steps/s"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("ends")
+    table.add_column("ends", overflow="fold")
     for task in summary.tasks:
         table.add_row(*_row(task, task.steps_per_second))
     table.add_row()
