@@ -18,7 +18,7 @@ from webtraj.environments.actions import keys as keys_lib
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects import prompts, replies
 from webtraj.environments.actions.dialects.arguments import Argument, group, value
-from webtraj.environments.actions.dialects.base import Unreadable, Unsayable, invalid
+from webtraj.environments.actions.dialects.base import Unreadable, Unsayable, invalid, named
 from webtraj.environments.actions.dialects.frames import Frame
 from webtraj.environments.actions.dialects.phrases import Phrase, Phrasebook
 
@@ -231,7 +231,7 @@ class AnthropicDialect:
         if "input" in reply or reply.get("type") == "tool_use":
             if (name := reply.get("name")) != TOOL:
                 raise Unreadable(
-                    "unknown_action", f"{str(name)[:60]!r} is no tool; the tool is {TOOL!r}."
+                    "unknown_action", f"{named(name)} is no tool; the tool is {TOOL!r}."
                 )
             reply = reply.get("input")
         if not isinstance(reply, Mapping):

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.conversation import InvalidAction
 
-__all__ = ["MAX_REPLY", "Dialect", "Unreadable", "Unsayable", "invalid"]
+__all__ = ["MAX_REPLY", "Dialect", "Unreadable", "Unsayable", "invalid", "named"]
 
 MAX_REPLY = 1_250_000
 """Characters in the longest reply that is read: the longest text, every character escaped."""
@@ -71,6 +71,11 @@ def invalid(kind: str, reason: str, reply: Any) -> InvalidAction:
     if len(text) > _MAX_QUOTED:
         text = f"{text[:_MAX_QUOTED]}..."
     return InvalidAction(_storable(reason), _storable(text), kind)
+
+
+def named(wire: Any) -> str:
+    """Returns how a message names a value that a model gave for a name."""
+    return repr(wire[:60]) if isinstance(wire, str) else f"a {type(wire).__name__}"
 
 
 def _repr(reply: Any) -> str:

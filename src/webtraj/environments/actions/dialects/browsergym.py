@@ -127,7 +127,9 @@ class BrowserGymDialect:
         try:
             calls = read_calls(_LABEL.sub("", text))
         except Unreadable as problem:
-            if not (lines := self._lines_with_calls(text)):
+            # What Python reads, as calls or as code, is no prose with a call in it.
+            prose = problem.kind in ("malformed", "no_action")
+            if not prose or not (lines := self._lines_with_calls(text)):
                 raise self._why_none(text, problem) from None
             calls = read_calls("\n".join(lines))
         if not calls:

@@ -124,6 +124,8 @@ def _call(statement: ast.stmt) -> Call:
     for keyword in node.keywords:
         if keyword.arg is None:
             raise Unreadable("code", f"** is code; {_EXPECTED}")
+        if keyword.arg in kwargs:
+            raise Unreadable("bad_arguments", f"{node.func.id} got {keyword.arg!r} twice.")
         kwargs[keyword.arg] = _literal(keyword.value)
     return Call(node.func.id, tuple(_literal(arg) for arg in node.args), kwargs)
 

@@ -14,7 +14,7 @@ from typing import Any
 from webtraj import errors
 from webtraj.environments.actions.base import Action, summary_of
 from webtraj.environments.actions.dialects.arguments import Argument, Json, default_of
-from webtraj.environments.actions.dialects.base import Unreadable, Unsayable
+from webtraj.environments.actions.dialects.base import Unreadable, Unsayable, named
 
 __all__ = ["Phrase", "Phrasebook"]
 
@@ -78,6 +78,11 @@ class Phrase:
             raise Unreadable("bad_arguments", f"{self._usage()}; {surplus[0]!r} is none of them.")
         if missing := [name for name in self.names if name in self.required - args.keys()]:
             raise Unreadable("bad_arguments", f"{self._usage()}; {missing[0]!r} is missing.")
+        for name, constant in self.wire.items():
+            if args.get(name, constant) != constant:
+                raise Unreadable(
+                    "bad_arguments", f"{self.word}: {name} cannot be {named(args[name])}."
+                )
         fields: dict[str, Any] = dict(self.fields)
         try:
             for argument in self.arguments:
@@ -146,7 +151,7 @@ class Phrasebook:
         if not phrases:
             raise Unreadable(
                 "unknown_action",
-                f"{str(word)[:60]!r} is no action; the actions are {', '.join(self.words)}.",
+                f"{named(word)} is no action; the actions are {', '.join(self.words)}.",
             )
         fitting = [phrase for phrase in phrases if phrase.fits(args)]
         complete = [phrase for phrase in fitting if phrase.required <= args.keys()]

@@ -18,7 +18,7 @@ from webtraj.environments.actions import conversation, element, navigation, poin
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects import replies
 from webtraj.environments.actions.dialects.arguments import Argument, group, value
-from webtraj.environments.actions.dialects.base import Unreadable, Unsayable, invalid
+from webtraj.environments.actions.dialects.base import Unreadable, Unsayable, invalid, named
 from webtraj.environments.actions.dialects.frames import Frame
 from webtraj.environments.actions.dialects.phrases import Phrase, Phrasebook
 from webtraj.environments.actions.dialects.prompts import tool_call_prompt
@@ -90,7 +90,7 @@ class _ToolCallDialect:
             name, arguments = call.get("name"), call.get("arguments")
             if name != self._tool:
                 raise Unreadable(
-                    "unknown_action", f"{str(name)[:60]!r} is no tool; the tool is {self._tool!r}."
+                    "unknown_action", f"{named(name)} is no tool; the tool is {self._tool!r}."
                 )
             if isinstance(arguments, str):
                 arguments = replies.json_object(arguments)
