@@ -44,6 +44,8 @@ _RELOADED: Final = frozenset(
         "choose-date-medium",
         "choose-date-nodelay",
         "drag-cube",
+        "search-engine",
+        "use-spinner",
         "use-colorwheel",
         "use-colorwheel-2",
         # Timers of one episode run on into the next.

@@ -87,9 +87,7 @@ async def _drag_to(hands: Hands, action: a.DragTo) -> None:
 @performs(a.UploadFile)
 async def _upload_file(hands: Hands, action: a.UploadFile) -> None:
     ready = await hands.prepare("file", action.ref)
-    await hands.choose_files(
-        action.paths, hands.click(ready.get("point") or _middle(hands.touched))
-    )
+    await hands.choose_files(action.paths, ready.get("point") or _middle(hands.touched))
 
 
 def _middle(element: dict[str, Any] | None) -> list[float]:

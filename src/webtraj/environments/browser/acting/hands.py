@@ -160,11 +160,11 @@ class Hands:
         elif ready["replace"]:
             await self.run(keyboard.press("Delete"), "press Delete")
 
-    async def choose_files(self, paths: Sequence[str], open_chooser: Awaitable[Any]) -> None:
-        """Gives files to the chooser that `open_chooser` opens."""
+    async def choose_files(self, paths: Sequence[str], point: Sequence[float]) -> None:
+        """Gives files to the chooser that a click at a point opens."""
         files = self._allowed_files(paths)
         async with self._expecting_chooser() as chooser:
-            await open_chooser
+            await self.click(point)
         await self.run((await chooser.value).set_files(files), "take files")
 
     def _allowed_files(self, paths: Sequence[str]) -> list[str]:

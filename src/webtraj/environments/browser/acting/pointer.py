@@ -60,7 +60,7 @@ async def _scroll_at(hands: Hands, action: a.ScrollAt) -> None:
 @performs(a.UploadFileAt)
 async def _upload_file_at(hands: Hands, action: a.UploadFileAt) -> None:
     point = await hands.look_at(action.x, action.y)
-    await hands.choose_files(action.paths, hands.click(point))
+    await hands.choose_files(action.paths, point)
 
 
 async def _move_if_told(hands: Hands, x: float | None, y: float | None) -> None:

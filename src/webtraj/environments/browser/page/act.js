@@ -71,13 +71,13 @@ const preparations = {
     if (!isInput || /^(checkbox|radio|file|button|submit|reset|image|hidden)$/.test(element.type)) {
       throw new Refusal("not_editable", `${shown(element)} is no text field.`);
     }
-    element.focus();
     const before = element.value;
     element.value = value;
     if (element.value !== value) {
       element.value = before;
       throw new Refusal("bad_value", `${shown(element)} (${element.type}) does not take ${toJson(value)}.`);
     }
+    element.focus();
     element.dispatchEvent(new Event("input", {bubbles: true, composed: true}));
     element.dispatchEvent(new Event("change", {bubbles: true}));
     return {filled: true};

@@ -133,10 +133,10 @@ function requireEnabled(element) {
 }
 
 function pointOf(element) {
-  requireVisible(element);
   if (element.tagName === "OPTION") {
     throw new Refusal("not_a_point", `${shown(element)} is in a select element: select it there.`);
   }
+  requireVisible(element);
   const [x, y, width, height] = boxOf(element);
   if (x < 0 || y < 0 || x + width > innerWidth || y + height > innerHeight) {
     element.scrollIntoView({block: "center", inline: "center", behavior: "instant"});

@@ -140,6 +140,9 @@ function valueOf(element, role) {
     return element.type === "password" ? "•".repeat(element.value.length) : element.value;
   }
   if (element.tagName === "TEXTAREA") return element.value;
+  if (element.tagName === "SELECT") {
+    return element.multiple ? "" : squeeze(element.selectedOptions[0]?.label ?? "");
+  }
   if (role === "progressbar" || role === "meter") return String(element.value ?? "");
   if (role === "textbox") return squeeze(element.textContent);
   return element.getAttribute("aria-valuetext") || element.getAttribute("aria-valuenow") || "";

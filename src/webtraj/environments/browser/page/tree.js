@@ -72,7 +72,9 @@ class TreeWriter {
     const kids = childNodesOf(element);
     let leaf = true, ownText = false;
     for (const kid of kids) {
-      if (kid.nodeType === Node.ELEMENT_NODE) leaf = false;
+      if (kid.nodeType === Node.ELEMENT_NODE) {
+        if (kid.tagName === "SLOT" || isRendered(kid)) leaf = false;
+      }
       else if (kid.nodeType === Node.TEXT_NODE && /\S/.test(kid.data)) ownText = true;
     }
     const states = statesOf(element, role, style);
@@ -84,7 +86,7 @@ class TreeWriter {
 
     let name = nameOf(element, role);
     const isField = element.tagName === "TEXTAREA" || element.isContentEditable;
-    if (!name && leaf && ownText && !isField) name = squeeze(element.textContent).slice(0, MAX_NAME);
+    if (!name && leaf && ownText && !isField) name = squeeze(textOf(element)).slice(0, MAX_NAME);
     if (quiet && role === "generic" && leaf && !invitesAction(element, style)) return;
     this.line(element, role, name, states, depth);
     if (element.tagName === "SELECT") {

@@ -1,0 +1,155 @@
+"""What the axtree shows of a page."""
+
+import pytest
+
+from webtraj.environments.actions import Click, Focus
+from webtraj.environments.browser.observation import refs_in
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+CASES = {
+    "a button is named by its content": ("<button>Log <b>in</b></button>", '[1] button "Log in"'),
+    "a link needs a target": (
+        "<a href='#x'>there</a> <a>nowhere</a>",
+        '[1] link "there"\n[2] generic "nowhere"',
+    ),
+    "a label names its field and is not repeated": (
+        "<label>Name <input value=Ann></label>",
+        '[1] textbox "Name" value="Ann"',
+    ),
+    "a label whose control is hidden stays": (
+        "<label>Yes <input type=checkbox style='display:none'></label>",
+        '[1] generic "Yes"',
+    ),
+    "a password shows as bullets": (
+        "<input type=password value=abc aria-label=PIN>",
+        '[1] textbox "PIN" value="•••"',
+    ),
+    "a placeholder names a field without a label": (
+        "<input placeholder=Search type=search>",
+        '[1] searchbox "Search"',
+    ),
+    "states follow the name": (
+        "<input type=checkbox checked disabled aria-label=A>",
+        '[1] checkbox "A" checked disabled',
+    ),
+    "options are listed with the chosen one": (
+        "<select aria-label=S><option>a<option selected>b</select>",
+        '[1] combobox "S" value="b"\n  [2] option "a"\n  [3] option "b" selected',
+    ),
+    "plain wrappers have no line": (
+        "<div><div><section><p>text</p></section></div></div>",
+        '[1] paragraph "text"',
+    ),
+    "mixed content keeps its text in order": (
+        "<p>one <em>two</em> three</p>",
+        '[1] paragraph\n  text "one"\n  [2] generic "two"\n  text "three"',
+    ),
+    "what cannot be seen has no line": (
+        (
+            "<p hidden>a</p><p style='visibility:hidden'>b</p><p aria-hidden=true>c</p>"
+            "<p class=hidden-from-tree>d</p><p>e</p>"
+        ),
+        '[1] paragraph "e"',
+    ),
+    "a visible child of an invisible parent is shown": (
+        "<div style='visibility:hidden'>a<p style='visibility:visible'>b</p></div>",
+        '[1] paragraph "b"',
+    ),
+    "open shadow roots are walked": (
+        (
+            "<div id=h></div><script>h.attachShadow({mode:'open'}).innerHTML="
+            "'<button>in shadow</button>'</script>"
+        ),
+        '[1] button "in shadow"',
+    ),
+    "slots show what is assigned to them": (
+        (
+            "<div id=h><i>slotted</i></div><script>h.attachShadow({mode:'open'}).innerHTML="
+            "'<p>a<slot></slot></p>'</script>"
+        ),
+        '[1] paragraph\n  text "a"\n  [2] generic "slotted"',
+    ),
+    "frames of the same origin are walked": (
+        "<iframe title=F srcdoc='<button>framed</button>'></iframe>",
+        '[1] iframe "F"\n  [2] button "framed"',
+    ),
+    "plain elements that invite clicks are shown": (
+        (
+            "<div onclick='1' style='width:9px;height:9px'></div>"
+            "<div style='cursor:pointer;height:9px'></div>"
+        ),
+        "[1] generic\n[2] generic",
+    ),
+    "patches of colour are shown": (
+        "<div style='width:9px;height:9px;background:red'></div>",
+        '[1] generic color="rgb(255, 0, 0)"',
+    ),
+    "shapes show their fill": (
+        "<svg width=9 height=9><circle r=4 cx=4 cy=4 fill=blue /></svg>",
+        '[1] img\n  [2] circle fill="rgb(0, 0, 255)"',
+    ),
+    "headings show their level": ("<h2>Part</h2>", '[1] heading "Part" level=2'),
+    "quotes and line breaks are escaped": (
+        '<button>say "hi" \\\n now</button>',
+        '[1] button "say \\"hi\\" \\\\ now"',
+    ),
+}
+
+
+@pytest.mark.parametrize(("html", "expected"), CASES.values(), ids=CASES.keys())
+async def test_the_tree_of_a_page(open_page, html, expected):
+    timestep = await open_page(html).reset()
+    assert timestep.observation["axtree"] == expected
+
+
+async def test_a_ref_names_the_same_element_across_steps(open_page):
+    environment = open_page(
+        "<button id=b onclick=\"this.textContent='clicked'; this.before(new Option('new'))\">go"
+        "</button>"
+    )
+    (before,) = refs_in((await environment.reset()).observation["axtree"])
+    timestep = await environment.step(Click(before.ref))
+    names = {element.ref: element.name for element in refs_in(timestep.observation["axtree"])}
+    assert names[before.ref] == "clicked"
+
+
+async def test_refs_count_from_one_in_each_episode_and_on_through_navigation(open_page):
+    environment = open_page(
+        "<a href='?again'>again</a>", policy=None, settle=None or _slow_settle()
+    )
+    first = await environment.reset()
+    assert [element.ref for element in refs_in(first.observation["axtree"])] == ["1"]
+    navigated = await environment.step(Click("1"))
+    assert [element.ref for element in refs_in(navigated.observation["axtree"])] == ["2"]
+    stale = await environment.step(Click("1"))
+    assert stale.observation["last_action"]["error_kind"] == "unknown_ref"
+    again = await environment.reset()
+    assert [element.ref for element in refs_in(again.observation["axtree"])] == ["1"]
+
+
+def _slow_settle():
+    from webtraj.environments.browser.settling import SettlePolicy
+
+    return SettlePolicy(quiet=0.3)
+
+
+async def test_observing_leaves_the_page_untouched(open_page):
+    environment = open_page("<p>a <b>c</b></p><input><svg><rect width=3 height=3 /></svg>")
+    await environment.reset()
+    page = environment.session.page
+    before = await page.evaluate("document.documentElement.outerHTML")
+    enumerable = await page.evaluate("Object.keys(window).filter(k => /webtraj/i.test(k))")
+    await environment.step(Focus("3"))
+    assert await page.evaluate("document.documentElement.outerHTML") == before
+    assert enumerable == []
+
+
+async def test_a_page_that_replaces_what_the_script_uses_changes_nothing(open_page):
+    environment = open_page(
+        "<button>go</button><script>JSON.stringify = () => 'stolen'; "
+        "window.getComputedStyle = () => { throw 1 }; performance.now = () => NaN; "
+        "window.setTimeout = () => 0</script>"
+    )
+    timestep = await environment.reset()
+    assert timestep.observation["axtree"] == '[1] button "go"'
