@@ -385,7 +385,7 @@ def test_a_broken_environment_fails_exactly_the_expected_tests(name, recorded):
     ],
 )
 def test_what_hangs_fails(make, name):
-    with pytest.raises(AssertionError, match="did not finish within 0.1 s"):
+    with pytest.raises(AssertionError, match=r"did not finish within 0\.1 s"):
         getattr(contract_of(make, time_limit=0.1), name)()
 
 

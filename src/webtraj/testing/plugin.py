@@ -1,0 +1,150 @@
+"""webtraj's pytest plugin. Installing webtraj is all it takes: pytest finds it by its entry point.
+
+It gives fixtures:
+
+* `trajectory_collector`: a fresh collector that keeps episodes in memory.
+* `recorded_environment`: a function that has an environment recorded by that collector, and closes
+  it after the test.
+* `page_environment`: a small environment with a real page in a real browser.
+
+Environments come as the test can use them: asynchronous in an `async def` test, synchronous (by
+`webtraj.as_sync`) in a plain one. No fixture is a coroutine, so that it does not matter which
+plugin runs asynchronous tests, or how it is set up.
+
+Nothing is imported before a fixture is used: this module is loaded in every test run of everybody
+who has webtraj installed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from webtraj.collectors.memory import MemoryTrajectoryCollector
+
+__all__ = ["page_environment", "recorded_environment", "trajectory_collector"]
+
+_OPENED = pytest.StashKey[list[Any]]()
+
+
+@pytest.fixture
+def trajectory_collector() -> MemoryTrajectoryCollector:
+    """A fresh collector that keeps episodes in memory, in `trajectories`."""
+    from webtraj.collectors import memory
+
+    return memory.MemoryTrajectoryCollector()
+
+
+@pytest.fixture
+def recorded_environment(
+    request: pytest.FixtureRequest, trajectory_collector: MemoryTrajectoryCollector
+) -> Iterator[Callable[..., Any]]:
+    """A function that has an environment recorded by `trajectory_collector`.
+
+    `recorded_environment(env, **kwargs)` returns a `TrajectoryCollectingEnvironment` over any
+    environment that one takes, with those keyword arguments. When the test is over, each of them is
+    closed, in reverse order, and no episode may be left open::
+
+        def test_it_is_solved(recorded_environment, trajectory_collector):
+            env = recorded_environment(MyEnvironment())
+            ...
+            assert_ended(trajectory_collector.trajectories[-1], "terminated")
+    """
+    from webtraj.environments import collecting
+    from webtraj.testing import assertions
+
+    lend = _lender(request)
+
+    def record(environment: Any, **kwargs: Any) -> Any:
+        return lend(
+            collecting.TrajectoryCollectingEnvironment(environment, trajectory_collector, **kwargs)
+        )
+
+    yield record
+    _close_synchronous(request)
+    assertions.assert_no_open_episode(trajectory_collector)
+
+
+@pytest.fixture
+def page_environment(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A small environment with a real page: MiniWoB++'s "click-test", whose button ends an episode.
+
+    It needs webtraj[miniwob] and a browser; without them, the test fails with an error that says
+    what to install.
+    """
+    from webtraj.environments import miniwob
+
+    yield _lender(request)(miniwob.MiniwobEnvironment("click-test"))
+    _close_synchronous(request)
+
+
+def _lender(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
+    """Returns what makes environments usable for the test, and has them closed after it."""
+    # Asked now: while the test runs, pytest-asyncio puts a plain function in its place.
+    is_async = inspect.iscoroutinefunction(request.function)
+    opened = request.node.stash.setdefault(_OPENED, [])
+
+    def lend(environment: Any) -> Any:
+        if not is_async:
+            from webtraj.environments import bridges
+
+            environment = bridges.as_sync(environment)
+        opened.append(environment)
+        return environment
+
+    return lend
+
+
+def _close_synchronous(request: pytest.FixtureRequest) -> None:
+    with contextlib.ExitStack() as stack:
+        for environment in _taken(request.node.stash.get(_OPENED, [])):
+            stack.callback(_close, environment)
+
+
+def _close(environment: Any) -> None:
+    if inspect.iscoroutinefunction(environment.close):
+        # Its test never ran, because another fixture failed, so it is bound to no event loop.
+        asyncio.run(environment.close())
+    else:
+        environment.close()
+
+
+def _taken(opened: list[Any]) -> list[Any]:
+    taken = list(opened)
+    opened.clear()
+    return taken
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """Has asynchronous tests close what our fixtures lent them.
+
+    That must happen on the test's own event loop, which plugins for asynchronous tests may have
+    closed by the time that fixtures are torn down. So it is done at the end of the test itself.
+    """
+    if (
+        isinstance(item, pytest.Function)
+        and inspect.iscoroutinefunction(item.obj)
+        and not {"recorded_environment", "page_environment"}.isdisjoint(item.fixturenames)
+    ):
+        item.obj = _closing(item.obj, item.stash.setdefault(_OPENED, []))
+
+
+def _closing(test: Callable[..., Any], opened: list[Any]) -> Callable[..., Any]:
+    @functools.wraps(test)
+    async def run(*args: Any, **kwargs: Any) -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                await test(*args, **kwargs)
+            finally:
+                for environment in _taken(opened):
+                    stack.push_async_callback(environment.close)
+
+    return run
