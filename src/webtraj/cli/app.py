@@ -46,7 +46,7 @@ _WRONG_INPUT = (
 def main() -> None:
     """Runs the command that the process's arguments name, and exits."""
     try:
-        make_app()()
+        make_app()(prog_name="webtraj")
     except signals.SignalReceivedError as error:
         sys.exit(128 + error.signal)
     except errors.WebtrajError as error:

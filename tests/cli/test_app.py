@@ -1,0 +1,89 @@
+"""The commands together, their errors and exit codes."""
+
+import importlib.metadata
+import os
+import subprocess
+import sys
+
+import pytest
+
+import webtraj
+from webtraj.cli import app as app_lib
+
+
+def test_help_names_every_command_and_loads_nothing_heavy(run_webtraj):
+    program = (
+        "import sys, webtraj.cli\n"
+        "sys.argv = ['webtraj', '--help']\n"
+        "try: webtraj.cli.main()\n"
+        "except SystemExit: pass\n"
+        "print([name for name in ('playwright', 'gymnasium', 'numpy', 'httpx', 'pydantic')"
+        " if name in sys.modules], file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    for command in app_lib.COMMANDS:
+        assert command in done.stdout
+    assert done.stderr == "[]\n"
+
+
+def test_version_is_the_packages(run_webtraj):
+    assert run_webtraj("--version").stdout == f"webtraj {webtraj.__version__}\n"
+
+
+def test_console_script_is_this_command():
+    (script,) = importlib.metadata.entry_points(group="console_scripts", name="webtraj")
+    assert script.value == "webtraj.cli:main"
+
+
+@pytest.mark.parametrize("command", app_lib.COMMANDS)
+def test_each_command_explains_itself(command, run_webtraj):
+    done = run_webtraj(command, "--help")
+    assert done.returncode == 0
+    assert f"webtraj {command}" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["rollout", "--preset", "miniwob/click-tset"], 2, "mean 'miniwob/click-test'"),
+        (["rollout", "--preset", "miniwob/all:999"], 2, "from 0 to 124"),
+        (["rollout", "--preset", "a b"], 2, "'a b'"),
+        (["rollout", "--preset", "miniwob/click-test", "--agent", "oracel"], 2, "mean 'oracle'"),
+        (["rollout", "--preset", "miniwob/click-test", "--episodes", "0"], 2, "got 0"),
+        (["rollout", "--preset", "miniwob/click-test", "--parallel", "0"], 2, "got 0"),
+        (["ls", "nowhere"], 2, "nowhere"),
+        (["rollout"], 2, "--preset"),
+        (["no-such-command"], 2, "no-such-command"),
+    ],
+)
+def test_wrong_input_is_exit_code_2_without_traceback(arguments, code, words, run_webtraj):
+    done = run_webtraj(*arguments)
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_failure_is_exit_code_1_and_one_line(run_webtraj):
+    env = {**os.environ, "WEBTRAJ_BROWSER": "no-such-browser"}
+    done = run_webtraj("rollout", "--preset", "miniwob/click-test", env=env)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("webtraj: No browser was found: WEBTRAJ_BROWSER='no-such-browser'")
+
+
+def test_debug_shows_the_traceback(run_webtraj):
+    done = run_webtraj("rollout", "--preset", "a b", env={**os.environ, "WEBTRAJ_DEBUG": "1"})
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert "InvalidSelectorError" in done.stderr
+
+
+def test_presets_lists_those_asked_for(run_webtraj):
+    done = run_webtraj("presets", "click-tab-2")
+    assert done.returncode == 0
+    names = [line.split()[0] for line in done.stdout.splitlines()[1:-1]]
+    assert "miniwob/click-tab-2-hard" in names
+    assert all("click-tab-2" in name for name in names)
+    assert done.stdout.splitlines()[-1].startswith(f"{len(names)} of ")

@@ -1,0 +1,122 @@
+"""What `webtraj doctor` finds, and what it makes of it."""
+
+import json
+import os
+import stat
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webtraj.cli.diagnosis import BrowserFinding, Diagnosis, PackageFinding, read_requirement
+
+
+def package(version="1.0", required=">=1.0", extra=""):
+    return PackageFinding(name="thing", extra=extra, version=version, required=required)
+
+
+def diagnosis(*packages, python_ok=True, browser_ok=True):
+    return Diagnosis(
+        webtraj="0",
+        python="3",
+        python_ok=python_ok,
+        platform="",
+        packages=packages,
+        browser=BrowserFinding(ok=browser_ok),
+    )
+
+
+@pytest.mark.parametrize(
+    ("requirement", "read"),
+    [
+        ("dm-env>=1.6", ("dm-env", ">=1.6", "")),
+        ("rich", ("rich", "", "")),
+        ('playwright>=1.59; extra == "browser"', ("playwright", ">=1.59", "browser")),
+        ("webtraj[browser,test]; extra == 'dev'", ("webtraj", "", "dev")),
+        ('a>=1,<2; python_version < "4" and extra == "x"', ("a", ">=1,<2", "x")),
+    ],
+)
+def test_requirement_is_read_as_packaging_metadata_writes_it(requirement, read):
+    assert read_requirement(requirement) == read
+
+
+@pytest.mark.parametrize(
+    ("version", "required", "ok"),
+    [
+        ("1.6", ">=1.6", True),
+        ("1.10", ">=1.9", True),
+        ("1.6.1", ">=1.6", True),
+        ("2.0rc1", ">=1.6", True),
+        ("1.5.9", ">=1.6", False),
+        ("1", ">=1.6", False),
+        ("", ">=1.6", False),
+        ("", "", False),
+        ("0.1", "", True),
+        ("2026.1", ">=3,<4000", True),
+    ],
+)
+def test_package_is_ok_from_its_lower_bound_on(version, required, ok):
+    assert package(version, required).ok is ok
+
+
+@given(st.lists(st.integers(0, 99), min_size=1, max_size=4))
+def test_version_satisfies_itself_as_a_bound(numbers):
+    version = ".".join(map(str, numbers))
+    assert package(version, f">={version}").ok
+
+
+@pytest.mark.parametrize(
+    ("found", "ok"),
+    [
+        (diagnosis(package()), True),
+        (diagnosis(package(), package(version="", extra="ray")), True),
+        (diagnosis(package(version="")), False),
+        (diagnosis(package(version="0.9")), False),
+        (diagnosis(package(), python_ok=False), False),
+        (diagnosis(package(), browser_ok=False), False),
+    ],
+)
+def test_core_and_browser_decide_and_extras_do_not(found, ok):
+    assert found.ok is ok
+
+
+def test_remedy_names_the_extra():
+    assert package(extra="browser").remedy == "pip install --upgrade 'webtraj[browser]'"
+    assert package().remedy == "pip install --upgrade 'webtraj'"
+
+
+@pytest.mark.browser
+def test_healthy_machine_is_told_so(run_webtraj):
+    done = run_webtraj("doctor", "--json")
+    found = json.loads(done.stdout)
+    assert done.returncode == 0, done.stdout
+    assert found["ok"]
+    assert found["browser"]["ok"]
+    assert found["browser"]["version"]
+    packages = {package["name"]: package for package in found["packages"]}
+    assert packages["dm-env"]["ok"]
+    assert packages["playwright"]["extra"] == "browser"
+    report = run_webtraj("doctor")
+    assert report.returncode == 0
+    assert "Everything that webtraj needs is here." in report.stdout
+    assert found["browser"]["version"] in report.stdout
+
+
+def test_missing_browser_is_exit_code_1_and_says_what_to_run(run_webtraj):
+    done = run_webtraj("doctor", env={**os.environ, "WEBTRAJ_BROWSER": "no-such-browser"})
+    assert done.returncode == 1
+    assert "apt-get install chromium-headless-shell" in done.stdout
+    assert "playwright install" in done.stdout
+    assert "cannot be used yet" in done.stdout
+
+
+def test_browser_that_does_not_start_is_exit_code_1(run_webtraj, tmp_path):
+    fake = tmp_path / "fake-browser"
+    fake.write_text("#!/bin/sh\necho Chromium 1.2.3\n")
+    fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
+    done = run_webtraj("doctor", "--json", env={**os.environ, "WEBTRAJ_BROWSER": str(fake)})
+    found = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert found["browser"]["version"] == "Chromium 1.2.3"
+    assert not found["browser"]["ok"]
+    assert found["browser"]["problem"]

@@ -1,0 +1,102 @@
+"""`webtraj rollout` from end to end: a real browser, a real dataset, real signals."""
+
+import collections
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from webtraj import EndReason, Outcome, open_dataset
+from webtraj.datasets.verification import verify
+
+pytestmark = pytest.mark.browser
+
+WAIT = 60.0
+"""Seconds that a starting browser may take on a busy machine."""
+
+
+def command(out, *arguments):
+    return [sys.executable, "-m", "webtraj.cli", "rollout", "--out", str(out), *arguments]
+
+
+def run(out, *arguments):
+    return subprocess.run(
+        command(out, *arguments), capture_output=True, text=True, timeout=120, check=True
+    )
+
+
+def seeds_and_outcomes(dataset):
+    return {(t.info.task, t.info.seed, t.outcome, t.num_steps) for t in dataset}
+
+
+def test_oracle_solves_what_it_plays(tmp_path):
+    presets = ("--preset", "miniwob/click-test", "--preset", "miniwob/login-user")
+    done = run(
+        tmp_path / "data", *presets, "--agent", "oracle", "--episodes", "6", "--parallel", "3"
+    )
+    dataset = open_dataset(tmp_path / "data")
+    assert collections.Counter((t.info.task, t.outcome) for t in dataset) == {
+        ("miniwob/click-test", Outcome.SUCCESS): 3,
+        ("miniwob/login-user", Outcome.SUCCESS): 3,
+    }
+    assert all(t.total_reward == 1.0 and t.terminated for t in dataset)
+    assert all(t.info.policy == "oracle" and t.info.goal for t in dataset)
+    assert all(step.decision is not None for t in dataset for step in t.steps[1:])
+    rows = {line.split()[0]: line.split() for line in done.stdout.splitlines() if line.strip()}
+    assert rows["miniwob/login-user"][1:4] == ["3", "3/3", "(100%)"]
+    assert rows["all"][1:4] == ["6", "6/6", "(100%)"]
+
+
+def test_random_agent_plays_the_same_again_however_many_at_a_time(tmp_path):
+    arguments = ("--preset", "miniwob/click-test-2", "--agent", "random", "--episodes", "6")
+    run(tmp_path / "one", *arguments, "--seed", "5", "--parallel", "1")
+    run(tmp_path / "many", *arguments, "--seed", "5", "--parallel", "4")
+    one, many = (open_dataset(tmp_path / name) for name in ("one", "many"))
+    assert len(one) == 6
+    assert seeds_and_outcomes(one) == seeds_and_outcomes(many)
+    assert {t.info.goal for t in one} == {t.info.goal for t in many}
+
+
+@pytest.mark.parametrize("to_whom", ["process", "group"])
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_signal_ends_it_in_good_order(signum, to_whom, tmp_path):
+    out = tmp_path / "data"
+    rollout = psutil.Popen(
+        command(out, "--preset", "miniwob/click-checkboxes-transfer", "--agent", "random",
+                "--episodes", "100000", "--parallel", "3"),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        wait_for_episodes(out, rollout)
+        children = rollout.children(recursive=True)
+        assert any("chrom" in child.name() for child in children)
+        # A terminal's Ctrl-C goes to the whole group, the browser's driver among it.
+        os.killpg(rollout.pid, signum) if to_whom == "group" else rollout.send_signal(signum)
+        stdout, stderr = rollout.communicate(timeout=WAIT)
+    finally:
+        if rollout.poll() is None:
+            rollout.kill()
+    assert rollout.returncode == 128 + signum
+    assert "Traceback" not in stderr
+    assert f"ended by {signum.name}" in stdout
+    _, alive = psutil.wait_procs(children, timeout=WAIT)
+    assert not alive
+    dataset = open_dataset(out)
+    reasons = collections.Counter(trajectory.end_reason for trajectory in dataset)
+    assert set(reasons) <= {EndReason.TERMINATED, EndReason.TRUNCATED, EndReason.CANCELLED}
+    assert 1 <= reasons[EndReason.CANCELLED] <= 3
+    assert not dataset.open_episodes
+    assert verify(out).clean
+    assert f"{len(dataset)} of 100000 episodes are in" in stdout
+
+
+def wait_for_episodes(out, rollout):
+    deadline = time.monotonic() + WAIT
+    while not (out / "episodes").is_dir() or len(list((out / "episodes").iterdir())) < 4:
+        assert rollout.poll() is None, rollout.communicate()
+        assert time.monotonic() < deadline, "no episodes were recorded"
+        time.sleep(0.05)
