@@ -35,7 +35,7 @@ from webtraj.environments.miniwob.oracles.registry import (
     solve,
     solved_tasks,
 )
-from webtraj.environments.miniwob.oracles.view import Element, OracleView, PageView, quoted
+from webtraj.environments.miniwob.oracles.view import Element, OracleView, PageView, matched, quoted
 
 __all__ = [
     "Actions",
@@ -45,6 +45,7 @@ __all__ = [
     "PageView",
     "Solution",
     "has_oracle",
+    "matched",
     "oracle",
     "quoted",
     "solve",

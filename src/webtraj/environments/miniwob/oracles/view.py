@@ -12,7 +12,7 @@ from webtraj import errors as errors_lib
 from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import session as session_lib
 
-__all__ = ["Element", "OracleError", "OracleView", "PageView", "quoted"]
+__all__ = ["Element", "OracleError", "OracleView", "PageView", "matched", "quoted"]
 
 
 class OracleError(errors_lib.WebtrajError, RuntimeError):
@@ -121,3 +121,18 @@ def quoted(text: str) -> list[str]:
     ['bob', 'Log in']
     """
     return re.findall(r'"([^"]*)"', text)
+
+
+def matched(pattern: str, goal: str) -> tuple[str, ...]:
+    r"""Returns the groups of a pattern that describes the whole goal.
+
+    >>> matched(r"Select (.+) and click (.+)\.", "Select bob and click Submit.")
+    ('bob', 'Submit')
+
+    Raises:
+        OracleError: The goal is not of that form.
+    """
+    match = re.fullmatch(pattern, goal)
+    if match is None:
+        raise OracleError(f"The goal is not as expected, {pattern!r}: {goal!r}.")
+    return match.groups(default="")

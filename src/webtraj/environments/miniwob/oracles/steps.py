@@ -1,0 +1,26 @@
+"""Actions that many oracles take, with the element looked up."""
+
+from __future__ import annotations
+
+from webtraj.environments.actions import Click
+from webtraj.environments.miniwob.oracles.view import OracleView
+
+__all__ = ["click", "submit"]
+
+
+async def click(page: OracleView, selector: str, text: str | None = None) -> Click:
+    """Clicks the first element that matches, with exactly this text if `text` is given.
+
+    Raises:
+        OracleError: There is none.
+    """
+    return Click((await page.one(selector, text)).ref)
+
+
+async def submit(page: OracleView) -> Click:
+    """Clicks the button that hands the answer in.
+
+    Raises:
+        OracleError: There is none.
+    """
+    return await click(page, "#subbtn, #area button", "Submit")
