@@ -49,7 +49,9 @@ def values(rule: rules_lib.Rule) -> st.SearchStrategy[Any]:
         case rules_lib.TextRule(what=what) if "ref" in what:
             return st.text(string.ascii_letters + string.digits, min_size=1, max_size=8)
         case rules_lib.TextRule():
-            return st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=20)
+            return st.text(
+                st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=20
+            )
         case rules_lib.NumberRule(low=low, high=high, whole=True):
             return st.integers(int(low), int(high))
         case rules_lib.NumberRule(low=low) if low < 0:

@@ -76,7 +76,7 @@ class MouseDown(Action):
 
     def __post_init__(self) -> None:
         Action.__post_init__(self)
-        _check_both_or_neither(self.x, self.y)
+        _check_both_or_neither(self)
 
 
 @verb("mouse_up")
@@ -93,7 +93,7 @@ class MouseUp(Action):
 
     def __post_init__(self) -> None:
         Action.__post_init__(self)
-        _check_both_or_neither(self.x, self.y)
+        _check_both_or_neither(self)
 
 
 @verb("drag_at")
@@ -150,8 +150,9 @@ class UploadFileAt(Action):
     """Files, below the folder that the environment allows uploads from."""
 
 
-def _check_both_or_neither(x: float | None, y: float | None) -> None:
-    if (x is None) != (y is None):
+def _check_both_or_neither(action: MouseDown | MouseUp) -> None:
+    if (action.x is None) != (action.y is None):
         raise errors.InvalidInputError(
-            f"A point has both x and y, or neither for where the mouse is; got x={x}, y={y}."
+            f"{type(action).__name__} takes both x and y, or neither for where the mouse is; "
+            f"got x={action.x}, y={action.y}."
         )

@@ -20,7 +20,7 @@ from webtraj.environments.actions.dialects import prompts, replies
 from webtraj.environments.actions.dialects.arguments import Argument, group, value
 from webtraj.environments.actions.dialects.base import Unreadable, Unsayable, invalid, named
 from webtraj.environments.actions.dialects.frames import Frame
-from webtraj.environments.actions.dialects.phrases import Phrase, Phrasebook
+from webtraj.environments.actions.dialects.phrases import Phrase, PhrasebookDialect
 
 __all__ = ["AnthropicDialect"]
 
@@ -152,10 +152,8 @@ def _phrases(frame: Frame, pixels_per_click: int) -> tuple[Phrase, ...]:
     )
 
 
-class AnthropicDialect:
+class AnthropicDialect(PhrasebookDialect):
     """Inputs of Anthropic's computer tool. See the module."""
-
-    name = "anthropic"
 
     def __init__(
         self,
@@ -176,12 +174,7 @@ class AnthropicDialect:
                 f"pixels_per_click must be a whole number above 0; got {pixels_per_click!r}."
             )
         self._frame = Frame(*viewport, *(shown or viewport))
-        self._book = Phrasebook(self.name, _phrases(self._frame, pixels_per_click))
-
-    @property
-    def verbs(self) -> tuple[type[Action], ...]:
-        """See `Dialect.verbs`."""
-        return self._book.verbs
+        super().__init__("anthropic", _phrases(self._frame, pixels_per_click))
 
     def parse(self, reply: Any) -> Action:
         """See `Dialect.parse`. Takes a tool input, a `tool_use` block, content, or their JSON."""

@@ -26,6 +26,9 @@ class Dialect(Protocol):
     def verbs(self) -> tuple[type[Action], ...]:
         """The verbs that it has words for, in some cases at least."""
 
+    def words(self, verb: type[Action]) -> tuple[str, ...]:
+        """Returns the words that say a verb; none if it cannot be said."""
+
     def parse(self, reply: Any) -> Action:
         """Reads a model's reply as one action.
 

@@ -22,7 +22,7 @@ from webtraj.environments.actions.dialects import replies
 from webtraj.environments.actions.dialects.base import MAX_REPLY, Unreadable, invalid
 from webtraj.environments.actions.dialects.browsergym_words import BROWSERGYM, EXTENSIONS
 from webtraj.environments.actions.dialects.calls import Call, read_calls, write_call
-from webtraj.environments.actions.dialects.phrases import Phrasebook
+from webtraj.environments.actions.dialects.phrases import PhrasebookDialect
 from webtraj.environments.actions.dialects.prompts import call_prompt
 
 __all__ = ["DEFAULT", "BrowserGymDialect", "format_action", "parse_action"]
@@ -33,7 +33,7 @@ _LABEL = re.compile(
 )
 
 
-class BrowserGymDialect:
+class BrowserGymDialect(PhrasebookDialect):
     """Calls in the manner of BrowserGym. See the module."""
 
     def __init__(self, *, extended: bool = False) -> None:
@@ -42,14 +42,9 @@ class BrowserGymDialect:
         Args:
           extended: Whether to add webtraj's words for what BrowserGym cannot say.
         """
-        self.name = "webtraj" if extended else "browsergym"
-        self._book = Phrasebook(self.name, BROWSERGYM + (EXTENSIONS if extended else ()))
+        name = "webtraj" if extended else "browsergym"
+        super().__init__(name, BROWSERGYM + (EXTENSIONS if extended else ()))
         self._call = re.compile(rf"\b(?:{'|'.join(self._book.words)})\s*\(")
-
-    @property
-    def verbs(self) -> tuple[type[Action], ...]:
-        """See `Dialect.verbs`."""
-        return self._book.verbs
 
     def parse(self, reply: Any) -> Action:
         """See `Dialect.parse`. Takes text, or a tool call's `{"name", "arguments"}`."""

@@ -18,7 +18,7 @@ from webtraj.environments.actions.dialects import prompts, replies
 from webtraj.environments.actions.dialects.arguments import Argument, group, value
 from webtraj.environments.actions.dialects.base import Unreadable, Unsayable, invalid
 from webtraj.environments.actions.dialects.frames import Frame
-from webtraj.environments.actions.dialects.phrases import Phrase, Phrasebook
+from webtraj.environments.actions.dialects.phrases import Phrase, PhrasebookDialect
 
 __all__ = ["OpenAIDialect"]
 
@@ -118,10 +118,8 @@ def _phrases(frame: Frame, wait_seconds: float) -> tuple[Phrase, ...]:
     )
 
 
-class OpenAIDialect:
+class OpenAIDialect(PhrasebookDialect):
     """Actions of OpenAI's computer tool. See the module."""
-
-    name = "openai"
 
     def __init__(
         self,
@@ -139,12 +137,7 @@ class OpenAIDialect:
         """
         self._frame = Frame(*viewport, *(shown or viewport))
         wait = conversation.Wait(wait_seconds)
-        self._book = Phrasebook(self.name, _phrases(self._frame, wait.seconds))
-
-    @property
-    def verbs(self) -> tuple[type[Action], ...]:
-        """See `Dialect.verbs`."""
-        return self._book.verbs
+        super().__init__("openai", _phrases(self._frame, wait.seconds))
 
     def parse(self, reply: Any) -> Action:
         """See `Dialect.parse`. Takes an action, a `computer_call` item, output, or their JSON."""

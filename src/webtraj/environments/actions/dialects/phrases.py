@@ -16,7 +16,7 @@ from webtraj.environments.actions.base import Action, summary_of
 from webtraj.environments.actions.dialects.arguments import Argument, Json, default_of
 from webtraj.environments.actions.dialects.base import Unreadable, Unsayable, named
 
-__all__ = ["Phrase", "Phrasebook"]
+__all__ = ["Phrase", "Phrasebook", "PhrasebookDialect"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -249,3 +249,21 @@ def _constant(constant: Any) -> Json:
     if isinstance(constant, bool):
         return {"type": "boolean", "enum": [constant]}
     return {"type": "string", "enum": [constant]}
+
+
+class PhrasebookDialect:
+    """What a dialect reads off its phrasebook, whatever its syntax."""
+
+    def __init__(self, name: str, phrases: tuple[Phrase, ...]) -> None:
+        self.name = name
+        self._book = Phrasebook(name, phrases)
+
+    @property
+    def verbs(self) -> tuple[type[Action], ...]:
+        """See `Dialect.verbs`."""
+        return self._book.verbs
+
+    def words(self, verb: type[Action]) -> tuple[str, ...]:
+        """See `Dialect.words`."""
+        said = [phrase for phrase in self._book.phrases if phrase.spoken]
+        return tuple(dict.fromkeys(phrase.word for phrase in said if phrase.action is verb))

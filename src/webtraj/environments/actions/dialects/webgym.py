@@ -20,7 +20,7 @@ from webtraj.environments.actions.dialects import replies
 from webtraj.environments.actions.dialects.arguments import Argument, group, value
 from webtraj.environments.actions.dialects.base import Unreadable, Unsayable, invalid, named
 from webtraj.environments.actions.dialects.frames import Frame
-from webtraj.environments.actions.dialects.phrases import Phrase, Phrasebook
+from webtraj.environments.actions.dialects.phrases import Phrase, PhrasebookDialect
 from webtraj.environments.actions.dialects.prompts import tool_call_prompt
 
 __all__ = ["WebGymDialect", "WebGymMarksDialect", "page_scroll", "with_scheme"]
@@ -69,19 +69,13 @@ def _shared(height: int) -> tuple[Phrase, ...]:
     )
 
 
-class _ToolCallDialect:
+class _ToolCallDialect(PhrasebookDialect):
     """One tool whose argument `action` says the word, called in `<tool_call>` JSON."""
 
     def __init__(self, name: str, tool: str, description: str, phrases: tuple[Phrase, ...]) -> None:
-        self.name = name
+        super().__init__(name, phrases)
         self._tool = tool
         self._description = description
-        self._book = Phrasebook(name, phrases)
-
-    @property
-    def verbs(self) -> tuple[type[Action], ...]:
-        """See `Dialect.verbs`."""
-        return self._book.verbs
 
     def parse(self, reply: Any) -> Action:
         """See `Dialect.parse`. Takes text, or a tool call's `{"name", "arguments"}`."""

@@ -15,7 +15,7 @@ from webtraj.environments.actions.dialects import replies
 from webtraj.environments.actions.dialects.arguments import value
 from webtraj.environments.actions.dialects.base import Unreadable, Unsayable, invalid
 from webtraj.environments.actions.dialects.frames import Frame
-from webtraj.environments.actions.dialects.phrases import Phrase, Phrasebook
+from webtraj.environments.actions.dialects.phrases import Phrase, PhrasebookDialect
 from webtraj.environments.actions.dialects.webgym import (
     GRID,
     SCROLL_MEANING,
@@ -66,10 +66,8 @@ def _line(held: str) -> str:
     return held
 
 
-class WebGymTextDialect:
+class WebGymTextDialect(PhrasebookDialect):
     """Words with arguments in brackets. See the module."""
-
-    name = "webgym_text"
 
     def __init__(self, viewport: tuple[int, int] = (1280, 720)) -> None:
         """Makes the dialect for a viewport (width, height) in CSS pixels."""
@@ -77,8 +75,8 @@ class WebGymTextDialect:
         frame = Frame(width, height, GRID, GRID)
         point, mark = frame.pair("coordinate"), value("element_id", "ref")
         text, direction = value("text", write=_line), page_scroll(height)
-        self._book = Phrasebook(
-            self.name,
+        super().__init__(
+            "webgym_text",
             (
                 Phrase("Click", pointer.ClickAt, (point,)),
                 Phrase("Click", element.Click, (mark,)),
@@ -116,11 +114,6 @@ class WebGymTextDialect:
                 Phrase("ANSWER", conversation.Answer, (text,)),
             ),
         )
-
-    @property
-    def verbs(self) -> tuple[type[Action], ...]:
-        """See `Dialect.verbs`."""
-        return self._book.verbs
 
     def parse(self, reply: Any) -> Action:
         """See `Dialect.parse`. Takes text."""

@@ -1,0 +1,43 @@
+"""Actions are stored as themselves and come back equal."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from action_strategies import actions_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webtraj.environments.actions import VERBS, Click
+from webtraj.serialization import record_types
+from webtraj.serialization.values import Encoder, decode
+
+
+def stored(value):
+    """Returns a value after a trip through a file."""
+    encoder = Encoder()
+    data = orjson.loads(orjson.dumps(encoder.encode(value)))
+    assert encoder.unwritable == []
+    return decode(data)
+
+
+@given(action=st.sampled_from(sorted(VERBS)).flatmap(lambda verb: actions_of(VERBS[verb])))
+def test_every_action_comes_back_as_itself(action):
+    loaded = stored(action)
+    assert loaded == action
+    assert type(loaded) is type(action)
+    assert hash(loaded) == hash(action)
+
+
+@pytest.mark.parametrize("name", sorted(VERBS))
+def test_every_verb_is_stored_under_a_name_that_outlives_its_module(name):
+    assert record_types.name_of(VERBS[name]) == f"action/{name}"
+    assert record_types.class_of(f"action/{name}") is VERBS[name]
+
+
+def test_a_stored_action_that_breaks_its_rules_is_no_action():
+    data = Encoder().encode(Click("12"))
+    data["fields"]["ref"] = 12
+    loaded = decode(data)
+    assert isinstance(loaded, record_types.OpaqueRecord)
+    assert loaded.fields["ref"] == 12

@@ -1,0 +1,53 @@
+"""The table in docs/actions.md is the code's. `python tests/.../test_actions_doc.py` writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from webtraj.environments.actions import VERBS, InvalidAction
+from webtraj.environments.actions.base import summary_of
+from webtraj.environments.actions.conversation import INVALID_KINDS
+from webtraj.environments.actions.dialects import DIALECTS, make_dialect
+
+DOC = Path(__file__).parents[3] / "docs" / "actions.md"
+BEGIN = "<!-- table: begin (written by tests/environments/actions/test_actions_doc.py) -->"
+END = "<!-- table: end -->"
+
+
+def verb_table() -> str:
+    """Returns the table of verbs by dialects, in Markdown."""
+    dialects = [make_dialect(name) for name in DIALECTS]
+    rows = [
+        ["verb", *(f"`{dialect.name}`" for dialect in dialects)],
+        ["---"] * (len(dialects) + 1),
+    ]
+    for verb in VERBS.values():
+        if verb is not InvalidAction:
+            cells = [", ".join(f"`{word}`" for word in d.words(verb)) or "—" for d in dialects]
+            rows.append([f"`{verb.__name__}`", *cells])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def written(text: str) -> str:
+    """Returns the document with the table as the code has it."""
+    head, _, rest = text.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    return f"{head}{BEGIN}\n{verb_table()}\n{END}{tail}"
+
+
+def test_the_table_is_up_to_date():
+    text = DOC.read_text()
+    assert text == written(text)
+
+
+def test_every_verb_dialect_and_kind_of_failure_is_documented():
+    text = DOC.read_text()
+    for verb in VERBS.values():
+        assert f"`{verb.__name__}`" in text
+        assert summary_of(verb)
+    for name in [*DIALECTS, *INVALID_KINDS]:
+        assert f"`{name}`" in text
+
+
+if __name__ == "__main__":
+    DOC.write_text(written(DOC.read_text()))

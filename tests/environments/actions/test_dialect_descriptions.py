@@ -1,0 +1,150 @@
+"""What a dialect tells a model is what it accepts: schemas, tools, prompts."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from action_strategies import VIEWPORT, actions_of
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from webtraj import errors
+from webtraj.environments.actions import VERBS
+from webtraj.environments.actions.dialects import DIALECTS, Dialect, make_dialect
+
+ALL = sorted(DIALECTS)
+_TYPES: dict[str, Any] = {
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
+
+
+def follows(value: Any, schema: dict[str, Any]) -> bool:
+    """Whether a value follows a JSON Schema, of the few keywords that ours use."""
+    known = {
+        "type", "const", "enum", "oneOf", "properties", "required", "additionalProperties",
+        "items", "minItems", "maxItems", "minimum", "maximum", "minLength", "pattern", "format",
+        "description",
+    }  # fmt: skip
+    assert schema.keys() <= known
+    if "oneOf" in schema and not any(follows(value, option) for option in schema["oneOf"]):
+        return False
+    if "const" in schema and value != schema["const"]:
+        return False
+    if "enum" in schema and value not in schema["enum"]:
+        return False
+    if "type" in schema:
+        if not isinstance(value, _TYPES[schema["type"]]):
+            return False
+        if isinstance(value, bool) and schema["type"] != "boolean":
+            return False
+    if isinstance(value, dict) and "properties" in schema:
+        properties = schema["properties"]
+        if not set(schema.get("required", ())) <= value.keys():
+            return False
+        if schema.get("additionalProperties") is False and not value.keys() <= properties.keys():
+            return False
+        return all(follows(value[name], properties[name]) for name in value.keys() & properties)
+    if isinstance(value, list):
+        if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
+            return False
+        return all(follows(item, schema.get("items", {})) for item in value)
+    if isinstance(value, str) and "pattern" in schema:
+        return re.search(schema["pattern"], value) is not None
+    if isinstance(value, int | float) and "minimum" in schema:
+        return schema["minimum"] <= value <= schema.get("maximum", value)
+    return True
+
+
+STRUCTURED = ["webgym", "webgym_marks", "anthropic", "openai"]
+
+
+@pytest.mark.parametrize("name", STRUCTURED)
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_what_is_said_follows_the_schema(name, data):
+    dialect = make_dialect(name, VIEWPORT)
+    verb = data.draw(st.sampled_from(dialect.verbs))
+    try:
+        said = dialect.format(data.draw(actions_of(verb)))
+    except errors.UnsupportedActionError:
+        return
+    if isinstance(said, str):
+        said = json.loads(said.removeprefix("<tool_call>").removesuffix("</tool_call>"))
+    assert follows(said, dialect.schema())
+    for tool in dialect.tools():
+        if "parameters" in tool:
+            assert follows(said["arguments"], tool["parameters"])
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_schemas_and_tools_are_plain_json(name):
+    dialect = make_dialect(name)
+    assert json.loads(json.dumps(dialect.schema())) == dialect.schema()
+    assert json.loads(json.dumps(dialect.tools())) == dialect.tools()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_prompt_names_every_word_that_a_model_may_say(name):
+    dialect = make_dialect(name)
+    prompt = dialect.prompt()
+    words = re.findall(r'"const": "(\w+)"', json.dumps(dialect.schema()))
+    assert len(words) > 5
+    for word in words:
+        assert word in prompt
+    assert len(prompt) < 20_000
+
+
+@pytest.mark.parametrize("name", ["webtraj", "browsergym"])
+def test_every_example_in_the_prompt_is_read_by_the_dialect(name):
+    dialect = make_dialect(name)
+    examples = re.findall(r"Example: (.*)", dialect.prompt())
+    assert len(examples) > 30
+    for example in examples:
+        assert dialect.parse(example).verb != "invalid", example
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_dialect_keeps_the_protocol(name):
+    dialect = make_dialect(name)
+    assert isinstance(dialect, Dialect)
+    assert dialect.name == name
+    assert len(set(dialect.verbs)) == len(dialect.verbs)
+    assert set(dialect.verbs) <= set(VERBS.values())
+
+
+def test_the_default_dialect_has_a_tool_for_each_word():
+    dialect = make_dialect("webtraj")
+    tools = {tool["name"]: tool for tool in dialect.tools()}
+    click = tools["click"]["parameters"]
+    assert click["required"] == ["bid"]
+    assert click["properties"]["button"] == {"type": "string", "enum": ["left", "middle", "right"]}
+    assert tools["fill"]["parameters"]["properties"]["enable_autocomplete_menu"] == {
+        "type": "boolean"
+    }
+
+
+def test_computer_use_tools_carry_the_size_of_the_screen():
+    assert make_dialect("anthropic", (800, 600)).tools() == [
+        {
+            "type": "computer_20250124",
+            "name": "computer",
+            "display_width_px": 800,
+            "display_height_px": 600,
+        }
+    ]
+    assert make_dialect("openai", (800, 600)).tools()[0]["display_width"] == 800
+
+
+@pytest.mark.parametrize("viewport", [(0, 5), (5, -1), (1.5, 2), ("5", 5)])
+@pytest.mark.parametrize("name", ["webgym", "webgym_text", "anthropic", "openai"])
+def test_a_viewport_that_is_no_size_is_refused(name, viewport):
+    with pytest.raises(errors.InvalidInputError, match="Frame"):
+        make_dialect(name, viewport)
