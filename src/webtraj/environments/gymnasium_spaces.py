@@ -10,7 +10,9 @@ from dm_env import specs
 if TYPE_CHECKING:
     import gymnasium
 
-__all__ = ["SpaceSpec", "to_space", "to_spec"]
+__all__ = ["SpaceSpec", "TextSpec", "to_space", "to_spec"]
+
+_NOT_IN_SPACE = "Expected a value that {!r} contains, got {!r} for spec {}"
 
 
 def to_spec(space: gymnasium.Space[Any], name: str) -> Any:
@@ -20,7 +22,7 @@ def to_spec(space: gymnasium.Space[Any], name: str) -> Any:
     |---|---|
     | Box, MultiBinary, MultiDiscrete | `BoundedArray` |
     | Discrete | `DiscreteArray`, or `BoundedArray` where it starts above or below 0 |
-    | Text, BrowserGym's Unicode | `StringArray` |
+    | Text, BrowserGym's Unicode | `TextSpec`, a `StringArray` |
     | Dict, Tuple | dict, tuple of specs |
     | any other | `SpaceSpec` |
 
@@ -48,7 +50,7 @@ def to_spec(space: gymnasium.Space[Any], name: str) -> Any:
         case spaces.MultiBinary():
             return specs.BoundedArray(space.shape, space.dtype, 0, 1, name)
         case spaces.Text():
-            return specs.StringArray((), str, name)
+            return TextSpec(space, name)
         case _:
             return SpaceSpec(space, name)
 
@@ -71,6 +73,45 @@ def to_space(value: Any, space: gymnasium.Space[Any]) -> Any:
     if isinstance(space, (spaces.Discrete, spaces.Text)) and isinstance(value, np.ndarray):
         return value[()]
     return value
+
+
+class TextSpec(specs.StringArray):  # type: ignore[misc]  # dm_env has no types.
+    """The spec of a text space: one string, of the length and the characters that it allows.
+
+    Args:
+        space: The Gymnasium space.
+        name: The spec's name.
+    """
+
+    __slots__ = ("_space",)
+
+    def __init__(self, space: gymnasium.spaces.Text, name: str | None = None) -> None:
+        super().__init__((), str, name)
+        self._space = space
+
+    @property
+    def space(self) -> gymnasium.spaces.Text:
+        """The space."""
+        return self._space
+
+    def validate(self, value: Any) -> Any:
+        """Returns the string as an array without dimensions.
+
+        Raises:
+            ValueError: It is no string, or not one that the space contains.
+        """
+        value = super().validate(value)
+        if not self._space.contains(value[()]):
+            raise ValueError(_NOT_IN_SPACE.format(self._space, value[()], self.name))
+        return value
+
+    def generate_value(self) -> Any:
+        """Returns the shortest string that the space contains."""
+        text = self._space.character_list[0] * self._space.min_length
+        return np.array(text, dtype=object)
+
+    def __reduce__(self) -> Any:
+        return TextSpec, (self._space, self.name)
 
 
 class SpaceSpec(specs.Array):  # type: ignore[misc]  # dm_env has no types.
@@ -102,10 +143,7 @@ class SpaceSpec(specs.Array):  # type: ignore[misc]  # dm_env has no types.
             ValueError: The space does not contain it.
         """
         if not self._space.contains(value):
-            raise ValueError(
-                f"Expected a value that {self._space!r} contains, got {value!r} "
-                f"for spec {self.name}."
-            )
+            raise ValueError(_NOT_IN_SPACE.format(self._space, value, self.name))
         return value
 
     def generate_value(self) -> Any:

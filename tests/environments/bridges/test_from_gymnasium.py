@@ -1,0 +1,264 @@
+"""The rules of `from_gymnasium`, one test a rule."""
+
+import subprocess
+import sys
+import threading
+
+import dm_env
+import gymnasium
+import numpy as np
+import pytest
+from dm_env import specs
+from gymnasium import spaces
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webtraj import EndReason, errors, from_gymnasium
+from webtraj.collectors.memory import MemoryTrajectoryCollector
+from webtraj.environments import collecting, gymnasium_spaces
+from webtraj.testing import assert_ended, assert_valid_trajectory, nests
+
+
+class _Walk(gymnasium.Env):
+    """Walks right; the last place terminates; the given step truncates."""
+
+    observation_space = spaces.Dict({"place": spaces.Discrete(9), "goal": spaces.Text(20)})
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, *, terminate_at=3, truncate_at=100, fail_at=-1):
+        self.terminate_at = terminate_at
+        self.truncate_at = truncate_at
+        self.fail_at = fail_at
+        self.seeds = []
+        self.actions = []
+        self.threads = set()
+        self.closed = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.threads.add(threading.current_thread())
+        self.seeds.append(seed)
+        self.place = self.taken = 0
+        return self._observation(), {"fresh": True}
+
+    def step(self, action):
+        self.threads.add(threading.current_thread())
+        self.actions.append(action)
+        self.taken += 1
+        if self.taken == self.fail_at:
+            raise RuntimeError("the simulator died")
+        self.place += int(action)
+        terminated = self.place >= self.terminate_at
+        return (
+            self._observation(),
+            np.float32(0.5),
+            terminated,
+            self.taken >= self.truncate_at,
+            {"taken": self.taken},
+        )
+
+    def close(self):
+        self.closed += 1
+
+    def _observation(self):
+        return {"place": self.place, "goal": "walk right"}
+
+
+@pytest.mark.parametrize(
+    ("limits", "discount", "reason"),
+    [
+        ({"terminate_at": 2}, 0.0, EndReason.TERMINATED),
+        ({"truncate_at": 2}, 1.0, EndReason.TRUNCATED),
+        ({"terminate_at": 2, "truncate_at": 2}, 0.0, EndReason.TERMINATED),
+    ],
+    ids=["terminated", "truncated", "both"],
+)
+async def test_ends_become_discounts(limits, discount, reason):
+    collector = MemoryTrajectoryCollector()
+    env = collecting.TrajectoryCollectingEnvironment(from_gymnasium(_Walk(**limits)), collector)
+    async with env:
+        first = await env.reset()
+        assert first == dm_env.restart(first.observation)
+        middle = await env.step(1)
+        assert middle == dm_env.transition(0.5, middle.observation, discount=1.0)
+        last = await env.step(1)
+        assert last == dm_env.truncation(0.5, last.observation, discount=discount)
+        assert type(last.reward) is float
+    assert_ended(collector.trajectories[0], reason)
+    assert_valid_trajectory(collector.trajectories[0])
+
+
+async def test_step_on_a_fresh_or_finished_environment_resets_and_ignores_its_action():
+    inner = _Walk(terminate_at=1)
+    async with from_gymnasium(inner) as env:
+        assert (await env.step(1)).first()
+        assert (await env.step(1)).last()
+        assert (await env.step(1)).first()
+    assert inner.actions == [1]
+
+
+async def test_after_a_step_that_raised_step_resets():
+    inner = _Walk(fail_at=1)
+    async with from_gymnasium(inner) as env:
+        await env.reset()
+        with pytest.raises(RuntimeError, match="the simulator died"):
+            await env.step(1)
+        assert (await env.step(1)).first()
+
+
+async def test_every_call_is_made_on_one_thread_and_close_closes_once():
+    inner = _Walk()
+    env = from_gymnasium(inner)
+    await env.reset()
+    await env.step(1)
+    await env.close()
+    await env.close()
+    assert len(inner.threads) == 1
+    assert threading.current_thread() not in inner.threads
+    assert inner.closed == 1
+
+
+@pytest.mark.parametrize(("seed", "seeds"), [(7, [7, 8, 9]), (0, [0, 1, 2]), (None, [None] * 3)])
+async def test_episode_k_is_reset_with_seed_plus_k(seed, seeds):
+    inner = _Walk(terminate_at=1)
+    collector = MemoryTrajectoryCollector()
+    env = collecting.TrajectoryCollectingEnvironment(from_gymnasium(inner, seed=seed), collector)
+    async with env:
+        await env.reset()
+        await env.reset()
+        await env.step(1)
+        await env.step(0)
+    assert inner.seeds == seeds
+    assert [trajectory.info.seed for trajectory in collector.trajectories] == seeds
+
+
+async def test_the_record_names_environment_goal_and_versions():
+    collector = MemoryTrajectoryCollector()
+    frozen_lake = gymnasium.make("FrozenLake-v1")
+    for inner in (_Walk(), frozen_lake):
+        env = collecting.TrajectoryCollectingEnvironment(from_gymnasium(inner), collector)
+        async with env:
+            await env.reset()
+    walk, lake = (trajectory.info for trajectory in collector.trajectories)
+    assert (walk.environment, walk.goal) == ("_Walk", "walk right")
+    assert (lake.environment, lake.task, lake.goal) == ("FrozenLake-v1", "FrozenLake-v1", "")
+    assert lake.versions["gymnasium"] == gymnasium.__version__
+
+
+async def test_info_and_attributes_are_reachable():
+    async with from_gymnasium(_Walk()) as env:
+        assert env.last_info == {}
+        await env.reset()
+        assert env.last_info == {"fresh": True}
+        await env.step(1)
+        assert env.last_info == {"taken": 1}
+        assert env.terminate_at == 3
+        assert isinstance(env.unwrapped, _Walk)
+
+
+@pytest.mark.parametrize("given", ["FrozenLake-v1", None, gymnasium.make_vec("FrozenLake-v1")])
+def test_what_is_no_gymnasium_environment_is_refused(given):
+    with pytest.raises(errors.InvalidInputError, match=r"takes a gymnasium\.Env instance"):
+        from_gymnasium(given)
+
+
+def test_without_gymnasium_the_error_names_the_extra():
+    code = (
+        "import sys; sys.modules['gymnasium'] = None\n"
+        "import webtraj\n"
+        "try: webtraj.from_gymnasium(object())\n"
+        "except webtraj.errors.MissingDependencyError as error: print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert "Install webtraj[gymnasium]" in done.stdout
+
+
+SPACES = {
+    "box": (spaces.Box(-1.0, 1.0, (2, 3), np.float32), specs.BoundedArray),
+    "unbounded box": (spaces.Box(-np.inf, np.inf, (4,), np.float64), specs.BoundedArray),
+    "image": (spaces.Box(0, 255, (8, 8, 3), np.uint8), specs.BoundedArray),
+    "discrete": (spaces.Discrete(5), specs.DiscreteArray),
+    "discrete from -2": (spaces.Discrete(5, start=-2), specs.BoundedArray),
+    "multi-discrete": (spaces.MultiDiscrete([3, 4]), specs.BoundedArray),
+    "multi-discrete from 1": (spaces.MultiDiscrete([3, 4], start=[1, 2]), specs.BoundedArray),
+    "multi-binary": (spaces.MultiBinary(4), specs.BoundedArray),
+    "text": (spaces.Text(12), gymnasium_spaces.TextSpec),
+    "dict": (spaces.Dict({"b": spaces.Discrete(2), "a": spaces.Text(3)}), dict),
+    "tuple": (spaces.Tuple([spaces.Discrete(2), spaces.Box(0, 1, (2,))]), tuple),
+    "nested": (spaces.Dict({"a": spaces.Tuple([spaces.Dict({"b": spaces.Discrete(3)})])}), dict),
+    "sequence": (spaces.Sequence(spaces.Discrete(3)), gymnasium_spaces.SpaceSpec),
+    "graph": (spaces.Graph(spaces.Discrete(3), None), gymnasium_spaces.SpaceSpec),
+    "one of": (spaces.OneOf([spaces.Discrete(3), spaces.Text(3)]), gymnasium_spaces.SpaceSpec),
+}
+
+
+@pytest.mark.parametrize("name", SPACES)
+@given(seed=st.integers(0, 2**31))
+def test_what_a_space_contains_its_spec_accepts_and_back(name, seed):
+    space, kind = SPACES[name]
+    spec = gymnasium_spaces.to_spec(space, "observation")
+    assert isinstance(spec, kind)
+    space.seed(seed)
+    nests.validate(space.sample(), spec)
+    assert gymnasium_spaces.to_space(nests.generate(spec), space) in space
+
+
+@pytest.mark.parametrize(
+    ("space", "value"),
+    [
+        (spaces.Discrete(5), 5),
+        (spaces.Discrete(5, start=-2), 3),
+        (spaces.Box(0.0, 1.0, (2,)), np.full(2, 1.5, np.float32)),
+        (spaces.MultiDiscrete([3, 4]), np.array([3, 0])),
+        (spaces.Text(3), 7),
+        (spaces.Text(3), "four"),
+        (spaces.Text(3, charset="ab"), "abc"),
+        (spaces.Sequence(spaces.Discrete(3)), (0, 3)),
+    ],
+)
+def test_what_a_space_does_not_contain_its_spec_refuses(space, value):
+    with pytest.raises(ValueError, match="for spec observation"):
+        gymnasium_spaces.to_spec(space, "observation").validate(value)
+
+
+def test_scalars_of_specs_become_scalars_of_spaces():
+    space = spaces.Dict({"key": spaces.Discrete(3), "text": spaces.Text(5), "x": spaces.Box(0, 1)})
+    action = {"key": np.array(2), "text": np.array("ab", dtype=object), "x": np.zeros(1, "f4")}
+    converted = gymnasium_spaces.to_space(action, space)
+    assert {2: "two"}[converted["key"]] == "two"
+    assert converted["text"] == "ab"
+    assert converted["x"] is action["x"]
+
+
+def test_vector_rewards_keep_their_shape_and_spec():
+    class TwoGoals(_Walk):
+        reward_space = spaces.Box(0.0, 1.0, (2,), np.float64)
+
+        def step(self, action):
+            observation, _, *rest = super().step(action)
+            return observation, np.array([0.0, 1.0]), *rest
+
+    adapter = from_gymnasium(TwoGoals())._environment
+    adapter.reset()
+    timestep = adapter.step(0)
+    assert adapter.reward_spec().shape == (2,)
+    adapter.reward_spec().validate(timestep.reward)
+
+
+def test_text_specs_are_string_specs_and_can_be_copied():
+    spec = gymnasium_spaces.to_spec(spaces.Text(3), "title")
+    assert isinstance(spec, specs.StringArray)
+    copied = spec.replace(name="heading")
+    assert (copied.name, copied.space) == ("heading", spec.space)
+
+
+def test_space_specs_compare_and_copy():
+    spec = gymnasium_spaces.to_spec(spaces.Sequence(spaces.Discrete(3)), "goals")
+    same = gymnasium_spaces.to_spec(spaces.Sequence(spaces.Discrete(3)), "goals")
+    other = gymnasium_spaces.to_spec(spaces.Sequence(spaces.Discrete(4)), "goals")
+    assert spec == same
+    assert spec != other
+    assert spec.replace(name="aims").name == "aims"
+    assert "Sequence" in repr(spec)
