@@ -12,8 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from webtraj import errors
-from webtraj.environments.actions import VERBS
-from webtraj.environments.actions.dialects import DIALECTS, Dialect, make_dialect
+from webtraj.environments.actions import VERBS, Answer, Click, Fill, InvalidAction
+from webtraj.environments.actions.dialects import (
+    DIALECTS,
+    BrowserGymDialect,
+    Dialect,
+    make_dialect,
+)
 
 ALL = sorted(DIALECTS)
 _TYPES: dict[str, Any] = {
@@ -148,3 +153,22 @@ def test_computer_use_tools_carry_the_size_of_the_screen():
 def test_a_viewport_that_is_no_size_is_refused(name, viewport):
     with pytest.raises(errors.InvalidInputError, match="Frame"):
         make_dialect(name, viewport)
+
+
+def test_an_action_set_may_be_smaller():
+    dialect = BrowserGymDialect(extended=True, verbs=[Click, Answer])
+    assert dialect.verbs == (Click, Answer)
+    assert [tool["name"] for tool in dialect.tools()] == ["click", "dblclick", "answer"]
+    assert "fill" not in dialect.prompt()
+    assert dialect.parse("click('1')") == Click("1")
+    refused = dialect.parse("fill('1', 'x')")
+    assert isinstance(refused, InvalidAction)
+    assert refused.kind == "unknown_action"
+    with pytest.raises(errors.UnsupportedActionError):
+        dialect.format(Fill("1", "x"))
+
+
+@pytest.mark.parametrize(("verbs", "problem"), [([Answer], "Answer"), ([], "at least one")])
+def test_an_action_set_that_cannot_be_is_refused(verbs, problem):
+    with pytest.raises(errors.InvalidInputError, match=problem):
+        BrowserGymDialect(verbs=verbs)

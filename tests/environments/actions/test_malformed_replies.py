@@ -39,9 +39,11 @@ CALLS = [
     ("None", "no_action"),
     ("12", "no_action"),
     ("# click('12')", "no_action"),
+    ("<think>a</think>fill('1', 'b</think>\nclick(2)')", "malformed"),
     # several
     ("click('1')\nclick('2')", "several_actions"),
     ("click('1'); click('2')", "several_actions"),
+    ("click('1') # a\rclick('2')", "several_actions"),
     ("First:\nclick('1')\nThen:\nclick('2')", "several_actions"),
     ("```\nclick('1')\n```\nor\n```\nclick('2')\n```", "several_actions"),
     ("<action>click('1')</action><action>click('2')</action>", "several_actions"),

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from webtraj import errors
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects import replies
 from webtraj.environments.actions.dialects.base import MAX_REPLY, Unreadable, invalid
@@ -36,14 +37,31 @@ _LABEL = re.compile(
 class BrowserGymDialect(PhrasebookDialect):
     """Calls in the manner of BrowserGym. See the module."""
 
-    def __init__(self, *, extended: bool = False) -> None:
+    def __init__(
+        self, *, extended: bool = False, verbs: Collection[type[Action]] | None = None
+    ) -> None:
         """Makes the dialect.
 
         Args:
           extended: Whether to add webtraj's words for what BrowserGym cannot say.
+          verbs: The verbs to have words for, such as `{Click, Fill}`: a smaller action set, and a
+            shorter prompt. None is all.
+
+        Raises:
+          InvalidInputError: If there would be no word for one of the verbs.
         """
-        name = "webtraj" if extended else "browsergym"
-        super().__init__(name, BROWSERGYM + (EXTENSIONS if extended else ()))
+        phrases = BROWSERGYM + (EXTENSIONS if extended else ())
+        if verbs is not None:
+            phrases = tuple(phrase for phrase in phrases if phrase.action in verbs)
+        super().__init__("webtraj" if extended else "browsergym", phrases)
+        if missing := set(verbs or ()) - set(self.verbs):
+            names = ", ".join(sorted(verb.__name__ for verb in missing))
+            raise errors.InvalidInputError(
+                f"The dialect {self.name!r} has no words for {names}; leave them out"
+                f"{'' if extended else ', or use extended=True'}."
+            )
+        if not phrases:
+            raise errors.InvalidInputError("A dialect needs at least one verb; got none.")
         self._call = re.compile(rf"\b(?:{'|'.join(self._book.words)})\s*\(")
 
     def parse(self, reply: Any) -> Action:

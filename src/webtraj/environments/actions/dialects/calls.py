@@ -28,7 +28,7 @@ _OPAQUE = re.compile(
       | \'(?:[^\'\\\n]|\\.)*\'
       | \"(?:[^\"\\\n]|\\.)*\"
     )
-  | (?P<comment>\#[^\n]*)
+  | (?P<comment>\#[^\r\n]*)
   | (?P<open>[\'\"].*)
     """,
     re.DOTALL | re.VERBOSE,

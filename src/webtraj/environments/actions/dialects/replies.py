@@ -29,12 +29,16 @@ def spoken_part(reply: str) -> str:
         raise Unreadable(
             "too_long", f"The reply has {len(reply)} characters; at most {MAX_REPLY} are read."
         )
-    _, _, text = reply.rpartition("</think>")
+    # The opening tag is often part of the prompt, so that only the closing one is in the reply.
+    before, closed, after = reply.partition("</think>")
+    text = after if closed else before
     for token in _END_TOKENS:
         text = text.strip().removesuffix(token)
     text = text.strip()
     if not text:
         raise Unreadable("empty", "The reply is empty; reply with one action.")
+    if "</think>" in text:
+        raise Unreadable("malformed", "The reply ends its reasoning twice; reply with one action.")
     if "<think>" in text:
         raise Unreadable("no_action", "The reply breaks off while thinking; reply with one action.")
     return text
