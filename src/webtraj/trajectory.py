@@ -285,7 +285,7 @@ class EpisodeTrajectory:
 
     @property
     def total_reward(self) -> float:
-        """Sum of all rewards; array rewards count by the sum of their elements."""
+        """Sum of all rewards but FIRST's; arrays count by their sum, what is no number as NaN."""
         return float(sum(reward_value(step.reward) for step in self.steps if not step.first))
 
     @property
@@ -322,11 +322,21 @@ class EpisodeTrajectory:
 
 
 def reward_value(reward: Any) -> float:
-    """Returns a reward, scalar or nest of arrays, as one number: the sum of its elements."""
+    """Returns a reward, scalar or nest of arrays, as one number: the sum of its elements.
+
+    Returns:
+        0 for None; NaN if anything in it is no number.
+    """
+    if type(reward) is float:
+        return reward
     if reward is None:
         return 0.0
     if isinstance(reward, Mapping):
         return sum(reward_value(value) for value in reward.values())
     if isinstance(reward, (list, tuple)):
         return sum(reward_value(value) for value in reward)
-    return float(np.sum(reward))
+    try:
+        with np.errstate(all="ignore"):
+            return float(np.sum(reward))
+    except (TypeError, ValueError, OverflowError):
+        return float("nan")

@@ -57,7 +57,14 @@ class BlobStore:
             CorruptDataError: It is missing, or is not what its name says.
         """
         data = self.read(blob)
-        return data.decode("utf-8", "surrogatepass") if text else data
+        if not text:
+            return data
+        try:
+            return data.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError as error:
+            raise errors.CorruptDataError(
+                f"The blob {str(self.path(blob))!r} is referred to as text, and is none: {error}."
+            ) from error
 
     def read(self, blob: Blob) -> bytes:
         """Returns a blob's bytes, checked against its name.

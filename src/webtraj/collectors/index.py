@@ -21,7 +21,9 @@ import orjson
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.collectors import files
+from webtraj.collectors.layout import check_episode_id
 from webtraj.serialization import decoding, encoding
+from webtraj.serialization.blobs import BlobSource
 
 __all__ = ["EpisodeSummary", "IndexWriter", "read_index", "read_index_file", "summarize"]
 
@@ -73,7 +75,10 @@ class EpisodeSummary:
         try:
             data = decoding.decode(orjson.loads(line))
             known = {name: data[name] for name in _FIELDS if name in data}
-            known["episode_id"] = str(data["episode_id"])
+            check_episode_id(data["episode_id"])
+            for name in _TIMES:
+                if not isinstance(known.get(name, 0.0), (float, int, type(None))):
+                    raise TypeError(f"{name} is {known[name]!r:.100}")
         except (KeyError, TypeError) as error:
             raise ValueError(f"no summary of an episode: {error!r}") from error
         known["end_reason"] = _member(trajectory_lib.EndReason, data.get("end_reason"))
@@ -82,25 +87,32 @@ class EpisodeSummary:
 
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(EpisodeSummary))
+_TIMES = ("start_time", "end_time")
 _INFO_FIELDS = (
     "episode_id", "task", "goal", "site", "environment", "policy", "seed", "group_id", "attempt",
 )  # fmt: skip
 
 
-def summarize(episode: Mapping[str, Any], content: bytes) -> EpisodeSummary:
+def summarize(episode: Mapping[str, Any], content: bytes, blobs: BlobSource) -> EpisodeSummary:
     """Returns the summary of an episode.
 
     Args:
         episode: The parsed episode file.
         content: Its bytes.
+        blobs: Gives the long texts and arrays among what is summarized.
 
     Raises:
         CorruptDataError: It does not follow the format.
     """
     try:
-        info = decoding.decode({k: v for k, v in episode["info"].items() if k in _INFO_FIELDS})
+        fields = {k: v for k, v in episode["info"].items() if k in _INFO_FIELDS}
+        info = decoding.decode(fields, blobs)
         end = episode.get("end") or {}
-        rewards = [decoding.decode(step.get("reward")) for step in episode["steps"][1:]]
+        rewards = [
+            decoding.decode(step.get("reward"), blobs)
+            for step in episode["steps"]
+            if step["step_type"] != "first"
+        ]
         return EpisodeSummary(
             **info,
             end_reason=_member(trajectory_lib.EndReason, end.get("reason")),
@@ -112,6 +124,8 @@ def summarize(episode: Mapping[str, Any], content: bytes) -> EpisodeSummary:
             size=len(content),
             sha256=hashlib.sha256(content).hexdigest(),
         )
+    except errors.WebtrajError:
+        raise
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise errors.CorruptDataError(f"An episode cannot be summarized: {error!r}.") from error
 

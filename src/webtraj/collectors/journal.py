@@ -46,12 +46,10 @@ class JournalWriter:
         """
         self.path = path
         self._size = 0
+        self._torn = False
         unnamed = path.with_name(f".{path.name}.tmp")
-        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
-        self._descriptor = os.open(unnamed, flags, 0o644)
+        self._descriptor = _create_locked(unnamed)
         try:
-            with contextlib.suppress(OSError):  # The file system may have no locks.
-                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.append(first_line)
             os.link(unnamed, path)  # Unlike rename, it fails if the name is taken.
         except BaseException:
@@ -70,13 +68,18 @@ class JournalWriter:
         Raises:
             OSError: It could not be written; the journal is as it was.
         """
+        if self._torn:
+            os.ftruncate(self._descriptor, self._size)
+        self._torn = True
         try:
             files.write_all(self._descriptor, line + b"\n")
             if sync:
                 os.fdatasync(self._descriptor)
         except OSError:
-            os.ftruncate(self._descriptor, self._size)
+            with contextlib.suppress(OSError):  # If it fails, it is tried again by the next call.
+                os.ftruncate(self._descriptor, self._size)
             raise
+        self._torn = False
         self._size += len(line) + 1
 
     def close(self) -> None:
@@ -84,6 +87,19 @@ class JournalWriter:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
+
+
+def _create_locked(path: Path) -> int:
+    """Returns the descriptor of a new file that is locked, and still there."""
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+    while True:
+        descriptor = os.open(path, flags, 0o644)
+        with contextlib.suppress(OSError):  # The file system may have no locks.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return descriptor
+        # A recovery took it for a dead writer's, before it was locked, and removed it.
+        os.close(descriptor)
 
 
 @dataclasses.dataclass(slots=True)

@@ -17,7 +17,8 @@ from __future__ import annotations
 import asyncio
 import atexit
 import concurrent.futures
-import contextlib
+import dataclasses
+import logging
 import os
 import threading
 import time
@@ -44,6 +45,9 @@ _BACKLOG = 32
 """Ended episodes that may wait to be sealed before `drain` makes its callers wait."""
 _SEALING_THREADS = 4
 """Sealing waits for the disk most of the time, and disks take several requests at once."""
+_LOGGER = logging.getLogger(__name__)
+# Keeps collectors that nobody else keeps until the process ends and ends their episodes.
+_WITH_OPEN_EPISODES: set[JsonTrajectoryCollector] = set()
 
 
 class JsonTrajectoryCollector:
@@ -101,10 +105,10 @@ class JsonTrajectoryCollector:
             CollectorError: The journal cannot be written, or the id is taken.
             InvalidEpisodeIdError: The id cannot name a file.
         """
-        if self._closed or self._process != os.getpid():
-            why = "is closed" if self._closed else "was made in another process"
+        self._check_process()
+        if self._closed:
             raise errors.CollectorClosedError(
-                f"The collector of {str(self.path)!r} {why}; make a new one on the same folder."
+                f"The collector of {str(self.path)!r} is closed; make a new one on the same folder."
             )
         if self._layout.episode(info.episode_id).exists():
             raise errors.CollectorError(
@@ -114,6 +118,7 @@ class JsonTrajectoryCollector:
         recorder = _JsonEpisodeRecorder(self, info)
         with self._lock:
             self._open.add(recorder)
+            _WITH_OPEN_EPISODES.add(self)
         return recorder
 
     async def drain(self) -> None:
@@ -138,6 +143,9 @@ class JsonTrajectoryCollector:
         Raises:
             CollectorError: An episode could not be sealed; its journal is kept.
         """
+        if self._process != os.getpid():
+            return  # What is open belongs to the process that this one was forked from.
+        self._closed = True
         try:
             self._end_open(trajectory_lib.Phase.CLOSE)
             await self.flush()
@@ -150,6 +158,9 @@ class JsonTrajectoryCollector:
         Raises:
             CollectorError: An episode could not be sealed; its journal is kept.
         """
+        if self._process != os.getpid():
+            return
+        self._closed = True
         try:
             self._end_open(trajectory_lib.Phase.CLOSE)
             concurrent.futures.wait(self._backlog())
@@ -180,6 +191,7 @@ class JsonTrajectoryCollector:
         self.close()
 
     async def _wait_for_backlog(self, limit: int) -> None:
+        self._check_process()
         # asyncio.wait leaves what it waits for alone when it is cancelled, as it must.
         while len(backlog := self._backlog()) > limit:
             await asyncio.wait(
@@ -201,10 +213,11 @@ class JsonTrajectoryCollector:
             return
         with self._lock:
             failures, self._failures = self._failures, []
-        first, *others = failures
-        for other in others:
-            first.add_note(f"And: {other}")
-        raise first
+        if failures:
+            first, *others = failures
+            for other in others:
+                first.add_note(f"And: {other}")
+            raise first
 
     def _end_open(self, phase: trajectory_lib.Phase) -> None:
         end = trajectory_lib.EpisodeEnd(reason=trajectory_lib.EndReason.CLOSED, phase=phase)
@@ -217,7 +230,6 @@ class JsonTrajectoryCollector:
                 self._fail(error)
 
     def _release(self) -> None:
-        self._closed = True
         self._unregister_at_exit()
         self._executor.shutdown(wait=False)
         if not self._backlog():
@@ -226,6 +238,8 @@ class JsonTrajectoryCollector:
     def _ended(self, recorder: _JsonEpisodeRecorder) -> None:
         with self._lock:
             self._open.discard(recorder)
+            if not self._open:
+                _WITH_OPEN_EPISODES.discard(self)
             try:
                 self._sealing.add(self._executor.submit(self._seal, recorder))
                 return
@@ -252,6 +266,13 @@ class JsonTrajectoryCollector:
         finally:
             recorder.release()
 
+    def _check_process(self) -> None:
+        if self._process != os.getpid():
+            raise errors.CollectorClosedError(
+                f"The collector of {str(self.path)!r} was made in another process; make a new one "
+                "on the same folder."
+            )
+
     def _fail(self, error: errors.CollectorError) -> None:
         with self._lock:
             self._failures.append(error)
@@ -270,12 +291,13 @@ class _JsonEpisodeRecorder:
         self._ended = False
         path = collector._layout.journal(info.episode_id)
         begin = {"kind": "begin", "schema_version": SCHEMA_VERSION, "time": time.time()}
-        line, unwritable = records.dumps_fields({**begin, "info": info}, self._sink)
         try:
+            line, unwritable = records.dumps_fields({**begin, "info": info}, self._sink)
             self._journal = JournalWriter(path, line)
         except OSError as error:
             raise self._failed("begun", error) from error
-        self._report(unwritable)
+        # The episode has begun all the same, so the next call reports it.
+        self._unreported = unwritable
 
     @property
     def unsynced_blobs(self) -> set[Any]:
@@ -284,6 +306,7 @@ class _JsonEpisodeRecorder:
 
     def record_info(self, info: trajectory_lib.EpisodeInfo) -> None:
         """Replaces what is known of the episode, its id excepted."""
+        info = dataclasses.replace(info, episode_id=self.episode_id)
         self._write({"kind": "info", "info": info})
 
     def record_intent(
@@ -301,6 +324,7 @@ class _JsonEpisodeRecorder:
 
     def end_episode(self, end: trajectory_lib.EpisodeEnd) -> None:
         """Ends the record and has it sealed in the background."""
+        self._check_open()
         try:
             self._write({"kind": "end", "time": time.time(), "end": end})
         finally:
@@ -313,10 +337,7 @@ class _JsonEpisodeRecorder:
         self._journal.close()
 
     def _write(self, fields: Mapping[str, Any]) -> None:
-        if self._ended:
-            raise errors.CollectorClosedError(
-                f"The episode {self.episode_id!r} has ended; its record takes nothing more."
-            )
+        self._check_open()
         try:
             line, unwritable = records.dumps_fields(fields, self._sink)
             if self._sync:
@@ -324,7 +345,16 @@ class _JsonEpisodeRecorder:
             self._journal.append(line, sync=self._sync)
         except OSError as error:
             raise self._failed("recorded", error) from error
+        if self._unreported:
+            unwritable, self._unreported = self._unreported + unwritable, []
         self._report(unwritable)
+
+    def _check_open(self) -> None:
+        self._collector._check_process()
+        if self._ended:
+            raise errors.CollectorClosedError(
+                f"The episode {self.episode_id!r} has ended; its record takes nothing more."
+            )
 
     def _sync_blobs(self) -> None:
         while self._sink.blobs:
@@ -353,9 +383,11 @@ def _close_at_exit(collector: JsonTrajectoryCollector) -> Any:
 
     def close() -> None:
         target = reference()
-        if target is not None and target._process == os.getpid():
-            with contextlib.suppress(errors.CollectorError):  # The journals are kept.
-                target._end_open(trajectory_lib.Phase.EXIT)
+        if target is None or target._process != os.getpid():
+            return
+        target._end_open(trajectory_lib.Phase.EXIT)
+        for failure in target._failures:  # Nobody will ask any more.
+            _LOGGER.error("%s", failure)
 
     atexit.register(close)
     return lambda: atexit.unregister(close)

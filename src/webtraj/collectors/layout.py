@@ -2,20 +2,22 @@
 
 ::
 
-<dataset>/
-  dataset.json                 schema version, webtraj version, when, by what
-  index/<writer>.jsonl         a summary line for each sealed episode
-  episodes/<episode_id>.json   one whole episode each
-  blobs/<2 hex>/<sha256>.<ext> screenshots and long texts, shared by steps and episodes
-  journal/<episode_id>.jsonl   open episodes only
+    <dataset>/
+      dataset.json                 schema version, webtraj version, when, by what
+      index/<writer>.jsonl         a summary line for each sealed episode
+      episodes/<episode_id>.json   one whole episode each
+      blobs/<2 hex>/<sha256>.<ext> screenshots and long texts, shared by steps and episodes
+      journal/<episode_id>.jsonl   open episodes only
 """
 
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import time
 from pathlib import Path
+from typing import TypeGuard
 
 import orjson
 
@@ -23,10 +25,15 @@ import webtraj
 from webtraj import errors
 from webtraj.collectors import files
 
-__all__ = ["SCHEMA_VERSION", "DatasetLayout", "check_episode_id"]
+__all__ = ["SCHEMA_VERSION", "DatasetLayout", "check_episode_id", "is_episode_id"]
 
 SCHEMA_VERSION = 1
 _EPISODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+def is_episode_id(episode_id: object) -> TypeGuard[str]:
+    """Returns whether `episode_id` can safely name a file."""
+    return isinstance(episode_id, str) and _EPISODE_ID.fullmatch(episode_id) is not None
 
 
 def check_episode_id(episode_id: str) -> str:
@@ -35,7 +42,7 @@ def check_episode_id(episode_id: str) -> str:
     Raises:
         InvalidEpisodeIdError: It cannot.
     """
-    if not isinstance(episode_id, str) or not _EPISODE_ID.fullmatch(episode_id):
+    if not is_episode_id(episode_id):
         raise errors.InvalidEpisodeIdError(
             f"The episode id {episode_id!r:.200} cannot name a file. Expected 1 to 128 characters "
             "of A-Z a-z 0-9 . _ -, beginning with a letter or digit."
@@ -82,6 +89,14 @@ class DatasetLayout:
         """Returns where an open episode's journal lies."""
         return self.journals / f"{check_episode_id(episode_id)}.jsonl"
 
+    def sealed_episodes(self) -> set[str]:
+        """Returns the ids of the episodes that have a file, in the index or not."""
+        return _ids_in(self.episodes, ".json")
+
+    def open_episodes(self) -> set[str]:
+        """Returns the ids of the episodes that have a journal."""
+        return _ids_in(self.journals, ".jsonl")
+
     def create(self) -> None:
         """Makes the folder a dataset, or checks that it is one.
 
@@ -112,7 +127,8 @@ class DatasetLayout:
 
     def _check_empty(self) -> None:
         # A file with a leading dot may be a dataset.json whose writer died in the middle of it.
-        if self.root.exists() and any(path.name[0] != "." for path in self.root.iterdir()):
+        used = self.root.exists() and any(path.name[0] != "." for path in self.root.iterdir())
+        if used and not self.header.exists():  # Another process may have made it just now.
             raise errors.NotADatasetError(
                 f"The folder {str(self.root)!r} is not empty and holds no dataset.json. "
                 "Name a new or empty folder, or that of a webtraj dataset."
@@ -146,3 +162,13 @@ class DatasetLayout:
                 f"{header.get('webtraj_version', 'of an unknown version')}: install that or a "
                 "newer one."
             )
+
+
+def _ids_in(folder: Path, suffix: str) -> set[str]:
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries if entry.name.endswith(suffix)]
+    except FileNotFoundError:  # Not made yet, or not copied because it was empty.
+        return set()
+    stems = (name.removesuffix(suffix) for name in names)
+    return {stem for stem in stems if is_episode_id(stem)}

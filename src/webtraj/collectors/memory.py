@@ -6,6 +6,7 @@ array after it has emitted it changes the record too. Nothing survives the proce
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 from types import TracebackType
@@ -13,6 +14,7 @@ from typing import Any, Self
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
+from webtraj.collectors.layout import check_episode_id
 
 __all__ = ["MemoryTrajectoryCollector"]
 
@@ -24,6 +26,7 @@ class MemoryTrajectoryCollector:
         self._lock = threading.Lock()
         self._trajectories: list[trajectory_lib.EpisodeTrajectory] = []
         self._open: dict[str, _MemoryEpisodeRecorder] = {}
+        self._ids: set[str] = set()
         self._closed = False
 
     @property
@@ -44,16 +47,19 @@ class MemoryTrajectoryCollector:
         Raises:
             CollectorClosedError: The collector is closed.
             CollectorError: The id is taken.
+            InvalidEpisodeIdError: The id cannot name an episode.
         """
+        check_episode_id(info.episode_id)
         with self._lock:
             if self._closed:
                 raise errors.CollectorClosedError("The collector is closed; make a new one.")
-            if info.episode_id in self._open:
+            if info.episode_id in self._ids:
                 raise errors.CollectorError(
-                    f"An episode {info.episode_id!r} is open already; every episode needs an id "
+                    f"There is an episode {info.episode_id!r} already; every episode needs an id "
                     "of its own."
                 )
             recorder = _MemoryEpisodeRecorder(self, info)
+            self._ids.add(info.episode_id)
             self._open[info.episode_id] = recorder
         return recorder
 
@@ -107,7 +113,7 @@ class _MemoryEpisodeRecorder:
     def record_info(self, info: trajectory_lib.EpisodeInfo) -> None:
         """Replaces what is known of the episode, its id excepted."""
         self._check_open()
-        self._info = info
+        self._info = dataclasses.replace(info, episode_id=self._episode_id)
 
     def record_intent(
         self, action: Any, *, decision: trajectory_lib.Decision | None = None

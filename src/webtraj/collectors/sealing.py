@@ -44,15 +44,16 @@ def seal(
         The summary that went into the index.
 
     Raises:
-        CorruptDataError: The journal cannot be read.
+        CorruptDataError: The journal, or a blob that the summary needs, cannot be read.
         OSError: Something cannot be written; the journal is left as it is.
     """
     path = layout.journal(episode_id)
     episode = _episode(read_journal(path))
     content = orjson.dumps(episode)
-    summary = summarize(episode, content)
+    store = BlobStore(layout.blobs)
+    summary = summarize(episode, content, store)
     if sync:
-        _sync_blobs(BlobStore(layout.blobs), blobs)
+        _sync_blobs(store, blobs)
     target = layout.episode(episode_id)
     files.write_atomically(target, content, sync=sync)
     if sync:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
-from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector
 
@@ -29,13 +28,14 @@ class TeeTrajectoryCollector:
 
         Raises:
             CollectorError: No collector could begin it.
+            InvalidEpisodeIdError: The id cannot name an episode.
         """
         recorders: list[EpisodeRecorder] = []
-        failures: list[errors.CollectorError] = []
+        failures: list[Exception] = []
         for collector in self._collectors:
             try:
                 recorders.append(collector.begin_episode(info))
-            except errors.CollectorError as error:
+            except Exception as error:
                 failures.append(error)
         if failures and not recorders:
             _raise(failures)
@@ -65,11 +65,11 @@ class TeeTrajectoryCollector:
         await self.aclose()
 
     async def _each(self, call: Callable[[TrajectoryCollector], Any]) -> None:
-        failures = []
+        failures: list[Exception] = []
         for collector in self._collectors:
             try:
                 await call(collector)
-            except errors.CollectorError as error:
+            except Exception as error:
                 failures.append(error)
         _raise(failures)
 
@@ -77,9 +77,7 @@ class TeeTrajectoryCollector:
 class _TeeEpisodeRecorder:
     """Hands one episode to several recorders."""
 
-    def __init__(
-        self, recorders: Iterable[EpisodeRecorder], failures: list[errors.CollectorError]
-    ) -> None:
+    def __init__(self, recorders: Iterable[EpisodeRecorder], failures: list[Exception]) -> None:
         self._recorders = tuple(recorders)
         # What could not be begun is reported by the first call after it.
         self._failures = failures
@@ -107,12 +105,12 @@ class _TeeEpisodeRecorder:
         for recorder in self._recorders:
             try:
                 call(recorder)
-            except errors.CollectorError as error:
+            except Exception as error:
                 failures.append(error)
         _raise(failures)
 
 
-def _raise(failures: list[errors.CollectorError]) -> None:
+def _raise(failures: list[Exception]) -> None:
     if failures:
         first, *others = failures
         for other in others:

@@ -10,9 +10,9 @@ from typing import Literal, TypeVar, overload
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.blobs import BlobStore, LazyBlobs
-from webtraj.collectors.index import EpisodeSummary, read_index, summarize
+from webtraj.collectors.index import EpisodeSummary, read_index
 from webtraj.collectors.layout import DatasetLayout
-from webtraj.datasets.episode_file import decode_episode, parse_episode
+from webtraj.datasets.episode_file import decode_episode, parse_episode, summarize_file
 from webtraj.serialization.blobs import BlobSource
 
 __all__ = ["Blobs", "Dataset", "open_dataset"]
@@ -78,8 +78,7 @@ class Dataset:
     @property
     def open_episodes(self) -> Sequence[str]:
         """The ids of episodes that are still being recorded, or that wait for recovery."""
-        paths = sorted(self._layout.journals.glob("*.jsonl"))
-        return tuple(path.stem for path in paths if path.stem not in self._by_id)
+        return tuple(sorted(self._layout.open_episodes() - self._by_id.keys()))
 
     def __len__(self) -> int:
         return len(self._summaries)
@@ -183,18 +182,12 @@ def _read_summaries(layout: DatasetLayout) -> list[EpisodeSummary]:
     by its file.
     """
     by_id = {summary.episode_id: summary for summary in read_index(layout.index)}
-    with os.scandir(layout.episodes) as entries:
-        stored = {
-            entry.name.removesuffix(".json")
-            for entry in entries
-            if entry.name.endswith(".json") and not entry.name.startswith(".")
-        }
-    for episode_id in stored - by_id.keys():
-        path = layout.episode(episode_id)
-        content = path.read_bytes()
+    store = BlobStore(layout.blobs)
+    for episode_id in layout.sealed_episodes() - by_id.keys():
+        content = layout.episode(episode_id).read_bytes()
         try:
-            by_id[episode_id] = summarize(parse_episode(content, path), content)
-        except errors.DatasetError:
+            by_id[episode_id] = summarize_file(layout, episode_id, content, store)
+        except errors.DatasetError:  # `verify` says what is wrong with it.
             by_id[episode_id] = EpisodeSummary(episode_id=episode_id, size=len(content))
     return sorted(by_id.values(), key=lambda summary: (summary.start_time or 0, summary.episode_id))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from pathlib import Path
@@ -9,10 +10,10 @@ from pathlib import Path
 from webtraj import errors
 from webtraj.collectors import sealing
 from webtraj.collectors.blobs import BlobStore
-from webtraj.collectors.index import EpisodeSummary, IndexWriter, read_index, summarize
+from webtraj.collectors.index import EpisodeSummary, IndexWriter, read_index
 from webtraj.collectors.journal import claim
 from webtraj.collectors.layout import DatasetLayout
-from webtraj.datasets.episode_file import parse_episode
+from webtraj.datasets.episode_file import summarize_file
 from webtraj.serialization import references
 
 __all__ = ["RecoveryReport", "recover"]
@@ -47,13 +48,14 @@ def recover(path: str | os.PathLike[str]) -> RecoveryReport:
     being_written: list[str] = []
     unreadable: list[str] = []
     try:
-        for journal in sorted(layout.journals.glob("*.jsonl")):
+        for episode_id in sorted(layout.open_episodes()):
+            journal = layout.journal(episode_id)
             try:
                 with claim(journal) as claimed:
                     if not claimed:
-                        being_written.append(journal.stem)
+                        being_written.append(episode_id)
                     elif journal.exists():
-                        sealed.append(_seal(layout, journal, index))
+                        sealed.append(_seal(layout, episode_id, index))
             except FileNotFoundError:
                 continue  # Sealed by its writer in the meantime.
             except errors.DatasetError as error:
@@ -69,32 +71,34 @@ def recover(path: str | os.PathLike[str]) -> RecoveryReport:
     return RecoveryReport(tuple(sealed), indexed, tuple(being_written), tuple(unreadable))
 
 
-def _seal(layout: DatasetLayout, journal: Path, index: IndexWriter) -> EpisodeSummary:
+def _seal(layout: DatasetLayout, episode_id: str, index: IndexWriter) -> EpisodeSummary:
     store = BlobStore(layout.blobs)
-    blobs = [blob for blob in references.blobs_in(journal.read_bytes()) if store.holds(blob)]
-    return sealing.seal(layout, journal.stem, index=index, blobs=blobs)
+    journal = layout.journal(episode_id).read_bytes()
+    blobs = [blob for blob in references.blobs_in(journal) if store.holds(blob)]
+    return sealing.seal(layout, episode_id, index=index, blobs=blobs)
 
 
 def _remove_unnamed(layout: DatasetLayout) -> None:
     """Removes journals whose writer died before their first line was whole."""
     for path in layout.journals.glob(".*.tmp"):
-        with claim(path) as claimed:
+        with contextlib.suppress(FileNotFoundError), claim(path) as claimed:
             if claimed:
                 path.unlink(missing_ok=True)
 
 
 def _complete_index(layout: DatasetLayout, index: IndexWriter) -> tuple[str, ...]:
     """Adds sealed episodes that the index lacks: their writer died before it could."""
-    known = {summary.episode_id for summary in read_index(layout.index)}
+    stored = layout.sealed_episodes()
+    stored -= layout.open_episodes()  # They are just being sealed; their index line comes next.
+    stored -= {summary.episode_id for summary in read_index(layout.index)}
+    store = BlobStore(layout.blobs)
     added = []
-    for path in sorted(layout.episodes.glob("[!.]*.json")):
-        if path.stem in known:
-            continue
-        content = path.read_bytes()
+    for episode_id in sorted(stored):
+        content = layout.episode(episode_id).read_bytes()
         try:
-            summary = summarize(parse_episode(content, path), content)
+            summary = summarize_file(layout, episode_id, content, store)
         except errors.DatasetError:
             continue  # `verify` reports it.
         index.append(summary)
-        added.append(path.stem)
+        added.append(episode_id)
     return tuple(added)

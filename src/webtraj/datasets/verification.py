@@ -18,7 +18,7 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.blobs import BlobStore
 from webtraj.collectors.index import EpisodeSummary, read_index, read_index_file, summarize
 from webtraj.collectors.journal import claim
-from webtraj.collectors.layout import DatasetLayout
+from webtraj.collectors.layout import DatasetLayout, is_episode_id
 from webtraj.datasets.episode_file import decode_episode, parse_episode
 from webtraj.serialization import references
 from webtraj.serialization.blobs import Blob
@@ -82,14 +82,17 @@ class _Verification:
     def run(self) -> None:
         # The index first: an episode sealed meanwhile then has its file, whichever is listed.
         index = {summary.episode_id: summary for summary in read_index(self._layout.index)}
-        stored = {path.stem for path in self._layout.episodes.glob("[!.]*.json")}
+        stored = self._layout.sealed_episodes()
+        self._check_names()
         self._check_index_lines()
         self._check_journals()
         for episode_id in sorted(index.keys() - stored):
             self._note(episode_id, "is in the index, but its file is missing")
-        fresh = {s.episode_id for s in read_index(self._layout.index)}
+        # A journal goes after the index line has come.
+        unsealed = self._layout.open_episodes()
+        indexed = {summary.episode_id for summary in read_index(self._layout.index)}
         for episode_id in sorted(stored):
-            if episode_id not in fresh and not self._layout.journal(episode_id).exists():
+            if episode_id not in indexed | unsealed:
                 self._note(episode_id, "is not in the index; run `webtraj recover`")
             self._check_episode(episode_id, index.get(episode_id))
 
@@ -108,6 +111,14 @@ class _Verification:
     def _note(self, where: str, what: str) -> None:
         self._problems.append(Problem(where, what))
 
+    def _check_names(self) -> None:
+        layout = self._layout
+        for folder, suffix in ((layout.episodes, ".json"), (layout.journals, ".jsonl")):
+            for path in sorted(folder.glob("[!.]*")):
+                if path.suffix != suffix or not is_episode_id(path.stem):
+                    name = path.relative_to(layout.root)
+                    self._note(str(name), "is no file that a collector writes; take it out")
+
     def _check_index_lines(self) -> None:
         for path in sorted(self._layout.index.glob("*.jsonl")):
             lines = path.read_bytes().count(b"\n")
@@ -116,13 +127,14 @@ class _Verification:
                 self._note(f"index/{path.name}", f"{lines - readable} lines cannot be read")
 
     def _check_journals(self) -> None:
-        for path in sorted(self._layout.journals.glob("*.jsonl")):
+        for episode_id in sorted(self._layout.open_episodes()):
+            path = self._layout.journal(episode_id)
             try:
                 with claim(path) as claimed:
                     if claimed and path.exists():
-                        self._note(path.stem, "was never sealed; run `webtraj recover`")
+                        self._note(episode_id, "was never sealed; run `webtraj recover`")
                     elif path.exists():
-                        self._being_written.append(path.stem)
+                        self._being_written.append(episode_id)
             except FileNotFoundError:
                 continue  # Sealed in the meantime.
 
@@ -134,11 +146,11 @@ class _Verification:
             self._note(episode_id, "its file is not what the index says: changed or damaged")
         try:
             episode = parse_episode(content, path)
-            found = summarize(episode, content)
+            found = summarize(episode, content, self._store)
             for blob in references.blobs_of(episode):
                 self._check_blob(episode_id, blob)
             trajectory = decode_episode(episode, self._store)
-        except (errors.WebtrajError, KeyError, TypeError, ValueError) as error:
+        except errors.WebtrajError as error:
             self._note(episode_id, f"cannot be read: {error}")
             return
         self._num_steps += trajectory.num_steps

@@ -19,7 +19,7 @@ import numpy as np
 import orjson
 
 from webtraj import errors
-from webtraj.serialization import record_types
+from webtraj.serialization import dtypes, record_types, stack
 from webtraj.serialization.blobs import Blob, BlobSource
 from webtraj.serialization.encoding import TAG
 
@@ -36,19 +36,29 @@ def decode(data: Any, blobs: BlobSource | None = None) -> Any:
         return _decode(data, blobs)
     except errors.WebtrajError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except _MALFORMED as error:
         raise errors.CorruptDataError(
             f"A stored value does not follow the format: {type(error).__name__}: {error}. "
             "Run `webtraj verify` on the dataset."
         ) from error
 
 
+_MALFORMED = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+)  # What looking for a format in data that does not follow it can raise.
+
+
 def _decode(data: Any, blobs: BlobSource | None) -> Any:
     if isinstance(data, dict):
-        kind = data.get(TAG)
-        if kind is None:
+        if TAG not in data:
             return {key: _decode(value, blobs) for key, value in data.items()}
-        return _DECODERS[kind](data, blobs)
+        return _DECODERS[data[TAG]](data, blobs)
     if isinstance(data, list):
         return [_decode(item, blobs) for item in data]
     return data
@@ -90,24 +100,48 @@ def _decode_ndarray(data: dict[str, Any], blobs: BlobSource | None) -> Any:
         for i, item in enumerate(items):
             flat[i] = item
         return flat.reshape(shape)
-    dtype = np.dtype(data["dtype"])
-    if dtype.hasobject:
-        raise errors.CorruptDataError(f"An array has the dtype {data['dtype']!r}.")
+    dtype = dtypes.parse(_decode(data["dtype"], None))
     raw = _decode_bytes(data["v"], blobs)
     if dtype.itemsize == 0:
-        return np.zeros(shape, dtype) if raw == b"" else np.frombuffer(raw, dtype)
+        return np.ndarray(shape, dtype, raw)
     return np.frombuffer(raw, dtype=dtype).reshape(shape).copy()
 
 
 def _decode_scalar(data: dict[str, Any], blobs: BlobSource | None) -> Any:
-    dtype = np.dtype(data["dtype"])
-    if dtype.hasobject:
-        raise errors.CorruptDataError(f"A scalar has the dtype {data['dtype']!r}.")
+    dtype = dtypes.parse(_decode(data["dtype"], None))
     value = data["v"]
-    if isinstance(value, dict) and value[TAG] in ("bytes", "blob"):
-        value = _decode_bytes(value, blobs)
-        return np.frombuffer(value, dtype=dtype)[0] if dtype.itemsize else dtype.type()
-    return dtype.type(_decode(value, blobs))
+    if not isinstance(value, dict) or value[TAG] not in ("bytes", "blob"):
+        with np.errstate(all="ignore"):
+            return dtype.type(_decode(value, blobs))
+    raw = _decode_bytes(value, blobs)
+    if dtype.kind == "U":
+        return np.str_(raw.decode("utf-32-le", "surrogatepass"))
+    if dtype.kind == "S":
+        return np.bytes_(raw)
+    return np.ndarray((1,), dtype, raw).copy()[0]
+
+
+def _decode_set(data: dict[str, Any], blobs: BlobSource | None) -> Any:
+    items = _decode_items(data, blobs)
+    try:
+        result = set(items) if data[TAG] == "set" else frozenset(items)
+    except TypeError:
+        result = set()
+    # Items of classes that are not known here may be unhashable now, or equal.
+    if len(result) < len(items):
+        return record_types.OpaqueRecord(data[TAG], {"items": items})
+    return result
+
+
+def _decode_dict(data: dict[str, Any], blobs: BlobSource | None) -> Any:
+    pairs = [(_decode(key, blobs), _decode(value, blobs)) for key, value in data["v"]]
+    try:
+        result = dict(pairs)
+    except TypeError:
+        result = {}
+    if len(result) < len(pairs):  # As in a set.
+        return record_types.OpaqueRecord("dict", {"items": pairs})
+    return result
 
 
 def _decode_record(data: dict[str, Any], blobs: BlobSource | None) -> Any:
@@ -118,16 +152,21 @@ def _decode_record(data: dict[str, Any], blobs: BlobSource | None) -> Any:
     known = {field.name for field in dataclasses.fields(cls) if field.init}
     try:
         return cls(**{name: value for name, value in fields.items() if name in known})
-    except (TypeError, ValueError):
-        # The class has moved on since; its fields are still worth having.
+    except Exception:  # The class has moved on since; its fields are still worth having.
         return record_types.OpaqueRecord(data["type"], fields)
 
 
 def _decode_enum(data: dict[str, Any], blobs: BlobSource | None) -> Any:
     cls = record_types.class_of(data["type"])
-    if cls is not None and issubclass(cls, enum.Enum) and data["member"] in cls.__members__:
+    value = _decode(data["v"], blobs)
+    if cls is None or not issubclass(cls, enum.Enum):
+        return value
+    if data["member"] in cls.__members__:
         return cls[data["member"]]
-    return _decode(data["v"], blobs)
+    try:
+        return cls(value)  # Flags that are set together have no member.
+    except ValueError:
+        return value
 
 
 def _decode_namedtuple(data: dict[str, Any], blobs: BlobSource | None) -> Any:
@@ -137,7 +176,8 @@ def _decode_namedtuple(data: dict[str, Any], blobs: BlobSource | None) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def _namedtuple_class(name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
-    return collections.namedtuple(name, fields)  # It accepts identifiers only.
+    # Names that are no identifiers are replaced, as by whoever made the class.
+    return collections.namedtuple(name, fields, rename=True)
 
 
 _DECODERS: dict[str, Callable[[dict[str, Any], BlobSource | None], Any]] = {
@@ -149,16 +189,18 @@ _DECODERS: dict[str, Callable[[dict[str, Any], BlobSource | None], Any]] = {
     "blob": _decode_blob,
     "text": _decode_blob,
     "tuple": lambda data, blobs: tuple(_decode_items(data, blobs)),
-    "set": lambda data, blobs: set(_decode_items(data, blobs)),
-    "frozenset": lambda data, blobs: frozenset(_decode_items(data, blobs)),
-    "dict": lambda data, blobs: {_decode(k, blobs): _decode(v, blobs) for k, v in data["v"]},
+    "set": _decode_set,
+    "frozenset": _decode_set,
+    "dict": _decode_dict,
     "ndarray": _decode_ndarray,
     "scalar": _decode_scalar,
     "datetime": lambda data, blobs: datetime.datetime.fromisoformat(data["v"]),
     "enum": _decode_enum,
     "record": _decode_record,
     "namedtuple": _decode_namedtuple,
-    "nested": lambda data, blobs: _decode(orjson.loads(data["v"]), blobs),
+    "nested": lambda data, blobs: stack.call_on_fresh_stack(
+        _decode, orjson.loads(data["v"]), blobs
+    ),
     "unwritable": lambda data, blobs: record_types.OpaqueRecord(
         data["type"], {"repr": data["repr"]}
     ),

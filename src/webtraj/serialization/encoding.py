@@ -6,13 +6,14 @@ import base64
 import dataclasses
 import datetime
 import enum
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import orjson
 
-from webtraj.serialization import record_types
+from webtraj.serialization import dtypes, record_types, stack
 from webtraj.serialization.blobs import Blob, BlobSink
 
 __all__ = ["TAG", "Encoder", "dumps"]
@@ -55,10 +56,24 @@ class Encoder:
     def _encode(self, value: Any, path: str, depth: int) -> Any:
         encode = _ENCODERS.get(type(value))
         if encode is None:
-            encode = _encoder_by_protocol(value)
+            return self._encode_foreign(value, path, depth)
         if encode not in _NESTING:
             return encode(self, value, path, depth)
         return self._encode_nest(encode, value, path, depth)
+
+    def _encode_foreign(self, value: Any, path: str, depth: int) -> Any:
+        """Encodes a value of a class that is not known here, and may raise when it is looked at."""
+        num_unwritable = len(self.unwritable)
+        try:
+            encode = _encoder_by_protocol(value)
+            if encode not in _NESTING:
+                return encode(self, value, path, depth)
+            return self._encode_nest(encode, value, path, depth)
+        except (OSError, orjson.JSONEncodeError, RecursionError):
+            raise  # The blob sink's, or text that is not UTF-8: not the value's fault.
+        except Exception as error:
+            del self.unwritable[num_unwritable:]
+            return self._refuse(value, path, f"which raised {type(error).__name__}")
 
     def _encode_nest(self, encode: _EncodeMethod, value: Any, path: str, depth: int) -> Any:
         identity = id(value)
@@ -69,7 +84,7 @@ class Encoder:
         self._open.add(identity)
         try:
             if depth and depth % _CHUNK_DEPTH == 0:
-                inner = encode(self, value, path, depth + 1)
+                inner = stack.call_on_fresh_stack(encode, self, value, path, depth + 1)
                 return {TAG: "nested", "v": orjson.dumps(inner).decode()}
             return encode(self, value, path, depth)
         finally:
@@ -106,7 +121,7 @@ class Encoder:
         if self._check_text and not _is_utf8(value):
             data = value.encode("utf-8", "surrogatepass")
             return {TAG: "str", "v": base64.b64encode(data).decode()}
-        return str(value)
+        return str.__str__(value)
 
     def _bytes(self, value: bytes | bytearray | memoryview, path: str, depth: int) -> Any:
         data = bytes(value)
@@ -126,7 +141,7 @@ class Encoder:
 
     def _set(self, value: set[Any] | frozenset[Any], path: str, depth: int) -> Any:
         kind = "frozenset" if isinstance(value, frozenset) else "set"
-        return {TAG: kind, "v": self._items(sorted(value, key=repr), path, depth)}
+        return {TAG: kind, "v": self._items(sorted(value, key=_safe_repr), path, depth)}
 
     def _dict(self, value: Mapping[Any, Any], path: str, depth: int) -> Any:
         if TAG not in value and all(type(key) is str for key in value):
@@ -139,28 +154,43 @@ class Encoder:
     def _pairs(self, value: Mapping[Any, Any], path: str, depth: int) -> Any:
         inner = depth + 1
         pairs = [
-            [self._encode(k, f"{path}.key", inner), self._encode(v, f"{path}[{k!r:.40}]", inner)]
+            [
+                self._encode(k, f"{path}.key", inner),
+                self._encode(v, f"{path}[{_safe_repr(k)[:40]}]", inner),
+            ]
             for k, v in value.items()
         ]
         return {TAG: "dict", "v": pairs}
 
     def _ndarray(self, value: np.ndarray[Any, Any], path: str, depth: int) -> Any:
+        if type(value) is not np.ndarray and np.ma.isMaskedArray(value):
+            return self._refuse(value, path, "whose mask would be lost")
         tag = {TAG: "ndarray", "shape": list(value.shape)}
         if value.dtype == object:
             return {**tag, "dtype": "object", "v": self._items(value.ravel().tolist(), path, depth)}
-        if value.dtype.hasobject or np.dtype(value.dtype.str) != value.dtype:
+        dtype = self._dtype(value.dtype)
+        if dtype is None:
             return self._refuse(value, path, f"dtype {value.dtype}")
-        data = np.ascontiguousarray(value).tobytes()
-        return {**tag, "dtype": value.dtype.str, "v": self._bytes(data, path, depth)}
+        return {**tag, "dtype": dtype, "v": self._bytes(value.tobytes(), path, depth)}
 
     def _scalar(self, value: np.generic, path: str, depth: int) -> Any:
+        dtype = self._dtype(value.dtype)
+        if dtype is None:
+            return self._refuse(value, path, f"dtype {value.dtype}")
         if value.dtype.kind in "biuf" and value.dtype.itemsize <= 8:
             item = self._encode(value.item(), path, depth)
-        elif np.dtype(value.dtype.str) != value.dtype or value.dtype.hasobject:
-            return self._refuse(value, path, f"dtype {value.dtype}")
+        elif isinstance(value, np.str_):
+            item = self._bytes(value.encode("utf-32-le", "surrogatepass"), path, depth)
         else:
-            item = self._bytes(value.tobytes(), path, depth)
-        return {TAG: "scalar", "dtype": value.dtype.str, "v": item}
+            # A np.bytes_ may end with zero bytes, which its buffer leaves out.
+            data = bytes(value) if isinstance(value, np.bytes_) else value.tobytes()
+            item = self._bytes(data, path, depth)
+        return {TAG: "scalar", "dtype": dtype, "v": item}
+
+    def _dtype(self, dtype: np.dtype[Any]) -> Any:
+        """Returns a dtype as JSON data; None if it cannot be kept."""
+        description = _described(dtype)
+        return self._encode(description, "", 0) if isinstance(description, dict) else description
 
     def _datetime(self, value: datetime.datetime, path: str, depth: int) -> Any:
         return {TAG: "datetime", "v": value.isoformat()}
@@ -208,7 +238,7 @@ _ENCODERS: dict[type, _EncodeMethod] = {
 }
 _NESTING = {
     Encoder._list, Encoder._tuple, Encoder._set, Encoder._dict, Encoder._ndarray,
-    Encoder._record, Encoder._namedtuple,
+    Encoder._record, Encoder._namedtuple, Encoder._enum,
 }  # fmt: skip
 
 
@@ -238,6 +268,9 @@ def dumps(value: Any, blobs: BlobSink | None = None) -> tuple[bytes, list[str]]:
     except orjson.JSONEncodeError:  # Text with lone surrogates: find it.
         encoder = Encoder(blobs, check_text=True)
         return orjson.dumps(encoder.encode(value)), encoder.unwritable
+
+
+_described = functools.lru_cache(maxsize=256)(dtypes.describe)
 
 
 def _blob_tag(kind: str, blob: Blob) -> dict[str, Any]:

@@ -32,6 +32,10 @@ class OpaqueRecord:
     type_name: str
     fields: Mapping[str, Any]
 
+    def __hash__(self) -> int:
+        # Fields may be unhashable, and it may have to stand for a key of a dict.
+        return hash(self.type_name)
+
 
 def record_type(name: str) -> Callable[[type[_T]], type[_T]]:
     """Registers a dataclass or Enum under `name`, `namespace/name`, for storing and loading.

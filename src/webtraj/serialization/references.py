@@ -7,6 +7,8 @@ from typing import Any
 
 import orjson
 
+from webtraj import errors
+from webtraj.serialization import stack
 from webtraj.serialization.blobs import Blob
 from webtraj.serialization.encoding import TAG
 
@@ -14,27 +16,46 @@ __all__ = ["blobs_in", "blobs_of"]
 
 
 def blobs_in(lines: bytes) -> set[Blob]:
-    """Returns the blobs that lines of JSON refer to; lines that are none are passed over."""
+    """Returns the blobs that lines of JSON refer to; lines that are none are passed over.
+
+    Raises:
+        CorruptDataError: A reference does not follow the format.
+    """
     found: set[Blob] = set()
     for line in lines.splitlines():
         try:
-            found.update(blobs_of(orjson.loads(line)))
+            data = orjson.loads(line)
         except orjson.JSONDecodeError:
             continue
+        found |= blobs_of(data)
     return found
 
 
-def blobs_of(data: Any) -> Iterator[Blob]:
-    """Yields the blobs that parsed JSON refers to."""
+def blobs_of(data: Any) -> set[Blob]:
+    """Returns the blobs that parsed JSON refers to.
+
+    Raises:
+        CorruptDataError: A reference does not follow the format.
+    """
+    try:
+        return set(_blobs_of(data))
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise errors.CorruptDataError(
+            f"A reference to a blob does not follow the format: {type(error).__name__}: {error}. "
+            "Run `webtraj verify` on the dataset."
+        ) from error
+
+
+def _blobs_of(data: Any) -> Iterator[Blob]:
     if isinstance(data, list):
         for item in data:
-            yield from blobs_of(item)
+            yield from _blobs_of(item)
     elif isinstance(data, dict):
         kind = data.get(TAG)
         if kind in ("blob", "text"):
-            yield Blob(str(data.get("sha256")), str(data.get("ext")), int(data.get("size", -1)))
+            yield Blob(str(data["sha256"]), str(data["ext"]), int(data["size"]))
         elif kind == "nested":
-            yield from blobs_of(orjson.loads(data["v"]))
+            yield from stack.call_on_fresh_stack(blobs_of, orjson.loads(data["v"]))
         else:
             for value in data.values():
-                yield from blobs_of(value)
+                yield from _blobs_of(value)

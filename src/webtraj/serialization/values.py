@@ -4,7 +4,7 @@ What JSON has, stays as it is. Everything else becomes an object with the key `$
 kind::
 
     {"$": "float", "v": "nan"}                         NaN and infinities
-    {"$": "int", "v": "18446744073709551616"}          integers beyond 64 bits
+    {"$": "int", "v": "0x10000000000000000"}           integers beyond 64 bits
     {"$": "str", "v": "<base64 of surrogatepass utf-8>"}   text with lone surrogates
     {"$": "bytes", "v": "<base64>"}                    short bytes
     {"$": "blob", "sha256": "...", "ext": "jpg", "size": 1234}   long bytes, kept beside the record
@@ -13,6 +13,7 @@ kind::
     {"$": "dict", "v": [[key, value], ...]}            a mapping with keys JSON lacks, or a `$` key
     {"$": "ndarray", "dtype": "<f4", "shape": [2, 3], "v": bytes or blob}   C order
     {"$": "ndarray", "dtype": "object", "shape": [2], "v": [...]}
+                                                       other dtypes: see `dtypes`
     {"$": "scalar", "dtype": "<f4", "v": ...}          a numpy scalar
     {"$": "complex", "v": [re, im]}
     {"$": "datetime", "v": "2026-11-20T12:00:00+00:00"}
@@ -21,6 +22,11 @@ kind::
     {"$": "namedtuple", "type": name, "fields": {...}}
     {"$": "nested", "v": "<JSON text>"}                what lies too deep for a JSON parser
     {"$": "unwritable", "type": name, "repr": "..."}   a value that cannot be kept
+
+A subclass of a builtin or of an array, a bytearray or a memoryview comes back as its base; a
+dataclass, enum or named tuple whose class is not registered as `OpaqueRecord`, as its value, or as
+another named tuple. Should such a stand-in not do as a key of a dict or an item of a set, all of
+that comes back as an `OpaqueRecord` with `items`.
 """
 
 from webtraj.serialization.blobs import Blob, BlobSink, BlobSource
