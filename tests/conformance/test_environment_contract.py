@@ -1,0 +1,81 @@
+"""webtraj's own contract over webtraj's own environments.
+
+What else the contract finds, and what it does not, stands in tests/testing/test_contract.py.
+"""
+
+import gymnasium
+import pytest
+
+from webtraj import as_async, as_sync, from_gymnasium
+from webtraj.collectors.memory import MemoryTrajectoryCollector
+from webtraj.environments import collecting
+from webtraj.testing import EnvironmentContract, fakes
+
+
+class TestCatch(EnvironmentContract):
+    ends = "terminated"
+
+    def make_environment(self):
+        return fakes.CatchEnvironment()
+
+    def make_invalid_action(self, environment):
+        return 7
+
+
+class TestSynchronousCatch(TestCatch):
+    def make_environment(self):
+        return fakes.Catch()
+
+
+class TestCatchThroughBothBridges(TestCatch):
+    def make_environment(self):
+        return as_async(as_sync(fakes.CatchEnvironment()))
+
+
+class TestRecordedCatch(TestCatch):
+    def make_environment(self):
+        return collecting.TrajectoryCollectingEnvironment(
+            fakes.CatchEnvironment(), MemoryTrajectoryCollector()
+        )
+
+
+class TestRecordedTwice(TestRecordedCatch):
+    def make_environment(self):
+        return collecting.TrajectoryCollectingEnvironment(
+            super().make_environment(), MemoryTrajectoryCollector()
+        )
+
+
+class TestCartPole(EnvironmentContract):
+    ends = "terminated"
+
+    def make_environment(self):
+        return from_gymnasium(gymnasium.make("CartPole-v1"), seed=0)
+
+
+class TestFrozenLakeTruncatedByItsTimeLimit(EnvironmentContract):
+    ends = "truncated"
+
+    def make_environment(self):
+        return from_gymnasium(gymnasium.make("FrozenLake-v1", max_episode_steps=4), seed=0)
+
+
+@pytest.mark.browser
+class TestMiniwob(EnvironmentContract):
+    ends = "truncated"
+
+    def make_environment(self):
+        from webtraj.environments import miniwob
+
+        return miniwob.MiniwobEnvironment("click-test", max_steps=3)
+
+    def make_invalid_action(self, environment):
+        return "this is no action"
+
+
+@pytest.mark.browser
+class TestRecordedMiniwob(TestMiniwob):
+    def make_environment(self):
+        return collecting.TrajectoryCollectingEnvironment(
+            super().make_environment(), MemoryTrajectoryCollector()
+        )
