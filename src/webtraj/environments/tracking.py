@@ -119,10 +119,9 @@ class EpisodeTracker:
         end_time = time.time()
         episode = self._episode
         assert episode is not None
-        step_type = contract.step_type_of(timestep)
-        if step_type is None:
-            episode.violations.append(f"{contract.UNKNOWN_STEP_TYPE}; got {timestep.step_type!r}")
-            step_type = StepType.MID
+        step_type = timestep.step_type
+        if type(step_type) is not StepType:
+            step_type = _foreign_step_type(timestep, episode)
         if step_type is StepType.FIRST:
             episode = self._first_returned(episode)
         elif episode.num_records == 0:
@@ -272,6 +271,15 @@ class EpisodeTracker:
             if self._raise:
                 raise failure
             _LOGGER.warning("Not recorded: %s", failure)
+
+
+def _foreign_step_type(timestep: Any, episode: _OpenEpisode) -> StepType:
+    """Returns the type of a timestep that is not dm_env's own; MID where that cannot be told."""
+    step_type = contract.step_type_of(timestep)
+    if step_type is None:
+        episode.violations.append(f"{contract.UNKNOWN_STEP_TYPE}; got {timestep.step_type!r}")
+        return StepType.MID
+    return step_type
 
 
 def _noted(episode: _OpenEpisode, error: Exception) -> Exception:

@@ -1,0 +1,16 @@
+"""What a page may reach: the rules (`origins`), and the proxy that enforces them (`proxy`).
+
+The rules are enforced outside the browser, by a proxy that all of its traffic must pass: requests
+of pages, frames, popups and workers, every hop of a redirect, WebSockets. Request interception
+inside the browser misses some of these; a page cannot talk its way around a proxy.
+"""
+
+from webtraj.environments.browser.network.origins import (
+    NO_NETWORK,
+    PUBLIC_WEB,
+    OriginPolicy,
+    Verdict,
+)
+from webtraj.environments.browser.network.proxy import Denial, FilteringProxy
+
+__all__ = ["NO_NETWORK", "PUBLIC_WEB", "Denial", "FilteringProxy", "OriginPolicy", "Verdict"]
