@@ -1,14 +1,15 @@
 """Gets a browser: Playwright's own download where it can be had, else one that is installed.
 
-Says which it is and exits with 0, or says what to run and exits with 1. With `--check` it downloads
-nothing. Run by scripts/setup.sh, in the virtual environment.
+Starts it, to be sure. Says which it is and exits with 0, or says what to run and exits with 1. With
+`--check` it downloads nothing. Run by scripts/setup.sh, in the virtual environment.
 """
 
+import asyncio
 import os
 import subprocess
 import sys
 
-from webtraj import errors
+from webtraj.cli import diagnosis
 from webtraj.environments.browser import executable
 
 DOWNLOAD_SECONDS = 300  # 100 MB on a slow line.
@@ -19,10 +20,9 @@ def main() -> int:
     """Does what the module says; returns the exit code."""
     if "--check" not in sys.argv[1:] and not os.environ.get(executable.ENVIRONMENT_VARIABLE):
         download()
-    try:
-        browser = executable.find_browser()
-    except errors.BrowserNotFoundError as error:
-        sys.stderr.write(f"{error}\n")
+    browser = asyncio.run(diagnosis.try_browser())
+    if not browser.ok:
+        sys.stderr.write(f"{browser.problem}\n")
         return 1
     sys.stdout.write(f"setup: the browser is {browser.version} ({browser.source})\n")
     return 0

@@ -17,7 +17,8 @@ is_debian_root() {
 apt_install() {
     echo "setup: installing $* with apt-get"
     apt-get update -qq >/dev/null 2>&1 || true # What is known already may do.
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+    DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes \
+        apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 }
 
 find_python() {
@@ -62,10 +63,20 @@ echo "setup: installing webtraj and its development packages"
     --constraint constraints.txt --editable '.[dev]' ||
     fail "pip could not install the packages; its message is above."
 
-.venv/bin/python scripts/get_browser.py || {
-    is_debian_root && apt_install chromium-headless-shell &&
-        .venv/bin/python scripts/get_browser.py --check
-} || fail "there is no browser to use; see above. To see what else is there: .venv/bin/webtraj doctor"
+# Playwright's driver brings its own Node.js, which needs one library that a bare Debian has not.
+if ! .venv/bin/python -m playwright --version >/dev/null 2>&1; then
+    is_debian_root && apt_install libatomic1 || true
+    .venv/bin/python -m playwright --version >/dev/null ||
+        fail "Playwright's driver does not run; its message is above. If it misses libatomic:" \
+            "sudo apt-get install libatomic1 (on Debian or Ubuntu), and run this again."
+fi
+
+# What the first try says is said again by the last, if that fails too.
+.venv/bin/python scripts/get_browser.py 2>/dev/null || {
+    is_debian_root && { apt_install chromium-headless-shell || apt_install chromium; } || true
+    .venv/bin/python scripts/get_browser.py --check ||
+        fail "there is no browser to use. To see what else is missing: .venv/bin/webtraj doctor"
+}
 
 echo "$wanted" >"$stamp"
 echo "setup: done. To use webtraj in this shell: . .venv/bin/activate"

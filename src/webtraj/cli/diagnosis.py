@@ -11,7 +11,14 @@ from collections.abc import Iterator, Sequence
 
 from webtraj import errors
 
-__all__ = ["BrowserFinding", "Diagnosis", "PackageFinding", "diagnose", "read_requirement"]
+__all__ = [
+    "BrowserFinding",
+    "Diagnosis",
+    "PackageFinding",
+    "diagnose",
+    "read_requirement",
+    "try_browser",
+]
 
 _REQUIREMENT = re.compile(
     r"""(?P<name>[A-Za-z0-9._-]+)\s*
@@ -92,7 +99,29 @@ async def diagnose() -> Diagnosis:
         python_ok=sys.version_info >= _PYTHON,
         platform=platform.platform(),
         packages=tuple(_find_packages(importlib.metadata.requires("webtraj") or ())),
-        browser=await _try_browser(),
+        browser=await try_browser(),
+    )
+
+
+async def try_browser() -> BrowserFinding:
+    """Finds the browser and runs a script in a page of it."""
+    from webtraj.environments.browser import executable
+
+    try:
+        found = executable.find_browser()
+    except errors.WebtrajError as error:
+        return BrowserFinding(ok=False, problem=str(error))
+    problem = ""
+    try:
+        await _run_script()
+    except Exception as error:  # Whatever is wrong with this machine is what was asked for.
+        problem = str(error) or type(error).__name__
+    return BrowserFinding(
+        ok=not problem,
+        path=found.path or "",
+        version=found.version,
+        source=found.source,
+        problem=problem,
     )
 
 
@@ -128,28 +157,6 @@ def _numbers(version: str) -> tuple[int, ...]:
     """Returns a version's leading numbers: (2, 14) for `2.14rc1`; enough for a lower bound."""
     numbers = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(int(number) for number in numbers[0].split(".")) if numbers else ()
-
-
-async def _try_browser() -> BrowserFinding:
-    """Finds the browser and runs a script in a page of it."""
-    from webtraj.environments.browser import executable
-
-    try:
-        found = executable.find_browser()
-    except errors.WebtrajError as error:
-        return BrowserFinding(ok=False, problem=str(error))
-    try:
-        await _run_script()
-        problem = ""
-    except errors.WebtrajError as error:
-        problem = str(error)
-    return BrowserFinding(
-        ok=not problem,
-        path=found.path or "",
-        version=found.version,
-        source=found.source,
-        problem=problem,
-    )
 
 
 async def _run_script() -> None:
