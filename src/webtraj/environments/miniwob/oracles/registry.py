@@ -21,7 +21,13 @@ Actions: TypeAlias = AsyncGenerator[actions_lib.Action, None]
 
 Oracle: TypeAlias = Callable[[view_lib.OracleView], Actions]
 
-_MODULES = ("click", "type")
+_MODULES = (
+    "click",
+    "type",
+    "choices",
+    "menus",
+    "panels",
+)
 """The modules of this package that register oracles."""
 
 _ORACLES: dict[str, Oracle] = {}
