@@ -1,5 +1,6 @@
 """The pytest plugin, from the outside: a small project that uses it, run by a pytest of its own."""
 
+import os
 import pathlib
 import re
 import shutil
@@ -31,10 +32,12 @@ def project(tmp_path):
 
 
 def _pytest(folder, *arguments):
+    environment = {name: value for name, value in os.environ.items() if "PYTEST" not in name}
+    environment["PYTHONPATH"] = str(folder)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rA", "--tb=short", *arguments],
         cwd=folder,
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(folder)},
+        env=environment,
         capture_output=True,
         text=True,
         timeout=240,
@@ -103,3 +106,13 @@ def test_the_fixtures_are_listed_with_their_descriptions(project):
     done, _ = _pytest(project, "--fixtures", *_LOOP_SCOPE)
     for name in ("trajectory_collector", "recorded_environment", "page_environment"):
         assert re.search(rf"^{name} -- .*webtraj/testing/plugin", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.browser
+def test_a_project_can_test_with_a_real_page(project):
+    done, results = _pytest(project, "test_page.py", *_AUTO)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert set(results) == {
+        "test_a_plain_test_gets_a_synchronous_page",
+        "test_an_async_test_can_have_its_page_recorded",
+    }
