@@ -1,17 +1,35 @@
-"""A browser for the tests of a module."""
+"""Fixtures: a browser shared by the tests of a module, and MiniWoB++ environments in it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 import pytest_asyncio
 
-from webtraj.environments.browser.pool import BrowserPool, PoolLimits
+from webtraj.environments.browser.pool import BrowserPool
+from webtraj.environments.miniwob import MiniwobEnvironment
+
+TEXT = ("goal", "axtree", "last_action", "info")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pool() -> AsyncIterator[BrowserPool]:
-    async with BrowserPool(limits=PoolLimits(call=10.0, close=3.0)) as pool:
+    async with BrowserPool() as pool:
         yield pool
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def play(pool: BrowserPool) -> AsyncIterator[Callable[..., MiniwobEnvironment]]:
+    """Gives a function that makes environments, without screenshots unless asked."""
+    environments = []
+
+    def make(tasks: str | list[str], **options: object) -> MiniwobEnvironment:
+        environment = MiniwobEnvironment(tasks, pool=pool, **{"observe": TEXT, **options})
+        environments.append(environment)
+        return environment
+
+    yield make
+    for environment in environments:
+        await environment.close()
 
 
 @pytest.fixture(autouse=True)

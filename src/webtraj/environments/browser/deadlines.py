@@ -70,13 +70,13 @@ class Lifeline:
             raise errors_lib.BrowserTimeoutError(message) from error
         except PlaywrightError as error:
             if self._reason or is_closed_error(error):
-                self._reason = self._reason or "The browser went away"
                 raise self._crash(what) from error
             message = f"The browser did not {what}: {error.message}"
             raise errors_lib.BrowserError(message) from error
 
     def _crash(self, what: str) -> errors_lib.BrowserCrashedError:
-        return errors_lib.BrowserCrashedError(_CRASHED.format(reason=self._reason, what=what))
+        reason = self._reason or "The page went away"
+        return errors_lib.BrowserCrashedError(_CRASHED.format(reason=reason, what=what))
 
 
 def is_closed_error(error: Exception) -> bool:

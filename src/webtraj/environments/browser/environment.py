@@ -97,7 +97,6 @@ class BrowserEnvironment:
         self._busy = False
         self._closed = False
         self._suspect = False
-        self._loaded_url = ""
         self._browser_version = ""
         self._goal = ""
         self._steps = 0
@@ -213,11 +212,11 @@ class BrowserEnvironment:
         task = self.task
         session = await self._healthy_session(task)
         assert self._hands is not None
+        if len(session.tabs) > 1:
+            await session.keep_one_tab()
         await self._hands.rest()
-        if task.reload or self._loaded_url != task.url:
-            self._loaded_url = ""
+        if task.reload or session.page.url.partition("#")[0] != task.url:
             await session.open(task.url)
-            self._loaded_url = task.url
         seen = await session.look(hidden=task.hidden, begin=task.begin(self._episode_seed))
         self._goal = task.goal(seen["begun"])
         self._steps = 0
@@ -325,7 +324,6 @@ class BrowserEnvironment:
 
     async def _drop_session(self) -> None:
         session, self._session = self._session, None
-        self._loaded_url = ""
         if session is not None:
             await session.lease.release()
 

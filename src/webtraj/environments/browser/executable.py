@@ -89,7 +89,8 @@ def _playwright_downloads() -> Iterator[Path]:
         "chromium-*/*/*.app/Contents/MacOS/*",
     )
     for pattern in patterns:
-        yield from sorted(folder.glob(pattern), key=_revision, reverse=True)
+        found = folder.glob(pattern)
+        yield from sorted(found, key=lambda path: _revision(path, folder), reverse=True)
 
 
 def _playwright_folder() -> Path:
@@ -101,9 +102,9 @@ def _playwright_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ms-playwright"
 
 
-def _revision(path: Path) -> int:
-    found = re.search(r"-(\d+)/", path.as_posix())
-    return int(found.group(1)) if found else 0
+def _revision(path: Path, folder: Path) -> int:
+    revision = path.relative_to(folder).parts[0].rpartition("-")[2]
+    return int(revision) if revision.isdigit() else 0
 
 
 def _version_of(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import json
@@ -27,6 +28,9 @@ _MAX_NAVIGATIONS = 5
 
 _MAX_EVENTS = 100
 """Dialogs and console errors kept between two steps."""
+
+_CLOSE_NOTICE = 1.0
+"""Seconds within which the browser tells that a tab was closed."""
 
 _OBSERVE = page_script_lib.call("observe")
 
@@ -61,7 +65,7 @@ class BrowserSession:
         self._statuses: dict[Page, int] = {}
         self._cdp: dict[Page, CDPSession] = {}
         self._next_ref = 1
-        self._steps_since_screenshot = 0
+        self._tab_closed = asyncio.Event()
 
     async def start(self) -> None:
         """Prepares the lease's context."""
@@ -89,6 +93,14 @@ class BrowserSession:
     async def run(self, call: Awaitable[_T], *, what: str, seconds: float | None = None) -> _T:
         """Awaits a call into the browser, with the lease's deadline and errors."""
         return await self.lease.run(call, what=what, seconds=seconds)
+
+    async def keep_one_tab(self) -> None:
+        """Closes all tabs but the first and makes that the active one."""
+        first, *others = self.tabs
+        for page in others:
+            await self.run(page.close(), what="close a tab")
+        self._active = first
+        self._tab_closed.clear()
 
     async def open(self, url: str) -> None:
         """Loads a URL in the active tab."""
@@ -130,6 +142,11 @@ class BrowserSession:
                 options["begin"] = begin
             try:
                 text = await self._evaluate(_OBSERVE, page_script_lib.to_argument(options))
+            except errors_lib.BrowserCrashedError:
+                if not await self.tab_was_closed():
+                    raise
+                navigated = True
+                continue
             except errors_lib.BrowserError as error:
                 if not deadlines_lib.is_navigation_error(error.__cause__):
                     raise
@@ -145,6 +162,24 @@ class BrowserSession:
             f"The page at {self._active.url} navigated {_MAX_NAVIGATIONS} times in a row without "
             "settling."
         )
+
+    async def tab_was_closed(self) -> bool:
+        """Whether a call failed because the page closed its own tab, which is no failure.
+
+        Another tab is then the active one; a blank one if that was the last.
+        """
+        if not self.lease.healthy:
+            return False
+        # The call may fail shortly before the event that tells why.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_NOTICE):
+                await self._tab_closed.wait()
+        if not self._tab_closed.is_set() or not self.lease.healthy:
+            return False
+        self._tab_closed.clear()
+        if not self.tabs:
+            self._active = await self.run(self.lease.context.new_page(), what="open a tab")
+        return True
 
     async def screenshot(self) -> bytes:
         """Returns the viewport of the active tab as an encoded image."""
@@ -215,6 +250,7 @@ class BrowserSession:
     def _on_page_closed(self, page: Page) -> None:
         self._cdp.pop(page, None)
         self._statuses.pop(page, None)
+        self._tab_closed.set()
         if page is self._active and self.tabs:
             self._active = self.tabs[-1]
 

@@ -61,7 +61,11 @@ class Hands:
         performer = _PERFORMERS.get(type(action))
         if performer is None:
             raise ActionRefused("unsupported", f"This environment does not do {action!r}.")
-        await performer(self, action)
+        try:
+            await performer(self, action)
+        except errors_lib.BrowserCrashedError:
+            if not await self.session.tab_was_closed():
+                raise
 
     async def rest(self) -> None:
         """Releases all that is held and puts the mouse where it was at first."""

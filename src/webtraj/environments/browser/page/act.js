@@ -36,9 +36,9 @@ const preparations = {
     // A page may pass the focus on at once, so having it is no proof of having got it.
     let focused = isFocused(element);
     const note = () => { focused = true; };
-    element.addEventListener("focusin", note, {capture: true});
+    element.addEventListener("focus", note, {capture: true});
     element.focus();
-    element.removeEventListener("focusin", note, {capture: true});
+    element.removeEventListener("focus", note, {capture: true});
     if (!focused) {
       throw new Refusal("not_focusable", `${shown(element)} cannot have the keyboard focus.`);
     }

@@ -1,0 +1,307 @@
+"""dm_env's rules over pages, and what becomes of an environment when something fails."""
+
+import asyncio
+
+import dm_env
+import numpy as np
+import pytest
+
+import webtraj
+from webtraj import errors
+from webtraj.environments import actions as a
+from webtraj.environments.base import DescribesEpisode, Environment, JudgesEpisode
+from webtraj.environments.browser.observation import CHANNELS, Observe, refs_in
+from webtraj.environments.browser.settling import SettlePolicy
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+BUTTON = "<button onclick='window.finished = 1'>finish</button><input>"
+
+
+def assert_follows(value, spec):
+    if isinstance(spec, dict):
+        assert value.keys() == spec.keys()
+        for key in spec:
+            assert_follows(value[key], spec[key])
+    else:
+        spec.validate(value)
+
+
+async def test_it_has_the_shape_of_an_environment(open_page):
+    environment = open_page(BUTTON)
+    for protocol in (Environment, DescribesEpisode, JudgesEpisode):
+        assert isinstance(environment, protocol)
+
+
+async def test_first_has_no_reward_and_mid_has_discount_one(open_page):
+    environment = open_page(BUTTON)
+    first = await environment.reset()
+    assert (first.step_type, first.reward, first.discount) == (dm_env.StepType.FIRST, None, None)
+    mid = await environment.step(a.Wait(0))
+    assert (mid.step_type, mid.reward, mid.discount) == (dm_env.StepType.MID, 0.0, 1.0)
+
+
+async def test_a_termination_has_discount_zero_and_the_page_s_reward(open_page):
+    environment = open_page(BUTTON)
+    await environment.reset()
+    last = await environment.step(a.Click("1"))
+    assert (last.step_type, last.reward, last.discount) == (dm_env.StepType.LAST, 1.0, 0.0)
+    assert environment.episode_outcome() is webtraj.Outcome.SUCCESS
+
+
+async def test_a_truncation_has_discount_one(open_page):
+    environment = open_page(BUTTON, max_steps=2)
+    await environment.reset()
+    assert (await environment.step(a.Wait(0))).mid()
+    last = await environment.step(a.Wait(0))
+    assert (last.step_type, last.reward, last.discount) == (dm_env.StepType.LAST, 0.0, 1.0)
+    assert environment.episode_outcome() is webtraj.Outcome.FAILURE
+
+
+async def test_finishing_on_the_last_allowed_step_is_a_termination(open_page):
+    environment = open_page(BUTTON, max_steps=1)
+    await environment.reset()
+    assert (await environment.step(a.Click("1"))).discount == 0.0
+
+
+@pytest.mark.parametrize("action", [a.Answer("42"), a.ReportInfeasible("no")])
+async def test_an_answer_ends_the_episode(open_page, action):
+    environment = open_page(BUTTON)
+    await environment.reset()
+    last = await environment.step(action)
+    assert (last.last(), last.reward, last.discount) == (True, 0.0, 0.0)
+
+
+async def test_step_on_a_fresh_environment_resets_and_ignores_its_action(open_page):
+    environment = open_page(BUTTON)
+    assert (await environment.step(a.Click("1"))).first()
+    assert (await environment.step(a.Wait(0))).mid()
+
+
+async def test_step_after_last_resets_and_ignores_its_action(open_page):
+    environment = open_page(BUTTON)
+    await environment.reset()
+    assert (await environment.step(a.Click("1"))).last()
+    assert (await environment.step(a.Click("1"))).first()
+    assert (await environment.step(a.Wait(0))).mid()
+
+
+async def test_several_tasks_are_played_in_turn(open_page):
+    environment = open_page("<p>one", "<p>two")
+    trees = [(await environment.reset()).observation["axtree"] for _ in range(3)]
+    assert trees == ['[1] paragraph "one"', '[1] paragraph "two"', '[1] paragraph "one"']
+
+
+async def test_episode_k_has_seed_plus_k_unless_it_is_set(open_page):
+    environment = open_page(BUTTON, seed=10)
+    seeds = []
+    for set_seed in (None, None, 77, None):
+        if set_seed is not None:
+            environment.set_seed(set_seed)
+        await environment.reset()
+        seeds.append(await environment.session.page.evaluate("began.seed"))
+        assert environment.describe_episode()["seed"] == seeds[-1]
+    assert seeds == [10, 11, 77, 13]
+
+
+async def test_an_episode_is_described(open_page):
+    environment = open_page(BUTTON)
+    environment.set_seed(5)
+    coming = environment.describe_episode()
+    assert (coming["goal"], coming["seed"]) == ("", 5)
+    await environment.reset()
+    described = environment.describe_episode()
+    assert described["seed"] == 5
+    assert (described["task"], described["goal"]) == ("test/page", "Do it")
+    assert set(described["versions"]) >= {"webtraj", "browser"}
+    webtraj.EpisodeInfo(**described)
+
+
+async def test_every_channel_follows_its_spec(open_page):
+    environment = open_page(
+        BUTTON + "<script>console.error('bad'); alert('hello')</script>", observe=CHANNELS
+    )
+    spec = environment.observation_spec()
+    first = await environment.reset()
+    assert_follows(first.observation, spec)
+    assert_follows((await environment.step(a.Fill("2", "x"))).observation, spec)
+    assert list(first.observation["dialogs"]) == ["alert: hello"]
+    assert list(first.observation["console"]) == ["error: bad"]
+    assert first.observation["tabs"].shape == (1,)
+    assert first.observation["text"].strip().startswith("finish")
+    assert first.observation["scroll"]["width"] == 1280.0
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+async def test_only_the_channels_asked_for_are_there(open_page, channel):
+    timestep = await open_page(BUTTON, observe=[channel]).reset()
+    assert set(timestep.observation) - {"active_tab"} == {channel}
+
+
+@pytest.mark.parametrize(("kind", "magic"), [("jpeg", b"\xff\xd8"), ("png", b"\x89PNG")])
+async def test_screenshots_come_encoded(open_page, kind, magic):
+    observe = Observe(("screenshot",), screenshot_format=kind, screenshot_stride=2)
+    environment = open_page(BUTTON, observe=observe)
+    timesteps = [
+        await environment.reset(),
+        await environment.step(a.Wait(0)),
+        await environment.step(a.Wait(0)),
+    ]
+    shots = [timestep.observation["screenshot"] for timestep in timesteps]
+    assert [shot[: len(magic)] for shot in shots] == [magic, b"", magic]
+
+
+async def test_actions_come_as_records_strings_or_decisions(open_page):
+    environment = open_page(BUTTON)
+    for action in (
+        a.Click("1"),
+        "click('1')",
+        webtraj.Decision(action=a.Click("1")),
+        webtraj.Decision(action="click('1')"),
+        np.array("click('1')", dtype=object),
+    ):
+        await environment.reset()
+        assert (await environment.step(action)).last()
+
+
+async def test_what_is_no_action_at_all_is_an_error_that_harms_nothing(open_page):
+    environment = open_page(BUTTON)
+    await environment.reset()
+    with pytest.raises(errors.InvalidInputError, match="click"):
+        await environment.step(12)
+    assert (await environment.step(a.Wait(0))).mid()
+
+
+async def test_the_action_spec_makes_actions_that_change_nothing(open_page):
+    environment = open_page(BUTTON)
+    action = environment.action_spec().generate_value()
+    before = await environment.reset()
+    after = await environment.step(action)
+    assert after.observation["axtree"] == before.observation["axtree"]
+
+
+async def test_two_calls_at_once_are_refused(open_page):
+    environment = open_page(BUTTON)
+    await environment.reset()
+    first = asyncio.ensure_future(environment.step(a.Wait(0.05)))
+    await asyncio.sleep(0)
+    with pytest.raises(errors.ConcurrentCallError):
+        await environment.step(a.Wait(0))
+    assert (await first).mid()
+
+
+async def test_a_cancelled_step_ends_the_episode_and_the_next_is_clean(open_page):
+    environment = open_page(BUTTON)
+    await environment.reset()
+    step = asyncio.ensure_future(environment.step(a.Wait(60)))
+    await asyncio.sleep(0)
+    step.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await step
+    assert (await environment.step(a.Click("1"))).first()
+    assert (await environment.step(a.Click("1"))).last()
+
+
+async def test_a_page_that_hangs_is_a_timeout_and_never_a_reward(open_page, pool):
+    environment = open_page("<button onclick='for (;;);'>hang</button>")
+    await environment.reset()
+    limit, environment._session.lease._pool.limits = pool.limits, _short(pool.limits)
+    try:
+        with pytest.raises(errors.BrowserTimeoutError):
+            await environment.step(a.Click("1"))
+        assert (await environment.reset()).first()
+    finally:
+        pool.limits = limit
+
+
+def _short(limits):
+    import dataclasses
+
+    return dataclasses.replace(limits, call=1.0, close=1.0)
+
+
+async def _crash_page(session):
+    crashed = asyncio.Event()
+    session.page.on("crash", lambda _: crashed.set())
+    tool = await session.lease.context.new_cdp_session(session.page)
+    crash = asyncio.ensure_future(tool.send("Page.crash"))  # It never answers.
+    await crashed.wait()
+    crash.cancel()
+
+
+async def test_a_crashed_page_is_a_typed_error_and_the_next_episode_is_clean(open_page):
+    environment = open_page(BUTTON)
+    await environment.reset()
+    await _crash_page(environment.session)
+    with pytest.raises(errors.BrowserCrashedError, match="The page crashed"):
+        await environment.step(a.Wait(0))
+    assert (await environment.step(a.Wait(0))).first()
+
+
+async def test_a_page_that_never_settles_is_seen_at_the_cap(open_page):
+    environment = open_page(
+        "<p id=p>x<script>setInterval(() => p.textContent += '.', 5)</script>",
+        settle=SettlePolicy(quiet=0.05, cap=0.2),
+    )
+    await environment.reset()
+    timestep = await environment.step(a.Wait(0))
+    assert timestep.observation["last_action"]["settled"] == "cap"
+
+
+async def test_what_a_click_starts_is_waited_for(open_page):
+    environment = open_page(
+        "<button onclick=\"setTimeout(() => document.body.append('later'), 30)\">go</button>",
+        settle=SettlePolicy(quiet=0.1),
+    )
+    await environment.reset()
+    timestep = await environment.step(a.Click("1"))
+    assert "later" in timestep.observation["axtree"]
+    assert timestep.observation["last_action"]["settled"] == "quiet"
+
+
+async def test_css_transitions_are_waited_for(open_page):
+    environment = open_page(
+        "<style>div {transition: margin-left 0.3s linear; width: 20px; background: red}</style>"
+        "<div id=d onclick=\"d.style.marginLeft = '100px'\">go</div>"
+    )
+    await environment.reset()
+    await environment.step(a.Click("1"))
+    assert await environment.session.page.evaluate("d.getBoundingClientRect().left") >= 100
+
+
+async def test_a_popup_becomes_the_active_tab_and_closing_it_goes_back(open_page):
+    environment = open_page(
+        "<button onclick=\"w = window.open('about:blank'); w.document.body.innerHTML = "
+        "'<button onclick=window.close()>close</button>'\">open</button>",
+        observe=("axtree", "tabs", "last_action"),
+        settle=SettlePolicy(quiet=0.2),
+    )
+    await environment.reset()
+    opened = await environment.step(a.Click("1"))
+    assert (len(opened.observation["tabs"]), opened.observation["active_tab"]) == (2, 1)
+    (button,) = refs_in(opened.observation["axtree"])
+    assert button.name == "close"
+    closed = await environment.step(a.Click(button.ref))
+    assert (len(closed.observation["tabs"]), closed.observation["active_tab"]) == (1, 0)
+    assert refs_in(closed.observation["axtree"])[0].name == "open"
+
+
+async def test_after_close_nothing_goes_on(open_page):
+    environment = open_page(BUTTON)
+    await environment.reset()
+    await environment.close()
+    await environment.close()
+    for call in (environment.reset, lambda: environment.step(a.Wait(0))):
+        with pytest.raises(errors.EnvironmentMisuseError, match="closed"):
+            await call()
+
+
+@pytest.mark.parametrize(
+    "options", [{"observe": ["smell"]}, {"max_steps": 0}, {"observe": Observe.of("axtree")}]
+)
+async def test_wrong_options_are_told_when_it_is_made(open_page, options):
+    if isinstance(options.get("observe"), Observe):
+        open_page(BUTTON, **options)
+        return
+    with pytest.raises(errors.InvalidInputError):
+        open_page(BUTTON, **options)

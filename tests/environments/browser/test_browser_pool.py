@@ -1,0 +1,237 @@
+"""The pool's promises: isolation, deadlines, replacement, and nothing left behind."""
+
+import asyncio
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import psutil
+import pytest
+
+from webtraj import errors
+from webtraj.environments.browser.pool import BrowserPool, PoolLimits
+from webtraj.environments.browser.processes import process_alive
+
+pytestmark = [pytest.mark.browser]
+
+QUICK = PoolLimits(call=5.0, close=1.0, lease=0.2)
+
+
+async def answer(lease):
+    return await lease.run(lease.page.evaluate("6 * 7"), what="multiply")
+
+
+async def gone(*pids):
+    """Waits until the processes are gone; the deadline is only for failing."""
+    async with asyncio.timeout(20):
+        while any(process_alive(pid) for pid in pids):
+            await asyncio.sleep(0.01)
+
+
+async def test_leases_share_a_browser_and_nothing_else():
+    async with BrowserPool() as pool:
+        first, second = await pool.lease(), await pool.lease()
+        assert first.browser_pid == second.browser_pid
+        cookie = [{"name": "a", "value": "b", "url": "https://example.com"}]
+        await first.context.add_cookies(cookie)
+        assert len(await first.context.cookies()) == 1
+        assert await second.context.cookies() == []
+
+
+async def test_leases_spread_over_the_browsers():
+    async with BrowserPool(browsers=2, contexts_per_browser=2) as pool:
+        leases = [await pool.lease() for _ in range(4)]
+        pids = [lease.browser_pid for lease in leases]
+        assert sorted(pids.count(pid) for pid in set(pids)) == [2, 2]
+
+
+async def test_context_options_reach_the_context():
+    async with BrowserPool() as pool:
+        lease = await pool.lease(viewport={"width": 321, "height": 123}, locale="de-DE")
+        page = await lease.page.evaluate("[innerWidth, innerHeight, navigator.language]")
+        assert page == [321, 123, "de-DE"]
+
+
+async def test_a_full_pool_tells_who_holds_it_after_the_deadline():
+    async with BrowserPool(contexts_per_browser=1, limits=QUICK) as pool:
+        lease = await pool.lease(owner="episode 7")
+        with pytest.raises(errors.BrowserTimeoutError, match="episode 7"):
+            await pool.lease()
+        await lease.release()
+        await lease.release()
+        assert await answer(await pool.lease()) == 42
+
+
+async def test_a_lease_that_fails_to_open_gives_its_place_back():
+    async with BrowserPool(contexts_per_browser=1, limits=QUICK) as pool:
+        for _ in range(2):
+            with pytest.raises(errors.BrowserError, match="open a context"):
+                await pool.lease(viewport={"width": "wide", "height": 1})
+        assert await answer(await pool.lease()) == 42
+
+
+async def test_a_call_that_hangs_ends_at_its_deadline():
+    async with BrowserPool(limits=QUICK) as pool:
+        lease = await pool.lease()
+        forever = lease.page.evaluate("new Promise(() => {})")
+        with pytest.raises(errors.BrowserTimeoutError, match=r"dream within 0\.1 s"):
+            await lease.run(forever, what="dream", seconds=0.1)
+
+
+async def test_a_browser_that_dies_fails_its_own_leases_and_the_pool_heals():
+    async with BrowserPool(browsers=2, contexts_per_browser=2, limits=QUICK) as pool:
+        victim, bystander = await pool.lease(), await pool.lease()
+        assert victim.browser_pid != bystander.browser_pid
+        waiting = asyncio.ensure_future(
+            victim.run(victim.page.evaluate("new Promise(() => {})"), what="wait")
+        )
+        await answer(victim)
+        os.kill(victim.browser_pid, signal.SIGKILL)
+        with pytest.raises(errors.BrowserCrashedError, match=r"died|went away"):
+            await waiting
+        with pytest.raises(errors.BrowserCrashedError):
+            await answer(victim)
+        assert not victim.healthy
+        assert await answer(bystander) == 42
+        await victim.release()
+        again = await pool.lease()
+        assert await answer(again) == 42
+        assert pool.stats.crashed == 1
+
+
+async def test_a_driver_that_dies_fails_all_leases_and_the_pool_heals():
+    async with BrowserPool(limits=QUICK) as pool:
+        lease = await pool.lease()
+        pid = lease.browser_pid
+        os.kill(pool._driver.pid, signal.SIGKILL)
+        with pytest.raises(errors.BrowserCrashedError):
+            await answer(lease)
+        await gone(pid)
+        await lease.release()
+        assert await answer(await pool.lease()) == 42
+
+
+async def test_a_browser_that_hangs_on_release_is_killed():
+    async with BrowserPool(limits=QUICK) as pool:
+        lease = await pool.lease()
+        pid = lease.browser_pid
+        os.kill(pid, signal.SIGSTOP)
+        await lease.release()
+        await gone(pid)
+        assert await answer(await pool.lease()) == 42
+
+
+async def test_a_browser_that_hangs_on_close_is_killed():
+    async with BrowserPool(limits=QUICK) as pool:
+        lease = await pool.lease()
+        pids = [lease.browser_pid, pool._driver.pid]
+        os.kill(lease.browser_pid, signal.SIGSTOP)
+    assert not any(process_alive(pid) for pid in pids)
+
+
+async def test_an_old_browser_is_replaced_when_its_leases_end():
+    limits = dataclasses.replace(QUICK, contexts_per_life=2)
+    async with BrowserPool(limits=limits) as pool:
+        first, second = await pool.lease(), await pool.lease()
+        await first.release()
+        third = await pool.lease()
+        assert third.browser_pid != second.browser_pid
+        assert await answer(second) == 42
+        await second.release()
+        await gone(second.browser_pid)
+        assert (pool.stats.retired, pool.stats.browsers) == (1, 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+async def test_a_fat_browser_is_replaced():
+    limits = dataclasses.replace(QUICK, memory=1)
+    async with BrowserPool(limits=limits) as pool:
+        first = await pool.lease()
+        await first.release()
+        second = await pool.lease()
+        assert second.browser_pid != first.browser_pid
+
+
+async def test_close_ends_everything_and_refuses_more():
+    pool = BrowserPool()
+    lease = await pool.lease()
+    folder = pool._folder.path
+    pids = [lease.browser_pid, pool._driver.pid]
+    await pool.close()
+    await pool.close()
+    await lease.release()
+    assert not any(process_alive(pid) for pid in pids)
+    assert not folder.exists()
+    with pytest.raises(errors.EnvironmentMisuseError, match="closed"):
+        await pool.lease()
+
+
+async def test_a_cancelled_close_leaves_no_process():
+    pool = BrowserPool(limits=QUICK)
+    lease = await pool.lease()
+    pids = [lease.browser_pid, pool._driver.pid]
+    os.kill(lease.browser_pid, signal.SIGSTOP)
+    closing = asyncio.ensure_future(pool.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    await gone(*pids)
+
+
+_CHILD = """
+import asyncio, sys
+from webtraj.environments.browser.pool import BrowserPool
+
+async def main():
+    async with BrowserPool(browsers=2) as pool:
+        leases = [await pool.lease() for _ in range(4)]
+        print(pool._folder.path, flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def child():
+    """A process that holds two browsers and waits; its folder is on its first line of output."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(_CHILD)], stdout=subprocess.PIPE, text=True
+    )
+    process.folder = process.stdout.readline().strip()
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's parent-death signal")
+@pytest.mark.parametrize("stopped", [False, True], ids=["driver runs", "driver hangs"])
+async def test_nothing_survives_a_killed_parent(child, stopped):
+    descendants = psutil.Process(child.pid).children(recursive=True)
+    assert len(descendants) >= 3
+    if stopped:
+        (driver,) = psutil.Process(child.pid).children()
+        driver.suspend()
+    child.kill()
+    child.wait()
+    await gone(*(process.pid for process in descendants))
+
+
+async def test_a_killed_parent_s_folder_is_swept_by_the_next_pool(child):
+    child.kill()
+    child.wait()
+    assert os.path.isdir(child.folder)  # noqa: PTH112
+    async with BrowserPool() as pool:
+        await pool.lease()
+    assert not os.path.isdir(child.folder)  # noqa: PTH112
+
+
+@pytest.mark.parametrize("sizes", [(0, 1), (1, 0)])
+async def test_a_pool_needs_room(sizes):
+    with pytest.raises(errors.InvalidInputError):
+        BrowserPool(*sizes)

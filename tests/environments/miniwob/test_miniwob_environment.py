@@ -1,0 +1,214 @@
+"""MiniWoB++'s own rules: goals, rewards, time, seeds, what is hidden, names."""
+
+import pytest
+from absl.testing import absltest
+from dm_env import test_utils
+
+import webtraj
+from webtraj import errors
+from webtraj.environments.actions import Check, Click, Fill, Wait
+from webtraj.environments.browser.observation import refs_in
+from webtraj.environments.miniwob import MiniwobEnvironment, pages, tasks
+from webtraj.environments.miniwob.scoring import judge, success_rule
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def finish(environment):
+    """Plays the oracle to the end and returns the last timestep."""
+    timestep = await environment.reset()
+    while not timestep.last():
+        timestep = await environment.step(await environment.cheat())
+    return timestep
+
+
+def named(timestep, name):
+    return next(e.ref for e in refs_in(timestep.observation["axtree"]) if e.name == name)
+
+
+async def test_the_first_observation_holds_goal_and_page(play):
+    environment = play("click-test-2", observe=None)
+    first = await environment.reset()
+    assert first.observation["goal"] == "Click button ONE."
+    assert first.observation["axtree"] == '[1] button "ONE"\n[2] button "TWO"'
+    assert first.observation["screenshot"].startswith(b"\xff\xd8")
+
+
+async def test_a_solved_task_is_a_success_with_reward_one(play):
+    environment = play("click-test")
+    last = await finish(environment)
+    assert (last.reward, last.discount) == (1.0, 0.0)
+    assert environment.episode_outcome() is webtraj.Outcome.SUCCESS
+    info = last.observation["info"]
+    assert (info["raw_reward"], info["success"]) == (1.0, True)
+    assert 0 < info["scaled_reward"] <= 1
+
+
+async def test_a_failed_task_ends_with_the_page_s_penalty(play):
+    environment = play("click-test-2")
+    first = await environment.reset()
+    last = await environment.step(Click(named(first, "TWO")))
+    assert (last.reward, last.discount) == (-1.0, 0.0)
+    assert environment.episode_outcome() is webtraj.Outcome.FAILURE
+
+
+async def test_wall_time_does_not_change_the_reward(play):
+    environment = play("click-test")
+    await environment.reset()
+    # As if a day had passed since the episode began.
+    await environment.session.page.evaluate("core.ept0 -= 86_400_000")
+    last = await environment.step(await environment.cheat())
+    assert last.reward == 1.0
+
+
+async def test_an_episode_does_not_time_out(play):
+    environment = play("click-test")
+    await environment.reset()
+    left = await environment.session.page.evaluate("core.EPISODE_MAX_TIME")
+    assert 86_400_000 < left < 2**31  # Longer timers fire at once.
+
+
+async def test_too_many_steps_are_a_truncation(play):
+    environment = play("click-test", max_steps=2)
+    await environment.reset()
+    await environment.step(Wait(0))
+    last = await environment.step(Wait(0))
+    assert (last.last(), last.reward, last.discount) == (True, 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("reward", "success", "expected"),
+    [("raw", "full", (0.2, False)), ("binary", "full", (0.0, False)),
+     ("binary", "positive", (1.0, True)), ("raw", "positive", (0.2, True))],
+)  # fmt: skip
+async def test_reward_and_success_follow_the_named_rules(reward, success, expected):
+    state = {"done": True, "raw": 0.2, "scaled": 0.1, "reason": "half done"}
+    verdict = judge(state, reward=reward, success=success_rule(success))
+    assert (verdict.reward, verdict.success) == expected
+    assert (verdict.raw_reward, verdict.scaled_reward) == (0.2, 0.1)
+
+
+async def test_a_fraction_is_no_success_by_default(play):
+    environment = play("click-checkboxes-soft")
+    await environment.reset()
+    await environment.session.page.evaluate("core.endEpisode(0.5, true, 'half')")
+    last = await environment.step(Wait(0))
+    assert last.reward == 0.5
+    assert last.observation["info"]["reason"] == "half"
+    assert environment.episode_outcome() is webtraj.Outcome.FAILURE
+
+
+async def test_score_query_and_cover_are_hidden(play):
+    environment = play("click-test", observe=("text", "axtree"))
+    first = await environment.reset()
+    seen = await environment.session.page.evaluate(
+        "[...document.querySelectorAll('#reward-display, #sync-task-cover, #query')]"
+        ".filter(e => e.checkVisibility({visibilityProperty: true})).length"
+    )
+    assert seen == 0
+    last = await environment.step(Click(named(first, "Click Me!")))
+    assert last.last()
+    for channel in ("text", "axtree"):
+        for word in ("reward", "Time left", "Click the button.", "START"):
+            assert word not in last.observation[channel]
+
+
+async def test_the_page_has_no_network(play):
+    environment = play("click-test")
+    await environment.reset()
+    with pytest.raises(errors.BrowserError, match="INTERNET_DISCONNECTED"):
+        await environment.session.open("http://127.0.0.1:9/")
+
+
+async def test_several_tasks_are_played_in_turn(play):
+    environment = play(["click-test", "enter-text"])
+    described = []
+    for _ in range(3):
+        await environment.reset()
+        described.append(environment.describe_episode()["task"])
+    assert described == ["miniwob/click-test", "miniwob/enter-text", "miniwob/click-test"]
+    assert "miniwob" in environment.describe_episode()["versions"]
+
+
+async def test_seeds_make_the_page(play):
+    environment = play("enter-text")
+    goals = []
+    for seed in (3, 4, 3):
+        environment.set_seed(seed)
+        goals.append((await environment.reset()).observation["goal"])
+    assert goals[0] == goals[2] != goals[1]
+
+
+async def test_steps_by_hand_solve_a_task(play):
+    environment = play("login-user")
+    timestep = await environment.reset()
+    words = timestep.observation["goal"].split('"')
+    boxes = [e.ref for e in refs_in(timestep.observation["axtree"]) if e.role == "textbox"]
+    for box, word in zip(boxes, (words[1], words[3]), strict=True):
+        timestep = await environment.step(Fill(box, word))
+    assert (await environment.step(Click(named(timestep, "Login")))).reward == 1.0
+
+
+async def test_boxes_are_ticked_by_name(play):
+    environment = play("click-checkboxes")
+    timestep = await environment.reset()
+    names = timestep.observation["goal"].removeprefix("Select ").partition(" and ")[0].split(", ")
+    for name in names:
+        if name != "nothing":
+            timestep = await environment.step(Check(named(timestep, name)))
+    assert (await environment.step(Click(named(timestep, "Submit")))).reward == 1.0
+
+
+async def test_without_an_oracle_cheat_gives_none(play):
+    environment = play("click-test")
+    assert environment.has_oracle
+    with pytest.raises(errors.EnvironmentMisuseError, match="reset"):
+        await environment.cheat()
+    await environment.reset()
+    assert isinstance(await environment.cheat(), Click)
+    assert await environment.cheat() is None
+
+
+async def test_an_environment_makes_and_closes_its_own_pool():
+    async with MiniwobEnvironment("click-test") as environment:
+        await environment.reset()
+        pool = environment._pool
+    with pytest.raises(errors.EnvironmentMisuseError):
+        await pool.lease()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"tasks": "click-tset"}, "Did you mean click-test"),
+        ({"tasks": []}, "at least one task"),
+        ({"tasks": "click-test", "success": "mostly"}, "full, positive"),
+        ({"tasks": "click-test", "reward": "big"}, "'raw'"),
+    ],
+)
+async def test_wrong_options_are_told_when_it_is_made(arguments, message):
+    with pytest.raises(errors.InvalidInputError, match=message):
+        MiniwobEnvironment(**arguments)
+
+
+async def test_every_task_is_registered_and_has_its_page():
+    known = {path.stem for path in (pages.html_folder() / "miniwob").glob("*.html")}
+    assert len(set(tasks.TASKS)) == 125
+    assert set(tasks.TASKS) <= known
+    assert known - set(tasks.TASKS) == {
+        "button-delay", "chase-circle", "hover-shape", "moving-items", "simon-says",
+    }  # fmt: skip
+    registration = (pages.html_folder().parent / "registration.py").read_text()
+    assert all(f'"miniwob/{task}-v1"' in registration for task in tasks.TASKS)
+    for names in tasks.SUBSETS.values():
+        assert set(names) <= set(tasks.TASKS)
+
+
+@pytest.mark.browser
+class DmEnvContractTest(test_utils.EnvironmentTestMixin, absltest.TestCase):
+    """dm_env's own contract, through the synchronous bridge."""
+
+    def make_object_under_test(self):
+        return webtraj.as_sync(
+            MiniwobEnvironment(["click-test", "login-user"], max_steps=3, observe=None)
+        )
