@@ -95,6 +95,11 @@ class TrajectoryCollectingEnvironment:
         return self._collector
 
     @property
+    def environment_name(self) -> str:
+        """The name of the inner environment, usually its class, for the record."""
+        return _environment_name(self._env)
+
+    @property
     def episode_id(self) -> str | None:
         """The id of the episode that is open; None if there is none."""
         return self._tracker.episode_id
@@ -186,7 +191,7 @@ class TrajectoryCollectingEnvironment:
                 await self._env.__aexit__(exc_type, exc, traceback)
             else:
                 await self._env.close()
-        await self._flush()
+        await self._flush(during=exc)
 
     def mark_truncated(self, reason: str) -> None:
         """Ends the open episode as TRUNCATED, for a run loop that truncates by hand.
@@ -252,11 +257,14 @@ class TrajectoryCollectingEnvironment:
             self._tracker.raised(error, phase)
             raise error
 
-    async def _flush(self) -> None:
+    async def _flush(self, during: BaseException | None = None) -> None:
         try:
             await self._collector.flush()
         except Exception as error:
-            self._collector_failed(error)
+            if during is None:
+                self._collector_failed(error)
+            else:  # It must not hide what it came on top of.
+                during.add_note(f"webtraj: something could not be recorded: {error}")
 
     def _collector_failed(self, error: Exception) -> None:
         if self._on_collector_error == "raise":
@@ -283,10 +291,10 @@ class TrajectoryCollectingEnvironment:
             return info
         try:
             known: Mapping[str, Any] = describe()
+            fields = {name: value for name, value in known.items() if name in self._left_open}
         except Exception:  # A description is not worth an episode.
             _LOGGER.exception("describe_episode raised; the episode goes on without it")
             return info
-        fields = {name: value for name, value in known.items() if name in self._left_open}
         return dataclasses.replace(info, **fields) if fields else info
 
     def _episode_outcome(self) -> trajectory_lib.Outcome:

@@ -112,7 +112,10 @@ def _in_range(discount: Any) -> bool:
 
 
 def _all(leaf: Any, condition: Any) -> bool:
-    result = condition(leaf)
+    try:
+        result = condition(leaf)
+    except TypeError:  # Not even a number.
+        return False
     return bool(result.all()) if hasattr(result, "all") else bool(result)
 
 

@@ -31,9 +31,10 @@ import dataclasses
 import logging
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
+from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector
 from webtraj.collectors.null import NullTrajectoryCollector
@@ -89,7 +90,8 @@ class EpisodeTracker:
         self._raise = on_collector_error == "raise"
         self._episode: _OpenEpisode | None = None
         self._previous_id = ""
-        self._after_last = False
+        # The rule that the environment breaks if `step` raises with no episode open; "" if none.
+        self._step_rule = contract.FRESH_STEP_RAISED
         self._start_time = 0.0
 
     @property
@@ -112,20 +114,35 @@ class EpisodeTracker:
         try:
             episode.recorder.record_intent(action, decision=decision)
         except Exception as error:  # Whatever a collector raises, here and below.
+            if self._raise:  # The action goes nowhere.
+                episode.action_in_flight = False
+                episode.action = episode.decision = None
             self._handle([_noted(episode, error)])
 
     def returned(self, timestep: Any, phase: Phase) -> None:
-        """Records the timestep that `reset` or `step` returned."""
+        """Records the timestep that `reset` or `step` returned.
+
+        One that comes when its episode was ended in the meantime, by `close` or `mark_truncated`,
+        belongs to none; that episode's end names the action in flight.
+
+        Raises:
+            EnvironmentMisuseError: It is no timestep.
+        """
         end_time = time.time()
         episode = self._episode
-        assert episode is not None
-        step_type = timestep.step_type
+        if episode is None:
+            return
+        try:
+            step_type = timestep.step_type
+        except AttributeError as error:
+            raise self._no_timestep(timestep, phase) from error
         if type(step_type) is not StepType:
             step_type = _foreign_step_type(timestep, episode)
+        failures: list[Exception] = []
         if step_type is StepType.FIRST:
-            episode = self._first_returned(episode)
+            episode = self._first_returned(episode, failures)
         elif episode.num_records == 0:
-            self._headless(episode, phase)
+            self._headless(episode, phase, failures)
         if broken := contract.broken_rules(timestep, step_type):
             episode.violations.extend(broken)
         is_first = step_type is StepType.FIRST
@@ -144,7 +161,6 @@ class EpisodeTracker:
         episode.num_records += 1
         episode.action_in_flight = False
         episode.action = episode.decision = None
-        failures: list[Exception] = []
         try:
             episode.recorder.record_step(step)
         except Exception as error:
@@ -154,7 +170,7 @@ class EpisodeTracker:
             if contract.is_termination(timestep.discount):
                 reason = EndReason.TERMINATED
             failures += self._end(reason, phase, outcome=self._judge(episode))
-            self._after_last = True
+            self._step_rule = contract.ALREADY_LAST_RAISED
         if failures:
             self._handle(failures)
 
@@ -163,9 +179,9 @@ class EpisodeTracker:
         episode = self._episode
         if episode is None:
             return
-        if phase is Phase.STEP and episode.num_records == 0 and isinstance(error, Exception):
-            rule = contract.ALREADY_LAST_RAISED if self._after_last else contract.FRESH_STEP_RAISED
-            episode.violations.append(rule)
+        unasked = phase is Phase.STEP and episode.num_records == 0
+        if unasked and self._step_rule and isinstance(error, Exception):
+            episode.violations.append(self._step_rule)
         reason, outcome = EndReason.ERRORED, trajectory_lib.Outcome.ENV_ERROR
         if phase is Phase.EXIT:  # It may as well have been the agent's error.
             outcome = trajectory_lib.Outcome.UNKNOWN
@@ -178,56 +194,66 @@ class EpisodeTracker:
         """Ends the episode that is open, if there is one."""
         self._handle(self._end(reason, phase, detail=detail))
 
-    def _begin(self, *, parent: str = "") -> _OpenEpisode:
+    def _begin(self, failures: Iterable[Exception] = ()) -> _OpenEpisode:
+        """Begins an episode; `failures` are told of too if that fails."""
         self._start_time = time.time()
         info = self._describe()
-        if parent:
-            info = dataclasses.replace(info, parent_episode_id=parent)
         try:
             recorder = self._collector.begin_episode(info)
         except Exception as error:
             if self._raise:
-                raise
+                self._handle([error, *failures])
             _LOGGER.warning("The episode %s is not recorded: %s", info.episode_id, error)
             recorder = NullTrajectoryCollector()
         self._episode = _OpenEpisode(info, recorder)
         return self._episode
 
-    def _first_returned(self, episode: _OpenEpisode) -> _OpenEpisode:
+    def _first_returned(self, episode: _OpenEpisode, failures: list[Exception]) -> _OpenEpisode:
         """Returns the episode of a FIRST: a new one if the environment reset itself."""
         if episode.num_records:
             episode.violations.append(contract.RESET_BY_ITSELF)
             action, decision, start_time = episode.action, episode.decision, self._start_time
-            failures = self._end(EndReason.INTERRUPTED, Phase.STEP)
-            episode = self._begin()
+            failures += self._end(EndReason.INTERRUPTED, Phase.STEP)
+            episode = self._begin(failures)
             episode.action, episode.decision, self._start_time = action, decision, start_time
-            self._handle(failures)
-        self._update_info(episode, self._redescribe(episode.info))
-        self._after_last = False
+        self._update_info(episode, self._redescribe(episode.info), failures)
         return episode
 
-    def _headless(self, episode: _OpenEpisode, phase: Phase) -> None:
+    def _headless(self, episode: _OpenEpisode, phase: Phase, failures: list[Exception]) -> None:
         """Notes that an episode's first timestep is no FIRST, and what it may be the rest of."""
-        rule = contract.STEP_WITHOUT_RESET
+        info = self._redescribe(episode.info)
         if phase is Phase.RESET:
-            rule = contract.NOT_FIRST_AFTER_RESET
-        episode.violations.append(rule)
-        parent = episode.info.parent_episode_id or self._previous_id
-        self._update_info(
-            episode, dataclasses.replace(self._redescribe(episode.info), parent_episode_id=parent)
-        )
+            episode.violations.append(contract.NOT_FIRST_AFTER_RESET)
+        else:
+            episode.violations.append(contract.STEP_WITHOUT_RESET)
+            parent = info.parent_episode_id or self._previous_id
+            info = dataclasses.replace(info, parent_episode_id=parent)
+        self._update_info(episode, info, failures)
 
-    def _update_info(self, episode: _OpenEpisode, info: trajectory_lib.EpisodeInfo) -> None:
-        if info != episode.info:
-            episode.info = info
-            try:
-                episode.recorder.record_info(info)
-            except Exception as error:
-                self._handle([_noted(episode, error)])
+    def _update_info(
+        self, episode: _OpenEpisode, info: trajectory_lib.EpisodeInfo, failures: list[Exception]
+    ) -> None:
+        if _equal(info, episode.info):
+            return
+        episode.info = info
+        try:
+            episode.recorder.record_info(info)
+        except Exception as error:
+            failures.append(_noted(episode, error))
+
+    def _no_timestep(self, value: Any, phase: Phase) -> errors.EnvironmentMisuseError:
+        error = errors.EnvironmentMisuseError(
+            f"{phase} returned an object of type {type(value).__qualname__}; expected a timestep "
+            "with step_type, reward, discount and observation, as dm_env defines it. "
+            "A Gymnasium environment is wrapped by webtraj.from_gymnasium first."
+        )
+        self._step_rule = ""
+        self.raised(error, phase)
+        return error
 
     def _judge(self, episode: _OpenEpisode) -> trajectory_lib.Outcome:
         try:
-            return self._outcome()
+            return trajectory_lib.Outcome(self._outcome())
         except Exception as error:  # Its timestep is worth more than its verdict.
             _LOGGER.exception("episode_outcome raised in episode %s", episode.info.episode_id)
             episode.violations.append(f"{contract.DESCRIBE_RAISED}; got {error!r}")
@@ -244,10 +270,10 @@ class EpisodeTracker:
     ) -> list[Exception]:
         """Ends the open episode, if any; returns what could not be recorded."""
         episode, self._episode = self._episode, None
+        self._step_rule = ""
         if episode is None:
             return []
         self._previous_id = episode.info.episode_id
-        self._after_last = False
         end = trajectory_lib.EpisodeEnd(
             reason=reason,
             phase=phase,
@@ -267,9 +293,12 @@ class EpisodeTracker:
         return []
 
     def _handle(self, failures: list[Exception]) -> None:
+        if failures and self._raise:
+            first, *others = failures
+            for other in others:
+                first.add_note(f"And: {other}")
+            raise first
         for failure in failures:
-            if self._raise:
-                raise failure
             _LOGGER.warning("Not recorded: %s", failure)
 
 
@@ -280,6 +309,13 @@ def _foreign_step_type(timestep: Any, episode: _OpenEpisode) -> StepType:
         episode.violations.append(f"{contract.UNKNOWN_STEP_TYPE}; got {timestep.step_type!r}")
         return StepType.MID
     return step_type
+
+
+def _equal(one: trajectory_lib.EpisodeInfo, other: trajectory_lib.EpisodeInfo) -> bool:
+    try:
+        return one == other
+    except ValueError:  # Arrays among the metadata, which have no one truth.
+        return False
 
 
 def _noted(episode: _OpenEpisode, error: Exception) -> Exception:
