@@ -36,6 +36,7 @@ make_venv() {
     "$python" -m venv .venv >/dev/null 2>&1 && return
     # Debian keeps what venv needs in a package of its own.
     is_debian_root && apt_install python3-venv && rm -rf .venv && "$python" -m venv .venv && return
+    rm -rf .venv
     fail "$python cannot make a virtual environment. Install Python's venv module" \
         "(on Debian or Ubuntu: sudo apt-get install python3-venv) and run this again."
 }
@@ -53,7 +54,7 @@ if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
 fi
 
 if ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
-    ! head -n 1 .venv/bin/pip | grep -qF "$(pwd -P)/.venv/bin/"; then
+    ! head -n 1 .venv/bin/pip 2>/dev/null | grep -qF "$(pwd -P)/.venv/bin/"; then
     echo "setup: making .venv with $python"
     make_venv
 fi

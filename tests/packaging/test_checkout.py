@@ -1,0 +1,101 @@
+"""What the checkout promises to someone who has just cloned it."""
+
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = sorted((ROOT / "scripts").glob("*.sh"))
+
+
+def normalized(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def constraints():
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = [line.split("==") for line in lines if line and not line.startswith("#")]
+    return {normalized(name): version for name, version in pins}
+
+
+def test_every_requirement_is_pinned():
+    requirements = importlib.metadata.requires("webtraj")
+    names = {normalized(re.match(r"[\w.-]+", each)[0]) for each in requirements} - {"webtraj"}
+    assert names <= set(constraints())
+
+
+def test_constraints_are_pins_and_know_no_machine():
+    assert all(re.fullmatch(r"[0-9][\w.+!]*", version) for version in constraints().values())
+    text = (ROOT / "constraints.txt").read_text()
+    assert "/" not in text.replace("scripts/constraints.sh", "")
+
+
+@pytest.mark.parametrize("target", ["demo", "check", "test", "format", "bench-recording"])
+def test_every_target_sets_up_first(target):
+    done = subprocess.run(
+        ["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=True, timeout=30
+    )
+    assert done.stdout.splitlines()[0] == "sh scripts/setup.sh"
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
+def test_scripts_are_posix_shell(script):
+    subprocess.run(["sh", "-n", script], check=True, timeout=30)
+    assert script.read_text().startswith("#!/bin/sh\n")
+    assert os.access(script, os.X_OK)
+
+
+def test_continuous_integration_runs_the_tests():
+    assert os.access(ROOT / ".ci/run", os.X_OK)
+    assert "exec make test" in (ROOT / ".ci/run").read_text()
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """The files that setting up reads, and no more."""
+    shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
+    for name in ("pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    return tmp_path
+
+
+def set_up(checkout, python):
+    return subprocess.run(
+        ["sh", "scripts/setup.sh"],
+        cwd=checkout,
+        env={**os.environ, "PYTHON": str(python)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_setup_without_a_python_says_so(checkout):
+    done = set_up(checkout, "no-such-python")
+    assert done.returncode == 1
+    assert "no Python 3.11 or newer was found at PYTHON=no-such-python" in done.stderr
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="as root, setup installs what is missing")
+def test_setup_with_a_python_that_has_no_venv_says_what_to_install(checkout):
+    python = checkout / "python-without-venv"
+    python.write_text('#!/bin/sh\n[ "$1" = -m ] && exit 1\nexit 0\n')
+    python.chmod(0o755)
+    done = set_up(checkout, python)
+    assert done.returncode == 1
+    assert "sudo apt-get install python3-venv" in done.stderr
+    assert not (checkout / ".venv").exists()
+
+
+def test_version_is_the_same_everywhere():
+    import webtraj
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == webtraj.__version__ == importlib.metadata.version("webtraj")
