@@ -349,7 +349,7 @@ BROKEN = {
 }
 
 
-# An `async with` of the recorder hides no exception, whatever the environment inside does.
+# The recorder's `async with` lets exceptions out, whatever the environment inside does.
 MENDED_BY_RECORDING = {"swallows exceptions"}
 
 

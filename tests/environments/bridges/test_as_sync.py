@@ -362,3 +362,14 @@ def test_both_bridges_can_be_stacked():
         assert env.environment_name == "Catch"
         assert env.reset().first()
         assert env.step(1).mid()
+
+
+@pytest.mark.parametrize("bridged", [as_sync, lambda env: as_sync(as_async(as_sync(env)))])
+def test_an_exception_comes_out_of_with_even_if_the_environment_would_hide_it(bridged):
+    class Forgiving(fakes.CatchEnvironment):
+        async def __aexit__(self, exc_type, exc, traceback):
+            await self.close()
+            return True
+
+    with pytest.raises(ValueError, match="in the body"), bridged(Forgiving()):
+        raise ValueError("in the body")

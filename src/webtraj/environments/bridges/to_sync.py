@@ -38,7 +38,8 @@ class SyncEnvironment(inner.WrapsEnvironment, dm_env.Environment):  # type: igno
       it has ended and is then raised. No call goes on unseen and takes the next action's place.
     * Context variables of the caller are seen by the environment.
     * Other attributes are forwarded; coroutine functions among them become plain functions.
-    * `with` enters and leaves the wrapped environment, which thus learns of an exception inside.
+    * `with` enters and leaves the wrapped environment, which thus learns of an exception inside; it
+      cannot hide it.
 
     Args:
         environment: The asynchronous environment. It belongs to the bridge from now on: using it
