@@ -1,0 +1,88 @@
+"""What the recorder keeps of episodes that a bridge had to cut short."""
+
+import asyncio
+import signal
+import threading
+
+import dm_env
+import pytest
+
+from webtraj import EndReason, as_sync
+from webtraj.collectors.memory import MemoryTrajectoryCollector
+from webtraj.environments import collecting
+from webtraj.testing import assert_ended, assert_no_open_episode, assert_valid_trajectory, fakes
+
+
+class _Slow(fakes.Catch):
+    """Its steps wait for the test; its episodes are numbered in their observations."""
+
+    def __init__(self):
+        super().__init__()
+        self.entered = threading.Event()
+        self.gate = threading.Event()
+        self.episode = -1
+
+    def reset(self):
+        self.episode += 1
+        return dm_env.restart(self.episode)
+
+    def step(self, action):
+        episode = self.episode
+        self.entered.set()
+        assert self.gate.wait(60)
+        return dm_env.transition(0.0, episode)
+
+
+async def test_the_late_timestep_of_a_cancelled_call_is_in_no_episode():
+    inner, collector = _Slow(), MemoryTrajectoryCollector()
+    env = collecting.TrajectoryCollectingEnvironment(inner, collector)
+    await env.reset()
+    step = asyncio.create_task(env.step("cancelled"))
+    await asyncio.to_thread(inner.entered.wait, 60)
+    step.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await step
+    inner.gate.set()
+    assert (await env.step("ignored")).first()
+    await env.step("seen")
+    await env.close()
+
+    cut, whole = collector.trajectories
+    assert_ended(cut, "cancelled", phase="step")
+    assert (cut.end.action_in_flight, cut.end.in_flight_action) == (True, "cancelled")
+    assert [step.observation for step in cut.steps] == [0]
+    assert_ended(whole, "closed")
+    assert [step.observation for step in whole.steps] == [1, 1]
+    assert whole.steps[0].ignored_action == "ignored"
+    assert whole.steps[1].action == "seen"
+    for trajectory in collector.trajectories:
+        assert_valid_trajectory(trajectory)
+    assert_no_open_episode(collector)
+
+
+class _Interrupting(fakes.ScriptedEnvironment):
+    async def step(self, action):
+        main = threading.main_thread().ident
+        asyncio.get_running_loop().call_soon(signal.pthread_kill, main, signal.SIGINT)
+        return await super().step(action)
+
+
+def test_an_interrupt_of_a_synchronous_caller_ends_the_episode_before_it_is_raised():
+    collector = MemoryTrajectoryCollector()
+    inner = _Interrupting([dm_env.restart(0.0), fakes.HANG])
+    env = as_sync(collecting.TrajectoryCollectingEnvironment(inner, collector))
+    env.reset()
+    with pytest.raises(KeyboardInterrupt):
+        env.step("in flight")
+    (trajectory,) = collector.trajectories
+    assert_ended(trajectory, EndReason.CANCELLED, phase="step")
+    assert trajectory.end.in_flight_action == "in flight"
+    env.close()
+
+
+def test_the_record_names_the_environment_and_not_the_bridge():
+    collector = MemoryTrajectoryCollector()
+    recorded = collecting.TrajectoryCollectingEnvironment(fakes.Catch(), collector)
+    with as_sync(recorded) as env:
+        env.reset()
+    assert collector.trajectories[0].info.environment == "Catch"
