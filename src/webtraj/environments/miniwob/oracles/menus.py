@@ -21,15 +21,15 @@ async def click_menu(page: OracleView) -> Actions:
     items = "#menu > li > div"
     for depth, name in enumerate(names):
         texts = [item.text for item in await page.all(items)]
-        down = ["ArrowDown"] * _index(texts, name)
         last = depth == len(names) - 1
-        yield Press(menu, " ".join([*down, "Enter" if last else "ArrowRight"]))
-        items = f"{items.removesuffix(' > div')}:nth-child({len(down) + 1}) > ul > li > div"
+        yield Press(menu, _to(texts, name, "Enter" if last else "ArrowRight"))
+        row = texts.index(name) + 1
+        items = f"{items.removesuffix(' > div')}:nth-child({row}) > ul > li > div"
 
 
 @oracle("click-menu-2")
 async def click_menu_2(page: OracleView) -> Actions:
-    """Opens the menu, and its submenu where need be, and clicks the item.
+    """Opens the menu, and by the keyboard its submenu where need be, and clicks the item.
 
     Half of the goals show the item's icon instead of its name. No text says which icon that is, so
     it is read from the query's markup.
@@ -44,8 +44,9 @@ async def click_menu_2(page: OracleView) -> Actions:
         item = await page.one("#menu div", label)
     else:
         item = await _item_like(page, (await page.one("#query .ui-icon")).attributes["class"])
-    if not item.visible:
-        yield await click(page, "#menu div", "Playback")
+    tops = [top.text for top in await page.all("#menu > li > div")]
+    if item.text not in tops:
+        yield Press((await page.one("#menu")).ref, _to(tops, "Playback", "ArrowRight"))
     yield Click(item.ref)
 
 
@@ -54,6 +55,11 @@ async def _item_like(page: OracleView, icon_class: str) -> Element:
     icons = "#menu div:has(> .ui-icon:not(.ui-menu-icon))"
     classes = [icon.attributes["class"] for icon in await page.all(f"{icons} > .ui-icon")]
     return (await page.all(icons))[_index(classes, icon_class)]
+
+
+def _to(items: list[str], item: str, key: str) -> str:
+    """Returns the keys that go to an item of a menu and press a key there."""
+    return " ".join(["Home", *["ArrowDown"] * _index(items, item), key])
 
 
 def _index(values: list[str], value: str) -> int:

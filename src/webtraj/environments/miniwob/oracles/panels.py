@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from webtraj.environments.actions import Click
 from webtraj.environments.miniwob.oracles.registry import Actions, oracle
-from webtraj.environments.miniwob.oracles.steps import click, submit
+from webtraj.environments.miniwob.oracles.steps import click, still, submit
 from webtraj.environments.miniwob.oracles.view import OracleError, OracleView, matched, quoted
 
 
@@ -15,6 +15,7 @@ from webtraj.environments.miniwob.oracles.view import OracleError, OracleView, m
 async def click_collapsible(page: OracleView) -> Actions:
     """Expands the section, and submits."""
     yield await click(page, "#area h3")
+    await still(page)
     yield await submit(page)
 
 
@@ -24,6 +25,7 @@ async def click_collapsible_2(page: OracleView) -> Actions:
     (text,) = quoted(page.goal)
     for header in await page.all("#area h3"):
         yield Click(header.ref)
+        await still(page)
         link = await _shown_link(page, text)
         if link is not None:
             yield link

@@ -5,7 +5,7 @@ from __future__ import annotations
 from webtraj.environments.actions import Click
 from webtraj.environments.miniwob.oracles.view import OracleView
 
-__all__ = ["click", "submit"]
+__all__ = ["click", "still", "submit"]
 
 
 async def click(page: OracleView, selector: str, text: str | None = None) -> Click:
@@ -24,3 +24,12 @@ async def submit(page: OracleView) -> Click:
         OracleError: There is none.
     """
     return await click(page, "#subbtn, #area button", "Submit")
+
+
+async def still(page: OracleView) -> None:
+    """Waits until jQuery moves nothing any more.
+
+    Its animations start so slowly that for a few frames nothing changes, and a page that is about
+    to move can look settled.
+    """
+    await page.evaluate("async () => { await jQuery(':animated').promise(); }")

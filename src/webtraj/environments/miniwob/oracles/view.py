@@ -66,7 +66,8 @@ class OracleView(Protocol):
         """Returns what a JavaScript function, a part of the oracle's source, says in the page.
 
         The function is called with the argument and with `refOf`, which gives an element's ref:
-        `"(limit, refOf) => refOf(document.querySelector('svg'))"`. Both ways only JSON passes.
+        `"(limit, refOf) => refOf(document.querySelector('svg'))"`. Both ways only JSON passes; a
+        promise is awaited.
         """
 
 
@@ -105,7 +106,8 @@ class PageView:
         page = self._session.page
         script = page_script_lib.SCRIPT_PROPERTY
         javascript = (
-            f"text => JSON.stringify(({function})(JSON.parse(text), {script}.refOf) ?? null)"
+            f"async text => "
+            f"JSON.stringify(await ({function})(JSON.parse(text), {script}.refOf) ?? null)"
         )
         text = await self._session.run(
             page.evaluate(javascript, page_script_lib.to_argument(argument)),
