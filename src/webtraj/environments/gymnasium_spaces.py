@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     import gymnasium
 
 __all__ = ["SpaceSpec", "TextSpec", "to_space", "to_spec"]
+
+_EMPTY_VALUES: tuple[Any, ...] = ("", {}, (), 0, 0.0)
 
 _NOT_IN_SPACE = "Expected a value that {!r} contains, got {!r} for spec {}"
 
@@ -147,8 +150,20 @@ class SpaceSpec(specs.Array):  # type: ignore[misc]  # dm_env has no types.
         return value
 
     def generate_value(self) -> Any:
-        """Returns a sample of the space."""
-        return self._space.sample()
+        """Returns a value that the space contains, always the same.
+
+        Raises:
+            NotImplementedError: The space has no samples, and contains no empty value either.
+        """
+        space = copy.deepcopy(self._space)  # Whose random numbers are the environment's.
+        space.seed(0)
+        try:
+            return space.sample()
+        except NotImplementedError:  # BrowserGym's spaces only tell what they contain.
+            for value in _EMPTY_VALUES:
+                if space.contains(value):
+                    return value
+            raise
 
     def __repr__(self) -> str:
         return f"SpaceSpec({self._space!r}, name={self.name!r})"

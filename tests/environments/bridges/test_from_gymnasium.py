@@ -262,3 +262,37 @@ def test_space_specs_compare_and_copy():
     assert spec != other
     assert spec.replace(name="aims").name == "aims"
     assert "Sequence" in repr(spec)
+
+
+def test_generating_a_value_leaves_the_random_numbers_of_the_environment_alone():
+    space = spaces.Sequence(spaces.Discrete(100), seed=3)
+    before = [space.sample() for _ in range(3)]
+    space.seed(3)
+    spec = gymnasium_spaces.to_spec(space, "goals")
+    assert spec.generate_value() == spec.generate_value()
+    assert [space.sample() for _ in range(3)] == before
+
+
+class _OnlyContains(spaces.Space):
+    """A space as BrowserGym has them: it tells what it contains, and cannot be sampled."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind = kind
+
+    def contains(self, x):
+        return isinstance(x, self.kind)
+
+    def sample(self, mask=None, probability=None):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("kind", [str, dict, tuple, int, float])
+def test_a_space_without_samples_gives_an_empty_value(kind):
+    spec = gymnasium_spaces.to_spec(_OnlyContains(kind), "action")
+    assert isinstance(spec.generate_value(), kind)
+
+
+def test_a_space_without_samples_or_empty_values_gives_none():
+    with pytest.raises(NotImplementedError):
+        gymnasium_spaces.to_spec(_OnlyContains(bytes), "action").generate_value()
