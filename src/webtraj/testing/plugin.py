@@ -17,7 +17,6 @@ who has webtraj installed.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
 import inspect
@@ -111,6 +110,8 @@ def _close_synchronous(request: pytest.FixtureRequest) -> None:
 def _close(environment: Any) -> None:
     if inspect.iscoroutinefunction(environment.close):
         # Its test never ran, because another fixture failed, so it is bound to no event loop.
+        import asyncio
+
         asyncio.run(environment.close())
     else:
         environment.close()

@@ -5,6 +5,8 @@ import contextvars
 import copy
 import gc
 import pickle
+import subprocess
+import sys
 import threading
 
 import dm_env
@@ -349,3 +351,34 @@ async def test_an_environment_without_enter_and_exit_can_be_used_in_async_with()
         assert (await env.reset()).first()
         assert (await env.step(3)).observation == 3
     assert inner.closed
+
+
+_HANGING = """
+import asyncio, threading
+import webtraj
+from webtraj.environments.bridges import backstop
+from webtraj.testing import fakes
+
+backstop.EXIT_GRACE = 0.1
+
+class Hanging(fakes.Catch):
+    def step(self, action):
+        threading.Event().wait()
+
+async def main():
+    env = webtraj.as_async(Hanging())
+    await env.reset()
+    try:
+        await asyncio.wait_for(env.step(0), 0.1)
+    except TimeoutError:
+        print("gave up", flush=True)
+
+asyncio.run(main())
+"""
+
+
+def test_an_environment_that_hangs_does_not_keep_python_from_exiting():
+    done = subprocess.run(
+        [sys.executable, "-c", _HANGING], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "gave up\n", "")

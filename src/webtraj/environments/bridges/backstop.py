@@ -7,13 +7,14 @@ went wrong to the log only, because nobody is left to raise to. Close environmen
 from __future__ import annotations
 
 import atexit
+import time
 import weakref
 from typing import Protocol
 
 __all__ = ["Abandonable", "at_end_of", "forget"]
 
 EXIT_GRACE = 10.0
-"""Seconds that exiting Python waits for each abandoned environment to close."""
+"""Seconds that exiting Python waits for abandoned environments to close, all of them together."""
 
 
 class Abandonable(Protocol):
@@ -46,5 +47,6 @@ def _abandon_all() -> None:
     threads = list(_running)
     for thread in threads:
         thread.abandon()
+    deadline = time.monotonic() + EXIT_GRACE
     for thread in threads:
-        thread.join(EXIT_GRACE)
+        thread.join(max(deadline - time.monotonic(), 0.0))
