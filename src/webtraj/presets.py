@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
 from webtraj import registry
 
-if TYPE_CHECKING:
-    from webtraj.environments.base import Environment
-
 __all__ = ["register_presets"]
+
+_MINIWOB = "webtraj.environments.miniwob:MiniwobEnvironment"
 
 
 def register_presets() -> None:
@@ -20,7 +16,7 @@ def register_presets() -> None:
     for task in TASKS:
         registry.register(
             f"miniwob/{task}",
-            _make_miniwob,
+            _MINIWOB,
             description=f"The MiniWoB++ page {task}.",
             tasks=(task,),
             uses_browser=True,
@@ -28,14 +24,21 @@ def register_presets() -> None:
     for subset, tasks in SUBSETS.items():
         registry.register(
             f"miniwob/{subset}",
-            _make_miniwob,
+            _MINIWOB,
             description=f"The MiniWoB++ pages of the subset {subset!r}, one after the other.",
-            tasks=tuple(tasks),
+            tasks=tasks,
             uses_browser=True,
         )
+    registry.register(
+        "miniwob/solved",
+        _MINIWOB,
+        description="The MiniWoB++ pages that the oracle agent can play.",
+        tasks=_solved_miniwob,
+        uses_browser=True,
+    )
 
 
-def _make_miniwob(tasks: Sequence[str], **options: Any) -> Environment:
-    from webtraj.environments.miniwob import MiniwobEnvironment
+def _solved_miniwob() -> tuple[str, ...]:
+    from webtraj.environments.miniwob import oracles
 
-    return MiniwobEnvironment(tasks, **options)
+    return oracles.solved_tasks()

@@ -53,6 +53,8 @@ def test_each_command_explains_itself(command, run_webtraj):
         (["rollout", "--preset", "miniwob/click-test", "--agent", "oracel"], 2, "mean 'oracle'"),
         (["rollout", "--preset", "miniwob/click-test", "--episodes", "0"], 2, "got 0"),
         (["rollout", "--preset", "miniwob/click-test", "--parallel", "0"], 2, "got 0"),
+        (["rollout", "--preset", "miniwob/click-test", "--set", "steps"], 2, "got 'steps'"),
+        (["rollout", "--preset", "miniwob/click-test", "--set", "stepz=3"], 2, "stepz=3"),
         (["ls", "nowhere"], 2, "nowhere"),
         (["rollout"], 2, "--preset"),
         (["no-such-command"], 2, "no-such-command"),

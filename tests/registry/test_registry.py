@@ -117,9 +117,23 @@ def test_name_taken_is_refused_and_the_first_stays():
     assert webtraj.info("count").description == "first"
 
 
-def test_factory_must_be_callable():
-    with pytest.raises(errors.InvalidInputError, match="must be callable; got 5"):
-        webtraj.register("count", 5)
+@pytest.mark.parametrize("factory", [5, "no colon", "a:b:c", ":b", "a:", "a b:c", ""])
+def test_factory_must_be_callable_or_importable(factory):
+    with pytest.raises(errors.InvalidInputError, match="must be callable, or be named") as caught:
+        webtraj.register("count", factory)
+    assert repr(factory) in str(caught.value)
+
+
+def test_factory_may_be_named_and_is_imported_when_made():
+    assert webtraj.register("pair", "no_such_module:Pair") == "no_such_module:Pair"
+    assert webtraj.info("pair").description == ""
+    with pytest.raises(ModuleNotFoundError):
+        webtraj.make("pair")
+    webtraj.register("fraction", "fractions:Fraction", tasks=(3,))
+    with pytest.raises(errors.InvalidInputError, match=r"'fraction' cannot be made.*depth=1"):
+        webtraj.make("fraction", depth=1)
+    webtraj.register("date", "datetime:date")
+    assert webtraj.make("date", year=2026, month=11, day=20).isoformat() == "2026-11-20"
 
 
 def test_unregistered_preset_is_unknown_and_its_name_free():
@@ -298,6 +312,7 @@ def test_shipped_presets_cost_nothing_heavy():
         assert presets["miniwob/click-test"].num_tasks == 1
         assert presets["miniwob/all"].num_tasks == 125
         assert presets["miniwob/all"].uses_browser
+        assert 10 <= presets["miniwob/solved"].num_tasks <= 125
         heavy = {"playwright", "gymnasium", "miniwob", "selenium"} & set(sys.modules)
         assert not heavy, heavy
         """

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from webtraj import errors
 
 __all__ = ["rollout"]
 
@@ -33,7 +36,17 @@ def rollout(
         int, typer.Option(help="The run's seed; the same gives the same episodes.")
     ] = 0,
     max_steps: Annotated[
-        int | None, typer.Option(help="Truncate episodes after so many steps.")
+        int | None,
+        typer.Option(help="Truncate episodes after so many steps, if the environment does not."),
+    ] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="An option of the preset, such as max_steps=20 or 'observe=[\"axtree\"]'; "
+            "the value is JSON, or else text. May be given several times.",
+        ),
     ] = None,
 ) -> None:
     """Let an agent play episodes, and record every one of them.
@@ -54,6 +67,19 @@ def rollout(
                 seed=seed,
                 out=out,
                 max_steps=max_steps,
+                environment_options=dict(map(_read_option, options or ())),
                 observer=observer,
             )
         )
+
+
+def _read_option(text: str) -> tuple[str, Any]:
+    key, separator, value = text.partition("=")
+    if not separator or not key.isidentifier():
+        raise errors.InvalidInputError(
+            f"--set takes KEY=VALUE, such as max_steps=20; got {text!r}."
+        )
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, value

@@ -2,9 +2,10 @@
 
 A preset is a name, a factory and, usually, a list of tasks. What is known of it (`info`) is cheap;
 making it (`make`) may open a browser. A factory is called as `factory(tasks, **kwargs)` with the
-tuple of selected tasks, or as `factory(**kwargs)` if the preset has no list of tasks. It never sees
-a trajectory collector: `make` wraps what it returns, and only if there is a collector. So a factory
-written before recording existed, or that never heard of it, records like any other.
+tuple of selected tasks, or as `factory(**kwargs)` if the preset has no list of tasks; one that is
+costly to import is registered as `"package.module:name"` and imported when first made. It never
+sees a trajectory collector: `make` wraps what it returns, and only if there is a collector. So a
+factory written before recording existed, or that never heard of it, records like any other.
 
 Presets come from three places: those that ship (`webtraj.presets`), those that installed packages
 offer through the entry-point group `webtraj.presets` (an entry point names a function without
@@ -14,18 +15,18 @@ looked for when the registry is first read, never at import.
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
-import importlib.metadata
 import inspect
 import re
 import threading
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from webtraj import errors
 from webtraj import selectors as selectors_lib
+from webtraj.registry import plugins
+from webtraj.registry.plugins import ENTRY_POINT_GROUP, PresetPluginWarning
+from webtraj.registry.preset import Preset, PresetInfo, SelectedPreset, Tasks
 
 if TYPE_CHECKING:
     from webtraj.collectors.base import TrajectoryCollector
@@ -44,90 +45,11 @@ __all__ = [
     "unregister",
 ]
 
-ENTRY_POINT_GROUP = "webtraj.presets"
-"""The entry-point group that installed packages offer presets through."""
+_F = TypeVar("_F", bound=Callable[..., Any] | str)
 
-Factory: TypeAlias = "Callable[..., Environment]"
-Tasks: TypeAlias = Sequence[Any] | Callable[[], Sequence[Any]]
+_IMPORTABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
-class PresetPluginWarning(UserWarning):
-    """An installed package offers presets that could not be loaded."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class PresetInfo:
-    """What is known of a preset without making it."""
-
-    name: str
-    """The name it is made by."""
-    description: str = ""
-    """What it is, in a line."""
-    num_tasks: int | None = None
-    """How many tasks a selector chooses from; None if the preset has no list of tasks."""
-    uses_browser: bool = False
-    """Whether its factory takes `pool`, a `BrowserPool` to share."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Preset:
-    name: str
-    factory: Factory
-    description: str
-    tasks: Tasks | None
-    uses_browser: bool
-
-    def list_tasks(self) -> Sequence[Any] | None:
-        return self.tasks() if callable(self.tasks) else self.tasks
-
-    def describe(self) -> PresetInfo:
-        tasks = self.list_tasks()
-        return PresetInfo(
-            name=self.name,
-            description=self.description,
-            num_tasks=None if tasks is None else len(tasks),
-            uses_browser=self.uses_browser,
-        )
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class SelectedPreset:
-    """A preset with the tasks that a selector chose of it."""
-
-    preset: _Preset
-    tasks: tuple[Any, ...] | None
-    """The chosen tasks; None if the preset has no list of tasks."""
-
-    @property
-    def name(self) -> str:
-        """The preset's name."""
-        return self.preset.name
-
-    @property
-    def uses_browser(self) -> bool:
-        """Whether `make` takes `pool`, a `BrowserPool` to share."""
-        return self.preset.uses_browser
-
-    def split(self) -> tuple[SelectedPreset, ...]:
-        """Returns one selection for each task, in order."""
-        if self.tasks is None:
-            return (self,)
-        return tuple(SelectedPreset(self.preset, (task,)) for task in self.tasks)
-
-    def make(self, **kwargs: Any) -> Environment:
-        """Makes the environment, unrecorded.
-
-        Raises:
-            InvalidInputError: The factory does not take one of the arguments, or needs another.
-        """
-        args = () if self.tasks is None else (self.tasks,)
-        _check_arguments(self.preset, args, kwargs)
-        return self.preset.factory(*args, **kwargs)
-
-
-_presets: dict[str, _Preset] = {}
+_presets: dict[str, Preset] = {}
 _lock = threading.RLock()
 _builtin_loaded = False
 _plugins_loaded = False
@@ -175,7 +97,8 @@ def register(
     Args:
         name: Letters, digits and `_ . / -`.
         factory: Called as `factory(tasks, **kwargs)` with the tuple of selected tasks, or as
-            `factory(**kwargs)` if `tasks` is None. Returns an environment; returned unchanged.
+            `factory(**kwargs)` if `tasks` is None, it returns an environment. May be given as
+            `"package.module:name"`, to be imported when first made. Returned unchanged.
         description: What the preset is, in a line; by default the docstring's first.
         tasks: What a selector chooses from: a sequence, or a function returning one that is asked
             each time; or None.
@@ -194,11 +117,12 @@ def register(
         return lambda decorated: register(
             name, decorated, description=description, tasks=tasks, uses_browser=uses_browser
         )
-    if not callable(factory):
+    if not (callable(factory) or (isinstance(factory, str) and _IMPORTABLE.fullmatch(factory))):
         raise errors.InvalidInputError(
-            f"The factory of preset {name!r} must be callable; got {factory!r}."
+            f"The factory of preset {name!r} must be callable, or be named as "
+            f"'package.module:name'; got {factory!r}."
         )
-    preset = _Preset(
+    preset = Preset(
         name=name,
         factory=factory,
         description=description or _first_line(factory),
@@ -328,7 +252,7 @@ def make(
     )
 
 
-def _find(name: str) -> _Preset:
+def _find(name: str) -> Preset:
     try:
         return _presets[name]
     except KeyError:
@@ -341,26 +265,8 @@ def _unknown(name: str) -> str:
     return f"No preset is named {name!r}. {hint}`webtraj presets` lists all {len(_presets)}."
 
 
-def _check_arguments(preset: _Preset, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """Checks a call before it is made, so that a TypeError from inside the factory stays one."""
-    try:
-        signature = inspect.signature(preset.factory)
-    except ValueError:  # Some builtins have none.
-        return
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError as error:
-        parameters = list(signature.parameters.values())[len(args) :]
-        takes = ", ".join(str(parameter) for parameter in parameters) or "no arguments"
-        given = ", ".join(f"{name}={value!r}" for name, value in kwargs.items()) or "none"
-        raise errors.InvalidInputError(
-            f"The preset {preset.name!r} cannot be made with these arguments ({error}). "
-            f"Given: {given}. It takes: {takes}."
-        ) from None
-
-
-def _first_line(factory: Callable[..., Any]) -> str:
-    return (inspect.getdoc(factory) or "").partition("\n")[0]
+def _first_line(factory: Callable[..., Any] | str) -> str:
+    return "" if isinstance(factory, str) else (inspect.getdoc(factory) or "").partition("\n")[0]
 
 
 def _load_builtin() -> None:
@@ -381,18 +287,4 @@ def _load_all() -> None:
         if _plugins_loaded:
             return
         _plugins_loaded = True
-        for entry_point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
-            _load_plugin(entry_point)
-
-
-def _load_plugin(entry_point: importlib.metadata.EntryPoint) -> None:
-    try:
-        entry_point.load()()
-    except Exception as error:  # A stranger's code: whatever it raises must not stop the rest.
-        package = entry_point.dist.name if entry_point.dist else "an unknown package"
-        warnings.warn(
-            f"The presets that {package} offers ({entry_point.name} = {entry_point.value}) could "
-            f"not be loaded: {type(error).__name__}: {error}",
-            PresetPluginWarning,
-            stacklevel=2,
-        )
+        plugins.load_plugins()
