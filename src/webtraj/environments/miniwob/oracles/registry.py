@@ -25,8 +25,13 @@ _MODULES = (
     "click",
     "type",
     "choices",
+    "colors",
+    "copying",
+    "dates",
     "menus",
     "panels",
+    "shapes",
+    "travel",
 )
 """The modules of this package that register oracles."""
 
