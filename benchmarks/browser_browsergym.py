@@ -1,7 +1,7 @@
 """The peer half of `browser.py`: BrowserGym on the same tasks, with the same kind of oracle.
 
 Runs in a virtual environment of its own. Prints one JSON object on its last line.
-Arguments: task, episodes, the browser's path, 1 for default delays or 0 for none.
+Arguments: task, episodes, 1 for default delays or 0 for none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import gymnasium
 
 from process_tree import ProcessTree
 
-TASK, EPISODES, BROWSER, DEFAULTS = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4] == "1"
+TASK, EPISODES, DEFAULTS = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "1"
 
 
 def oracle(observation, page):
@@ -40,7 +40,6 @@ def main():
     env = gymnasium.make(
         f"browsergym/miniwob.{TASK}",
         headless=True,
-        pw_chromium_kwargs={"executable_path": BROWSER},
         disable_env_checker=True,
         **delays,
     )

@@ -15,6 +15,7 @@ from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import pool as pool_lib
 from webtraj.environments.browser import settling as settling_lib
+from webtraj.environments.browser import traffic as traffic_lib
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession, ConsoleMessage, Dialog, Page, Response
@@ -66,6 +67,9 @@ class BrowserSession:
         self._cdp: dict[Page, CDPSession] = {}
         self._next_ref = 1
         self._tab_closed = asyncio.Event()
+        self._network = (
+            None if settle.network_quiet is None else traffic_lib.NetworkWatch(lease.context)
+        )
 
     async def start(self) -> None:
         """Prepares the lease's context."""
@@ -131,6 +135,7 @@ class BrowserSession:
         if begin is not None:
             self._next_ref = 1
         navigated = False
+        network_quiet = await self._network_settled()
         for _ in range(_MAX_NAVIGATIONS):
             options = {
                 "first_ref": self._next_ref,
@@ -157,6 +162,8 @@ class BrowserSession:
             self._next_ref = seen["next_ref"]
             if navigated:
                 seen["settle"]["ended"] = "navigated"
+            elif not network_quiet:
+                seen["settle"]["ended"] = "cap"
             return seen
         raise errors_lib.BrowserTimeoutError(
             f"The page at {self._active.url} navigated {_MAX_NAVIGATIONS} times in a row without "
@@ -216,6 +223,13 @@ class BrowserSession:
                 page.evaluate(javascript, argument), what="answer the page script"
             )
         return str(text)
+
+    async def _network_settled(self) -> bool:
+        if self._network is None or self._settle.network_quiet is None:
+            return True
+        return await self._network.wait_until_quiet(
+            quiet=self._settle.network_quiet, cap=self._settle.cap
+        )
 
     async def _wait_for_load(self) -> None:
         # Slow pages are looked at as far as they have come.

@@ -1,0 +1,83 @@
+"""Waiting for the network, on a page that fetches what it shows."""
+
+import asyncio
+
+import pytest
+import pytest_asyncio
+
+from webtraj.environments.actions import Click, Wait
+from webtraj.environments.browser.settling import SettlePolicy
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PATIENT = SettlePolicy(quiet=0.0, cap=10.0, network_quiet=0.05)
+
+
+class Server:
+    """Answers each request when it is told to, and only then."""
+
+    def __init__(self):
+        self.asked = asyncio.Event()
+        self.may_answer = asyncio.Event()
+
+    async def handle(self, reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        self.asked.set()
+        await self.may_answer.wait()
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nAccess-Control-Allow-Origin: *\r\nContent-Length: 7\r\n"
+            b"Connection: close\r\n\r\nfetched"
+        )
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def server():
+    server = Server()
+    async with await asyncio.start_server(server.handle, "127.0.0.1", 0) as listening:
+        server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/"
+        yield server
+        server.may_answer.set()
+
+
+def page(server):
+    show = "fetch(this.value).then(r => r.text()).then(t => document.body.append(t))"
+    return f'<button value="{server.url}" onclick="{show}">fetch</button>'
+
+
+async def test_what_is_fetched_is_waited_for(open_page, server):
+    environment = open_page(page(server), settle=PATIENT)
+    await environment.reset()
+    step = asyncio.ensure_future(environment.step(Click("1")))
+    await server.asked.wait()
+    assert not step.done()
+    server.may_answer.set()
+    timestep = await step
+    assert "fetched" in timestep.observation["axtree"]
+    assert timestep.observation["last_action"]["settled"] == "quiet"
+
+
+async def test_a_request_that_is_not_answered_is_given_up_at_the_cap(open_page, server):
+    environment = open_page(
+        page(server), settle=SettlePolicy(quiet=0.0, cap=0.3, network_quiet=0.05)
+    )
+    await environment.reset()
+    timestep = await environment.step(Click("1"))
+    assert timestep.observation["last_action"]["settled"] == "cap"
+    assert server.asked.is_set()
+
+
+async def test_a_request_that_never_ends_is_forgotten(open_page, server):
+    environment = open_page(page(server), settle=PATIENT)
+    await environment.reset()
+    timestep = await environment.step(Click("1"))
+    assert timestep.observation["last_action"]["settled"] == "quiet"
+    assert "fetched" not in timestep.observation["axtree"]
+
+
+async def test_without_requests_nothing_is_waited_for(open_page):
+    environment = open_page("<p>still</p>", settle=PATIENT)
+    await environment.reset()
+    assert (await environment.step(Wait(0))).observation["last_action"]["settled"] == "quiet"
