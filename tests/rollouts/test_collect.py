@@ -79,7 +79,9 @@ async def test_agent_error_is_the_agents(climber, collector):
     (trajectory,) = collector.trajectories
     assert trajectory.end_reason is EndReason.ERRORED
     assert trajectory.num_steps == 1
-    assert "lost count" in trajectory.end.error.message
+    assert trajectory.end.error.type == "webtraj.errors.AgentError"
+    assert trajectory.end.error.message == "ZeroDivisionError: lost count"
+    assert "in act" in trajectory.end.error.traceback
 
 
 async def test_browser_error_is_never_the_agents(climber):
@@ -127,6 +129,12 @@ async def test_errors_in_a_row_stop_the_rollout(climber, collector, ladder):
     assert "BrowserCrashedError: the ladder broke" in str(caught.value)
     assert len(observer.results) == len(collector.trajectories) == 24
     assert all(made.closed for made in ladder.made)
+
+
+@pytest.mark.parametrize(("parallel", "expected"), [(1, 10), (5, 10), (8, 16)])
+async def test_default_patience_outlasts_one_browser(parallel, expected, climber):
+    with pytest.raises(errors.RolloutStoppedError, match=f"^{expected} episodes in a row"):
+        await collect("ladder/crash", climber(), episodes=100, parallel=parallel)
 
 
 @pytest.mark.parametrize("parallel", [1, 3, 50])

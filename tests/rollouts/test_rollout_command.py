@@ -1,6 +1,7 @@
 """`webtraj rollout` from end to end: a real browser, a real dataset, real signals."""
 
 import collections
+import contextlib
 import os
 import signal
 import subprocess
@@ -92,6 +93,33 @@ def test_signal_ends_it_in_good_order(signum, to_whom, tmp_path):
     assert not dataset.open_episodes
     assert verify(out).clean
     assert f"{len(dataset)} of 100000 episodes are in" in stdout
+
+
+def test_killed_browser_costs_its_own_episodes_and_the_rollout_goes_on(tmp_path):
+    out = tmp_path / "data"
+    rollout = psutil.Popen(
+        command(out, "--preset", "miniwob/click-checkboxes-transfer", "--agent", "random",
+                "--episodes", "24", "--parallel", "2"),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        wait_for_episodes(out, rollout)
+        for child in rollout.children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):  # Its parent took it along.
+                if "chrom" in child.name():
+                    child.kill()
+        stdout, stderr = rollout.communicate(timeout=WAIT)
+    finally:
+        if rollout.poll() is None:
+            rollout.kill()
+    assert rollout.returncode == 0, stderr
+    dataset = open_dataset(out)
+    errored = [t for t in dataset if t.end_reason is EndReason.ERRORED]
+    assert len(dataset) == 24
+    assert 1 <= len(errored) <= 4
+    assert all(t.outcome is Outcome.ENV_ERROR for t in errored)
+    assert f"errored {len(errored)}" in stdout
+    assert verify(out).clean
 
 
 def wait_for_episodes(out, rollout):

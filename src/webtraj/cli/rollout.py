@@ -51,14 +51,15 @@ def rollout(
 ) -> None:
     """Let an agent play episodes, and record every one of them.
 
-    Ctrl-C ends it in good order: episodes that are open are recorded as cancelled.
+    Ctrl-C ends it in good order: episodes that are open are recorded as cancelled. The exit code is
+    1 if errors ended all episodes, and 0 if any was played to its end.
     """
     from webtraj.cli import progress, signals
     from webtraj.rollouts import collect
 
     out = out or Path("runs") / f"{datetime.datetime.now():%Y%m%d-%H%M%S}"
     with progress.RolloutProgress(out) as observer:
-        signals.run(
+        summary = signals.run(
             collect(
                 preset,
                 agent,
@@ -71,6 +72,8 @@ def rollout(
                 observer=observer,
             )
         )
+    if len(summary.errors) == len(summary.results):
+        raise typer.Exit(1)
 
 
 def _read_option(text: str) -> tuple[str, Any]:

@@ -78,8 +78,9 @@ async def play_episode(
         raise
     except Exception as error:
         _logger.info("An episode of %s ended in an error.", planned.task, exc_info=True)
-        await _close(environment, error)
-        result = play.result(EndReason.ERRORED, play.blame(error), error)
+        outcome = play.blame(error)
+        await _close(environment, _told_apart(error, outcome))
+        result = play.result(EndReason.ERRORED, outcome, error)
     report(result)
     return result
 
@@ -161,6 +162,15 @@ async def _close(environment: environment_lib.Environment, error: BaseException)
     except Exception:
         # The episode's own error is the one to tell.
         _logger.warning("An environment could not be closed after an error.", exc_info=True)
+
+
+def _told_apart(error: Exception, outcome: Outcome) -> Exception:
+    """Returns the error to record: an agent's own as the cause of an `AgentError`."""
+    if outcome is not Outcome.AGENT_ERROR or isinstance(error, errors.AgentError):
+        return error
+    agent_error = errors.AgentError(f"{type(error).__name__}: {error}")
+    agent_error.__cause__ = error
+    return agent_error
 
 
 def _outcome(environment: environment_lib.Environment) -> Outcome:

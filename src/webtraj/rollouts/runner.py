@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["collect"]
 
 _CONTEXTS_PER_BROWSER = 16
+_MAX_CONSECUTIVE_ERRORS = 10
 
 
 async def collect(
@@ -46,7 +47,7 @@ async def collect(
     max_steps: int | None = None,
     environment_options: Mapping[str, Any] | None = None,
     browser_pool: BrowserPool | None = None,
-    max_consecutive_errors: int = 10,
+    max_consecutive_errors: int | None = None,
     observer: RolloutObserver | None = None,
 ) -> RolloutSummary:
     """Lets an agent play episodes of presets and records them.
@@ -68,7 +69,9 @@ async def collect(
         max_steps: Truncates an episode after so many steps; None leaves that to the environment.
         environment_options: For the presets' factories.
         browser_pool: Shared and left open; by default one is made for as many as are needed.
-        max_consecutive_errors: Gives up after so many episodes in a row that an error ended.
+        max_consecutive_errors: Gives up after so many episodes in a row that an error ended. By
+            default 10, or twice `parallel` if that is more: a browser that dies takes every episode
+            in it along, and is replaced.
         observer: Is told what happens.
 
     Returns:
@@ -82,6 +85,8 @@ async def collect(
         BrowserNotFoundError: A preset needs a browser, and there is none.
     """
     _check("parallel", parallel)
+    if max_consecutive_errors is None:
+        max_consecutive_errors = max(_MAX_CONSECUTIVE_ERRORS, 2 * parallel)
     _check("max_consecutive_errors", max_consecutive_errors)
     if max_steps is not None:
         _check("max_steps", max_steps)
