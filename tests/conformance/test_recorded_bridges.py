@@ -1,6 +1,7 @@
 """What the recorder keeps of episodes that a bridge had to cut short."""
 
 import asyncio
+import random as random_lib
 import signal
 import threading
 
@@ -86,3 +87,52 @@ def test_the_record_names_the_environment_and_not_the_bridge():
     with as_sync(recorded) as env:
         env.reset()
     assert collector.trajectories[0].info.environment == "Catch"
+
+
+class _Numbered:
+    """Observations are (number of the episode, number of the step); calls take a moment."""
+
+    def __init__(self, random):
+        self.random = random
+        self.episode, self.taken = -1, 0
+
+    def reset(self):
+        threading.Event().wait(self.random.random() * 1e-3)
+        self.episode, self.taken = self.episode + 1, 0
+        return dm_env.restart((self.episode, 0))
+
+    def step(self, action):
+        if self.episode < 0:
+            return self.reset()
+        threading.Event().wait(self.random.random() * 1e-3)
+        self.taken += 1
+        return dm_env.transition(0.0, (self.episode, self.taken))
+
+    def close(self):
+        pass
+
+
+async def test_wherever_a_cancellation_strikes_each_record_is_of_one_episode_without_gaps():
+    random = random_lib.Random(0)
+    collector = MemoryTrajectoryCollector()
+    env = collecting.TrajectoryCollectingEnvironment(_Numbered(random), collector)
+    cancelled = 0
+    for number in range(500):
+        call = asyncio.create_task(env.step(number) if random.random() < 0.9 else env.reset())
+        for _ in range(random.choice([0, 1, 2, 3, 10, 1000])):
+            await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.wait([call])
+        cancelled += call.cancelled()
+    await env.close()
+    assert cancelled > 50
+    seen = set()
+    for trajectory in collector.trajectories:
+        assert_valid_trajectory(trajectory)
+        episodes = {step.observation[0] for step in trajectory.steps}
+        assert len(episodes) <= 1
+        assert not episodes & seen
+        seen |= episodes
+        assert [step.observation[1] for step in trajectory.steps] == [
+            step.index for step in trajectory.steps
+        ]

@@ -144,14 +144,12 @@ class AsyncEnvironment(inner.WrapsEnvironment):
     async def _advance(
         self, function: Callable[..., dm_env.TimeStep], *args: Any
     ) -> dm_env.TimeStep:
-        future = self._submit(function, *args)
         try:
-            return await asyncio.wrap_future(future)
+            return await asyncio.wrap_future(self._submit(function, *args))
         except asyncio.CancelledError:
-            # Cancelled while it still waited its turn, it was never made. Otherwise its timestep,
-            # even if it is there already, goes to nobody.
-            if not future.cancelled():
-                self._submit(self._lose_episode)
+            # Its timestep, even if it is there already, goes to nobody. A call whose turn had not
+            # come is never made, but that is a matter of luck, and what follows must not be.
+            self._submit(self._lose_episode)
             raise
 
     def _submit(self, function: Callable[..., _T], *args: Any) -> Any:
