@@ -75,6 +75,20 @@ def test_failure_is_exit_code_1_and_one_line(run_webtraj):
     assert line.startswith("webtraj: No browser was found: WEBTRAJ_BROWSER='no-such-browser'")
 
 
+def test_rollout_of_nothing_but_errors_is_exit_code_1(run_webtraj, tmp_path):
+    browser = tmp_path / "browser-that-dies"
+    browser.write_text("#!/bin/sh\necho Chromium 1.2.3\n")
+    browser.chmod(0o755)
+    done = run_webtraj(
+        "rollout", "--preset", "miniwob/click-test", "--episodes", "2",
+        env={**os.environ, "WEBTRAJ_BROWSER": str(browser)},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "errored 2" in done.stdout
+    assert "miniwob/click-test, attempt 1: Browser" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
 def test_debug_shows_the_traceback(run_webtraj):
     done = run_webtraj("rollout", "--preset", "a b", env={**os.environ, "WEBTRAJ_DEBUG": "1"})
     assert done.returncode == 1

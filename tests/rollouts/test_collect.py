@@ -178,6 +178,19 @@ async def test_limit_that_the_episode_just_reaches_is_no_truncation(climber):
     assert result.end_reason is EndReason.TERMINATED
 
 
+async def test_environment_that_cannot_be_closed_is_logged_and_left(climber, ladder, caplog):
+    class Stuck(ladder):
+        async def close(self):
+            raise errors.BrowserTimeoutError("the door is stuck")
+
+    registry.register("ladder/stuck", Stuck, tasks=("climb", "slip", "crash"))
+    summary = await collect("ladder/stuck", climber(), episodes=6)
+    assert len(summary.results) == 6
+    assert [bool(result.error) for result in summary.results] == [False] * 4 + [True] * 2
+    assert "could not be closed" in caplog.text
+    assert "the door is stuck" in caplog.text
+
+
 async def test_options_go_to_the_factory(climber):
     (result,) = (
         await collect("ladder/climb", climber(), environment_options={"height": 5})

@@ -6,6 +6,7 @@ import asyncio
 import collections
 import contextlib
 import dataclasses
+import logging
 import math
 import os
 import time
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from webtraj.environments.browser.pool import BrowserPool
 
 __all__ = ["collect"]
+
+_logger = logging.getLogger(__name__)
 
 _CONTEXTS_PER_BROWSER = 16
 _MAX_CONSECUTIVE_ERRORS = 10
@@ -157,7 +160,7 @@ class _Rollout:
                     await stack.aclose()
                     selection = planned.selection
                     environment = self._make(planned)
-                    stack.push_async_callback(environment.close)
+                    stack.push_async_callback(_close, environment)
                 result = await self._play(planned, environment)
                 if result.failed:
                     environment = None
@@ -187,9 +190,9 @@ class _Rollout:
     def _info(
         self, planned: PlannedEpisode, environment: environment_lib.Environment
     ) -> EpisodeInfo:
-        describes = isinstance(environment, environment_lib.DescribesEpisode)
         return EpisodeInfo(
-            task="" if describes else planned.task,
+            # What an environment says of itself is known better, and fills what is left open here.
+            task="" if hasattr(environment, "describe_episode") else planned.task,
             seed=planned.seed if hasattr(environment, "set_seed") else None,
             policy=self.agent.name,
             group_id=f"{self._run_id}/{planned.task}",
@@ -209,6 +212,14 @@ class _Rollout:
             f"stopped after {len(self.results)} of {len(self.plan)}. The last, of task "
             f"{result.task!r}, with {result.error}"
         )
+
+
+async def _close(environment: environment_lib.Environment) -> None:
+    """Closes an environment between episodes, none of which its failure can be told by."""
+    try:
+        await environment.close()
+    except Exception:
+        _logger.warning("An environment could not be closed.", exc_info=True)
 
 
 def _check(name: str, value: int) -> None:
