@@ -3,6 +3,8 @@
 import json
 import os
 import stat
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -120,3 +122,16 @@ def test_browser_that_does_not_start_is_exit_code_1(run_webtraj, tmp_path):
     assert found["browser"]["version"] == "Chromium 1.2.3"
     assert not found["browser"]["ok"]
     assert found["browser"]["problem"]
+
+
+def test_missing_playwright_is_exit_code_1_and_names_the_extra(tmp_path):
+    program = (
+        "import sys, webtraj.cli; sys.modules['playwright'] = None; "
+        "sys.argv = ['webtraj', 'doctor']; webtraj.cli.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert "The browser: The browser environment needs Playwright" in done.stdout
+    assert "pip install 'webtraj[browser]'" in done.stdout
