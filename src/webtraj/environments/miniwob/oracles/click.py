@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from webtraj.environments.actions import Click
 from webtraj.environments.miniwob.oracles.registry import Actions, oracle
-from webtraj.environments.miniwob.oracles.view import OracleView, quoted
+from webtraj.environments.miniwob.oracles.view import OracleView, matched, quoted
 
 
 @oracle("click-test")
@@ -56,3 +56,10 @@ async def click_button_sequence(page: OracleView) -> Actions:
     """Clicks ONE, then TWO."""
     for label in ("ONE", "TWO"):
         yield Click((await page.one("#area button", label)).ref)
+
+
+@oracle("click-test-transfer")
+async def click_test_transfer(page: OracleView) -> Actions:
+    """Clicks the button that the goal names."""
+    (label,) = matched(r"Click button (ONE|TWO)\.", page.goal)
+    yield Click((await page.one("#area button", label)).ref)
