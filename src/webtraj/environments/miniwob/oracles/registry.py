@@ -30,10 +30,15 @@ _MODULES = (
     "dates",
     "dragging",
     "drawing",
+    "fields",
+    "forms",
     "geometry",
     "menus",
+    "numbers",
     "panels",
+    "reading",
     "shapes",
+    "sliders",
     "travel",
 )
 """The modules of this package that register oracles."""
