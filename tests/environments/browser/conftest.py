@@ -10,6 +10,7 @@ import pytest_asyncio
 
 from webtraj.environments.browser.environment import BrowserEnvironment
 from webtraj.environments.browser.pool import BrowserPool, PoolLimits
+from webtraj.environments.browser.session import BrowserSession
 from webtraj.environments.browser.tasks import Verdict
 
 # The page says when it is done by `window.finish(reward)`.
@@ -27,20 +28,26 @@ class HtmlTask:
 
     url: str
     name: str = "test/page"
+    site: str = "test"
     script: str = _TASK_SCRIPT
     hidden: str = ".hidden-from-tree"
-    reload: bool = True
+    shares_context: bool = True
+    context_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
-    def begin(self, seed: int) -> Mapping[str, Any]:
+    async def setup(self, session: BrowserSession, seed: int) -> Mapping[str, Any]:
+        await session.open(self.url)
         return {"seed": seed}
 
-    def goal(self, begun: Any) -> str:
+    def goal_of(self, begun: Any) -> str:
         return str(begun["goal"])
 
-    def judge(self, state: Any) -> Verdict:
+    async def validate(self, session: BrowserSession, state: Any, answer: str | None) -> Verdict:
         done = state is not None
         reward = float(state or 0)
         return Verdict(done=done, reward=reward, success=reward == 1, raw_reward=reward)
+
+    async def teardown(self, session: BrowserSession) -> None:
+        pass
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

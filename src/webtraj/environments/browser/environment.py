@@ -1,4 +1,4 @@
-"""The browser environment: dm_env's contract over a page and its task."""
+"""The browser environment: dm_env's contract over a browser session and its task."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NO_ACTION = (
 
 
 class BrowserEnvironment:
-    """Plays page tasks, each `reset` the next of them.
+    """Plays tasks in a browser, each `reset` the next of them.
 
     `step` takes an `Action`, a `Decision` that holds one, or a string in BrowserGym's dialect. An
     action that cannot be done (a dead ref, a covered element, a reply that was no action) leaves
@@ -48,20 +48,20 @@ class BrowserEnvironment:
     raises a `BrowserError`; the next `reset` then starts on a fresh page.
 
     Args:
-        tasks: What to play, in turn.
+        tasks: A task, or several to play in turn.
         seed: Episode k, counted over all resets, has the seed `seed + k`.
         pool: Where pages come from; None makes a pool of one page, closed with the environment.
         observe: Channels to observe, or an `Observe`; None for the default ones.
         max_steps: After this many steps an episode is truncated; None never does.
         settle: When a page counts as settled after an action.
-        policy: What the agent may reach beyond the page.
+        policy: What the agent may reach beyond the page; by default nothing.
         viewport: Width and height in CSS pixels.
         context_options: More for Playwright's `Browser.new_context`.
     """
 
     def __init__(
         self,
-        tasks: Sequence[tasks_lib.PageTask],
+        tasks: tasks_lib.BrowserTask | Sequence[tasks_lib.BrowserTask],
         *,
         seed: int = 0,
         pool: pool_lib.BrowserPool | None = None,
@@ -72,11 +72,12 @@ class BrowserEnvironment:
         viewport: tuple[int, int] = (1280, 720),
         context_options: Mapping[str, Any] | None = None,
     ) -> None:
-        if not tasks:
+        several = tuple(tasks) if isinstance(tasks, Sequence) else (tasks,)
+        if not several:
             raise errors_lib.InvalidInputError("A browser environment needs at least one task.")
         if max_steps is not None and max_steps < 1:
             raise errors_lib.InvalidInputError(f"max_steps is at least 1; got {max_steps}.")
-        self._tasks = tuple(tasks)
+        self._tasks = several
         self._seed = seed
         self._next_seed: int | None = None
         self._episode = -1
@@ -92,6 +93,7 @@ class BrowserEnvironment:
             **(context_options or {}),
         }
         self._session: session_lib.BrowserSession | None = None
+        self._session_key: Any = None
         self._hands: acting_lib.Hands | None = None
         self._active = False
         self._busy = False
@@ -100,7 +102,9 @@ class BrowserEnvironment:
         self._browser_version = ""
         self._goal = ""
         self._steps = 0
-        self._verdict: tasks_lib.Verdict | None = None
+        self._verdict = tasks_lib.Verdict()
+        self._task_to_tear_down: tasks_lib.BrowserTask | None = None
+        self._solution: tasks_lib.Solution | None = None
         self._outcome = trajectory_lib.Outcome.UNKNOWN
 
     # The contract.
@@ -135,6 +139,7 @@ class BrowserEnvironment:
         self._closed = True
         self._active = False
         try:
+            await self._end_task()
             await self._drop_session()
         finally:
             if self._owns_pool:
@@ -170,7 +175,7 @@ class BrowserEnvironment:
     # Episodes.
 
     @property
-    def task(self) -> tasks_lib.PageTask:
+    def task(self) -> tasks_lib.BrowserTask:
         """The task of the current episode, or of the first to come."""
         return self._tasks[max(self._episode, 0) % len(self._tasks)]
 
@@ -184,6 +189,7 @@ class BrowserEnvironment:
         return {
             "task": self._tasks[coming % len(self._tasks)].name,
             "goal": self._goal if self._active else "",
+            "site": self._tasks[coming % len(self._tasks)].site,
             "seed": self._episode_seed if self._active else self._seed_of(coming),
             "environment": type(self).__name__,
             "versions": self._versions(),
@@ -192,6 +198,28 @@ class BrowserEnvironment:
     def episode_outcome(self) -> trajectory_lib.Outcome:
         """Returns whether the episode that just ended succeeded. See `JudgesEpisode`."""
         return self._outcome
+
+    @property
+    def has_oracle(self) -> bool:
+        """Whether every task has a scripted solution."""
+        return all(_has_solution(task) for task in self._tasks)
+
+    async def cheat(self) -> actions_lib.Action | None:
+        """Returns the scripted solution's next action, which is then to be stepped.
+
+        None if the task has no solution, or the solution has nothing more to do.
+
+        Raises:
+            EnvironmentMisuseError: No episode is under way.
+            BrowserError: The browser failed.
+        """
+        session = self.session
+        task = self.task
+        if self._solution is None:
+            if not (isinstance(task, tasks_lib.SolvableTask) and task.has_solution):
+                return None
+            self._solution = task.solve(session, self._goal)
+        return await self._solution.next_action()
 
     @property
     def session(self) -> session_lib.BrowserSession:
@@ -206,6 +234,7 @@ class BrowserEnvironment:
 
     async def _begin_episode(self) -> dm_env.TimeStep:
         self._active = False
+        await self._end_task()
         self._episode += 1
         self._episode_seed = self._seed_of(self._episode)
         self._next_seed = None
@@ -215,12 +244,12 @@ class BrowserEnvironment:
         if len(session.tabs) > 1:
             await session.keep_one_tab()
         await self._hands.rest()
-        if task.reload or session.page.url.partition("#")[0] != task.url:
-            await session.open(task.url)
-        seen = await session.look(hidden=task.hidden, begin=task.begin(self._episode_seed))
-        self._goal = task.goal(seen["begun"])
+        self._task_to_tear_down = task
+        begin = await task.setup(session, self._episode_seed)
+        seen = await session.look(hidden=task.hidden, begin=begin)
+        self._goal = task.goal_of(seen.get("begun"))
         self._steps = 0
-        self._verdict = task.judge(seen["task"])
+        self._verdict = await task.validate(session, seen["task"], None)
         self._outcome = trajectory_lib.Outcome.UNKNOWN
         observation = await self._observation(seen, observation_lib.no_action())
         self._active = True
@@ -240,10 +269,12 @@ class BrowserEnvironment:
         last_action = _last_action(self._hands.touched, error=error, error_kind=error_kind)
         last_action["act_seconds"] = acted - started
         self._steps += 1
-        self._verdict = verdict = self.task.judge(seen["task"])
+        answer = action.text if isinstance(action, actions_lib.Answer) else None
+        verdict = await self.task.validate(self._session, seen["task"], answer)
+        self._verdict = verdict
         observation = await self._observation(seen, last_action)
-        gave_up = isinstance(action, actions_lib.Answer | actions_lib.ReportInfeasible)
-        if verdict.done or gave_up:
+        said_so = isinstance(action, actions_lib.Answer | actions_lib.ReportInfeasible)
+        if verdict.done or said_so:
             return self._last(dm_env.termination(verdict.reward, observation))
         if self._max_steps is not None and self._steps >= self._max_steps:
             return self._last(dm_env.truncation(verdict.reward, observation, 1.0))
@@ -251,9 +282,8 @@ class BrowserEnvironment:
 
     def _last(self, timestep: dm_env.TimeStep) -> dm_env.TimeStep:
         self._active = False
-        success = self._verdict is not None and self._verdict.success
         outcomes = trajectory_lib.Outcome
-        self._outcome = outcomes.SUCCESS if success else outcomes.FAILURE
+        self._outcome = outcomes.SUCCESS if self._verdict.success else outcomes.FAILURE
         return timestep
 
     def _seed_of(self, episode: int) -> int:
@@ -266,7 +296,6 @@ class BrowserEnvironment:
     ) -> dict[str, Any]:
         session = self._session
         assert session is not None
-        assert self._verdict is not None
         channels = self._observe.channels
         started = time.perf_counter()
         screenshot = b""
@@ -304,12 +333,20 @@ class BrowserEnvironment:
 
     # The session.
 
-    async def _healthy_session(self, task: tasks_lib.PageTask) -> session_lib.BrowserSession:
-        """Returns the session, made anew if there is none or its page cannot be trusted."""
-        if self._session is not None and (self._suspect or not self._session.lease.healthy):
+    async def _healthy_session(self, task: tasks_lib.BrowserTask) -> session_lib.BrowserSession:
+        """Returns a session for the task: the last one if it may be shared and can be trusted."""
+        key = (task.script, dict(task.context_options))
+        if self._session is not None and (
+            self._suspect
+            or not task.shares_context
+            or key != self._session_key
+            or not self._session.lease.healthy
+        ):
             await self._drop_session()
         if self._session is None:
-            lease = await self._pool.lease(owner=task.name, **self._context_options)
+            options = {**self._context_options, **task.context_options}
+            lease = await self._pool.lease(owner=task.name, **options)
+            self._session_key = key
             self._session = session_lib.BrowserSession(
                 lease,
                 script=page_script_lib.page_script(task.script),
@@ -321,6 +358,16 @@ class BrowserEnvironment:
             self._browser_version = lease.browser_version
             await self._session.start()
         return self._session
+
+    async def _end_task(self) -> None:
+        """Ends the solution and tears the task down, if an episode was begun."""
+        solution, self._solution = self._solution, None
+        if solution is not None:
+            await solution.close()
+        task, self._task_to_tear_down = self._task_to_tear_down, None
+        if task is not None and self._session is not None:
+            with contextlib.suppress(errors_lib.BrowserError):  # A dead page has nothing to undo.
+                await task.teardown(self._session)
 
     async def _drop_session(self) -> None:
         session, self._session = self._session, None
@@ -385,6 +432,10 @@ def _to_action(value: Any) -> actions_lib.Action:
     if isinstance(value, actions_lib.Action):
         return value
     raise errors_lib.InvalidInputError(_NO_ACTION.format(given=value))
+
+
+def _has_solution(task: tasks_lib.BrowserTask) -> bool:
+    return isinstance(task, tasks_lib.SolvableTask) and task.has_solution
 
 
 def _last_action(

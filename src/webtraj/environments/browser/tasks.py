@@ -1,12 +1,22 @@
-"""What a browser environment asks of a task: where it begins, what it wants, what it is worth."""
+"""Tasks: where an episode begins, what it wants, what it is worth.
+
+`BrowserTask` is what the environment asks of a task, in the order of an episode: `setup`,
+`goal_of`, `validate` after each step, `teardown`. A task that can be solved by script is a
+`SolvableTask` too.
+`WebTask` is a task as data, for any site.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import Any, Protocol, runtime_checkable
+from urllib.parse import urlsplit
 
-__all__ = ["PageTask", "Verdict"]
+from webtraj.environments import actions as actions_lib
+from webtraj.environments.browser import session as session_lib
+
+__all__ = ["BrowserTask", "ScriptedSolution", "Solution", "SolvableTask", "Verdict", "WebTask"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,34 +37,172 @@ class Verdict:
     """Why, where the task says."""
 
 
-class PageTask(Protocol):
-    """A task that lives in one page, judged by the page's own state."""
+class BrowserTask(Protocol):
+    """A task in a browser."""
 
     @property
     def name(self) -> str:
         """The task's name in records."""
 
     @property
-    def url(self) -> str:
-        """Where it begins."""
+    def site(self) -> str:
+        """The site's name in records; empty if it has none."""
 
     @property
     def script(self) -> str:
-        """JavaScript for the page (see `page_script`); empty for none."""
+        """JavaScript that is added to the page script (see `page_script`); empty for none."""
 
     @property
     def hidden(self) -> str:
         """A CSS selector of what the axtree leaves out; empty for nothing."""
 
     @property
-    def reload(self) -> bool:
-        """Whether each episode needs the page loaded anew."""
+    def shares_context(self) -> bool:
+        """Whether its episodes, one after another, may share cookies and storage."""
 
-    def begin(self, seed: int) -> Mapping[str, Any]:
-        """Returns the argument for the script's `begin`: the episode of this seed."""
+    @property
+    def context_options(self) -> Mapping[str, Any]:
+        """Options for Playwright's `Browser.new_context`, which outweigh the environment's."""
 
-    def goal(self, begun: Any) -> str:
-        """Returns the goal, from what the script's `begin` gave."""
+    async def setup(
+        self, session: session_lib.BrowserSession, seed: int
+    ) -> Mapping[str, Any] | None:
+        """Brings the session to where the episode of this seed begins.
 
-    def judge(self, state: Any) -> Verdict:
-        """Returns the verdict on what the script's `state` gave."""
+        Returns:
+            The argument for the script's `begin`, called before the first look; None to call
+            nothing.
+        """
+
+    def goal_of(self, begun: Any) -> str:
+        """Returns the goal. `begun` is what the script's `begin` gave, or None."""
+
+    async def validate(
+        self, session: session_lib.BrowserSession, state: Any, answer: str | None
+    ) -> Verdict:
+        """Returns the verdict on the first look and on each step.
+
+        Args:
+            session: The session, settled.
+            state: What the script's `state` gave with the observation; None without a script.
+            answer: The agent's answer, if it has just given one, which ends the episode.
+        """
+
+    async def teardown(self, session: session_lib.BrowserSession) -> None:
+        """Undoes what `setup` did beyond the browser. Called once for each `setup`."""
+
+
+class Solution(Protocol):
+    """One episode's solution, under way."""
+
+    async def next_action(self) -> actions_lib.Action | None:
+        """Returns the next action; None when there is nothing more to do."""
+
+    async def close(self) -> None:
+        """Ends the solution where it stands."""
+
+
+@runtime_checkable
+class SolvableTask(Protocol):
+    """A task that may have a scripted solution."""
+
+    @property
+    def has_solution(self) -> bool:
+        """Whether it has."""
+
+    def solve(self, session: session_lib.BrowserSession, goal: str) -> Solution:
+        """Returns the solution of the episode that the session is in."""
+
+
+class ScriptedSolution:
+    """A solution from an asynchronous generator of actions.
+
+    Each action is done before the generator is asked for the next.
+    """
+
+    def __init__(self, actions: AsyncGenerator[actions_lib.Action, None]) -> None:
+        self._actions = actions
+
+    async def next_action(self) -> actions_lib.Action | None:
+        """See `Solution.next_action`."""
+        return await anext(self._actions, None)
+
+    async def close(self) -> None:
+        """See `Solution.close`."""
+        await self._actions.aclose()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WebTask:
+    """A task on any site, as data.
+
+    Each episode has a context of its own: cookies and storage are as `context_options` has them.
+    """
+
+    goal: str
+    """What the agent is asked to do."""
+    start_url: str
+    """Where it begins."""
+    name: str = "web"
+    """The task's name in records."""
+    site: str = ""
+    """The site's name in records; by default the host of `start_url`."""
+    hidden: str = ""
+    """A CSS selector of what the axtree leaves out."""
+    context_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """For Playwright's `Browser.new_context`: storage_state, locale, timezone_id, ..."""
+    before: Callable[[session_lib.BrowserSession, int], Awaitable[None]] | None = None
+    """Called with session and seed, before `start_url` is opened."""
+    judge: Callable[[session_lib.BrowserSession, str | None], Awaitable[Verdict]] | None = None
+    """Called with session and answer, after each step. Without it no step has a reward."""
+    solution: (
+        Callable[[session_lib.BrowserSession], AsyncGenerator[actions_lib.Action, None]] | None
+    ) = None
+    """A scripted solution: an asynchronous generator of actions."""
+    after: Callable[[session_lib.BrowserSession], Awaitable[None]] | None = None
+    """Called when the episode is over."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "site", self.site or urlsplit(self.start_url).hostname or "")
+
+    @property
+    def script(self) -> str:
+        """See `BrowserTask.script`."""
+        return ""
+
+    @property
+    def shares_context(self) -> bool:
+        """See `BrowserTask.shares_context`."""
+        return False
+
+    @property
+    def has_solution(self) -> bool:
+        """See `SolvableTask.has_solution`."""
+        return self.solution is not None
+
+    async def setup(self, session: session_lib.BrowserSession, seed: int) -> None:
+        """See `BrowserTask.setup`."""
+        if self.before is not None:
+            await self.before(session, seed)
+        await session.open(self.start_url)
+
+    def goal_of(self, begun: Any) -> str:
+        """See `BrowserTask.goal_of`."""
+        return self.goal
+
+    async def validate(
+        self, session: session_lib.BrowserSession, state: Any, answer: str | None
+    ) -> Verdict:
+        """See `BrowserTask.validate`."""
+        return Verdict() if self.judge is None else await self.judge(session, answer)
+
+    async def teardown(self, session: session_lib.BrowserSession) -> None:
+        """See `BrowserTask.teardown`."""
+        if self.after is not None:
+            await self.after(session)
+
+    def solve(self, session: session_lib.BrowserSession, goal: str) -> Solution:
+        """See `SolvableTask.solve`."""
+        if self.solution is None:
+            raise ValueError(f"The task {self.name!r} has no solution.")
+        return ScriptedSolution(self.solution(session))

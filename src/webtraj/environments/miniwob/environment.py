@@ -7,13 +7,11 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-import dm_env
-
 from webtraj import errors as errors_lib
-from webtraj.environments import actions as actions_lib
 from webtraj.environments.browser import environment as environment_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import pool as pool_lib
+from webtraj.environments.browser import session as session_lib
 from webtraj.environments.browser import settling as settling_lib
 from webtraj.environments.browser import tasks as browser_tasks_lib
 from webtraj.environments.miniwob import oracles as oracles_lib
@@ -61,7 +59,7 @@ _RELOADED: Final = frozenset(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MiniwobTask:
-    """One MiniWoB++ page as a `PageTask`."""
+    """One MiniWoB++ page as a `BrowserTask`."""
 
     page: str
     """The page's name: `click-test`."""
@@ -70,40 +68,62 @@ class MiniwobTask:
 
     @property
     def name(self) -> str:
-        """See `PageTask.name`."""
+        """See `BrowserTask.name`."""
         return f"miniwob/{self.page}"
 
     @property
-    def url(self) -> str:
-        """See `PageTask.url`."""
-        return pages_lib.page_url(self.page)
+    def site(self) -> str:
+        """See `BrowserTask.site`."""
+        return "miniwob"
 
     @property
     def script(self) -> str:
-        """See `PageTask.script`."""
+        """See `BrowserTask.script`."""
         return pages_lib.task_script()
 
     @property
     def hidden(self) -> str:
-        """See `PageTask.hidden`. The query is the goal, which is a channel of its own."""
+        """See `BrowserTask.hidden`. The query is the goal, which is a channel of its own."""
         return "#query"
 
     @property
-    def reload(self) -> bool:
-        """See `PageTask.reload`."""
-        return self.page in _RELOADED
+    def shares_context(self) -> bool:
+        """See `BrowserTask.shares_context`. Episodes begin anew in the page they are in."""
+        return True
 
-    def begin(self, seed: int) -> Mapping[str, Any]:
-        """See `PageTask.begin`."""
+    @property
+    def context_options(self) -> Mapping[str, Any]:
+        """See `BrowserTask.context_options`."""
+        return {"offline": True}
+
+    @property
+    def has_solution(self) -> bool:
+        """See `SolvableTask.has_solution`."""
+        return oracles_lib.has_oracle(self.page)
+
+    async def setup(self, session: session_lib.BrowserSession, seed: int) -> Mapping[str, Any]:
+        """See `BrowserTask.setup`."""
+        url = pages_lib.page_url(self.page)
+        if self.page in _RELOADED or session.page.url.partition("#")[0] != url:
+            await session.open(url)
         return {"seed": seed, "time_limit": _TIME_LIMIT_MS}
 
-    def goal(self, begun: Any) -> str:
-        """See `PageTask.goal`."""
+    def goal_of(self, begun: Any) -> str:
+        """See `BrowserTask.goal_of`."""
         return str(begun["goal"])
 
-    def judge(self, state: Any) -> browser_tasks_lib.Verdict:
-        """See `PageTask.judge`."""
+    async def validate(
+        self, session: session_lib.BrowserSession, state: Any, answer: str | None
+    ) -> browser_tasks_lib.Verdict:
+        """See `BrowserTask.validate`."""
         return scoring_lib.judge(state, reward=self.reward, success=self.success)
+
+    async def teardown(self, session: session_lib.BrowserSession) -> None:
+        """See `BrowserTask.teardown`."""
+
+    def solve(self, session: session_lib.BrowserSession, goal: str) -> browser_tasks_lib.Solution:
+        """See `SolvableTask.solve`."""
+        return oracles_lib.solve(self.page, oracles_lib.PageView(session, goal=goal))
 
 
 class MiniwobEnvironment(environment_lib.BrowserEnvironment):
@@ -151,7 +171,6 @@ class MiniwobEnvironment(environment_lib.BrowserEnvironment):
                 f"reward is 'raw', 'scaled' or 'binary'; got {reward!r}."
             )
         self._pages = [MiniwobTask(name, reward, rule) for name in names]
-        self._oracle: oracles_lib.Solution | None = None
         super().__init__(
             self._pages,
             seed=seed,
@@ -160,50 +179,12 @@ class MiniwobEnvironment(environment_lib.BrowserEnvironment):
             max_steps=max_steps,
             settle=settle,
             viewport=viewport,
-            context_options={"offline": True},
         )
 
     @property
     def page_name(self) -> str:
         """The MiniWoB++ page of the current episode, or of the first to come."""
         return self._pages[max(self._episode, 0) % len(self._pages)].page
-
-    @property
-    def has_oracle(self) -> bool:
-        """Whether every task has an oracle."""
-        return all(oracles_lib.has_oracle(page.page) for page in self._pages)
-
-    async def cheat(self) -> actions_lib.Action | None:
-        """Returns the oracle's next action, which is then to be stepped.
-
-        None if the task has no oracle or the oracle has nothing more to do.
-
-        Raises:
-            EnvironmentMisuseError: No episode is under way.
-            OracleError: The page is not as the oracle expects.
-            BrowserError: The browser failed.
-        """
-        session = self.session
-        if self._oracle is None:
-            if not oracles_lib.has_oracle(self.page_name):
-                return None
-            view = oracles_lib.PageView(session, goal=self._goal)
-            self._oracle = oracles_lib.solve(self.page_name, view)
-        return await self._oracle.next_action()
-
-    async def close(self) -> None:
-        """See `BrowserEnvironment.close`."""
-        await self._drop_oracle()
-        await super().close()
-
-    async def _begin_episode(self) -> dm_env.TimeStep:
-        await self._drop_oracle()
-        return await super()._begin_episode()
-
-    async def _drop_oracle(self) -> None:
-        oracle, self._oracle = self._oracle, None
-        if oracle is not None:
-            await oracle.close()
 
     def _versions(self) -> dict[str, str]:
         return {**super()._versions(), "miniwob": pages_lib.package_version()}

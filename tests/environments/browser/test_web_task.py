@@ -1,0 +1,171 @@
+"""Tasks as data: their hooks, their isolation, and what their agent may reach."""
+
+import pytest
+
+import webtraj
+from webtraj.environments import actions as a
+from webtraj.environments.browser.environment import BrowserEnvironment
+from webtraj.environments.browser.policies import NoAccess, WebAccess
+from webtraj.environments.browser.tasks import Verdict, WebTask
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+CHANNELS = ("goal", "url", "axtree", "last_action", "info")
+
+
+@pytest.fixture
+def start_url(tmp_path):
+    path = tmp_path / "start.html"
+    path.write_text(
+        "<!doctype html><title>Shop</title><p id=p>visits: </p><input type=file id=f>"
+        "<script>localStorage.visits = 1 + Number(localStorage.visits ?? 0);"
+        "p.append(localStorage.visits)</script>"
+    )
+    return path.as_uri()
+
+
+async def test_the_hooks_of_a_task_are_called_in_order(pool, start_url):
+    calls = []
+
+    async def before(session, seed):
+        calls.append(("before", seed, session.page.url))
+
+    async def judge(session, answer):
+        calls.append(("judge", answer, session.page.url == start_url))
+        return Verdict(done=answer == "42", reward=float(answer == "42"), success=answer == "42")
+
+    async def after(session):
+        calls.append(("after", len(session.tabs)))
+
+    task = WebTask(goal="Find it", start_url=start_url, before=before, judge=judge, after=after)
+    async with BrowserEnvironment(task, pool=pool, seed=5, observe=CHANNELS) as environment:
+        first = await environment.reset()
+        assert first.observation["goal"] == "Find it"
+        last = await environment.step(a.Answer("42"))
+        assert (last.reward, last.discount) == (1.0, 0.0)
+        assert environment.episode_outcome() is webtraj.Outcome.SUCCESS
+    assert calls == [
+        ("before", 5, "about:blank"),
+        ("judge", None, True),
+        ("judge", "42", True),
+        ("after", 1),
+    ]
+
+
+async def test_a_wrong_answer_ends_the_episode_too(pool, start_url):
+    task = WebTask(goal="Find it", start_url=start_url)
+    async with BrowserEnvironment(task, pool=pool, observe=CHANNELS) as environment:
+        await environment.reset()
+        last = await environment.step("answer('7')")
+        assert (last.last(), last.reward, last.discount) == (True, 0.0, 0.0)
+        assert environment.episode_outcome() is webtraj.Outcome.FAILURE
+
+
+async def test_episodes_share_no_storage(pool, start_url):
+    task = WebTask(goal="Look", start_url=start_url)
+    async with BrowserEnvironment(task, pool=pool, observe=CHANNELS) as environment:
+        for _ in range(2):
+            first = await environment.reset()
+            assert '"visits: 1"' in first.observation["axtree"]
+
+
+async def test_a_task_s_context_options_outweigh_the_environment_s(pool, start_url):
+    task = WebTask(goal="Look", start_url=start_url, context_options={"locale": "fr-FR"})
+    options = {"locale": "de-DE", "timezone_id": "Asia/Tokyo"}
+    async with BrowserEnvironment(
+        task, pool=pool, observe=CHANNELS, context_options=options
+    ) as environment:
+        await environment.reset()
+        told = await environment.session.page.evaluate(
+            "[navigator.language, Intl.DateTimeFormat().resolvedOptions().timeZone]"
+        )
+    assert told == ["fr-FR", "Asia/Tokyo"]
+
+
+async def test_a_solution_is_asked_one_action_at_a_time(pool, start_url):
+    async def solution(session):
+        yield a.Wait(0)
+        yield a.Answer(session.page.url)
+
+    task = WebTask(goal="Look", start_url=start_url, solution=solution)
+    async with BrowserEnvironment(task, pool=pool, observe=CHANNELS) as environment:
+        assert environment.has_oracle
+        for _ in range(2):
+            await environment.reset()
+            assert await environment.cheat() == a.Wait(0)
+            assert await environment.cheat() == a.Answer(start_url)
+            assert await environment.cheat() is None
+
+
+async def test_a_task_without_a_solution_has_no_oracle(pool, start_url):
+    task = WebTask(goal="Look", start_url=start_url)
+    async with BrowserEnvironment(task, pool=pool, observe=CHANNELS) as environment:
+        assert not environment.has_oracle
+        await environment.reset()
+        assert await environment.cheat() is None
+
+
+async def test_tabs_are_opened_switched_and_closed(pool, start_url):
+    task = WebTask(goal="Look", start_url=start_url)
+    async with BrowserEnvironment(
+        task, pool=pool, observe=(*CHANNELS, "tabs"), policy=WebAccess()
+    ) as environment:
+        await environment.reset()
+        refused = await environment.step(a.CloseTab())
+        assert refused.observation["last_action"]["error_kind"] == "last_tab"
+        opened = await environment.step(a.NewTab())
+        assert list(opened.observation["tabs"]) == [start_url, "about:blank"]
+        assert (opened.observation["active_tab"], opened.observation["url"]) == (1, "about:blank")
+        back = await environment.step(a.FocusTab(0))
+        assert back.observation["url"] == start_url
+        missing = await environment.step(a.FocusTab(5))
+        assert missing.observation["last_action"]["error_kind"] == "no_such_tab"
+        await environment.step(a.FocusTab(1))
+        closed = await environment.step(a.CloseTab())
+        assert list(closed.observation["tabs"]) == [start_url]
+
+
+async def test_a_navigation_that_fails_is_the_action_s_failure(pool, start_url):
+    task = WebTask(goal="Look", start_url=start_url)
+    async with BrowserEnvironment(
+        task, pool=pool, observe=CHANNELS, policy=WebAccess()
+    ) as environment:
+        await environment.reset()
+        timestep = await environment.step(a.Goto("http://127.0.0.1:9/"))
+        last_action = timestep.observation["last_action"]
+        assert last_action["error_kind"] == "navigation_failed"
+        assert timestep.mid()
+
+
+async def test_files_go_up_from_the_allowed_folder_only(pool, start_url, tmp_path):
+    folder = tmp_path / "uploads"
+    folder.mkdir()
+    (folder / "ours.txt").write_text("ours")
+    (folder / "link.txt").symlink_to(tmp_path / "start.html")
+    task = WebTask(goal="Look", start_url=start_url)
+    async with BrowserEnvironment(
+        task, pool=pool, observe=CHANNELS, policy=WebAccess(uploads=folder)
+    ) as environment:
+        first = await environment.reset()
+        ref = first.observation["axtree"].split("button")[0].split("[")[-1].split("]")[0]
+        for path in ("../start.html", "link.txt", "/etc/passwd", "missing.txt"):
+            timestep = await environment.step(a.UploadFile(ref, [path]))
+            assert timestep.observation["last_action"]["error_kind"] == "blocked", path
+        timestep = await environment.step(a.UploadFile(ref, ["ours.txt"]))
+        assert timestep.observation["last_action"]["error"] == ""
+        assert await environment.session.page.evaluate("f.files[0].name") == "ours.txt"
+
+
+@pytest.mark.parametrize(
+    ("policy", "url", "allowed"),
+    [
+        (NoAccess(), "https://example.com", False),
+        (WebAccess(), "https://example.com", True),
+        (WebAccess(), "about:blank", True),
+        (WebAccess(), "file:///etc/passwd", False),
+        (WebAccess(), "javascript:alert(1)", False),
+    ],
+)
+async def test_a_policy_says_what_may_be_opened(policy, url, allowed):
+    assert policy.open(url) is allowed
+    assert policy.upload("anything") is None
