@@ -337,6 +337,7 @@ def reward_value(reward: Any) -> float:
         return sum(reward_value(value) for value in reward)
     try:
         with np.errstate(all="ignore"):
-            return float(np.sum(reward))
+            total = np.sum(reward)
+        return float("nan") if np.iscomplexobj(total) else float(total)
     except (TypeError, ValueError, OverflowError):
         return float("nan")

@@ -1,8 +1,8 @@
 """Numpy dtypes as plain data, and back.
 
 A simple dtype is its `dtype.str`, byte order included: `"<f4"`, `"|b1"`, `"<M8[ns]"`. A structured
-one is `{"names", "formats", "offsets", "itemsize"}`, and a field that is an array itself is
-`{"base", "shape"}`; both may hold each other.
+one is `{"names", "formats", "offsets", "itemsize"}`, and `"titles"` if it has any; a field that is
+an array itself is `{"base", "shape"}`. Both may hold each other.
 """
 
 from __future__ import annotations
@@ -41,14 +41,16 @@ def parse(description: Any) -> _DType:
     if "base" in description:
         shape = tuple(int(size) for size in description["shape"])
         return np.dtype((parse(description["base"]), shape))
-    return np.dtype(
-        {
-            "names": list(description["names"]),
-            "formats": [parse(item) for item in description["formats"]],
-            "offsets": [int(offset) for offset in description["offsets"]],
-            "itemsize": int(description["itemsize"]),
-        }
-    )
+    structure: dict[str, Any] = {
+        "names": list(description["names"]),
+        "formats": [parse(item) for item in description["formats"]],
+        "offsets": [int(offset) for offset in description["offsets"]],
+        "itemsize": int(description["itemsize"]),
+    }
+    if "titles" in description:
+        structure["titles"] = list(description["titles"])
+    dtype: _DType = np.dtype(structure)  # type: ignore[call-overload]
+    return dtype
 
 
 def _describe(dtype: _DType) -> Any:
@@ -58,9 +60,11 @@ def _describe(dtype: _DType) -> Any:
     if dtype.names is None or dtype.fields is None:
         return dtype.str
     fields = [dtype.fields[name] for name in dtype.names]
-    return {
+    description = {
         "names": list(dtype.names),
         "formats": [_describe(field[0]) for field in fields],
         "offsets": [field[1] for field in fields],
         "itemsize": dtype.itemsize,
     }
+    titles = [field[2] if len(field) > 2 else None for field in fields]
+    return {**description, "titles": titles} if any(titles) else description
