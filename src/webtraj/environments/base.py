@@ -19,7 +19,7 @@ import dm_env
 
 from webtraj import trajectory as trajectory_lib
 
-__all__ = ["DescribesEpisode", "Environment", "JudgesEpisode"]
+__all__ = ["DescribesEpisode", "Environment", "JudgesEpisode", "Redacts"]
 
 
 @runtime_checkable
@@ -75,3 +75,28 @@ class JudgesEpisode(Protocol):
 
     def episode_outcome(self) -> trajectory_lib.Outcome:
         """Returns the outcome of the episode that just returned LAST."""
+
+
+@runtime_checkable
+class Redacts(Protocol):
+    """An environment that knows what must not be recorded. Optional.
+
+    `webtraj.environments.redaction` has what such an environment needs.
+    """
+
+    def redact_action(self, action: Any) -> Any:
+        """Returns what may be recorded of an action that is about to be taken.
+
+        Called once for each action, before `step`. What it makes known as secret, such as a text
+        that goes into a password field, `redact` then finds elsewhere.
+        """
+
+    def redact(self, value: Any) -> Any:
+        """Returns what may be recorded of a value; the value itself if all of it.
+
+        Whatever is recorded passes here: observations, decisions with their model calls, actions
+        that `redact_action` returned, episode descriptions, errors. The value is not changed.
+        """
+
+    def take_redactions(self) -> Mapping[str, int]:
+        """Returns how often what was redacted since the last call."""

@@ -1,6 +1,7 @@
 """`TrajectoryCollectingEnvironment`: records every episode of the environment that it wraps.
 
-It forwards and records, and does nothing else: timesteps pass through untouched, exceptions too. It
+It forwards and records, and does nothing else: timesteps pass through untouched, exceptions too.
+What an environment keeps secret (`Redacts`) is redacted on its way to the collector. The wrapper
 must be the outermost wrapper, or else it sees episodes other than those the agent sees. Which event
 begins and ends an episode stands in `tracking`.
 """
@@ -16,7 +17,7 @@ from typing import Any, Self
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.base import TrajectoryCollector
-from webtraj.environments import bridges
+from webtraj.environments import bridges, redaction
 from webtraj.environments.tracking import EpisodeTracker, OnCollectorError
 from webtraj.trajectory import EndReason, Phase
 
@@ -80,7 +81,7 @@ class TrajectoryCollectingEnvironment:
         self._on_collector_error = on_collector_error
         self._passes_decisions = getattr(self._env, "accepts_decisions", False)
         self._tracker = EpisodeTracker(
-            trajectory_collector,
+            redaction.redacting(trajectory_collector, self._env),
             describe=self._describe_new,
             redescribe=self._describe_known,
             outcome=self._episode_outcome,

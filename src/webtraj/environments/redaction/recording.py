@@ -1,0 +1,203 @@
+"""The redacting side of a collector.
+
+It fails closed: what could not be redacted is left out of the record, and an `UnwritableValueError`
+says so, whose message holds nothing of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from webtraj import errors
+from webtraj import trajectory as trajectory_lib
+from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector
+from webtraj.collectors.null import NullTrajectoryCollector
+from webtraj.environments.base import Redacts
+
+__all__ = ["REDACTIONS", "RedactingCollector", "redacting"]
+
+REDACTIONS: Final = "redactions"
+"""Key in `EpisodeInfo.metadata` of how many redactions of which kind an episode had, if any."""
+
+_REDACTS = ("redact_action", "redact", "take_redactions")
+
+_LEFT_OUT: Final = "<not recorded: redaction failed>"
+_FAILED = "The {what} was left out of the record, since redacting it raised {error}."
+
+_T = TypeVar("_T")
+
+
+def redacting(collector: TrajectoryCollector, environment: Any) -> TrajectoryCollector:
+    """Returns `collector`, behind a redaction if the environment has secrets to keep."""
+    # Not by isinstance: that sees no attributes that a wrapper hands on.
+    keeps_secrets = all(hasattr(environment, name) for name in _REDACTS)
+    if isinstance(collector, NullTrajectoryCollector) or not keeps_secrets:
+        return collector
+    return RedactingCollector(collector, environment)
+
+
+class RedactingCollector:
+    """Hands on everything to another collector, redacted.
+
+    Args:
+        collector: Keeps the episodes.
+        redacts: Says what is left of a value, usually an environment.
+    """
+
+    def __init__(self, collector: TrajectoryCollector, redacts: Redacts) -> None:
+        self._collector = collector
+        self._redacts = redacts
+
+    def begin_episode(self, info: trajectory_lib.EpisodeInfo) -> EpisodeRecorder:
+        """See `TrajectoryCollector.begin_episode`."""
+        self._redacts.take_redactions()
+        safe, failure = _safely(self._redacts.redact, info, "episode's description", _bare_info)
+        recorder = self._collector.begin_episode(safe)
+        return _RedactingRecorder(recorder, self._redacts, safe, failure)
+
+    async def drain(self) -> None:
+        """See `TrajectoryCollector.drain`."""
+        await self._collector.drain()
+
+    async def flush(self) -> None:
+        """See `TrajectoryCollector.flush`."""
+        await self._collector.flush()
+
+    async def aclose(self) -> None:
+        """See `TrajectoryCollector.aclose`."""
+        await self._collector.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+class _RedactingRecorder:
+    def __init__(
+        self,
+        recorder: EpisodeRecorder,
+        redacts: Redacts,
+        info: trajectory_lib.EpisodeInfo,
+        failure: errors.UnwritableValueError | None,
+    ) -> None:
+        self._recorder = recorder
+        self._redacts = redacts
+        self._info = info
+        self._failures: list[str] = []
+        # Told by the first call that can: an episode must not be lost to its description.
+        self._untold = failure
+        # The last intent as given and as redacted. Whether a text is a password depends on where it
+        # goes, which is known only before it is typed.
+        self._action: tuple[Any, Any] = (None, None)
+        self._decision: tuple[Any, Any] = (None, None)
+
+    def record_info(self, info: trajectory_lib.EpisodeInfo) -> None:
+        self._info = self._safe(self._redacts.redact, info, "episode's description", _bare_info)
+        self._recorder.record_info(self._info)
+        self._tell()
+
+    def record_intent(
+        self, action: Any, *, decision: trajectory_lib.Decision | None = None
+    ) -> None:
+        safe_action = self._safe(self._redacts.redact_action, action, "action", _left_out)
+        safe_decision = decision
+        if decision is not None and safe_action is not decision.action:
+            safe_decision = dataclasses.replace(decision, action=safe_action)
+        safe_decision = self._safe(self._redacts.redact, safe_decision, "decision", _bare_decision)
+        self._action = (action, safe_action)
+        self._decision = (decision, safe_decision)
+        self._recorder.record_intent(safe_action, decision=safe_decision)
+        self._tell()
+
+    def record_step(self, step: trajectory_lib.StepRecord) -> None:
+        known = dataclasses.replace(
+            step,
+            action=self._known(step.action, self._action),
+            decision=self._known(step.decision, self._decision),
+            ignored_action=self._known(step.ignored_action, self._action),
+        )
+        safe = self._safe(self._redacts.redact, known, "step", _bare_step)
+        self._recorder.record_step(safe)
+        self._tell()
+
+    def end_episode(self, end: trajectory_lib.EpisodeEnd) -> None:
+        known = dataclasses.replace(
+            end,
+            in_flight_action=self._known(end.in_flight_action, self._action),
+            in_flight_decision=self._known(end.in_flight_decision, self._decision),
+        )
+        safe = self._safe(self._redacts.redact, known, "end", self._bare_end)
+        counts = dict(self._redacts.take_redactions())
+        if counts:
+            metadata = {**self._info.metadata, REDACTIONS: counts}
+            self._recorder.record_info(dataclasses.replace(self._info, metadata=metadata))
+        self._recorder.end_episode(safe)
+        self._tell()
+
+    def _safe(
+        self, redact: Callable[[_T], _T], value: _T, what: str, bare: Callable[[_T], _T]
+    ) -> _T:
+        safe, failure = _safely(redact, value, what, bare)
+        if failure is not None:
+            self._failures.append(f"{type(failure).__name__}: {failure}")
+            self._untold = self._untold or failure
+        return safe
+
+    def _tell(self) -> None:
+        failure, self._untold = self._untold, None
+        if failure is not None:
+            raise failure
+
+    def _bare_end(self, end: trajectory_lib.EpisodeEnd) -> trajectory_lib.EpisodeEnd:
+        return trajectory_lib.EpisodeEnd(
+            reason=end.reason,
+            phase=end.phase,
+            detail=_LEFT_OUT,
+            action_in_flight=end.action_in_flight,
+            outcome=end.outcome,
+            recording_errors=tuple(self._failures),
+        )
+
+    @staticmethod
+    def _known(value: Any, last: tuple[Any, Any]) -> Any:
+        given, safe = last
+        return safe if value is given else value
+
+
+def _safely(
+    redact: Callable[[_T], _T], value: _T, what: str, bare: Callable[[_T], _T]
+) -> tuple[_T, errors.UnwritableValueError | None]:
+    """Returns a value redacted, or what is surely harmless of it and the error that says so."""
+    try:
+        return redact(value), None
+    except Exception as error:  # The error's own text may hold what was to be redacted.
+        message = _FAILED.format(what=what, error=type(error).__name__)
+        return bare(value), errors.UnwritableValueError(message)
+
+
+def _left_out(value: Any) -> Any:
+    return _LEFT_OUT
+
+
+def _bare_info(info: trajectory_lib.EpisodeInfo) -> trajectory_lib.EpisodeInfo:
+    return trajectory_lib.EpisodeInfo(episode_id=info.episode_id)
+
+
+def _bare_decision(decision: trajectory_lib.Decision | None) -> trajectory_lib.Decision | None:
+    return trajectory_lib.Decision(action=_LEFT_OUT)
+
+
+def _bare_step(step: trajectory_lib.StepRecord) -> trajectory_lib.StepRecord:
+    return dataclasses.replace(
+        step, observation=_LEFT_OUT, action=_LEFT_OUT, decision=None, ignored_action=None
+    )

@@ -1,0 +1,341 @@
+"""`Redactor`: knows the secrets, and returns values without them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import collections
+import copy
+import dataclasses
+import enum
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from webtraj import errors
+from webtraj import trajectory as trajectory_lib
+from webtraj.environments.redaction.spellings import spellings
+
+__all__ = ["MIN_LENGTH", "PAINTED", "DROPPED", "Redactor", "placeholder"]
+
+MIN_LENGTH: Final = 4
+"""The fewest characters of a secret that is searched for."""
+
+PAINTED: Final = "screenshots_painted"
+"""What redactions of screenshots are counted as,"""
+DROPPED: Final = "screenshots_dropped"
+"""and those that were left out, since they could not be painted."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_IMAGE_MAGIC = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"RIFF", b"GIF8")
+_IMAGE_TEXT = re.compile(r"(?:/9j/|iVBORw0KGgo)[A-Za-z0-9+/]{200,}={0,2}")
+_ATOMS = (type(None), bool, int, float, complex, enum.Enum, np.number, np.bool_)
+_CYCLE = "<not recorded: contains itself>"
+
+_BAD_NAME = (
+    "{name!r:.100} cannot name a secret: expected up to 64 characters of A-Z a-z 0-9 . _ -, "
+    "the first a letter or digit."
+)
+_BAD_VALUE = (
+    "The secret {name!r} is {what}; expected a string of at least {minimum} characters besides "
+    "white space. A shorter one would be found in text that has nothing to do with it."
+)
+
+
+def placeholder(name: str) -> str:
+    """Returns what stands in a record in place of a secret.
+
+    >>> placeholder("api-key")
+    '<secret:api-key>'
+    """
+    return f"<secret:{name}>"
+
+
+class Redactor:
+    """Finds secrets in values.
+
+    Letter case does not matter, and neither does how the secret is spelt (see `spellings`). A value
+    without secrets is returned itself, not a copy.
+
+    Args:
+        secrets: Values by name.
+
+    Raises:
+        InvalidInputError: A name or value is no good. The message does not hold the value.
+    """
+
+    def __init__(self, secrets: Mapping[str, str] | None = None) -> None:
+        self._given: dict[str, str] = {}
+        self._name_by_value: dict[str, str] = {}
+        # In lower case; whether any is in a text is asked first, since that is fast.
+        self._needles: tuple[str, ...] = ()
+        self._byte_needles: tuple[bytes, ...] = ()
+        self._numbers: dict[str, str] = {}
+        self._pattern: re.Pattern[str] | None = None
+        self._bytes_pattern: re.Pattern[bytes] | None = None
+        # By group of the patterns.
+        self._names: list[str] = []
+        self._images: dict[bytes, Callable[[], bytes]] = {}
+        self._counts: collections.Counter[str] = collections.Counter()
+        for name, value in (secrets or {}).items():
+            _check(name, value)
+            self._given[value] = name
+        self.forget_learned()
+
+    @property
+    def knows_any(self) -> bool:
+        """Whether there is anything to look for."""
+        return bool(self._needles)
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The secrets themselves, to be found on a screen."""
+        return tuple(self._name_by_value)
+
+    def learn(self, name: str, value: str) -> bool:
+        """Adds a secret that turned up on the way.
+
+        Returns:
+            Whether it is looked for from now on; not if it is too short for that.
+        """
+        if len("".join(value.split())) < MIN_LENGTH or value == placeholder(name):
+            return False
+        if value not in self._name_by_value:
+            self._name_by_value[value] = name
+            self._compile()
+        return True
+
+    def forget_learned(self) -> None:
+        """Forgets what it learned, and the screenshots; the secrets that were given remain."""
+        self._images.clear()
+        if self._name_by_value != self._given:
+            self._name_by_value = dict(self._given)
+            self._compile()
+
+    def cover_image(self, image: bytes, cover: Callable[[], bytes]) -> None:
+        """From now on redacts an image, as bytes or as base64, to what `cover` returns.
+
+        Args:
+            image: The encoded image.
+            cover: Returns the image to record, empty if there is none. Called at most once, when
+                the image is about to be recorded.
+        """
+        self._images[_digest(image)] = cover
+
+    def take_counts(self) -> dict[str, int]:
+        """Returns the redactions since the last call: by name of secret, and of screenshots."""
+        counts, self._counts = dict(self._counts), collections.Counter()
+        return counts
+
+    def redact(self, value: Any) -> Any:
+        """Returns `value` without secrets.
+
+        Searched are text and bytes in any nest of mappings, sequences, sets, arrays, dataclasses
+        and named tuples, keys included. An object of another kind is replaced by its `repr`,
+        redacted, if that holds a secret. A `ModelCall` in which anything was redacted loses its
+        token ids, log-probabilities and raw response, which spell the secret too.
+        """
+        if not self._needles and not self._images:
+            return value
+        return self._redact(value, set())
+
+    def redact_text(self, text: str) -> str:
+        """Returns `text` without secrets."""
+        lowered = text.lower()
+        if self._pattern is not None and any(needle in lowered for needle in self._needles):
+            text = self._pattern.sub(self._placeholder_for, text)
+        if self._images and len(text) > 200:
+            text = _IMAGE_TEXT.sub(self._covered_text, text)
+        return text
+
+    def __repr__(self) -> str:
+        names = sorted(set(self._name_by_value.values()))
+        return f"{type(self).__name__}({', '.join(names)})"
+
+    def _compile(self) -> None:
+        name_by_spelling: dict[str, str] = {}
+        for value, name in self._name_by_value.items():
+            for spelling in spellings(value):
+                name_by_spelling.setdefault(spelling, name)
+        self._needles = tuple({spelling.lower() for spelling in name_by_spelling})
+        self._byte_needles = tuple(_encoded(needle) for needle in self._needles)
+        self._numbers = {v: name for v, name in self._name_by_value.items() if v.isdecimal()}
+        # The longest first: one secret may begin with another.
+        ordered = sorted(name_by_spelling, key=len, reverse=True)
+        self._names = [name_by_spelling[spelling] for spelling in ordered]
+        # Placeholders stay as they are, even if a secret reads like a part of one.
+        known = "|".join(re.escape(name) for name in sorted(set(self._names)))
+        source = "|".join([f"<secret:(?:{known})>", *(f"({re.escape(s)})" for s in ordered)])
+        self._pattern = re.compile(source, re.IGNORECASE)
+        self._bytes_pattern = re.compile(_encoded(source), re.IGNORECASE)
+
+    def _placeholder_for(self, match: re.Match[str]) -> str:
+        if match.lastindex is None:
+            return match[0]
+        name = self._names[match.lastindex - 1]
+        self._counts[name] += 1
+        return placeholder(name)
+
+    def _placeholder_bytes_for(self, match: re.Match[bytes]) -> bytes:
+        if match.lastindex is None:
+            return match[0]
+        name = self._names[match.lastindex - 1]
+        self._counts[name] += 1
+        return placeholder(name).encode()
+
+    def _covered_text(self, match: re.Match[str]) -> str:
+        text = match[0]
+        try:
+            image = base64.b64decode(text + "=" * (-len(text) % 4))
+        except binascii.Error:
+            return text
+        covered = self._covered(image)
+        return text if covered is image else base64.b64encode(covered).decode()
+
+    def _covered(self, image: bytes) -> bytes:
+        cover = self._images.get(_digest(image)) if self._images else None
+        if cover is None:
+            return image
+        covered = cover()
+        self._counts[PAINTED if covered else DROPPED] += 1
+        return covered
+
+    def _redact(self, value: Any, inside: set[int]) -> Any:
+        if isinstance(value, str):
+            redacted = self.redact_text(str(value))
+            return value if redacted == value else redacted
+        if isinstance(value, _ATOMS):
+            return self._redact_number(value) if self._numbers else value
+        if isinstance(value, bytes | bytearray | memoryview):
+            return self._redact_bytes(value)
+        if id(value) in inside:
+            return _CYCLE
+        inside.add(id(value))
+        try:
+            return self._redact_nest(value, inside)
+        finally:
+            inside.discard(id(value))
+
+    def _redact_number(self, value: Any) -> Any:
+        name = self._numbers.get(str(value)) if type(value) is int else None
+        if name is None:
+            return value
+        self._counts[name] += 1
+        return placeholder(name)
+
+    def _redact_nest(self, value: Any, inside: set[int]) -> Any:
+        if isinstance(value, Mapping):
+            return self._redact_mapping(value, inside)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            items, changed = self._redact_items(value, inside)
+            return type(value)(*items) if changed else value
+        if isinstance(value, list | tuple | set | frozenset | collections.deque):
+            items, changed = self._redact_items(value, inside)
+            if not changed:
+                return value
+            return type(value)(items) if type(value) in _PLAIN_NESTS else items
+        if isinstance(value, np.ndarray):
+            return self._redact_array(value, inside)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return self._redact_record(value, inside)
+        if isinstance(value, np.generic | type):
+            return value
+        shown = _safe_repr(value)
+        redacted = self.redact_text(shown)
+        return value if redacted == shown else redacted
+
+    def _redact_bytes(self, value: bytes | bytearray | memoryview) -> Any:
+        data = bytes(value)
+        if data.startswith(_IMAGE_MAGIC):
+            covered = self._covered(data)
+            return value if covered is data else covered
+        lowered = data.lower()
+        if self._bytes_pattern is None or not any(n in lowered for n in self._byte_needles):
+            return value
+        redacted = self._bytes_pattern.sub(self._placeholder_bytes_for, data)
+        return value if redacted == data else redacted
+
+    def _redact_mapping(self, value: Mapping[Any, Any], inside: set[int]) -> Any:
+        pairs = [(self._redact(k, inside), self._redact(v, inside)) for k, v in value.items()]
+        changed = any(
+            k is not old_k or v is not old_v
+            for (k, v), (old_k, old_v) in zip(pairs, value.items(), strict=True)
+        )
+        return dict(pairs) if changed else value
+
+    def _redact_items(self, values: Any, inside: set[int]) -> tuple[list[Any], bool]:
+        items = [self._redact(item, inside) for item in values]
+        changed = any(new is not old for new, old in zip(items, values, strict=True))
+        return items, changed
+
+    def _redact_array(self, value: np.ndarray[Any, Any], inside: set[int]) -> Any:
+        if value.dtype.kind not in "OUSV" or (value.dtype.kind == "V" and not value.dtype.fields):
+            return value
+        items, changed = self._redact_items(value.ravel().tolist(), inside)
+        if not changed:
+            return value
+        if value.dtype.kind in "US":
+            return np.array(items).reshape(value.shape)
+        redacted = np.empty(len(items), dtype=object)
+        for index, item in enumerate(items):
+            redacted[index] = item
+        return redacted.reshape(value.shape)
+
+    def _redact_record(self, value: Any, inside: set[int]) -> Any:
+        names = [field.name for field in dataclasses.fields(value)]
+        changes = {}
+        for name in names:
+            old = getattr(value, name)
+            new = self._redact(old, inside)
+            if new is not old:
+                changes[name] = new
+        if not changes:
+            return value
+        if isinstance(value, trajectory_lib.ModelCall):
+            changes |= _TELLTALE
+        # Made without its constructor, whose checks a placeholder may not pass: a URL, a key.
+        redacted = copy.copy(value)
+        for name, new in changes.items():
+            object.__setattr__(redacted, name, new)
+        return redacted
+
+
+_PLAIN_NESTS = (list, tuple, set, frozenset, collections.deque)
+
+_TELLTALE: Final[Mapping[str, Any]] = {
+    "response": None,
+    "prompt_token_ids": (),
+    "completion_token_ids": (),
+    "logprobs": (),
+}
+"""What of a model call spells its text once more."""
+
+
+def _check(name: Any, value: Any) -> None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise errors.InvalidInputError(_BAD_NAME.format(name=name))
+    if not isinstance(value, str):
+        what = f"of type {type(value).__name__}"
+    elif len("".join(value.split())) < MIN_LENGTH:
+        what = "too short"
+    else:
+        return
+    raise errors.InvalidInputError(_BAD_VALUE.format(name=name, what=what, minimum=MIN_LENGTH))
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _digest(image: bytes) -> bytes:
+    return hashlib.blake2b(image, digest_size=16).digest()
+
+
+def _safe_repr(value: Any) -> str:
+    try:
+        return repr(value)
+    except Exception as error:  # Not ours; collectors say the same of it.
+        return f"<repr failed: {type(error).__name__}>"

@@ -1,0 +1,284 @@
+"""What a redactor finds, and what it leaves alone."""
+
+import base64
+import collections
+import dataclasses
+import html
+import json
+import types
+import urllib.parse
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webtraj import errors
+from webtraj.environments import actions as a
+from webtraj.environments.redaction import Redactor
+from webtraj.serialization.encoding import dumps
+from webtraj.trajectory import Decision, ErrorInfo, ModelCall, StepRecord, StepType
+
+SECRET = 'p"4 ss\\wörd&<7>'
+HIDDEN = "<secret:key>"
+
+SPELLINGS = {
+    "itself": SECRET,
+    "upper case": SECRET.upper(),
+    "JSON": json.dumps(SECRET),
+    "JSON, not ASCII": json.dumps(SECRET, ensure_ascii=False),
+    "JSON in JSON": json.dumps(json.dumps({"password": SECRET})),
+    "Python": repr(SECRET),
+    "Python, other quotes": '"' + SECRET.replace("\\", "\\\\").replace('"', '\\"') + '"',
+    "HTML": html.escape(SECRET),
+    "HTML text": html.escape(SECRET, quote=False),
+    "query": urllib.parse.urlencode({"q": SECRET}),
+    "path": urllib.parse.quote(SECRET),
+    "encodeURIComponent": urllib.parse.quote(SECRET, safe="!~*'()"),
+    "lower-case escapes": urllib.parse.quote(SECRET).replace("%5C", "%5c"),
+    "base64": base64.b64encode(SECRET.encode()).decode(),
+    "basic auth": "Basic " + base64.b64encode(f"anna:{SECRET}".encode()).decode(),
+    "base64, one in": base64.b64encode(f"x{SECRET}!!".encode()).decode(),
+    "base64, two in": base64.urlsafe_b64encode(f"xy{SECRET}".encode()).decode(),
+    "hex": SECRET.encode().hex(),
+    "decomposed": "p\"4 ss\\wo\u0308rd&<7>",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_secret_is_found_in_every_spelling(spelling: str) -> None:
+    redactor = Redactor({"key": SECRET})
+    text = f"before {SPELLINGS[spelling]} after"
+    redacted = redactor.redact(text)
+    assert HIDDEN in redacted
+    assert "before" in redacted
+    assert "after" in redacted
+    assert redactor.take_counts() == {"key": 1}
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Card:
+    number: str
+    owner: str = "Anna"
+
+
+class Strange:
+    def __repr__(self) -> str:
+        return "Strange(s3cret-value)"
+
+
+NESTS = {
+    "mapping": ({"a": "x s3cret-value"}, {"a": f"x {HIDDEN}"}),
+    "key": ({"s3cret-value": 1}, {HIDDEN: 1}),
+    "mapping proxy": (types.MappingProxyType({"a": "s3cret-value"}), {"a": HIDDEN}),
+    "list": (["s3cret-value", 1], [HIDDEN, 1]),
+    "tuple": (("s3cret-value", None), (HIDDEN, None)),
+    "set": ({"s3cret-value"}, {HIDDEN}),
+    "deque": (collections.deque(["s3cret-value"]), collections.deque([HIDDEN])),
+    "named tuple": (Pair("s3cret-value", 2), Pair(HIDDEN, 2)),
+    "dataclass": (Card("s3cret-value"), Card(HIDDEN)),
+    "action": (a.Fill("1", "s3cret-value"), a.Fill("1", HIDDEN)),
+    "bytes": (b"\x00s3cret-value\xff", b"\x00" + HIDDEN.encode() + b"\xff"),
+    "bytearray": (bytearray(b"S3CRET-value"), HIDDEN.encode()),
+    "numpy string": (np.str_("s3cret-value"), HIDDEN),
+    "unknown object": (Strange(), f"Strange({HIDDEN})"),
+    "deep": ([{"a": (["s3cret-value"],)}], [{"a": ([HIDDEN],)}]),
+    "error": (
+        ErrorInfo(type="ValueError", message="bad s3cret-value", traceback="s3cret-value"),
+        ErrorInfo(type="ValueError", message=f"bad {HIDDEN}", traceback=HIDDEN),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NESTS)
+def test_a_secret_is_found_in_every_kind_of_nest(kind: str) -> None:
+    value, expected = NESTS[kind]
+    redacted = Redactor({"key": "s3cret-value"}).redact(value)
+    assert redacted == expected
+    assert "cret-" not in repr(redacted)
+
+
+@pytest.mark.parametrize("dtype", [np.str_, object])
+def test_a_secret_is_found_in_arrays(dtype: Any) -> None:
+    array = np.array([["x", "a s3cret-value b"], ["y", "z"]], dtype=dtype)
+    redacted = Redactor({"key": "s3cret-value"}).redact(array)
+    assert redacted.tolist() == [["x", f"a {HIDDEN} b"], ["y", "z"]]
+    assert redacted.dtype.kind == array.dtype.kind
+    assert array[0, 1] == "a s3cret-value b"
+
+
+def test_a_number_is_found_where_it_is_a_number() -> None:
+    assert Redactor({"pin": "482913"}).redact({"pin": 482913, "n": 48}) == {
+        "pin": "<secret:pin>",
+        "n": 48,
+    }
+
+
+def test_a_value_that_contains_itself_is_cut_there() -> None:
+    nest: list[Any] = ["s3cret-value"]
+    nest.append(nest)
+    assert Redactor({"key": "s3cret-value"}).redact(nest) == [
+        HIDDEN,
+        "<not recorded: contains itself>",
+    ]
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["clean", b"clean", {"a": [1.5, None, True]}, (1, "b"), np.arange(3), np.array(["a"]),
+     a.Click("1"), StepRecord(0, StepType.FIRST, {"axtree": "text"}), Strange, object()],
+    ids=repr,
+)  # fmt: skip
+def test_a_value_without_secrets_is_returned_itself(value: Any) -> None:
+    assert Redactor({"key": "not-in-there"}).redact(value) is value
+
+
+def test_without_secrets_nothing_is_looked_at() -> None:
+    class Explosive(dict[str, Any]):
+        def items(self) -> Any:
+            raise AssertionError("looked at")
+
+    value = Explosive(a=1)
+    assert Redactor().redact(value) is value
+
+
+def test_the_longer_of_two_secrets_is_the_one_found() -> None:
+    redactor = Redactor({"short": "abcd", "long": "abcdefgh"})
+    assert redactor.redact("abcdefgh abcde") == "<secret:long> <secret:short>e"
+
+
+def test_redacting_twice_changes_nothing_more() -> None:
+    redactor = Redactor({"password": "secret", "other": "password"})
+    once = redactor.redact("my secret is the password")
+    assert once == "my <secret:password> is the <secret:other>"
+    assert redactor.redact(once) is once
+
+
+def test_a_learned_secret_is_looked_for_until_it_is_forgotten() -> None:
+    redactor = Redactor({"key": "s3cret-value"})
+    assert redactor.learn("password", "hunter2")
+    assert redactor.redact("hunter2 s3cret-value") == f"<secret:password> {HIDDEN}"
+    redactor.forget_learned()
+    assert redactor.redact("hunter2 s3cret-value") == f"hunter2 {HIDDEN}"
+
+
+def test_a_learned_secret_too_short_to_look_for_is_said_to_be() -> None:
+    redactor = Redactor()
+    assert not redactor.learn("password", "abc")
+    assert redactor.redact("abcabc") == "abcabc"
+
+
+@pytest.mark.parametrize("value", ["", "abc", " a  b c ", 1234, None])
+def test_a_secret_that_cannot_be_looked_for_is_an_error_that_does_not_tell_it(value: Any) -> None:
+    with pytest.raises(errors.InvalidInputError, match="The secret 'pin'") as caught:
+        Redactor({"pin": value})
+    assert "abc" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "<x>", "-x", "x" * 65, 3])
+def test_a_name_that_cannot_stand_in_a_record_is_an_error(name: Any) -> None:
+    with pytest.raises(errors.InvalidInputError, match="cannot name a secret"):
+        Redactor({name: "s3cret-value"})
+
+
+def test_its_repr_tells_names_only() -> None:
+    assert repr(Redactor({"key": "s3cret-value"})) == "Redactor(key)"
+
+
+def test_a_model_call_that_spelt_a_secret_keeps_no_tokens_of_it() -> None:
+    call = ModelCall(
+        model="m",
+        messages=({"role": "user", "content": "log in with s3cret-value"},),
+        response={"choices": [{"text": "s3", "logprobs": {"tokens": ["s3", "cret"]}}]},
+        text="fill('1', 's3cret-value')",
+        prompt_token_ids=(1, 2),
+        completion_token_ids=(3,),
+        logprobs=(-0.5,),
+    )
+    redacted = Redactor({"key": "s3cret-value"}).redact(Decision(model_calls=(call,)))
+    (kept,) = redacted.model_calls
+    assert kept.text == f"fill('1', '{HIDDEN}')"
+    assert kept.messages[0]["content"] == f"log in with {HIDDEN}"
+    assert (kept.response, kept.prompt_token_ids) == (None, ())
+    assert (kept.completion_token_ids, kept.logprobs) == ((), ())
+    assert call.completion_token_ids == (3,)
+
+
+def test_a_model_call_without_secrets_keeps_its_tokens() -> None:
+    call = ModelCall(text="click('1')", completion_token_ids=(3,))
+    assert Redactor({"key": "s3cret-value"}).redact(call) is call
+
+
+def test_an_action_whose_rules_a_placeholder_breaks_is_redacted_all_the_same() -> None:
+    redacted = Redactor({"key": "s3cret.test"}).redact(a.Goto("https://s3cret.test/x"))
+    assert redacted.url == f"https://{HIDDEN}/x"
+
+
+IMAGE = b"\xff\xd8\xff" + bytes(range(256)) * 2
+PAINTED = b"\xff\xd8\xff painted"
+
+
+def test_an_image_is_covered_wherever_it_stands() -> None:
+    redactor = Redactor()
+    redactor.cover_image(IMAGE, lambda: PAINTED)
+    text = base64.b64encode(IMAGE).decode()
+    value = {
+        "screenshot": IMAGE,
+        "url": f"data:image/jpeg;base64,{text}",
+        "plain": text,
+        "other": b"\xff\xd8\xff other",
+    }
+    covered = base64.b64encode(PAINTED).decode()
+    assert redactor.redact(value) == {
+        "screenshot": PAINTED,
+        "url": f"data:image/jpeg;base64,{covered}",
+        "plain": covered,
+        "other": b"\xff\xd8\xff other",
+    }
+    assert redactor.take_counts() == {"screenshots_painted": 3}
+
+
+def test_an_image_that_cannot_be_covered_is_dropped_and_that_is_counted() -> None:
+    redactor = Redactor()
+    redactor.cover_image(IMAGE, lambda: b"")
+    assert redactor.redact([IMAGE]) == [b""]
+    assert redactor.take_counts() == {"screenshots_dropped": 1}
+
+
+secrets = st.text(min_size=4, max_size=30).filter(lambda text: len("".join(text.split())) >= 4)
+surroundings = st.text(max_size=20)
+
+
+@given(secret=secrets, before=surroundings, after=surroundings)
+def test_no_text_keeps_a_secret(secret: str, before: str, after: str) -> None:
+    redacted = Redactor({"key": secret}).redact_text(before + secret + after)
+    assert HIDDEN in redacted
+    assert secret not in redacted.replace(HIDDEN, "")
+
+
+@given(secret=st.text("abcXYZ019\"'\\/&<> ü\n", min_size=6).filter(lambda s: len(s.split()) == 1))
+def test_no_stored_nest_keeps_a_secret(secret: str) -> None:
+    nest = {"a": [secret, (f"x{secret}y", secret.encode())], secret: {"b": secret}}
+    data, _ = dumps(Redactor({"key": secret}).redact(nest))
+    for spelling in (
+        secret,
+        json.dumps(secret)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+    ):
+        assert spelling not in data.decode()
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.tuples(inner),
+    )
+)
+def test_what_holds_no_secret_is_left_alone(value: Any) -> None:
+    assert Redactor({"key": "\U0001f511 not to be generated by chance"}).redact(value) is value
