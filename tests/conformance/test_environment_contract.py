@@ -3,6 +3,8 @@
 What else the contract finds, and what it does not, stands in tests/testing/test_contract.py.
 """
 
+import asyncio
+
 import gymnasium
 import pytest
 
@@ -62,12 +64,29 @@ class TestFrozenLakeTruncatedByItsTimeLimit(EnvironmentContract):
 
 @pytest.mark.browser
 class TestMiniwob(EnvironmentContract):
+    """All its tests share one browser, and therefore one loop."""
+
     ends = "truncated"
+
+    @pytest.fixture(scope="class", autouse=True)
+    @classmethod
+    def _browser(cls):
+        from webtraj.environments.browser import pool
+
+        with asyncio.Runner() as runner:
+            cls.runner = runner
+            cls.pool = pool.BrowserPool()
+            runner.run(cls.pool.__aenter__())
+            yield
+            runner.run(cls.pool.__aexit__(None, None, None))
+
+    def run_async(self, coroutine):
+        return self.runner.run(coroutine)
 
     def make_environment(self):
         from webtraj.environments import miniwob
 
-        return miniwob.MiniwobEnvironment("click-test", max_steps=3)
+        return miniwob.MiniwobEnvironment("click-test", max_steps=3, pool=self.pool)
 
     def make_invalid_action(self, environment):
         return "this is no action"
