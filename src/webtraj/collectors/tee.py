@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
+from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector
 
@@ -22,14 +23,18 @@ class TeeTrajectoryCollector:
 
     def __init__(self, *collectors: TrajectoryCollector) -> None:
         self._collectors = collectors
+        self._closed = False
 
     def begin_episode(self, info: trajectory_lib.EpisodeInfo) -> EpisodeRecorder:
         """Begins the record of one episode in each collector.
 
         Raises:
+            CollectorClosedError: The collector is closed.
             CollectorError: No collector could begin it.
             InvalidEpisodeIdError: The id cannot name an episode.
         """
+        if self._closed:
+            raise errors.CollectorClosedError("The collector is closed; make a new one.")
         recorders: list[EpisodeRecorder] = []
         failures: list[Exception] = []
         for collector in self._collectors:
@@ -51,6 +56,7 @@ class TeeTrajectoryCollector:
 
     async def aclose(self) -> None:
         """Closes each collector."""
+        self._closed = True
         await self._each(lambda collector: collector.aclose())
 
     async def __aenter__(self) -> Self:
