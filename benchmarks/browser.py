@@ -8,8 +8,8 @@ with its default delays, and with all its delays off (it has no way to leave out
 
 * step: median latency of `step`, with the observation that it returns.
 * steps/s: steps over wall time, resets and the oracle's own looks at the page included.
-* CPU: user and system time of the whole process tree (Python, driver, browser) for each step, the
-  oracle's own look at the page included for both.
+* CPU: user and system time of the whole process tree (Python, driver, browser) for each step. For
+  webtraj resets and the oracle's looks count too; for BrowserGym only what `step` itself takes.
 * reset: median latency of `reset` to the same task.
 
 BrowserGym runs in `.venv-browsergym`, made on the first run (it pins an old Playwright); without a
