@@ -182,9 +182,7 @@ class EpisodeTracker:
         unasked = phase is Phase.STEP and episode.num_records == 0
         if unasked and self._step_rule and isinstance(error, Exception):
             episode.violations.append(self._step_rule)
-        reason, outcome = EndReason.ERRORED, trajectory_lib.Outcome.ENV_ERROR
-        if phase is Phase.EXIT:  # It may as well have been the agent's error.
-            outcome = trajectory_lib.Outcome.UNKNOWN
+        reason, outcome = EndReason.ERRORED, _whose_error(error, phase)
         if isinstance(error, _CANCELLATIONS):
             reason, outcome = EndReason.CANCELLED, trajectory_lib.Outcome.CANCELLED
         for failure in self._end(reason, phase, error=error, outcome=outcome):
@@ -321,6 +319,14 @@ def _equal(one: trajectory_lib.EpisodeInfo, other: trajectory_lib.EpisodeInfo) -
 def _noted(episode: _OpenEpisode, error: Exception) -> Exception:
     episode.recording_errors.append(f"{type(error).__name__}: {error}")
     return error
+
+
+def _whose_error(error: BaseException, phase: Phase) -> trajectory_lib.Outcome:
+    if isinstance(error, errors.AgentError):
+        return trajectory_lib.Outcome.AGENT_ERROR
+    if phase is Phase.EXIT and not isinstance(error, errors.BrowserError):
+        return trajectory_lib.Outcome.UNKNOWN  # Raised by the body of `async with`: who knows.
+    return trajectory_lib.Outcome.ENV_ERROR
 
 
 def _error_info(error: BaseException) -> trajectory_lib.ErrorInfo:
