@@ -259,8 +259,9 @@ class JsonTrajectoryCollector:
         except Exception as error:  # Reported by the next drain, flush or close.
             self._fail(
                 errors.CollectorError(
-                    f"The episode {recorder.episode_id!r} could not be sealed: {str(error).rstrip('.')}. "
-                    f"Its journal is kept; run `webtraj recover {self.path}` once that is mended."
+                    f"The episode {recorder.episode_id!r} could not be sealed: "
+                    f"{str(error).rstrip('.')}. Its journal is kept; "
+                    f"run `webtraj recover {self.path}` once that is mended."
                 )
             )
         finally:
