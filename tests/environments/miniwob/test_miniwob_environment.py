@@ -8,6 +8,7 @@ import webtraj
 from webtraj import errors
 from webtraj.environments.actions import Check, Click, Fill, Wait
 from webtraj.environments.browser.observation import refs_in
+from webtraj.environments.browser.settling import SettlePolicy
 from webtraj.environments.miniwob import MiniwobEnvironment, pages, tasks
 from webtraj.environments.miniwob.scoring import judge, success_rule
 
@@ -111,6 +112,28 @@ async def test_score_query_and_cover_are_hidden(play):
     for channel in ("text", "axtree"):
         for word in ("reward", "Time left", "Click the button.", "START"):
             assert word not in last.observation[channel]
+
+
+@pytest.mark.parametrize(
+    "way_out", ["location = 'about:blank'", "location.reload()", "location = 'http://example.com'"]
+)
+async def test_leaving_the_task_s_page_ends_the_episode_without_reward(play, way_out):
+    environment = play("click-test", settle=SettlePolicy(quiet=0.2))
+    await environment.reset()
+    await environment.session.page.evaluate(f"setTimeout(() => {{ {way_out} }})")
+    last = await environment.step(Wait(0))
+    assert (last.last(), last.reward, last.discount) == (True, 0.0, 0.0)
+    assert "left" in last.observation["info"]["reason"]
+    assert (await environment.reset()).observation["axtree"] == '[1] button "Click Me!"'
+
+
+@pytest.mark.parametrize("damage", ["document.body.remove()", "document.documentElement.remove()"])
+async def test_a_wrecked_page_is_replaced_by_the_next_reset(play, damage):
+    environment = play("click-test")
+    await environment.reset()
+    await environment.session.page.evaluate(damage)
+    assert (await environment.step(Wait(0))).mid()
+    assert (await environment.reset()).observation["axtree"] == '[1] button "Click Me!"'
 
 
 async def test_the_page_has_no_network(play):

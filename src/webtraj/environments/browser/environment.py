@@ -238,7 +238,20 @@ class BrowserEnvironment:
         self._episode += 1
         self._episode_seed = self._seed_of(self._episode)
         self._next_seed = None
-        task = self.task
+        reused = self._session
+        try:
+            observation = await self._set_up(self.task)
+        except errors_lib.BrowserError:
+            if self._session is not reused:
+                raise
+            # What the last episode did to its page, a fresh one does not suffer from.
+            await self._drop_session()
+            observation = await self._set_up(self.task)
+        self._active = True
+        return dm_env.restart(observation)
+
+    async def _set_up(self, task: tasks_lib.BrowserTask) -> dict[str, Any]:
+        """Brings a session to the beginning of the episode; returns the first observation."""
         session = await self._healthy_session(task)
         assert self._hands is not None
         if len(session.tabs) > 1:
@@ -251,9 +264,7 @@ class BrowserEnvironment:
         self._steps = 0
         self._verdict = await task.validate(session, seen["task"], None)
         self._outcome = trajectory_lib.Outcome.UNKNOWN
-        observation = await self._observation(seen, observation_lib.no_action())
-        self._active = True
-        return dm_env.restart(observation)
+        return await self._observation(seen, observation_lib.no_action())
 
     async def _act(self, action: actions_lib.Action) -> dm_env.TimeStep:
         assert self._hands is not None

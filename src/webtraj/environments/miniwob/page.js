@@ -51,7 +51,9 @@ page.task = {
     return {goal: core.getUtterance()};
   },
 
+  // A document that no episode was begun in: the page was left, or loaded again.
   state() {
+    if (!wob.prepared) return {done: true, raw: 0, scaled: 0, reason: "the task's page was left"};
     const raw = Number(window.WOB_RAW_REWARD_GLOBAL) || 0;
     const left = wob.timeProportional ? Math.max(0, 1 - wob.elapsed / wob.ownTimeLimit) : 1;
     return {
