@@ -223,8 +223,21 @@ async def test_every_task_is_registered_and_has_its_page():
     }  # fmt: skip
     registration = (pages.html_folder().parent / "registration.py").read_text()
     assert all(f'"miniwob/{task}-v1"' in registration for task in tasks.TASKS)
-    for names in tasks.SUBSETS.values():
-        assert set(names) <= set(tasks.TASKS)
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("all", 125), ("train", 62), ("test", 63), ("webgum", 56), ("original", 77)]
+)
+async def test_a_subset_holds_known_tasks_each_once(name, size):
+    subset = tasks.SUBSETS[name]
+    assert list(subset) == sorted(set(subset) & set(tasks.TASKS))
+    assert len(subset) == size
+
+
+async def test_the_split_leaves_nothing_out_and_shares_nothing():
+    train, test = (set(tasks.SUBSETS[name]) for name in ("train", "test"))
+    assert train | test == set(tasks.TASKS)
+    assert not train & test
 
 
 @pytest.mark.browser

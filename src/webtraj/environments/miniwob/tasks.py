@@ -141,5 +141,68 @@ The package has five more pages, which it leaves unregistered because they are p
 clock: button-delay, chase-circle, hover-shape, moving-items, simon-says.
 """
 
-SUBSETS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({"all": TASKS})
-"""Sets of tasks, by name."""
+_TRAIN: Final = """
+    book-flight book-flight-nodelay buy-ticket choose-date choose-date-easy choose-date-medium
+    choose-date-nodelay circle-center click-checkboxes click-checkboxes-large
+    click-checkboxes-soft click-checkboxes-transfer click-collapsible click-collapsible-2
+    click-collapsible-2-nodelay click-collapsible-nodelay click-dialog click-dialog-2
+    click-option click-shades click-test-2 click-test-transfer count-shape daily-calendar
+    drag-box drag-items drag-shapes drag-shapes-2 drag-single-shape drag-sort-numbers
+    draw-circle draw-line enter-date enter-password enter-text enter-text-2 enter-text-dynamic
+    enter-time find-midpoint focus-text focus-text-2 form-sequence identify-shape login-user
+    login-user-popup multi-layouts multi-orderings navigate-tree odd-or-even read-table
+    read-table-2 search-engine text-editor text-transform unicode-test use-autocomplete
+    use-autocomplete-nodelay use-colorwheel use-colorwheel-2 use-slider use-slider-2
+    visual-addition
+"""
+
+_WEBGUM: Final = """
+    book-flight choose-date choose-date-easy choose-date-medium choose-list click-button
+    click-button-sequence click-checkboxes click-checkboxes-large click-checkboxes-soft
+    click-checkboxes-transfer click-collapsible click-collapsible-2 click-color click-dialog
+    click-dialog-2 click-link click-menu click-option click-pie click-scroll-list click-shades
+    click-shape click-tab click-tab-2 click-tab-2-hard click-test click-test-2 click-widget
+    count-shape email-inbox email-inbox-forward-nl email-inbox-forward-nl-turk
+    email-inbox-nl-turk enter-date enter-password enter-text enter-text-dynamic enter-time
+    focus-text focus-text-2 grid-coordinate guess-number identify-shape login-user
+    login-user-popup multi-layouts multi-orderings navigate-tree search-engine social-media
+    social-media-all social-media-some tic-tac-toe use-autocomplete use-spinner
+"""
+
+_ORIGINAL: Final = """
+    bisect-angle book-flight choose-date choose-list circle-center click-button
+    click-button-sequence click-checkboxes click-collapsible click-collapsible-2 click-color
+    click-dialog click-dialog-2 click-link click-menu click-menu-2 click-option click-pie
+    click-scroll-list click-shades click-shape click-tab click-tab-2 click-test click-test-2
+    click-widget copy-paste copy-paste-2 count-shape count-sides drag-box drag-circle drag-cube
+    drag-items drag-items-grid drag-shapes drag-sort-numbers email-inbox enter-date
+    enter-password enter-text enter-text-2 enter-text-dynamic enter-time find-midpoint find-word
+    focus-text focus-text-2 grid-coordinate guess-number highlight-text highlight-text-2
+    identify-shape login-user navigate-tree number-checkboxes read-table read-table-2
+    resize-textarea right-angle scroll-text scroll-text-2 search-engine simple-algebra
+    simple-arithmetic social-media terminal text-editor text-transform tic-tac-toe
+    use-autocomplete use-colorwheel use-colorwheel-2 use-slider use-slider-2 use-spinner
+    visual-addition
+"""
+
+
+def _subsets() -> dict[str, tuple[str, ...]]:
+    train = tuple(_TRAIN.split())
+    return {
+        "all": TASKS,
+        "train": train,
+        "test": tuple(task for task in TASKS if task not in train),
+        "webgum": tuple(_WEBGUM.split()),
+        "original": tuple(_ORIGINAL.split()),
+    }
+
+
+SUBSETS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(_subsets())
+"""Sets of tasks, by name, each in the order of the alphabet.
+
+* `all`: all of `TASKS`.
+* `train`, `test`: BrowserGym's split (its benchmark metadata, version 0.14.3), in which tasks that
+  are like each other are on the same side.
+* `webgum`: the 56 tasks that WebGUM and others report on, by the same source.
+* `original`: the 77 tasks of MiniWoB++ (Liu et al., 2018) proper, by the same source.
+"""
