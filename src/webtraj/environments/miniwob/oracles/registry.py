@@ -39,6 +39,7 @@ _MODULES = (
     "reading",
     "shapes",
     "sliders",
+    "sorting",
     "travel",
 )
 """The modules of this package that register oracles."""
