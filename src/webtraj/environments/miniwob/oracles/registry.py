@@ -36,6 +36,7 @@ _MODULES = (
     "menus",
     "numbers",
     "panels",
+    "planning",
     "reading",
     "shapes",
     "sliders",
