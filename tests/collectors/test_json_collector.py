@@ -379,3 +379,20 @@ def test_a_seal_that_fails_as_the_process_ends_is_told(tmp_path):
     result = run(script, tmp_path)
     assert "disk on fire" in result.stderr
     assert open_dataset(tmp_path).open_episodes == ("one",)
+
+
+async def test_a_close_that_is_cancelled_can_be_made_again(collector, records, monkeypatch):
+    may_seal = threading.Event()
+    seal = sealing.seal
+    monkeypatch.setattr(sealing, "seal", lambda *a, **k: (may_seal.wait(), seal(*a, **k))[1])
+    collector.begin_episode(records.info("one"))
+    close = asyncio.ensure_future(collector.aclose())
+    await asyncio.sleep(0)
+    close.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await close
+    with pytest.raises(errors.CollectorClosedError):
+        collector.begin_episode(records.info("late"))
+    may_seal.set()
+    await collector.aclose()
+    assert open_dataset(collector.path)["one"].end_reason is EndReason.CLOSED
