@@ -5,7 +5,7 @@ from __future__ import annotations
 from webtraj.environments.actions import Click
 from webtraj.environments.miniwob.oracles.view import OracleView
 
-__all__ = ["click", "still", "submit"]
+__all__ = ["click", "painted", "still", "submit"]
 
 
 async def click(page: OracleView, selector: str, text: str | None = None) -> Click:
@@ -24,6 +24,16 @@ async def submit(page: OracleView) -> Click:
         OracleError: There is none.
     """
     return await click(page, "#subbtn, #area button", "Submit")
+
+
+async def painted(page: OracleView) -> None:
+    """Waits until the page has been drawn twice.
+
+    Pictures that a style gives to what is under the mouse are there only then.
+    """
+    await page.evaluate(
+        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
 
 
 async def still(page: OracleView) -> None:
