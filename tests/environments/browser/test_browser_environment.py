@@ -132,6 +132,30 @@ async def test_every_channel_follows_its_spec(open_page):
     assert first.observation["scroll"]["width"] == 1280.0
 
 
+async def test_changes_are_told_since_the_last_step(open_page):
+    environment = open_page(
+        "<p>same</p><button onclick=\"this.textContent = 'two'; this.after('new')\">one</button>",
+        observe=("changes",),
+    )
+    assert list((await environment.reset()).observation["changes"]) == []
+    changed = await environment.step(a.Click("2"))
+    assert list(changed.observation["changes"]) == [
+        '- [2] button "one"', '+ [2] button "two" focused', '+ text "new"',
+    ]  # fmt: skip
+    assert list((await environment.step(a.Wait(0))).observation["changes"]) == []
+
+
+async def test_boxes_are_those_of_elements_in_the_viewport(open_page):
+    environment = open_page(
+        "<style>body {margin: 0} div {height: 20px; width: 30px; background: red}</style>"
+        "<div></div><div style='margin-top: 5000px'></div>",
+        observe=("boxes",),
+    )
+    boxes = (await environment.reset()).observation["boxes"]
+    assert list(boxes["refs"]) == ["1"]
+    assert boxes["boxes"].tolist() == [[0, 0, 30, 20]]
+
+
 @pytest.mark.parametrize("channel", CHANNELS)
 async def test_only_the_channels_asked_for_are_there(open_page, channel):
     timestep = await open_page(BUTTON, observe=[channel]).reset()

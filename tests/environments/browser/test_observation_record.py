@@ -2,6 +2,9 @@
 
 import json
 import pickle
+import subprocess
+import sys
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -15,7 +18,9 @@ from webtraj.environments.browser.observation import (
     BrowserObservation,
     Observe,
     Ref,
+    Rows,
     Strings,
+    changes_between,
     no_action,
     observation_spec,
     refs_in,
@@ -89,6 +94,18 @@ def test_channels_come_in_one_order():
     assert Observe(("info", "axtree", "goal")).channels == ("goal", "axtree", "info")
 
 
+_TREES = st.lists(st.sampled_from(["[1] a", "[2] b", "  [3] c", 'text "x"']))
+
+
+@given(_TREES, _TREES)
+def test_changes_turn_one_tree_s_lines_into_the_other_s(before, after):
+    lines = Counter(line.strip() for line in before)
+    for change in changes_between("\n".join(before), "\n".join(after)):
+        lines[change[2:]] += {"+": 1, "-": -1}[change[0]]
+    assert +lines == Counter(line.strip() for line in after)
+    assert not -lines
+
+
 class TestStrings:
     def test_takes_any_number_of_strings(self):
         for values in ([], ["a"], ["a", "bc"]):
@@ -102,3 +119,28 @@ class TestStrings:
     def test_generates_what_it_takes_and_survives_pickling(self):
         spec = pickle.loads(pickle.dumps(Strings("s")))
         assert spec.validate(spec.generate_value()).shape == (0,)
+
+
+class TestRows:
+    def test_takes_any_number_of_rows(self):
+        for rows in (0, 1, 5):
+            Rows("r", 4).validate(np.zeros((rows, 4)))
+
+    @pytest.mark.parametrize("wrong", [np.zeros(4), np.zeros((2, 3)), np.zeros((2, 4), int)])
+    def test_refuses_all_else(self, wrong):
+        with pytest.raises(ValueError, match=r"\(n, 4\)"):
+            Rows("r", 4).validate(wrong)
+
+    def test_generates_what_it_takes_and_survives_pickling(self):
+        spec = pickle.loads(pickle.dumps(Rows("r", 4)))
+        assert spec.validate(spec.generate_value()).shape == (0, 4)
+
+
+def test_importing_the_environment_loads_no_browser_library():
+    script = (
+        "import sys, webtraj.environments.miniwob.environment as e; e.MiniwobEnvironment\n"
+        "heavy = {'playwright', 'miniwob', 'gymnasium', 'selenium', 'PIL'} & set(sys.modules)\n"
+        "sys.exit(', '.join(heavy) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -101,6 +101,7 @@ class BrowserEnvironment:
         self._suspect = False
         self._browser_version = ""
         self._goal = ""
+        self._last_axtree = ""
         self._steps = 0
         self._verdict = tasks_lib.Verdict()
         self._task_to_tear_down: tasks_lib.BrowserTask | None = None
@@ -325,6 +326,15 @@ class BrowserEnvironment:
                     observation["screenshot"] = screenshot
                 case "scroll":
                     observation["scroll"] = {k: float(v) for k, v in seen["scroll"].items()}
+                case "changes":
+                    before = seen["axtree"] if self._steps == 0 else self._last_axtree
+                    changes = observation_lib.changes_between(before, seen["axtree"])
+                    observation["changes"] = observation_lib.strings(changes)
+                case "boxes":
+                    observation["boxes"] = observation_lib.Boxes(
+                        refs=observation_lib.strings(seen["boxes"]["refs"]),
+                        boxes=np.array(seen["boxes"]["boxes"], dtype=np.float64).reshape(-1, 4),
+                    )
                 case "tabs":
                     observation["tabs"] = observation_lib.strings(p.url for p in session.tabs)
                     observation["active_tab"] = session.tabs.index(session.page)
@@ -340,6 +350,7 @@ class BrowserEnvironment:
                     observation["info"] = _task_info(self._verdict)
                 case _:
                     observation[channel] = seen[channel]
+        self._last_axtree = seen.get("axtree", "")
         return observation
 
     # The session.

@@ -23,7 +23,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal, TypedDict, cast
 
 import numpy as np
@@ -36,6 +37,7 @@ __all__ = [
     "CHANNELS",
     "DEFAULT_CHANNELS",
     "BrowserObservation",
+    "Boxes",
     "LastAction",
     "Observe",
     "Ref",
@@ -88,6 +90,15 @@ class ScrollExtents(TypedDict):
     page_height: float
 
 
+class Boxes(TypedDict):
+    """Where the axtree's elements are, those that have some area inside the viewport."""
+
+    refs: NDArray[np.str_]
+    """Their refs, in the axtree's order; shape (n,)."""
+    boxes: NDArray[np.float64]
+    """x, y, width and height of each, in CSS pixels of the viewport; shape (n, 4)."""
+
+
 class TaskInfo(TypedDict):
     """What the task says of the step, beside the reward. Not for the agent to see."""
 
@@ -110,6 +121,10 @@ class BrowserObservation(TypedDict, total=False):
     title: str
     axtree: str
     """The page as text; the grammar stands at the top of this module."""
+    changes: NDArray[np.str_]
+    """Lines of the axtree that are new (`+ ...`) or gone (`- ...`) since the last step; indents are
+    left out. Empty on the first step."""
+    boxes: Boxes
     text: str
     """The page's visible text."""
     screenshot: bytes
@@ -136,6 +151,8 @@ CHANNELS: Final = (
     "url",
     "title",
     "axtree",
+    "changes",
+    "boxes",
     "text",
     "screenshot",
     "focused",
@@ -219,6 +236,48 @@ class Strings(specs.Array):  # type: ignore[misc]  # dm_env is untyped.
         return Strings, (self.name,)
 
 
+class Rows(specs.Array):  # type: ignore[misc]  # dm_env is untyped.
+    """A table of floats with any number of rows: shape (n, columns)."""
+
+    def __init__(self, name: str, columns: int) -> None:
+        super().__init__(shape=(0, columns), dtype=np.float64, name=name)
+
+    def validate(self, value: Any) -> NDArray[np.float64]:
+        """See `specs.Array.validate`."""
+        array: NDArray[np.float64] = np.asarray(value)
+        if array.ndim != 2 or array.shape[1] != self.shape[1] or array.dtype != np.float64:
+            raise ValueError(
+                f"{self.name} must be float64 of shape (n, {self.shape[1]}); "
+                f"got shape {array.shape} of {array.dtype}."
+            )
+        return array
+
+    def generate_value(self) -> NDArray[np.float64]:
+        """See `specs.Array.generate_value`."""
+        return np.zeros(self.shape)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Rows, (self.name, self.shape[1])
+
+
+def changes_between(before: str, after: str) -> list[str]:
+    """Returns the lines by which two axtrees differ: what is gone, then what is new.
+
+    >>> changes_between('[1] button "Go"', '[1] button "Stop"')
+    ['- [1] button "Go"', '+ [1] button "Stop"']
+    """
+    old, new = ([line.strip() for line in tree.splitlines()] for tree in (before, after))
+    gone, come = Counter(old) - Counter(new), Counter(new) - Counter(old)
+    return [*_marked("-", old, gone), *_marked("+", new, come)]
+
+
+def _marked(mark: str, lines: list[str], counted: Counter[str]) -> Iterator[str]:
+    for line in lines:
+        if counted[line]:
+            counted[line] -= 1
+            yield f"{mark} {line}"
+
+
 def strings(values: Iterable[str]) -> NDArray[np.str_]:
     """Returns strings as the array that `Strings` describes."""
     return np.array(list(values), dtype=np.str_)
@@ -248,6 +307,8 @@ def observation_spec(observe: Observe) -> dict[str, Any]:
     every = {
         **{key: _string(key) for key in ("goal", "url", "title", "axtree", "text", "focused")},
         "screenshot": specs.StringArray(shape=(), string_type=bytes, name="screenshot"),
+        "changes": Strings("changes"),
+        "boxes": {"refs": Strings("refs"), "boxes": Rows("boxes", 4)},
         "scroll": {key: _number(key) for key in ScrollExtents.__annotations__},
         "tabs": Strings("tabs"),
         "dialogs": Strings("dialogs"),

@@ -204,5 +204,5 @@ SUBSETS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(_subsets())
 * `train`, `test`: BrowserGym's split (its benchmark metadata, version 0.14.3), in which tasks that
   are like each other are on the same side.
 * `webgum`: the 56 tasks that WebGUM and others report on, by the same source.
-* `original`: the 77 tasks of MiniWoB++ (Liu et al., 2018) proper, by the same source.
+* `original`: the 77 tasks that the same source counts as the original ones.
 """

@@ -12,7 +12,11 @@ async function observe(options) {
   const want = new Set(options.channels);
   result.url = location.href;
   if (want.has("title")) result.title = document.title;
-  if (want.has("axtree")) result.axtree = treeOf(options.hidden);
+  if (want.has("axtree") || want.has("changes") || want.has("boxes")) {
+    const tree = treeOf(options.hidden);
+    result.axtree = tree.lines.join("\n");
+    if (want.has("boxes")) result.boxes = boxesOf(tree.elements);
+  }
   if (want.has("text")) result.text = document.body?.innerText ?? "";
   if (want.has("focused")) result.focused = focusedRef();
   if (want.has("scroll")) result.scroll = scrollExtents();

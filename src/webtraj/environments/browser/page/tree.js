@@ -34,6 +34,7 @@ class TreeWriter {
   constructor(hidden) {
     this.hidden = hidden;
     this.lines = [];
+    this.elements = [];
   }
 
   text(text, depth) {
@@ -42,6 +43,7 @@ class TreeWriter {
   }
 
   line(element, role, name, states, depth) {
+    this.elements.push(element);
     const parts = [`[${refOf(element)}]`, role];
     if (name) parts.push(toJson(name));
     this.lines.push("  ".repeat(depth) + [...parts, ...states].join(" "));
@@ -108,5 +110,18 @@ class TreeWriter {
 function treeOf(hidden) {
   const writer = new TreeWriter(hidden);
   if (document.body) writer.children(document.body, 0, false);
-  return writer.lines.join("\n");
+  return writer;
+}
+
+// The boxes of elements that have some area inside the viewport.
+function boxesOf(elements) {
+  const refs = [], boxes = [];
+  for (const element of elements) {
+    const [x, y, width, height] = boxOf(element);
+    if (width <= 0 || height <= 0 || x >= innerWidth || y >= innerHeight) continue;
+    if (x + width <= 0 || y + height <= 0) continue;
+    refs.push(refOf(element));
+    boxes.push([x, y, width, height]);
+  }
+  return {refs, boxes};
 }
