@@ -1,0 +1,213 @@
+"""Secrets on a screenshot: where the page shows them, and how they are painted over.
+
+Where is asked of the browser (`DOMSnapshot.captureSnapshot`), not of a script in the page: it tells
+of closed shadow roots, generated content and the values of fields, runs none of the page's code,
+and takes 2 ms. What a canvas, an image or a video shows it cannot tell.
+"""
+
+from __future__ import annotations
+
+import bisect
+import io
+import itertools
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from webtraj import errors
+
+__all__ = ["SNAPSHOT", "Box", "paint_over", "secret_boxes"]
+
+SNAPSHOT: Final[tuple[str, dict[str, Any]]] = (
+    "DOMSnapshot.captureSnapshot",
+    {"computedStyles": []},
+)
+"""The call whose answer `secret_boxes` reads."""
+
+Box = tuple[float, float, float, float]
+"""x, y, width and height in CSS pixels of the viewport."""
+
+_NEVER_SHOWN = {"SCRIPT", "STYLE", "TEMPLATE", "NOSCRIPT", "HEAD", "TITLE"}
+_FRAMES = {"IFRAME", "FRAME", "OBJECT", "EMBED", "FENCEDFRAME"}
+_SHOWN_ATTRIBUTES = ("value", "placeholder", "alt", "label")
+
+_BLOCK: Final = 16
+"""Side of the blocks that JPEG codes as one; what is painted over shows in all of a block."""
+
+_NO_PILLOW = "Painting secrets over in screenshots needs Pillow: pip install 'webtraj[browser]'."
+
+
+def secret_boxes(snapshot: Mapping[str, Any], spellings: Collection[str]) -> list[Box]:
+    """Returns where a page shows secrets.
+
+    A frame that shows one is covered as a whole, and so is one of another process, which the
+    snapshot does not look into.
+
+    Args:
+        snapshot: The answer to `SNAPSHOT`.
+        spellings: What to look for. Case and white space do not matter.
+    """
+    needles = {"".join(spelling.lower().split()) for spelling in spellings} - {""}
+    if not needles:
+        return []
+    documents = [_Document(raw, snapshot["strings"]) for raw in snapshot["documents"]]
+    found = dict.fromkeys(range(len(documents)), False)
+    # Documents come after those they are framed in.
+    for index in reversed(range(len(documents))):
+        inner = documents[index].framed_documents.values()
+        shown = next(iter(documents[index].shown(needles)), None)
+        found[index] = shown is not None or any(found.get(i, True) for i in inner)
+    top = documents[0]
+    boxes = list(top.shown(needles))
+    for node in top.frames():
+        framed = top.framed_documents.get(node)
+        if framed is None or found.get(framed, True):
+            boxes += top.boxes_of(node)
+    x, y = top.scroll
+    return [(left - x, top_ - y, width, height) for left, top_, width, height in boxes]
+
+
+def paint_over(image: bytes, boxes: Iterable[Box], *, viewport: tuple[float, float]) -> bytes:
+    """Returns an image with boxes painted black, in the format that it had.
+
+    Args:
+        image: A JPEG or PNG of the viewport.
+        boxes: What to paint over.
+        viewport: Width and height of the viewport in CSS pixels.
+
+    Raises:
+        MissingDependencyError: Pillow is not installed.
+        OSError: The image cannot be read.
+    """
+    try:
+        from PIL import Image, ImageDraw
+    except ImportError as error:
+        raise errors.MissingDependencyError(_NO_PILLOW) from error
+    with Image.open(io.BytesIO(image)) as opened:
+        picture = opened.convert("RGB")
+        image_format = opened.format or "PNG"
+    draw = ImageDraw.Draw(picture)
+    scale_x, scale_y = picture.width / viewport[0], picture.height / viewport[1]
+    for x, y, width, height in boxes:
+        left, top = _block_before(x * scale_x), _block_before(y * scale_y)
+        right, bottom = _block_after((x + width) * scale_x), _block_after((y + height) * scale_y)
+        if right > 0 and bottom > 0 and left < picture.width and top < picture.height:
+            draw.rectangle((left, top, right - 1, bottom - 1), fill="black")
+    painted = io.BytesIO()
+    options = {"quality": 85} if image_format == "JPEG" else {}
+    picture.save(painted, format=image_format, **options)
+    return painted.getvalue()
+
+
+def _block_before(position: float) -> int:
+    return math.floor((position - 1) / _BLOCK) * _BLOCK
+
+
+def _block_after(position: float) -> int:
+    return math.ceil((position + 1) / _BLOCK) * _BLOCK
+
+
+class _Document:
+    """One document of a snapshot: columns of nodes, of what is laid out, and of lines of text."""
+
+    def __init__(self, raw: Mapping[str, Any], strings: Sequence[str]) -> None:
+        self._strings = strings
+        self._nodes: Mapping[str, Any] = raw["nodes"]
+        self._layout: Mapping[str, Any] = raw["layout"]
+        self._lines: Mapping[str, Any] = raw["textBoxes"]
+        self._layout_of: dict[int, list[int]] = {}
+        for layout, node in enumerate(self._layout["nodeIndex"]):
+            self._layout_of.setdefault(node, []).append(layout)
+        self.scroll = (raw.get("scrollOffsetX", 0.0), raw.get("scrollOffsetY", 0.0))
+        framed = self._nodes["contentDocumentIndex"]
+        self.framed_documents = dict(zip(framed["index"], framed["value"], strict=True))
+        """Index of the document in a frame, by node."""
+
+    def shown(self, needles: Collection[str]) -> Iterator[Box]:
+        """Yields the boxes of all that shows one of `needles`, in the document's coordinates."""
+        yield from self._text_boxes(needles)
+        yield from self._field_boxes(needles)
+
+    def frames(self) -> Iterator[int]:
+        """Yields the nodes that frame other documents."""
+        for node, name in enumerate(self._nodes["nodeName"]):
+            if self._string(name).upper() in _FRAMES:
+                yield node
+
+    def boxes_of(self, node: int) -> list[Box]:
+        """Returns the boxes of a node; those of its nearest ancestor that has any, if none."""
+        while node >= 0 and self._name(node) not in _NEVER_SHOWN:
+            if node in self._layout_of:
+                return [_box(self._layout["bounds"][i]) for i in self._layout_of[node]]
+            node = self._nodes["parentIndex"][node]
+        return []
+
+    def _text_boxes(self, needles: Collection[str]) -> Iterator[Box]:
+        """Yields the lines of text that hold a needle, which may run through several elements."""
+        pieces = [self._string(index) for index in self._layout["text"]]
+        squeezed = ["".join(piece.lower().split()) for piece in pieces]
+        text = "".join(squeezed)
+        starts = list(itertools.accumulate(map(len, squeezed), initial=0))
+        touched: set[tuple[int, str]] = set()
+        for needle in needles:
+            at = text.find(needle)
+            while at >= 0:
+                first = bisect.bisect_right(starts, at) - 1
+                last = bisect.bisect_left(starts, at + len(needle))
+                touched.update((i, needle) for i in range(first, last) if squeezed[i])
+                at = text.find(needle, at + 1)
+        for layout, needle in touched:
+            yield from self._line_boxes(layout, pieces[layout], needle)
+
+    def _line_boxes(self, layout: int, piece: str, needle: str) -> Iterator[Box]:
+        """Yields the boxes of those lines of a text that a needle stands in."""
+        lines = [i for i, index in enumerate(self._lines["layoutIndex"]) if index == layout]
+        starts, lengths = self._lines["start"], self._lines["length"]
+        within = [
+            line
+            for line in lines
+            # A line that holds all of it; else it runs over lines, or out of this text.
+            if needle in "".join(piece[starts[line] : starts[line] + lengths[line]].lower().split())
+        ]
+        # Python and the browser count characters beyond 16 bits differently.
+        precise = (
+            within
+            and piece.isascii()
+            and "".join(piece.lower().split()).count(needle) == len(within)
+        )
+        for line in within if precise else lines:
+            yield _box(self._lines["bounds"][line])
+        if not lines:
+            yield _box(self._layout["bounds"][layout])
+
+    def _field_boxes(self, needles: Collection[str]) -> Iterator[Box]:
+        """Yields the boxes of fields, options and images that show a needle as a value."""
+        for node, text in self._values():
+            squeezed = "".join(text.lower().split())
+            if any(needle in squeezed for needle in needles):
+                yield from self.boxes_of(node)
+
+    def _values(self) -> Iterator[tuple[int, str]]:
+        for column in ("inputValue", "textValue"):
+            values = self._nodes[column]
+            for node, value in zip(values["index"], values["value"], strict=True):
+                yield node, self._string(value)
+        for node, attributes in enumerate(self._nodes["attributes"]):
+            for name, value in zip(attributes[::2], attributes[1::2], strict=True):
+                if self._string(name) in _SHOWN_ATTRIBUTES:
+                    yield node, self._string(value)
+        for node, value in enumerate(self._nodes["nodeValue"]):
+            # What a select element shows of its options is not laid out as their text.
+            if value >= 0 and self._name(self._nodes["parentIndex"][node]) == "OPTION":
+                yield node, self._string(value)
+
+    def _name(self, node: int) -> str:
+        return self._string(self._nodes["nodeName"][node]).upper() if node >= 0 else ""
+
+    def _string(self, index: int) -> str:
+        return self._strings[index] if index >= 0 else ""
+
+
+def _box(bounds: Sequence[float]) -> Box:
+    x, y, width, height = bounds
+    return x, y, width, height
