@@ -21,7 +21,7 @@ _MARGIN = 6.0
 
 @oracle("daily-calendar")
 async def daily_calendar(page: OracleView) -> Actions:
-    """Scrolls to a time that is free and long enough, drags over it, names and creates the event."""
+    """Scrolls to a time that is free, drags over it, names the event and creates it."""
     length, name, begin, begin_half, end, end_half = matched(
         r'Create a (.+) event named "(\w+)", between (\d+)(AM|PM) and (\d+)(AM|PM)\.', page.goal
     )

@@ -27,6 +27,7 @@ _MODULES = (
     "choices",
     "colors",
     "copying",
+    "cube",
     "dates",
     "dragging",
     "drawing",
