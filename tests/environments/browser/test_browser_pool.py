@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from webtraj import errors
+from webtraj.environments.browser.executable import find_browser
 from webtraj.environments.browser.pool import BrowserPool, PoolLimits
 from webtraj.environments.browser.processes import process_alive
 
@@ -184,6 +185,7 @@ async def test_a_cancelled_close_leaves_no_process():
 
 _CHILD = """
 import asyncio, sys
+from webtraj.environments.browser.executable import find_browser
 from webtraj.environments.browser.pool import BrowserPool
 
 async def main():
@@ -235,3 +237,46 @@ async def test_a_killed_parent_s_folder_is_swept_by_the_next_pool(child):
 async def test_a_pool_needs_room(sizes):
     with pytest.raises(errors.InvalidInputError):
         BrowserPool(*sizes)
+
+
+@pytest.fixture
+async def remote(tmp_path):
+    """A browser that somebody else started, and its endpoint."""
+    process = await asyncio.create_subprocess_exec(
+        find_browser().path,
+        *("--headless", "--no-sandbox", "--remote-debugging-port=0"),
+        f"--user-data-dir={tmp_path}",
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async for line in process.stderr:
+        if b"DevTools listening on" in line:
+            break
+    yield process, line.split()[-1].decode()
+    if process.returncode is None:
+        process.kill()
+    await process.wait()
+    await process.stderr.read()
+
+
+async def test_a_remote_browser_is_leased_from_and_outlives_the_pool(remote):
+    process, endpoint = remote
+    async with BrowserPool(endpoint=endpoint, limits=QUICK) as pool:
+        lease = await pool.lease()
+        assert await answer(lease) == 42
+        assert lease.browser_pid is None
+        await lease.release()
+    assert process.returncode is None
+    async with BrowserPool(endpoint=endpoint, limits=QUICK) as pool:
+        assert await answer(await pool.lease()) == 42
+
+
+async def test_a_remote_browser_that_dies_fails_its_leases(remote):
+    process, endpoint = remote
+    async with BrowserPool(endpoint=endpoint, limits=QUICK) as pool:
+        lease = await pool.lease()
+        process.kill()
+        await process.wait()
+        with pytest.raises(errors.BrowserCrashedError):
+            await answer(lease)
+        with pytest.raises(errors.BrowserError, match="accept a connection"):
+            await pool.lease()

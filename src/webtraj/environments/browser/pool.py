@@ -109,8 +109,8 @@ class Lease:
         return self._browser.version
 
     @property
-    def browser_pid(self) -> int:
-        """The process id of the browser that carries the page."""
+    def browser_pid(self) -> int | None:
+        """The process id of the browser that carries the page; None if it is not ours."""
         return self._browser.pid
 
     async def run(self, call: Awaitable[_T], *, what: str, seconds: float | None = None) -> _T:
@@ -146,6 +146,8 @@ class BrowserPool:
         browsers: How many browsers run at most, retired ones aside.
         contexts_per_browser: How many pages each lends at a time.
         executable: The browser; None finds one (`find_browser`).
+        endpoint: Where browsers run already, a CDP endpoint or a Playwright server; empty to start
+            our own. `browsers` is then the number of connections; those browsers outlive the pool.
         headless: Whether it runs without a window.
         arguments: More command-line arguments for it.
         limits: Deadlines and replacement rules.
@@ -157,6 +159,7 @@ class BrowserPool:
         contexts_per_browser: int = 16,
         *,
         executable: executable_lib.BrowserExecutable | None = None,
+        endpoint: str = "",
         headless: bool = True,
         arguments: tuple[str, ...] = (),
         limits: PoolLimits | None = None,
@@ -170,6 +173,7 @@ class BrowserPool:
         self._capacity = browsers * contexts_per_browser
         self._contexts_per_browser = contexts_per_browser
         self._executable = executable
+        self._endpoint = endpoint
         self._headless = headless
         self._arguments = arguments
         self._free = asyncio.Semaphore(self._capacity)
@@ -314,12 +318,15 @@ class BrowserPool:
                 await browser.close(patience=self.limits.close)
 
     async def _launch(self) -> running_lib.RunningBrowser:
-        if self._executable is None:
-            self._executable = await asyncio.to_thread(executable_lib.find_browser)
         if self._folder is None:
             self._folder = processes_lib.RunFolder()
         if self._driver is None:
             self._driver = await running_lib.Driver.start(self._folder, seconds=self.limits.launch)
+        if self._endpoint:
+            self._launched += 1
+            return await self._driver.connect(self._endpoint, seconds=self.limits.launch)
+        if self._executable is None:
+            self._executable = await asyncio.to_thread(executable_lib.find_browser)
         path = self._executable.path or self._driver.playwright.chromium.executable_path
         self._launched += 1
         return await self._driver.launch(

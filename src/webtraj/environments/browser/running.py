@@ -95,6 +95,22 @@ class Driver:
         )
         return RunningBrowser(browser, self._folder.pid_of(name))
 
+    async def connect(self, endpoint: str, *, seconds: float) -> RunningBrowser:
+        """Connects to a browser that runs elsewhere.
+
+        Args:
+            endpoint: A CDP endpoint (`http://host:9222`, `ws://host:9222/devtools/browser/...`), or
+                a Playwright server (any other `ws://` or `wss://` address).
+            seconds: The deadline.
+        """
+        chromium = self.playwright.chromium
+        is_cdp = endpoint.startswith("http") or "/devtools/" in endpoint
+        call = chromium.connect_over_cdp(endpoint) if is_cdp else chromium.connect(endpoint)
+        browser = await deadlines_lib.Lifeline().run(
+            call, what=f"accept a connection at {endpoint}", seconds=seconds
+        )
+        return RunningBrowser(browser, None)
+
     async def stop(self, *, patience: float) -> None:
         """Stops the driver, by force if it does not stop in `patience` seconds."""
         with contextlib.suppress(errors_lib.BrowserError):
@@ -109,9 +125,14 @@ class Driver:
 
 
 class RunningBrowser:
-    """A browser process and the lifelines of what was leased from it."""
+    """A browser and the lifelines of what was leased from it.
 
-    def __init__(self, browser: Browser, pid: int) -> None:
+    Args:
+        browser: Playwright's browser.
+        pid: Its process id; None if it is not ours, and so neither ours to kill.
+    """
+
+    def __init__(self, browser: Browser, pid: int | None) -> None:
         self._browser = browser
         self._lifelines: set[deadlines_lib.Lifeline] = set()
         self._lost = False
@@ -136,7 +157,7 @@ class RunningBrowser:
 
     def private_memory(self) -> int | None:
         """Returns the bytes that the browser's processes hold; None if that is not known."""
-        return processes_lib.private_memory(self.pid)
+        return None if self.pid is None else processes_lib.private_memory(self.pid)
 
     def lose(self, reason: str) -> None:
         """Fails everything that runs in this browser."""
@@ -169,12 +190,14 @@ class RunningBrowser:
             await deadlines_lib.Lifeline().run(
                 self._browser.close(), what="close", seconds=patience
             )
-        await processes_lib.stop_group(self.pid, patience=patience)
+        if self.pid is not None:
+            await processes_lib.stop_group(self.pid, patience=patience)
 
     def kill(self) -> None:
         """Kills the browser at once."""
         self.lose("The browser was killed")
-        processes_lib.kill_group(self.pid)
+        if self.pid is not None:
+            processes_lib.kill_group(self.pid)
 
 
 @contextlib.contextmanager
