@@ -104,8 +104,19 @@ class Solution:
         self._actions = actions
 
     async def next_action(self) -> actions_lib.Action | None:
-        """Returns the next action; None when the oracle has nothing more to do."""
-        return await anext(self._actions, None)
+        """Returns the next action; None when the oracle has nothing more to do.
+
+        Raises:
+            OracleError: The page is not as the oracle expects.
+            BrowserError: The browser failed.
+        """
+        try:
+            return await anext(self._actions, None)
+        except errors_lib.WebtrajError:
+            raise
+        except (LookupError, ValueError) as error:
+            # What it read of the page was too little, or of another form.
+            raise OracleError(f"The page is not as its oracle expects: {error!r}.") from error
 
     async def close(self) -> None:
         """Ends the oracle where it stands."""
