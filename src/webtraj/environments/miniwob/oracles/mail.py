@@ -27,13 +27,13 @@ async def email_inbox(page: OracleView) -> Actions:
         page.goal,
     )
     if icon:
-        yield await _click_in_mail_by(page, sender, f".{icon}")
+        actions = _click_icon(page, sender, f".{icon}")
     elif to:
-        async for action in _forward(page, sender, to):
-            yield action
+        actions = _forward(page, sender, to)
     else:
-        async for action in _reply(page, sender, text):
-            yield action
+        actions = _reply(page, sender, text)
+    async for action in actions:
+        yield action
 
 
 @oracle("email-inbox-forward-nl", "email-inbox-forward-nl-turk", "email-inbox-nl-turk")
@@ -44,17 +44,25 @@ async def email_inbox_in_many_words(page: OracleView) -> Actions:
     name the two people the wrong way round, and no reader could know.
     """
     fields = await page.evaluate("() => core.getUtterance().fields")
-    task = fields.get("task", "forward")
-    if task == "forward":
-        actions = _forward(page, fields["by"], fields["to"])
-    elif task == "reply":
-        actions = _reply(page, fields["by"], fields["message"])
-    else:
-        icon = {"delete": ".trash", "star": ".star"}[task]
-        yield await _click_in_mail_by(page, fields["by"], icon)
-        return
+    sender = fields["by"]
+    match fields.get("task", "forward"):
+        case "forward":
+            actions = _forward(page, sender, fields["to"])
+        case "reply":
+            actions = _reply(page, sender, fields["message"])
+        case "delete":
+            actions = _click_icon(page, sender, ".trash")
+        case "star":
+            actions = _click_icon(page, sender, ".star")
+        case task:
+            raise OracleError(f"The page names an unknown task, {task!r}.")
     async for action in actions:
         yield action
+
+
+async def _click_icon(page: OracleView, sender: str, icon: str) -> Actions:
+    """Clicks an icon beside the mail."""
+    yield await _click_in_mail_by(page, sender, icon)
 
 
 async def _forward(page: OracleView, sender: str, to: str) -> Actions:

@@ -17,16 +17,12 @@ async def social_media(page: OracleView) -> Actions:
     An icon under the mouse changes its picture, and is no icon while that loads.
     """
     user, button = matched(r'For the user (@\w+), click on the "(.+)" button\.', page.goal)
-    if button in _ICONS:
-        (icon, *_) = await _parts_of_posts(page, user, _ICONS[button])
-        yield Hover(icon.ref)
-        await painted(page)
-        yield Click(icon.ref)
-        return
-    (more, *_) = await _parts_of_posts(page, user, ".more")
-    yield Hover(more.ref)
+    icon = (await _parts_of_posts(page, user, _ICONS.get(button, ".more")))[0]
+    yield Hover(icon.ref)
     await painted(page)
-    yield Click(more.ref)
+    yield Click(icon.ref)
+    if button in _ICONS:
+        return
     for item in await page.all("#area .media ul li"):
         if item.visible and item.text in (button, f"{button} {user}"):
             yield Click(item.ref)
@@ -57,5 +53,6 @@ async def _parts_of_posts(page: OracleView, user: str, selector: str) -> list[El
     parts = await page.all(f"#area .media {selector}")
     found = [part for name, part in zip(users, parts, strict=True) if name.text == user]
     if not found:
-        raise OracleError(f"There is no post by {user}; there are some by {users}.")
+        names = sorted({name.text for name in users})
+        raise OracleError(f"There is no post by {user}; there are posts by {', '.join(names)}.")
     return found
