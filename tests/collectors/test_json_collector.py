@@ -248,7 +248,7 @@ async def test_a_seal_that_fails_is_reported_and_can_be_recovered(
     with monkeypatch.context() as patch:
         patch.setattr(files, "write_atomically", fails)
         recorder.end_episode(records.end)
-        while collector._backlog():
+        while not collector._sealing.failures:
             await asyncio.sleep(0)
 
     async def call():

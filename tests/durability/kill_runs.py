@@ -108,12 +108,15 @@ def run(folder: Path, seed: int) -> dict[str, int]:
             os._exit(1)
     os.close(writer)
     told = bytearray()
-    deadline = time.monotonic() + rng.random() * 0.12
-    while (left := deadline - time.monotonic()) > 0:
-        if select.select([reader], [], [], left)[0]:
-            chunk = os.read(reader, 1 << 16)
+    if rng.random() < 0.1:  # While it is setting up.
+        select.select([reader], [], [], rng.random() * 0.02)
+    else:
+        wanted = rng.randint(1, 150)
+        while told.count(b"\n") < wanted:
+            chunk = os.read(reader, 1 << 12)
             assert chunk, "the victim died before it was killed"
             told += chunk
+        time.sleep(rng.random() * 0.004)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     while chunk := os.read(reader, 1 << 16):

@@ -2,7 +2,8 @@
 
 * `EnvironmentContract` checks an environment against the environment contract.
 * `assert_ended`, `assert_no_open_episode`, `assert_valid_trajectory` check what was recorded.
-* `fakes` holds small environments, `faults` what makes things fail.
+* `fakes` holds small environments, `faults` what makes things fail, `strategies` makes arbitrary
+  trajectories for hypothesis.
 * `plugin` is a pytest plugin with fixtures; pytest loads it by itself.
 
 Nothing is imported before it is used, so that the plugin costs a test run nothing.
@@ -25,7 +26,7 @@ _HOMES = {
     "assert_no_open_episode": "assertions",
     "assert_valid_trajectory": "assertions",
 }
-_SUBMODULES = frozenset({"assertions", "contract", "fakes", "faults"})
+_SUBMODULES = frozenset({"assertions", "contract", "fakes", "faults", "strategies"})
 
 __all__ = [*sorted(_HOMES)]
 
