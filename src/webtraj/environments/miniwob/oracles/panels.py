@@ -8,7 +8,7 @@ from __future__ import annotations
 from webtraj.environments.actions import Click
 from webtraj.environments.miniwob.oracles.registry import Actions, oracle
 from webtraj.environments.miniwob.oracles.steps import click, still, submit
-from webtraj.environments.miniwob.oracles.view import OracleError, OracleView, matched, quoted
+from webtraj.environments.miniwob.oracles.view import OracleError, OracleView, matched
 
 
 @oracle("click-collapsible", "click-collapsible-nodelay")
@@ -22,7 +22,9 @@ async def click_collapsible(page: OracleView) -> Actions:
 @oracle("click-collapsible-2", "click-collapsible-2-nodelay")
 async def click_collapsible_2(page: OracleView) -> Actions:
     """Expands one section after another until the link shows, and clicks it."""
-    (text,) = quoted(page.goal)
+    (text,) = matched(
+        r'Expand the sections below, to find and click on the link "(.+)"\.', page.goal
+    )
     for header in await page.all("#area h3"):
         yield Click(header.ref)
         await still(page)
@@ -46,7 +48,9 @@ async def click_tab_2(page: OracleView) -> Actions:
 
     In `click-tab-2-medium` opening the second tab is enough where the first has no such link.
     """
-    (text,) = quoted(page.goal)
+    (text,) = matched(
+        r'Switch between the tabs to find and click on the link "(.+)"\.', page.goal
+    )
     link = await _shown_link(page, text)
     for tab in (await page.all("#area ul a"))[1:]:
         if link is None:
@@ -60,7 +64,7 @@ async def click_tab_2(page: OracleView) -> Actions:
 @oracle("click-dialog-2")
 async def click_dialog_2(page: OracleView) -> Actions:
     """Clicks the button of the dialog that the goal names; its x has no text."""
-    (label,) = quoted(page.goal)
+    (label,) = matched(r'Click the button in the dialog box labeled "(\w+)"\.', page.goal)
     if label == "x":
         yield await click(page, ".ui-dialog-titlebar-close")
     else:
