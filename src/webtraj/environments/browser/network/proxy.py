@@ -210,7 +210,8 @@ class _Closing:
         except asyncio.LimitOverrunError:
             raise ConnectionError("the response's head is too long") from None
         status, *fields = head[:-4].split(b"\r\n")
-        if status.split(b" ")[1:2] == [b"100"]:
+        code = status.partition(b" ")[2][:3]
+        if code.startswith(b"1") and code != b"101":
             return head  # An interim response: the real one follows.
         self._head_done = True
         names = (b"connection", b"keep-alive", b"proxy-connection")

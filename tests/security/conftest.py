@@ -1,0 +1,42 @@
+"""A browser as it is run by default, and sites that it may and may not reach."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+from hostile_web import Site, UdpListener
+
+from webtraj.environments.browser.network import NETWORK_ARGUMENTS
+from webtraj.environments.browser.pool import BrowserPool, PoolLimits
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def pool() -> AsyncIterator[BrowserPool]:
+    limits = PoolLimits(call=10.0, close=3.0)
+    async with BrowserPool(arguments=NETWORK_ARGUMENTS, limits=limits) as pool:
+        yield pool
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def site() -> AsyncIterator[Site]:
+    """The site that may be reached."""
+    async with Site() as site:
+        yield site
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def forbidden() -> AsyncIterator[Site]:
+    """The site that may not."""
+    async with Site() as site:
+        yield site
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def udp() -> AsyncIterator[UdpListener]:
+    """A listener for UDP on the loopback interface."""
+    loop = asyncio.get_running_loop()
+    transport, listener = await loop.create_datagram_endpoint(
+        UdpListener, local_addr=("127.0.0.1", 0)
+    )
+    yield listener
+    transport.close()
