@@ -39,7 +39,8 @@ class Lifeline:
         self._reason = self._reason or reason
         now = asyncio.get_running_loop().time()
         for call in self._calls:
-            call.reschedule(now)
+            if not call.expired():  # Else it is on its way out already.
+                call.reschedule(now)
 
     async def run(self, call: Awaitable[_T], *, what: str, seconds: float) -> _T:
         """Awaits `call`, for `seconds` at most.

@@ -1,0 +1,54 @@
+"""What a lifeline promises: every call through it ends in time, with an error that has a type."""
+
+import asyncio
+
+import pytest
+
+from webtraj import errors
+from webtraj.environments.browser.deadlines import Lifeline
+
+
+async def forever():
+    await asyncio.Event().wait()
+
+
+async def test_a_call_gives_its_result():
+    assert await Lifeline().run(asyncio.sleep(0, "done"), what="answer", seconds=5) == "done"
+
+
+async def test_a_call_ends_at_its_deadline():
+    with pytest.raises(errors.BrowserTimeoutError, match=r"did not answer within 0\.01 s"):
+        await Lifeline().run(forever(), what="answer", seconds=0.01)
+
+
+async def test_a_cut_fails_every_call_at_once_and_later_ones_too():
+    lifeline = Lifeline()
+    calls = [
+        asyncio.ensure_future(lifeline.run(forever(), what="answer", seconds=60)) for _ in "123"
+    ]
+    await asyncio.sleep(0)
+    lifeline.cut("The browser died")
+    lifeline.cut("It was told twice")
+    for call in calls:
+        with pytest.raises(errors.BrowserCrashedError, match="The browser died while .* answer"):
+            await call
+    with pytest.raises(errors.BrowserCrashedError, match="The browser died"):
+        await lifeline.run(forever(), what="answer", seconds=60)
+
+
+async def test_a_cut_while_a_call_is_on_its_way_out_fails_that_call_and_all_others():
+    lifeline = Lifeline()
+
+    async def cut_on_the_way_out():
+        try:
+            await forever()
+        finally:
+            lifeline.cut("The browser died")
+
+    late = asyncio.ensure_future(lifeline.run(cut_on_the_way_out(), what="leave", seconds=0.01))
+    others = [
+        asyncio.ensure_future(lifeline.run(forever(), what="answer", seconds=60)) for _ in "12345"
+    ]
+    for call in (late, *others):
+        with pytest.raises(errors.BrowserCrashedError, match="The browser died"):
+            await call
