@@ -30,7 +30,7 @@ async def test_a_cut_fails_every_call_at_once_and_later_ones_too():
     lifeline.cut("The browser died")
     lifeline.cut("It was told twice")
     for call in calls:
-        with pytest.raises(errors.BrowserCrashedError, match="The browser died while .* answer"):
+        with pytest.raises(errors.BrowserCrashedError, match=r"The browser died while .* answer"):
             await call
     with pytest.raises(errors.BrowserCrashedError, match="The browser died"):
         await lifeline.run(forever(), what="answer", seconds=60)
