@@ -1,0 +1,44 @@
+"""The names of the tasks, apart from the tasks themselves, so that listing them is cheap."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["TASKS"]
+
+TASKS: Final = (
+    "add-to-cart",
+    "answer-discount",
+    "answer-order-total",
+    "answer-return-days",
+    "answer-worst-review",
+    "apply-partner-coupon",
+    "cancel-item",
+    "change-password",
+    "checkout-express-gift",
+    "checkout-plain",
+    "checkout-until-it-works",
+    "choose-currency",
+    "delete-post",
+    "download-invoice",
+    "drag-card",
+    "edit-post",
+    "like-in-feed",
+    "log-in",
+    "log-out",
+    "move-house",
+    "pay-by-card",
+    "rate-shop",
+    "reply",
+    "review-product",
+    "set-quantity",
+    "start-thread",
+    "subscribe-in-frame",
+    "upload-document",
+    "vote-most-popular",
+    "vote-up",
+    "wish-affordable",
+    "wish-cheapest",
+    "write-note",
+)
+"""The tasks of the fixture site, in the order of the alphabet."""

@@ -1,0 +1,1 @@
+"""The pages of the fixture site, a module for each part of it."""

@@ -1,0 +1,4 @@
+// A window that closes itself.
+"use strict";
+
+document.getElementById("close").onclick = () => window.close();

@@ -1,0 +1,159 @@
+"""Tasks with the account, the orders and the help pages."""
+
+from __future__ import annotations
+
+import random
+
+from webtraj.environments.fixture_site.tasks.base import Assignment, task
+from webtraj.environments.fixture_site.tasks.steps import (
+    answer,
+    check,
+    click,
+    fill,
+    log_in,
+    open_product,
+    upload,
+)
+from webtraj.environments.fixture_site.world import World, money
+
+__all__: list[str] = []
+
+
+@task("log-in", difficulty=1, start="/")
+def log_in_task(world: World, rng: random.Random) -> Assignment:
+    """A form of two fields."""
+    account = world.accounts[rng.choice(list(world.accounts))]
+    return Assignment(
+        f'Log in as "{account.username}" with the password "{account.password}".',
+        done=lambda w: w.user == account.username,
+        steps=log_in(account.username, account.password),
+    )
+
+
+@task("log-out", difficulty=1, start="/forum")
+def log_out(world: World, rng: random.Random) -> Assignment:
+    """One button."""
+    world.user = world.customer
+    return Assignment("Log out.", done=lambda w: not w.user, steps=(click("button", "Log out"),))
+
+
+@task("change-password", difficulty=3, start="/")
+def change_password(world: World, rng: random.Random) -> Assignment:
+    """Two forms, one after the other."""
+    account = world.accounts[world.customer]
+    old, new = account.password, f"larch-{rng.randint(10_000, 99_999)}"
+    return Assignment(
+        f'Log in as "{account.username}" with the password "{old}" and change the password to '
+        f'"{new}".',
+        done=lambda w: w.accounts[w.customer].password == new,
+        steps=(
+            *log_in(account.username, old),
+            fill("#field-old", old),
+            fill("#field-new", new),
+            fill("#field-again", new),
+            click("main button", "Change password"),
+        ),
+    )
+
+
+@task("move-house", difficulty=2, start="/account")
+def move_house(world: World, rng: random.Random) -> Assignment:
+    """Fields that hold something already, and a box."""
+    world.user = world.customer
+    street, city = f"{rng.randint(100, 999)} Quay Street", f"Port {rng.choice('ABCDEFG')}"
+
+    def done(now: World) -> bool:
+        account = now.accounts[now.customer]
+        return (account.street, account.city, account.newsletter) == (street, city, True)
+
+    return Assignment(
+        f"Change the address of your account to {street}, {city}, and order the newsletter there.",
+        done=done,
+        steps=(
+            fill("#field-street", street),
+            fill("#field-city", city),
+            check("input[name=newsletter]"),
+            click("main button", "Save address"),
+        ),
+    )
+
+
+@task("download-invoice", difficulty=2, start="/account")
+def download_invoice(world: World, rng: random.Random) -> Assignment:
+    """A file."""
+    world.user = world.customer
+    number = rng.choice(world.orders).number
+    path = f"/account/orders/{number}"
+    return Assignment(
+        f"Download the invoice of order {number}.",
+        done=lambda w: w.downloads == [f"{path}/invoice.csv"],
+        steps=(click(f'a[href="{path}"]'), click("main a", "Download the invoice")),
+    )
+
+
+@task("upload-document", difficulty=3, start="/account")
+def upload_document(world: World, rng: random.Random) -> Assignment:
+    """A file the other way."""
+    world.user = world.customer
+    name = f"receipt-{rng.randint(100, 999)}.txt"
+    content = f"Paid: {money(rng.randint(1000, 9999))}\n".encode()
+    return Assignment(
+        f"Upload the file {name} to the documents of your account.",
+        done=lambda w: [(u.name, u.content) for u in w.uploads] == [(name, content)],
+        steps=(upload("#document", name), click("main button", "Upload")),
+        files={name: content},
+    )
+
+
+def _answered(world: World, expected: str) -> bool:
+    return [given.strip().lower() for given in world.answers] == [expected.lower()]
+
+
+@task("answer-return-days", difficulty=2, start="/")
+def answer_return_days(world: World, rng: random.Random) -> Assignment:
+    """A fact of the help pages."""
+    days = str(world.return_days)
+    return Assignment(
+        "Within how many days can goods be sent back? Answer with the number only.",
+        done=lambda w: _answered(w, days),
+        steps=(click("footer a", "Help"), click("main a", "Returns"), answer(days)),
+    )
+
+
+@task("answer-discount", difficulty=3, start="/extras/popups")
+def answer_discount(world: World, rng: random.Random) -> Assignment:
+    """A fact that another tab tells."""
+    ((_, percent),) = world.coupons.items()
+    return Assignment(
+        "How many percent does our partner's coupon take off? Answer with the number only.",
+        done=lambda w: _answered(w, str(percent)),
+        steps=(click("main a", "Our partner's offer"), answer(str(percent))),
+    )
+
+
+@task("answer-order-total", difficulty=2, start="/account")
+def answer_order_total(world: World, rng: random.Random) -> Assignment:
+    """A cell of a table."""
+    world.user = world.customer
+    order = rng.choice(world.orders)
+    return Assignment(
+        f"What was the total of order {order.number}? Answer as the site writes it, such as $1.50.",
+        done=lambda w: _answered(w, money(order.cents)),
+        steps=(answer(money(order.cents)),),
+    )
+
+
+@task("answer-worst-review", difficulty=3, start="/products")
+def answer_worst_review(world: World, rng: random.Random) -> Assignment:
+    """A fact behind a tab, by comparison."""
+    product = rng.choice(world.products)
+    worst = min(product.reviews, key=lambda review: review.stars).author
+    return Assignment(
+        f"Who gave {product.name} the fewest stars? Answer with the full name only.",
+        done=lambda w: _answered(w, worst),
+        steps=(
+            *open_product(product.name),
+            click("[role=tab]", f"Reviews ({len(product.reviews)})"),
+            answer(worst),
+        ),
+    )

@@ -1,0 +1,151 @@
+"""The steps that oracles are made of. Each looks its element up when its turn has come."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import TypeAlias
+
+from webtraj.environments import actions as a
+from webtraj.environments.miniwob.oracles.view import OracleError, OracleView
+
+__all__ = [
+    "Step",
+    "act",
+    "answer",
+    "check",
+    "click",
+    "drag",
+    "fill",
+    "hover",
+    "log_in",
+    "open_product",
+    "scroll_until",
+    "select",
+    "upload",
+]
+
+Step: TypeAlias = Callable[[OracleView], AsyncIterator[a.Action]]
+
+_MAX_SCROLLS = 30
+
+_FIND = """
+([path, text], refOf) => {
+  let roots = [document];
+  for (const [i, selector] of path.entries()) {
+    let found = roots.flatMap(root => [...root.querySelectorAll(selector)]);
+    if (i === path.length - 1) {
+      const squeezed = element => element.textContent.trim().replace(/\\s+/g, " ");
+      const fitting = found.filter(element => text === null || squeezed(element) === text);
+      return fitting.length ? refOf(fitting[0]) : null;
+    }
+    roots = found.map(element => element.shadowRoot ?? element.contentDocument ?? element);
+  }
+}
+"""
+
+
+async def _ref(page: OracleView, path: tuple[str, ...], text: str | None) -> str:
+    found = await page.evaluate(_FIND, [path, text])
+    if found is None:
+        raise OracleError(f"The page has no element {' > '.join(path)!r} with the text {text!r}.")
+    return str(found)
+
+
+def act(action: a.Action) -> Step:
+    """Does an action that needs no element."""
+
+    async def step(page: OracleView) -> AsyncIterator[a.Action]:
+        yield action
+
+    return step
+
+
+def answer(text: str) -> Step:
+    """Gives the answer."""
+    return act(a.Answer(text))
+
+
+def _on_element(
+    make: Callable[[str], a.Action], path: tuple[str, ...], text: str | None = None
+) -> Step:
+    async def step(page: OracleView) -> AsyncIterator[a.Action]:
+        yield make(await _ref(page, path, text))
+
+    return step
+
+
+def click(selector: str, text: str | None = None, *, inside: tuple[str, ...] = ()) -> Step:
+    """Clicks an element.
+
+    Args:
+        selector: A CSS selector.
+        text: The element's whole text, if more than one matches.
+        inside: Selectors of the elements, frames or shadow hosts it is in, from the outermost.
+    """
+    return _on_element(a.Click, (*inside, selector), text)
+
+
+def hover(selector: str) -> Step:
+    """Moves the mouse over an element."""
+    return _on_element(a.Hover, (selector,))
+
+
+def fill(selector: str, value: str, *, inside: tuple[str, ...] = ()) -> Step:
+    """Fills in a field."""
+    return _on_element(lambda ref: a.Fill(ref, value), (*inside, selector))
+
+
+def select(selector: str, *options: str, inside: tuple[str, ...] = ()) -> Step:
+    """Chooses options."""
+    return _on_element(lambda ref: a.SelectOption(ref, options), (*inside, selector))
+
+
+def check(selector: str) -> Step:
+    """Ticks a box."""
+    return _on_element(a.Check, (selector,))
+
+
+def upload(selector: str, path: str) -> Step:
+    """Chooses a file."""
+    return _on_element(lambda ref: a.UploadFile(ref, (path,)), (selector,))
+
+
+def drag(selector: str, text: str, target: str) -> Step:
+    """Drags an element onto another."""
+
+    async def step(page: OracleView) -> AsyncIterator[a.Action]:
+        onto = await _ref(page, (target,), None)
+        yield a.DragTo(await _ref(page, (selector,), text), onto)
+
+    return step
+
+
+def scroll_until(selector: str) -> Step:
+    """Scrolls down until an element is there."""
+
+    async def step(page: OracleView) -> AsyncIterator[a.Action]:
+        for _ in range(_MAX_SCROLLS):
+            if await page.evaluate(_FIND, [(selector,), None]) is not None:
+                return
+            yield a.Scroll(0, 2000)
+
+    return step
+
+
+def open_product(name: str) -> tuple[Step, ...]:
+    """Opens a product's page by searching for it."""
+    return (
+        fill("header input[name=q]", name),
+        click("header button", "Search"),
+        click(".products a", name),
+    )
+
+
+def log_in(username: str, password: str) -> tuple[Step, ...]:
+    """Logs in, from any page."""
+    return (
+        click("header a", "Log in"),
+        fill("#field-username", username),
+        fill("#field-password", password),
+        click("main button", "Log in"),
+    )
