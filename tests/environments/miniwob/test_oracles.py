@@ -1,5 +1,7 @@
 """Every oracle solves 20 of 20 episodes."""
 
+import asyncio
+
 import pytest
 
 from webtraj.environments.miniwob import MiniwobEnvironment, oracles
@@ -7,28 +9,44 @@ from webtraj.environments.miniwob import MiniwobEnvironment, oracles
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SEEDS = 20
+PAGES = 4
+"""Played at once, since most of the time goes into waiting for pages."""
 MOST_STEPS = 40
 """Some goals ask for more than the ten actions of an ordinary episode."""
 
 
 @pytest.mark.parametrize("task", oracles.solved_tasks())
 async def test_oracle_solves_every_seed(pool, task):
-    unsolved = {}
+    seeds = range(SEEDS)
+    failures = await asyncio.gather(
+        *(play_through(pool, task, seeds[page::PAGES]) for page in range(PAGES))
+    )
+    assert [failure for found in failures for failure in found] == []
+
+
+async def play_through(pool, task, seeds):
+    """Plays one episode a seed in one page, and returns what went wrong."""
+    failures = []
     async with MiniwobEnvironment(
         task, pool=pool, observe=("goal", "last_action", "info"), max_steps=MOST_STEPS
     ) as environment:
-        for seed in range(SEEDS):
+        for seed in seeds:
+            environment.set_seed(seed)
             timestep = await environment.reset()
-            while not timestep.last():
-                action = await environment.cheat()
-                if action is None:
-                    unsolved[seed] = f"knows no further: {timestep.observation['goal']}"
-                    break
-                timestep = await environment.step(action)
-                if not timestep.last():  # The page of a finished episode may tear itself down.
-                    error = timestep.observation["last_action"]["error"]
-                    assert error == "", f"seed {seed}: {action!r}"
-            else:
-                if timestep.reward < 1:
-                    unsolved[seed] = f"{timestep.reward}: {timestep.observation['goal']}"
-    assert unsolved == {}
+            error = await solve(environment, timestep)
+            if error:
+                failures.append(f"seed {seed}, {timestep.observation['goal']!r}: {error}")
+    return failures
+
+
+async def solve(environment, timestep):
+    """Plays an episode to its end, and returns what went wrong, if anything did."""
+    while not timestep.last():
+        action = await environment.cheat()
+        if action is None:
+            return "knows no further"
+        timestep = await environment.step(action)
+        error = timestep.observation["last_action"]["error"]
+        if error and not timestep.last():  # The page of a finished episode may tear itself down.
+            return f"{action!r}: {error}"
+    return "" if timestep.reward >= 1 else f"reward {timestep.reward}"
