@@ -115,6 +115,37 @@ async def test_a_driver_that_dies_fails_all_leases_and_the_pool_heals():
         assert await answer(await pool.lease()) == 42
 
 
+async def test_a_crashed_page_s_context_is_closed():
+    async with BrowserPool(limits=QUICK) as pool:
+        lease, other = await pool.lease(), await pool.lease()
+        crashed = asyncio.Event()
+        lease.page.on("crash", lambda _: crashed.set())
+        tool = await lease.context.new_cdp_session(lease.page)
+        crash = asyncio.ensure_future(tool.send("Page.crash"))  # It never answers.
+        await crashed.wait()
+        crash.cancel()
+        with pytest.raises(errors.BrowserCrashedError, match="The page crashed"):
+            await answer(lease)
+        await lease.release()
+        assert lease.context not in lease.context.browser.contexts
+        assert await answer(other) == 42
+
+
+async def test_a_browser_with_a_context_that_nobody_closed_is_replaced():
+    async with BrowserPool(limits=QUICK) as pool:
+        lease = await pool.lease()
+        os.kill(lease.browser_pid, signal.SIGSTOP)
+        release = asyncio.ensure_future(lease.release())
+        await asyncio.sleep(0)
+        release.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await release
+        os.kill(lease.browser_pid, signal.SIGCONT)
+        second = await pool.lease()
+        await second.release()
+        assert (await pool.lease()).browser_pid != lease.browser_pid
+
+
 async def test_a_browser_that_hangs_on_release_is_killed():
     async with BrowserPool(limits=QUICK) as pool:
         lease = await pool.lease()

@@ -125,6 +125,23 @@ async def test_tabs_are_opened_switched_and_closed(pool, start_url):
         assert list(closed.observation["tabs"]) == [start_url]
 
 
+async def test_history_goes_back_and_forward_as_far_as_it_goes(pool, start_url):
+    task = WebTask(goal="Look", start_url=start_url)
+    async with BrowserEnvironment(
+        task, pool=pool, observe=CHANNELS, policy=WebAccess()
+    ) as environment:
+        await environment.reset()
+        await environment.step(a.Goto("about:blank"))
+        back = await environment.step(a.GoBack())
+        assert back.observation["url"] == start_url
+        forward = await environment.step(a.GoForward())
+        assert forward.observation["url"] == "about:blank"
+        no_further = await environment.step(a.GoForward())
+        assert no_further.observation["last_action"]["error_kind"] == "no_history"
+        again = await environment.step(a.Reload())
+        assert again.observation["last_action"]["error"] == ""
+
+
 async def test_a_navigation_that_fails_is_the_action_s_failure(pool, start_url):
     task = WebTask(goal="Look", start_url=start_url)
     async with BrowserEnvironment(

@@ -240,6 +240,7 @@ class BrowserPool:
                 browser.kill()
             if self._driver is not None:
                 self._driver.kill()
+                await self._driver.stop(patience=self.limits.close)  # The dead is quick to bury.
             raise
         finally:
             self._slots = [None] * len(self._slots)
@@ -310,7 +311,8 @@ class BrowserPool:
         if self._driver is not None and not self._driver.alive:
             for orphan in filter(None, self._slots):
                 orphan.kill()
-            self._driver = None
+            driver, self._driver = self._driver, None
+            await driver.stop(patience=self.limits.close)
         for slot, browser in enumerate(self._slots):
             if browser is not None and not browser.usable:
                 self._slots[slot] = None
@@ -344,16 +346,17 @@ class BrowserPool:
     ) -> None:
         try:
             if browser.usable and not self._closed:
-                await lifeline.run(
+                # On a lifeline of its own: a page that died has a context to close all the same.
+                await deadlines_lib.Lifeline().run(
                     lease.context.close(), what="close a context", seconds=self.limits.close
                 )
         except errors_lib.BrowserCrashedError:
-            pass  # A dead page takes its context along.
+            pass  # The browser is gone, and the context with it.
         except errors_lib.BrowserError:
             browser.kill()
         except asyncio.CancelledError:
-            # The context's state is unknown, and nobody will close it any more.
-            lifeline.cut("The lease was cancelled while it was released")
+            # Nobody will close the context any more, so the browser goes when it can be spared.
+            browser.worn_out = True
             raise
         finally:
             browser.forget(lifeline)
@@ -375,7 +378,7 @@ class BrowserPool:
                 await browser.close(patience=self.limits.close)
 
     def _is_due(self, browser: running_lib.RunningBrowser) -> bool:
-        if browser.contexts_made >= self.limits.contexts_per_life:
+        if browser.worn_out or browser.contexts_made >= self.limits.contexts_per_life:
             return True
         memory = browser.private_memory()
         return memory is not None and memory > self.limits.memory

@@ -138,6 +138,8 @@ class RunningBrowser:
         self._lost = False
         self.pid = pid
         self.contexts_made = 0
+        self.worn_out = False
+        """Whether it is to be replaced as soon as nobody uses it."""
         browser.on("disconnected", lambda _: self.lose("The browser process died"))
 
     @property

@@ -7,7 +7,7 @@ import base64
 import contextlib
 import json
 from collections.abc import Awaitable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from webtraj import errors as errors_lib
 from webtraj.environments.browser import deadlines as deadlines_lib
@@ -107,8 +107,9 @@ class BrowserSession:
         self._tab_closed.clear()
 
     async def open(self, url: str) -> None:
-        """Loads a URL in the active tab."""
-        await self.run(self._active.goto(url, wait_until="load"), what=f"open {url}")
+        """Opens a URL in the active tab, and waits for it to load as long as the policy says."""
+        await self.run(self._active.goto(url, wait_until="commit"), what=f"open {url}")
+        await self._wait_for_load("load")
 
     async def focus(self, page: Page) -> None:
         """Makes a tab the active one."""
@@ -156,7 +157,7 @@ class BrowserSession:
                 if not deadlines_lib.is_navigation_error(error.__cause__):
                     raise
                 navigated = True
-                await self._wait_for_load()
+                await self._wait_for_load("domcontentloaded")
                 continue
             seen = json.loads(text)
             self._next_ref = seen["next_ref"]
@@ -190,12 +191,7 @@ class BrowserSession:
 
     async def screenshot(self) -> bytes:
         """Returns the viewport of the active tab as an encoded image."""
-        page = self._active
-        session = self._cdp.get(page)
-        if session is None:
-            session = self._cdp[page] = await self.run(
-                self.lease.context.new_cdp_session(page), what="open a debugging session"
-            )
+        session = await self._debugger()
         options: dict[str, Any] = {
             "format": self._observe.screenshot_format,
             "optimizeForSpeed": True,
@@ -207,11 +203,26 @@ class BrowserSession:
         )
         return base64.b64decode(answer["data"])
 
+    async def history(self) -> tuple[int, int]:
+        """Returns the active tab's place in its history, from 0, and the history's length."""
+        session = await self._debugger()
+        told = await self.run(session.send("Page.getNavigationHistory"), what="tell its history")
+        return told["currentIndex"], len(told["entries"])
+
     def take_events(self) -> tuple[list[str], list[str]]:
         """Returns the dialogs and console errors since the last call."""
         taken = self.dialogs, self.console
         self.dialogs, self.console = [], []
         return taken
+
+    async def _debugger(self) -> CDPSession:
+        """Returns the active tab's debugging session, one for its life."""
+        page = self._active
+        if page not in self._cdp:
+            self._cdp[page] = await self.run(
+                self.lease.context.new_cdp_session(page), what="open a debugging session"
+            )
+        return self._cdp[page]
 
     async def _evaluate(self, javascript: str, argument: str) -> str:
         page = self._active
@@ -231,11 +242,11 @@ class BrowserSession:
             quiet=self._settle.network_quiet, cap=self._settle.cap
         )
 
-    async def _wait_for_load(self) -> None:
+    async def _wait_for_load(self, state: Literal["load", "domcontentloaded"]) -> None:
         # Slow pages are looked at as far as they have come.
         with contextlib.suppress(errors_lib.BrowserTimeoutError):
             await self.run(
-                self._active.wait_for_load_state("domcontentloaded"),
+                self._active.wait_for_load_state(state),
                 what="load the page",
                 seconds=self._settle.load,
             )

@@ -190,10 +190,10 @@ class Hands:
         except PlaywrightTimeoutError:
             raise ActionRefused("not_a_chooser", "No file chooser opened there.") from None
 
-    async def navigate(self, call: Awaitable[Any], what: str) -> Any:
+    async def navigate(self, call: Awaitable[Any]) -> Any:
         """Awaits a navigation; one that fails is the action's failure, not the browser's."""
         try:
-            return await self.run(call, what)
+            return await call
         except errors_lib.BrowserCrashedError:
             raise
         except errors_lib.BrowserError as error:

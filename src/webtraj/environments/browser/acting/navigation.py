@@ -11,25 +11,37 @@ __all__: list[str] = []
 @performs(a.Goto)
 async def _goto(hands: Hands, action: a.Goto) -> None:
     hands.check_url(action.url)
-    await hands.navigate(hands.session.page.goto(action.url), f"open {action.url}")
+    await hands.navigate(hands.session.open(action.url))
 
 
 @performs(a.GoBack)
 async def _go_back(hands: Hands, action: a.GoBack) -> None:
     hands.check_travel()
-    await hands.navigate(hands.session.page.go_back(), "go back")
+    await _check_history(hands, -1)
+    going = hands.session.page.go_back(wait_until="commit")
+    await hands.navigate(hands.run(going, "go back"))
 
 
 @performs(a.GoForward)
 async def _go_forward(hands: Hands, action: a.GoForward) -> None:
     hands.check_travel()
-    await hands.navigate(hands.session.page.go_forward(), "go forward")
+    await _check_history(hands, +1)
+    going = hands.session.page.go_forward(wait_until="commit")
+    await hands.navigate(hands.run(going, "go forward"))
+
+
+async def _check_history(hands: Hands, steps: int) -> None:
+    place, length = await hands.session.history()
+    if not 0 <= place + steps < length:
+        direction = "back" if steps < 0 else "forward"
+        raise ActionRefused("no_history", f"There is no page to go {direction} to.")
 
 
 @performs(a.Reload)
 async def _reload(hands: Hands, action: a.Reload) -> None:
     hands.check_travel()
-    await hands.navigate(hands.session.page.reload(), "load the page again")
+    loading = hands.session.page.reload(wait_until="commit")
+    await hands.navigate(hands.run(loading, "load the page again"))
 
 
 @performs(a.NewTab)
@@ -40,7 +52,7 @@ async def _new_tab(hands: Hands, action: a.NewTab) -> None:
     page = await hands.run(hands.session.lease.context.new_page(), "open a tab")
     await hands.session.focus(page)
     if action.url:
-        await hands.navigate(page.goto(action.url), f"open {action.url}")
+        await hands.navigate(hands.session.open(action.url))
 
 
 @performs(a.CloseTab)
