@@ -19,6 +19,7 @@ Rules for oracles:
   geometry).
 * It yields actions by ref wherever an element can be named, so that its data teach that. Points
   (`ClickAt`, `DragAt`) are for canvases, shapes and sliders.
+* It reads its goal by `matched`, as a whole: a goal of another form is an `OracleError`.
 * It ends by returning. A page that is not as expected is an `OracleError`, raised by `page.one`.
 * It solves 20 of 20 seeds, in at most 10 actions where the task can be done in 10.
 

@@ -1,4 +1,4 @@
-"""Oracles of tasks that are done by the eye: numbers that vanish, sides, angles, centres."""
+"""Oracles of tasks that are done by the eye: numbers that vanish, sides of a polygon."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from webtraj.environments.actions import Click
 from webtraj.environments.miniwob.oracles.registry import Actions, oracle
 from webtraj.environments.miniwob.oracles.steps import click
 from webtraj.environments.miniwob.oracles.view import OracleView
+
+__all__ = ["sides_of"]
 
 _SIDES = range(3, 8)
 _SECTORS = 360
@@ -43,10 +45,10 @@ async def ascending_numbers(page: OracleView) -> Actions:
 async def count_sides(page: OracleView) -> Actions:
     """Looks at the drawing, and clicks the number of its sides."""
     outline = [(float(x), float(y)) for x, y in await page.evaluate(_DARK_PIXELS)]
-    yield await click(page, "#form button", str(_sides_of(outline)))
+    yield await click(page, "#form button", str(sides_of(outline)))
 
 
-def _sides_of(outline: list[tuple[float, float]]) -> int:
+def sides_of(outline: list[tuple[float, float]]) -> int:
     """Returns how many sides a regular polygon has: how often its radius swells in a round.
 
     Args:

@@ -11,6 +11,8 @@ from webtraj.environments.miniwob.oracles.registry import Actions, oracle
 from webtraj.environments.miniwob.oracles.steps import click
 from webtraj.environments.miniwob.oracles.view import Element, OracleError, OracleView, matched
 
+__all__ = ["is_airport"]
+
 
 @oracle("buy-ticket")
 async def buy_ticket(page: OracleView) -> Actions:
@@ -55,7 +57,7 @@ async def _enter_airport(page: OracleView, selector: str, place: str) -> Actions
     suggestion = await _suggestion(page, place)
     if suggestion is None:
         yield Press(field, "ArrowDown ArrowDown Enter")
-        if _is_airport((await page.one(selector)).value, place):
+        if is_airport((await page.one(selector)).value, place):
             return
         yield Fill(field, typed)
         yield Press(field, "ArrowDown")
@@ -67,12 +69,12 @@ async def _enter_airport(page: OracleView, selector: str, place: str) -> Actions
 
 async def _suggestion(page: OracleView, place: str) -> Element | None:
     for item in await page.all(".ui-autocomplete li"):
-        if item.visible and _is_airport(item.text, place):
+        if item.visible and is_airport(item.text, place):
             return item
     return None
 
 
-def _is_airport(name: str, place: str) -> bool:
+def is_airport(name: str, place: str) -> bool:
     """Whether an airport, `Reno, NV (RNO)`, is the one of a city, `Reno, NV`, or code, `RNO`."""
     return name.startswith(f"{place} (") or name.endswith(f" ({place})")
 
