@@ -17,8 +17,11 @@ _SIGNALS = ("HOT", "WARM", "COLD", "ICE COLD")
 _LIMITS = (5.0, 10.0, 40.0)
 """The distances in pixels at which the area's signal changes."""
 
-_SPOT_STEP = 2
 _PROBE_STEP = 8
+"""Pixels between the points that it thinks of moving to, while many spots are left."""
+
+_SAMPLE = 2_000
+"""How many of the spots left are enough to judge a point by."""
 
 
 @oracle("grid-coordinate")
@@ -49,19 +52,19 @@ async def hot_cold(page: OracleView) -> Actions:
     from which they differ most.
     """
     box = (await page.one("#touch-area")).box
-    spots, probes = _points(box, _SPOT_STEP), _points(box, _PROBE_STEP)
+    spots, probes = _points(box, 1), _points(box, _PROBE_STEP)
     while True:
         if len(spots) < len(probes):
             probes = spots
-        signals = np.searchsorted(_LIMITS, _distances(probes, spots), side="right")
-        best = int(np.argmax(_entropies(signals)))
-        x, y = (float(value) for value in probes[best])
+        sample = spots[:: len(spots) // _SAMPLE + 1]
+        probe = probes[np.argmax(_entropies(_signals(probes, sample)))]
+        x, y = (float(value) for value in probe)
         yield MoveMouse(x, y)
         signal = (await page.one("#signal")).text
         if signal == "HOT":
             yield ClickAt(x, y)
             return
-        spots = spots[signals[best] == _SIGNALS.index(signal)]
+        spots = spots[_signals(probe[None], spots)[0] == _SIGNALS.index(signal)]
 
 
 def _points(box: tuple[float, float, float, float], step: int) -> npt.NDArray[np.float64]:
@@ -71,12 +74,13 @@ def _points(box: tuple[float, float, float, float], step: int) -> npt.NDArray[np
     return np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
 
 
-def _distances(
-    points: npt.NDArray[np.float64], others: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
-    """Returns the distance of every point from every other, of shape (points, others)."""
-    distances: npt.NDArray[np.float64] = np.linalg.norm(points[:, None] - others, axis=-1)
-    return distances
+def _signals(
+    points: npt.NDArray[np.float64], spots: npt.NDArray[np.float64]
+) -> npt.NDArray[np.intp]:
+    """Returns the signal at every point for every spot, of shape (points, spots)."""
+    distances = np.linalg.norm(points[:, None] - spots, axis=-1)
+    signals: npt.NDArray[np.intp] = np.searchsorted(_LIMITS, distances, side="right")
+    return signals
 
 
 def _entropies(signals: npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
