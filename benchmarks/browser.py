@@ -40,7 +40,6 @@ from webtraj.environments.miniwob import MiniwobEnvironment, pages
 
 TASKS = ("login-user", "click-checkboxes")
 TEXT = ("goal", "url", "axtree", "focused", "last_action", "info")
-BROWSERGYM = ("browsergym-core==0.14.3", "browsergym-miniwob==0.14.3", "tqdm")
 
 
 @dataclasses.dataclass
@@ -103,35 +102,19 @@ async def measure(task: str, *, channels: tuple[str, ...], parallel: int, episod
 
 def measure_browsergym(task: str, *, episodes: int, defaults: bool) -> Report:
     """Plays episodes in one BrowserGym environment."""
-    python = peers.make_venv("browsergym", BROWSERGYM)
+    python = peers.make_venv("browsergym", peers.BROWSERGYM)
     with tempfile.TemporaryDirectory() as folder:
-        pretend_download(python, Path(folder), find_browser().path or "")
         told = peers.run_peer(
             python,
             Path(__file__).with_name("browser_browsergym.py"),
             task,
             str(episodes),
             str(int(defaults)),
-            env={
-                "MINIWOB_URL": (pages.html_folder() / "miniwob").as_uri() + "/",
-                "PLAYWRIGHT_BROWSERS_PATH": folder,
-            },
+            env=peers.browsergym_variables(
+                python, Path(folder), find_browser().path or "", pages.html_folder() / "miniwob"
+            ),
         )
     return Report(**told)
-
-
-def pretend_download(python: Path, folder: Path, browser: str) -> None:
-    """Puts the browser where the venv's Playwright looks for its own.
-
-    BrowserGym takes a path for the task's browser, but none for its chat window's.
-    """
-    (manifest,) = python.parents[1].glob(
-        "lib/*/site-packages/playwright/driver/package/browsers.json"
-    )
-    revisions = {b["name"]: b["revision"] for b in json.loads(manifest.read_text())["browsers"]}
-    place = folder / f"chromium-{revisions['chromium']}" / "chrome-linux" / "chrome"
-    place.parent.mkdir(parents=True)
-    place.symlink_to(browser)
 
 
 def main() -> None:

@@ -1,4 +1,7 @@
-"""Runs a peer in a virtual environment of its own, so that its pins touch nothing of ours."""
+"""Peers in virtual environments of their own, so that their pins touch nothing of ours.
+
+The benchmarks run peers there, and so does `make test-peers`.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +15,44 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 
+BROWSERGYM = (
+    "browsergym-core==0.14.3",
+    "browsergym-miniwob==0.14.3",
+    "tqdm",  # BrowserGym imports it and does not ask for it.
+    # What tests/peers needs; webtraj without extras, whose Playwright is another.
+    "--editable=.",
+    "psutil",
+    "pytest",
+    "pytest-asyncio",
+    "pytest-timeout",
+)
+
 
 def make_venv(name: str, packages: Sequence[str]) -> Path:
     """Returns the Python of `.venv-<name>` in the checkout, made if it is not there yet.
 
     Args:
         name: The peer's name.
-        packages: What pip installs; a change makes the environment anew.
+        packages: What pip installs, paths relative to the checkout; a change makes the environment
+            anew.
+
+    Raises:
+        subprocess.CalledProcessError: It cannot be made; pip has said why on stderr.
     """
     folder = ROOT / f".venv-{name}"
     python = folder / "bin" / "python"
     stamp = folder / "packages.txt"
     wanted = "\n".join(packages)
+    if "--editable=." in packages:  # Our own requirements are in there too.
+        wanted += f"\n{(ROOT / 'pyproject.toml').read_text()}"
     if not (stamp.exists() and stamp.read_text() == wanted):
         print(f"making {folder.name} ({', '.join(packages)})", file=sys.stderr)
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
+        subprocess.run(
+            [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages],
+            check=True,
+            cwd=ROOT,
+        )
         stamp.write_text(wanted)
     return python
 
@@ -42,3 +67,27 @@ def run_peer(python: Path, script: Path, *args: str, env: Mapping[str, str] | No
         env={**os.environ, **(env or {})},
     )
     return json.loads(result.stdout.strip().splitlines()[-1])
+
+
+def browsergym_variables(python: Path, browsers: Path, browser: str, pages: Path) -> dict[str, str]:
+    """Returns the environment variables by which BrowserGym finds its pages and its browser.
+
+    Args:
+        python: The Python of its virtual environment.
+        browsers: An empty folder, in which the browser is put where the environment's Playwright
+            looks for its own: BrowserGym takes a path for the task's browser, but none for its chat
+            window's.
+        browser: The browser.
+        pages: The folder of MiniWoB++'s pages.
+    """
+    (manifest,) = python.parents[1].glob(
+        "lib/*/site-packages/playwright/driver/package/browsers.json"
+    )
+    revisions = {b["name"]: b["revision"] for b in json.loads(manifest.read_text())["browsers"]}
+    place = browsers / f"chromium-{revisions['chromium']}" / "chrome-linux" / "chrome"
+    place.parent.mkdir(parents=True)
+    place.symlink_to(browser)
+    return {
+        "MINIWOB_URL": pages.as_uri() + "/",
+        "PLAYWRIGHT_BROWSERS_PATH": str(browsers),
+    }
