@@ -2,16 +2,20 @@
 
 BIN := .venv/bin
 PYTEST_ARGS ?= -n 2 --dist worksteal
+EPISODES ?= 2000
+SEED ?= 0
 
-.PHONY: help setup demo check format test clean
+.PHONY: help setup demo check format test test-peers test-soak clean
 
 help:
-	@echo "make setup    .venv with everything, and a browser"
-	@echo "make demo     play real tasks in a real browser, and record them to runs/demo"
-	@echo "make check    formatting, lint, types"
-	@echo "make test     check, and all tests"
-	@echo "make format   put the formatting right"
-	@echo "make bench-X  run benchmarks/X.py"
+	@echo "make setup      .venv with everything, and a browser"
+	@echo "make demo       play real tasks in a real browser, and record them to runs/demo"
+	@echo "make check      formatting, lint, types"
+	@echo "make test       check, and all tests"
+	@echo "make test-peers a live BrowserGym environment, wrapped and recorded"
+	@echo "make test-soak  a long rollout while browsers fail (EPISODES=$(EPISODES) SEED=$(SEED))"
+	@echo "make format     put the formatting right"
+	@echo "make bench-X    run benchmarks/X.py"
 
 setup:
 	@sh scripts/setup.sh
@@ -30,6 +34,12 @@ format: setup
 
 test: check
 	$(BIN)/pytest $(PYTEST_ARGS)
+
+test-peers: setup
+	$(BIN)/python scripts/test_peers.py
+
+test-soak: setup
+	$(BIN)/python -W error tests/soak/soak.py --episodes $(EPISODES) --seed $(SEED)
 
 bench-%: setup
 	$(BIN)/python benchmarks/$*.py
