@@ -1,1 +1,12 @@
-"""TODO."""
+"""Environments in a real browser.
+
+* `environment`: `BrowserEnvironment`, dm_env's contract over tasks in a browser.
+* `tasks`: what a task is; `WebTask`, one for any site.
+* `observation`, `observation_specs`, `observing`: what is shown, by channels.
+* `acting`: how each verb is done; `policies`: what an agent may reach.
+* `settling`, `traffic`: when a page counts as settled.
+* `session`: the tabs of one lease; `page_script` and `page/`: what runs in every page.
+* `pool`, `running`, `processes`, `guard`, `deadlines`, `executable`: browsers, their lives and ends.
+
+Importing any of these loads no browser library; Playwright is loaded when a pool first starts.
+"""

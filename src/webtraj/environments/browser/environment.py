@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
 import dm_env
-import numpy as np
 from dm_env import specs
 
 import webtraj
@@ -18,7 +16,10 @@ from webtraj import errors as errors_lib
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as actions_lib
 from webtraj.environments.browser import acting as acting_lib
+from webtraj.environments.browser import action_spec as action_spec_lib
 from webtraj.environments.browser import observation as observation_lib
+from webtraj.environments.browser import observation_specs as observation_specs_lib
+from webtraj.environments.browser import observing as observing_lib
 from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import policies as policies_lib
 from webtraj.environments.browser import pool as pool_lib
@@ -26,17 +27,13 @@ from webtraj.environments.browser import session as session_lib
 from webtraj.environments.browser import settling as settling_lib
 from webtraj.environments.browser import tasks as tasks_lib
 
-__all__ = ["ActionSpec", "BrowserEnvironment"]
+__all__ = ["BrowserEnvironment"]
 
 _BUSY = (
     "This environment is in the middle of another call; await that before the next. One "
     "environment runs one episode: make one for each that runs at the same time."
 )
 _CLOSED = "This environment is closed; make a new one."
-_NO_ACTION = (
-    "A browser environment takes an Action, a Decision that holds one, or a string such as "
-    "\"click('12')\"; got {given!r}."
-)
 
 
 class BrowserEnvironment:
@@ -101,7 +98,7 @@ class BrowserEnvironment:
         self._suspect = False
         self._browser_version = ""
         self._goal = ""
-        self._last_axtree = ""
+        self._observer = observing_lib.Observer(self._observe)
         self._steps = 0
         self._verdict = tasks_lib.Verdict()
         self._task_to_tear_down: tasks_lib.BrowserTask | None = None
@@ -133,7 +130,7 @@ class BrowserEnvironment:
         with self._exclusively():
             if not self._active:
                 return await self._begin_episode()
-            return await self._act(_to_action(action))
+            return await self._act(action_spec_lib.to_action(action))
 
     async def close(self) -> None:
         """Gives the page back, and closes the pool if it is the environment's own. Idempotent."""
@@ -148,11 +145,11 @@ class BrowserEnvironment:
 
     def observation_spec(self) -> dict[str, Any]:
         """See `Environment.observation_spec`."""
-        return observation_lib.observation_spec(self._observe)
+        return observation_specs_lib.observation_spec(self._observe)
 
     def action_spec(self) -> specs.Array:
         """See `Environment.action_spec`."""
-        return ActionSpec()
+        return action_spec_lib.ActionSpec()
 
     def reward_spec(self) -> specs.Array:
         """See `Environment.reward_spec`."""
@@ -267,6 +264,19 @@ class BrowserEnvironment:
         self._outcome = trajectory_lib.Outcome.UNKNOWN
         return await self._observation(seen, observation_lib.no_action())
 
+    async def _observation(
+        self, seen: Mapping[str, Any], last_action: observation_lib.LastAction
+    ) -> dict[str, Any]:
+        assert self._session is not None
+        return await self._observer.observation(
+            self._session,
+            seen,
+            step=self._steps,
+            goal=self._goal,
+            verdict=self._verdict,
+            last_action=last_action,
+        )
+
     async def _act(self, action: actions_lib.Action) -> dm_env.TimeStep:
         assert self._hands is not None
         assert self._session is not None
@@ -278,7 +288,9 @@ class BrowserEnvironment:
             error, error_kind = str(refusal), refusal.kind
         acted = time.perf_counter()
         seen = await self._session.look(hidden=self.task.hidden)
-        last_action = _last_action(self._hands.touched, error=error, error_kind=error_kind)
+        last_action = observing_lib.describe_action(
+            self._hands.touched, error=error, error_kind=error_kind
+        )
         last_action["act_seconds"] = acted - started
         self._steps += 1
         answer = action.text if isinstance(action, actions_lib.Answer) else None
@@ -300,58 +312,6 @@ class BrowserEnvironment:
 
     def _seed_of(self, episode: int) -> int:
         return self._seed + episode if self._next_seed is None else self._next_seed
-
-    # Observing.
-
-    async def _observation(
-        self, seen: Mapping[str, Any], last_action: observation_lib.LastAction
-    ) -> dict[str, Any]:
-        session = self._session
-        assert session is not None
-        channels = self._observe.channels
-        started = time.perf_counter()
-        screenshot = b""
-        if "screenshot" in channels and self._steps % self._observe.screenshot_stride == 0:
-            screenshot = await session.screenshot()
-        dialogs, console = session.take_events()
-        last_action["settled"] = seen["settle"]["ended"]
-        last_action["settle_seconds"] = seen["settle"]["ms"] / 1e3
-        last_action["observe_seconds"] = seen["ms"] / 1e3 + time.perf_counter() - started
-        observation: dict[str, Any] = {}
-        for channel in channels:
-            match channel:
-                case "goal":
-                    observation["goal"] = self._goal
-                case "screenshot":
-                    observation["screenshot"] = screenshot
-                case "scroll":
-                    observation["scroll"] = {k: float(v) for k, v in seen["scroll"].items()}
-                case "changes":
-                    before = seen["axtree"] if self._steps == 0 else self._last_axtree
-                    changes = observation_lib.changes_between(before, seen["axtree"])
-                    observation["changes"] = observation_lib.strings(changes)
-                case "boxes":
-                    observation["boxes"] = observation_lib.Boxes(
-                        refs=observation_lib.strings(seen["boxes"]["refs"]),
-                        boxes=np.array(seen["boxes"]["boxes"], dtype=np.float64).reshape(-1, 4),
-                    )
-                case "tabs":
-                    observation["tabs"] = observation_lib.strings(p.url for p in session.tabs)
-                    observation["active_tab"] = session.tabs.index(session.page)
-                case "dialogs":
-                    observation["dialogs"] = observation_lib.strings(dialogs)
-                case "console":
-                    observation["console"] = observation_lib.strings(console)
-                case "http_status":
-                    observation["http_status"] = session.http_status
-                case "last_action":
-                    observation["last_action"] = last_action
-                case "info":
-                    observation["info"] = _task_info(self._verdict)
-                case _:
-                    observation[channel] = seen[channel]
-        self._last_axtree = seen.get("axtree", "")
-        return observation
 
     # The session.
 
@@ -422,66 +382,5 @@ class BrowserEnvironment:
         return versions
 
 
-class ActionSpec(specs.Array):  # type: ignore[misc]  # dm_env is untyped.
-    """Any `Action`, or a string in BrowserGym's dialect."""
-
-    def __init__(self) -> None:
-        super().__init__(shape=(), dtype=object, name="action")
-
-    def validate(self, value: Any) -> Any:
-        """Returns the action that `value` stands for.
-
-        Raises:
-            ValueError: It stands for none.
-        """
-        return _to_action(value)
-
-    def generate_value(self) -> actions_lib.Action:
-        """Returns an action that is always allowed and changes nothing."""
-        return actions_lib.Wait(0)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ActionSpec, ()
-
-
-def _to_action(value: Any) -> actions_lib.Action:
-    if isinstance(value, trajectory_lib.Decision):
-        value = value.action
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value.item()
-    if isinstance(value, str):
-        return actions_lib.parse_action(value)
-    if isinstance(value, actions_lib.Action):
-        return value
-    raise errors_lib.InvalidInputError(_NO_ACTION.format(given=value))
-
-
 def _has_solution(task: tasks_lib.BrowserTask) -> bool:
     return isinstance(task, tasks_lib.SolvableTask) and task.has_solution
-
-
-def _last_action(
-    touched: Mapping[str, Any] | None, *, error: str, error_kind: str
-) -> observation_lib.LastAction:
-    last_action = observation_lib.no_action()
-    last_action["error"] = error
-    last_action["error_kind"] = error_kind
-    if touched:
-        last_action["ref"] = touched["ref"]
-        last_action["role"] = touched["role"]
-        last_action["name"] = touched["name"]
-        last_action["test_id"] = touched["test_id"]
-        last_action["selector"] = touched["selector"]
-        last_action["frame"] = touched["frame"]
-        last_action["box"] = np.asarray(touched["box"], dtype=np.float64)
-    return last_action
-
-
-def _task_info(verdict: tasks_lib.Verdict) -> observation_lib.TaskInfo:
-    told = dataclasses.asdict(verdict)
-    return observation_lib.TaskInfo(
-        raw_reward=float(told["raw_reward"]),
-        scaled_reward=float(told["scaled_reward"]),
-        success=told["success"],
-        reason=told["reason"],
-    )

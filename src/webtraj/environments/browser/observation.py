@@ -14,7 +14,7 @@ The `axtree` channel is the page as text, a line for each element::
 
 `fill` is an SVG shape's colour, `color` the background of a plain element without content, `image`
 the file name of an image that has no words. A password's value shows as bullets. Elements that are
-hidden, or plain wrappers of others, have no line. A ref names the same element
+hidden, or plain wrappers of others, have no line; frames of another origin have no lines inside. A ref names the same element
 for as long as that is in the page, and is never given to another within an episode.
 """
 
@@ -25,10 +25,9 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, Literal, TypedDict, cast
+from typing import Final, Literal, TypedDict, cast
 
 import numpy as np
-from dm_env import specs
 from numpy.typing import NDArray
 
 from webtraj import errors as errors_lib
@@ -43,7 +42,6 @@ __all__ = [
     "Ref",
     "ScrollExtents",
     "TaskInfo",
-    "observation_spec",
     "refs_in",
 ]
 
@@ -212,54 +210,6 @@ class Observe:
         return cls(tuple(cast("Iterable[str]", value)))
 
 
-class Strings(specs.Array):  # type: ignore[misc]  # dm_env is untyped.
-    """A list of strings of any length, as a one-dimensional array of numpy's str type."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(shape=(0,), dtype=np.str_, name=name)
-
-    def validate(self, value: Any) -> NDArray[np.str_]:
-        """See `specs.Array.validate`."""
-        array: NDArray[np.str_] = np.asarray(value)
-        if array.ndim != 1 or array.dtype.kind != "U":
-            raise ValueError(
-                f"{self.name} must be a one-dimensional array of str; "
-                f"got shape {array.shape} of {array.dtype}."
-            )
-        return array
-
-    def generate_value(self) -> NDArray[np.str_]:
-        """See `specs.Array.generate_value`."""
-        return np.array([], dtype=np.str_)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Strings, (self.name,)
-
-
-class Rows(specs.Array):  # type: ignore[misc]  # dm_env is untyped.
-    """A table of floats with any number of rows: shape (n, columns)."""
-
-    def __init__(self, name: str, columns: int) -> None:
-        super().__init__(shape=(0, columns), dtype=np.float64, name=name)
-
-    def validate(self, value: Any) -> NDArray[np.float64]:
-        """See `specs.Array.validate`."""
-        array: NDArray[np.float64] = np.asarray(value)
-        if array.ndim != 2 or array.shape[1] != self.shape[1] or array.dtype != np.float64:
-            raise ValueError(
-                f"{self.name} must be float64 of shape (n, {self.shape[1]}); "
-                f"got shape {array.shape} of {array.dtype}."
-            )
-        return array
-
-    def generate_value(self) -> NDArray[np.float64]:
-        """See `specs.Array.generate_value`."""
-        return np.zeros(self.shape)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Rows, (self.name, self.shape[1])
-
-
 def changes_between(before: str, after: str) -> list[str]:
     """Returns the lines by which two axtrees differ: what is gone, then what is new.
 
@@ -300,49 +250,6 @@ def no_action() -> LastAction:
         settle_seconds=0.0,
         observe_seconds=0.0,
     )
-
-
-def observation_spec(observe: Observe) -> dict[str, Any]:
-    """Returns the specs of the observations that `observe` asks for."""
-    every = {
-        **{key: _string(key) for key in ("goal", "url", "title", "axtree", "text", "focused")},
-        "screenshot": specs.StringArray(shape=(), string_type=bytes, name="screenshot"),
-        "changes": Strings("changes"),
-        "boxes": {"refs": Strings("refs"), "boxes": Rows("boxes", 4)},
-        "scroll": {key: _number(key) for key in ScrollExtents.__annotations__},
-        "tabs": Strings("tabs"),
-        "dialogs": Strings("dialogs"),
-        "console": Strings("console"),
-        "http_status": specs.Array(shape=(), dtype=int, name="http_status"),
-        "last_action": _last_action_spec(),
-        "info": {
-            "raw_reward": _number("raw_reward"),
-            "scaled_reward": _number("scaled_reward"),
-            "success": specs.Array(shape=(), dtype=bool, name="success"),
-            "reason": _string("reason"),
-        },
-    }
-    spec = {channel: every[channel] for channel in observe.channels}
-    if "tabs" in spec:
-        spec["active_tab"] = specs.Array(shape=(), dtype=int, name="active_tab")
-    return spec
-
-
-def _last_action_spec() -> dict[str, Any]:
-    spec = {
-        key: _number(key) if isinstance(value, float) else _string(key)
-        for key, value in no_action().items()
-    }
-    spec["box"] = specs.Array(shape=(4,), dtype=np.float64, name="box")
-    return spec
-
-
-def _string(name: str) -> specs.StringArray:
-    return specs.StringArray(shape=(), name=name)
-
-
-def _number(name: str) -> specs.Array:
-    return specs.Array(shape=(), dtype=float, name=name)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

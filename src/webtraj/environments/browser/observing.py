@@ -1,0 +1,134 @@
+"""From what a session saw to an observation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from webtraj.environments.browser import observation as observation_lib
+from webtraj.environments.browser import session as session_lib
+from webtraj.environments.browser import tasks as tasks_lib
+
+__all__ = ["Observer", "describe_action"]
+
+
+class Observer:
+    """Makes the observations of one environment.
+
+    Args:
+        observe: What to observe.
+    """
+
+    def __init__(self, observe: observation_lib.Observe) -> None:
+        self._observe = observe
+        self._last_axtree = ""
+
+    async def observation(
+        self,
+        session: session_lib.BrowserSession,
+        seen: Mapping[str, Any],
+        *,
+        step: int,
+        goal: str,
+        verdict: tasks_lib.Verdict,
+        last_action: observation_lib.LastAction,
+    ) -> dict[str, Any]:
+        """Returns an observation, with a screenshot if one is due.
+
+        Args:
+            session: Where it was seen.
+            seen: What `BrowserSession.look` gave.
+            step: The step's number in its episode, from 0.
+            goal: The episode's goal.
+            verdict: What the task says of the step.
+            last_action: How the action went; settling and timings are filled in.
+        """
+        started = time.perf_counter()
+        screenshot = await self._screenshot(session, step)
+        dialogs, console = session.take_events()
+        last_action["settled"] = seen["settle"]["ended"]
+        last_action["settle_seconds"] = seen["settle"]["ms"] / 1e3
+        last_action["observe_seconds"] = seen["ms"] / 1e3 + time.perf_counter() - started
+        observation: dict[str, Any] = {}
+        for channel in self._observe.channels:
+            match channel:
+                case "goal":
+                    observation["goal"] = goal
+                case "screenshot":
+                    observation["screenshot"] = screenshot
+                case "scroll":
+                    observation["scroll"] = {k: float(v) for k, v in seen["scroll"].items()}
+                case "changes":
+                    observation["changes"] = self._changes(seen["axtree"], first=step == 0)
+                case "boxes":
+                    observation["boxes"] = _boxes(seen["boxes"])
+                case "tabs":
+                    observation["tabs"] = observation_lib.strings(p.url for p in session.tabs)
+                    observation["active_tab"] = session.tabs.index(session.page)
+                case "dialogs":
+                    observation["dialogs"] = observation_lib.strings(dialogs)
+                case "console":
+                    observation["console"] = observation_lib.strings(console)
+                case "http_status":
+                    observation["http_status"] = session.http_status
+                case "last_action":
+                    observation["last_action"] = last_action
+                case "info":
+                    observation["info"] = _task_info(verdict)
+                case _:
+                    observation[channel] = seen[channel]
+        self._last_axtree = seen.get("axtree", "")
+        return observation
+
+    async def _screenshot(self, session: session_lib.BrowserSession, step: int) -> bytes:
+        wanted = "screenshot" in self._observe.channels
+        if wanted and step % self._observe.screenshot_stride == 0:
+            return await session.screenshot()
+        return b""
+
+    def _changes(self, axtree: str, *, first: bool) -> Any:
+        before = axtree if first else self._last_axtree
+        return observation_lib.strings(observation_lib.changes_between(before, axtree))
+
+
+def describe_action(
+    touched: Mapping[str, Any] | None, *, error: str, error_kind: str
+) -> observation_lib.LastAction:
+    """Returns how an action went, settling and timings left open.
+
+    Args:
+        touched: The page script's description of the element that it was about, if any.
+        error: Why it was not done; empty if it was.
+        error_kind: The same in one word.
+    """
+    last_action = observation_lib.no_action()
+    last_action["error"] = error
+    last_action["error_kind"] = error_kind
+    if touched:
+        last_action["ref"] = touched["ref"]
+        last_action["role"] = touched["role"]
+        last_action["name"] = touched["name"]
+        last_action["test_id"] = touched["test_id"]
+        last_action["selector"] = touched["selector"]
+        last_action["frame"] = touched["frame"]
+        last_action["box"] = np.asarray(touched["box"], dtype=np.float64)
+    return last_action
+
+
+def _boxes(seen: Mapping[str, Any]) -> observation_lib.Boxes:
+    return observation_lib.Boxes(
+        refs=observation_lib.strings(seen["refs"]),
+        boxes=np.array(seen["boxes"], dtype=np.float64).reshape(-1, 4),
+    )
+
+
+def _task_info(verdict: tasks_lib.Verdict) -> observation_lib.TaskInfo:
+    return observation_lib.TaskInfo(
+        raw_reward=float(verdict.raw_reward),
+        scaled_reward=float(verdict.scaled_reward),
+        success=verdict.success,
+        reason=verdict.reason,
+    )
