@@ -29,7 +29,7 @@ async def submit(page: OracleView) -> Click:
 async def painted(page: OracleView) -> None:
     """Waits until the page has been drawn twice.
 
-    Pictures that a style gives to what is under the mouse are there only then.
+    Scripts hear of scrolling, and pictures change with the mouse over them, only when it is drawn.
     """
     await page.evaluate(
         "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from webtraj.environments.actions import Click, DragAt, Fill, Press, Scroll
 from webtraj.environments.miniwob.oracles.registry import Actions, oracle
-from webtraj.environments.miniwob.oracles.steps import click, submit
+from webtraj.environments.miniwob.oracles.steps import click, painted, submit
 from webtraj.environments.miniwob.oracles.view import OracleError, OracleView, matched
 
 _FAR = 10_000
 """Pixels; more than any text here is long."""
+
+_HIDDEN_TEXT = """() => {
+  const {scrollTop, clientHeight, scrollHeight} = document.querySelector("#text-area");
+  return [scrollTop > 0, scrollTop + clientHeight < scrollHeight];
+}"""
 
 _RESIZE_BY = 10
 
@@ -32,9 +37,11 @@ _BUTTONS = {"bold": ".ql-bold", "italics": ".ql-italic", "underlined": ".ql-unde
 
 @oracle("scroll-text-2")
 async def scroll_text_2(page: OracleView) -> Actions:
-    """Scrolls the text to an end, and submits."""
+    """Scrolls the text to an end, unless it shows, and submits."""
     (end,) = matched(r"Scroll the textarea to the (bottom|top) of the text hit submit\.", page.goal)
-    yield Scroll(0, _FAR if end == "bottom" else -_FAR, (await page.one("#text-area")).ref)
+    above, below = await page.evaluate(_HIDDEN_TEXT)
+    if below if end == "bottom" else above:
+        yield Scroll(0, _FAR if end == "bottom" else -_FAR, (await page.one("#text-area")).ref)
     yield await submit(page)
 
 
@@ -51,6 +58,7 @@ async def sign_agreement(page: OracleView) -> Actions:
     )
     if name:
         yield Scroll(0, _FAR, (await page.one("#text-area")).ref)
+        await painted(page)
         yield Fill((await page.one("#name")).ref, name)
     yield await click(page, "#agree" if button == "Agree" else "#cancel")
 
