@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webtraj import errors
@@ -255,6 +255,7 @@ secrets = st.text(min_size=4, max_size=30).filter(lambda text: len("".join(text.
 surroundings = st.text(max_size=20)
 
 
+@settings(deadline=None)
 @given(secret=secrets, before=surroundings, after=surroundings)
 def test_no_text_keeps_a_secret(secret: str, before: str, after: str) -> None:
     redacted = Redactor({"key": secret}).redact_text(before + secret + after)
@@ -262,6 +263,7 @@ def test_no_text_keeps_a_secret(secret: str, before: str, after: str) -> None:
     assert secret not in redacted.replace(HIDDEN, "")
 
 
+@settings(deadline=None)
 @given(secret=st.text("abcXYZ019\"'\\/&<> ü\n", min_size=6).filter(lambda s: len(s.split()) == 1))
 def test_no_stored_nest_keeps_a_secret(secret: str) -> None:
     nest = {"a": [secret, (f"x{secret}y", secret.encode())], secret: {"b": secret}}
@@ -274,6 +276,7 @@ def test_no_stored_nest_keeps_a_secret(secret: str) -> None:
         assert spelling not in data.decode()
 
 
+@settings(deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),

@@ -86,14 +86,9 @@ class Redactor:
         self.forget_learned()
 
     @property
-    def knows_any(self) -> bool:
-        """Whether there is anything to look for."""
-        return bool(self._needles)
-
-    @property
-    def values(self) -> tuple[str, ...]:
-        """The secrets themselves, to be found on a screen."""
-        return tuple(self._name_by_value)
+    def spellings(self) -> tuple[str, ...]:
+        """What is looked for, in lower case; empty if nothing is."""
+        return self._needles
 
     def learn(self, name: str, value: str) -> bool:
         """Adds a secret that turned up on the way.
@@ -124,6 +119,10 @@ class Redactor:
                 the image is about to be recorded.
         """
         self._images[_digest(image)] = cover
+
+    def count(self, name: str) -> None:
+        """Counts a redaction that was made by other means than `redact`."""
+        self._counts[name] += 1
 
     def take_counts(self) -> dict[str, int]:
         """Returns the redactions since the last call: by name of secret, and of screenshots."""

@@ -1,0 +1,35 @@
+// Password fields: which they are and what is in them, for records to leave out. A field that was
+// one once stays one, since many pages can show what was typed.
+const passwordFields = [];
+const knownPasswordFields = new WeakSet();
+
+function notePasswordField(element) {
+  if (element?.tagName !== "INPUT" || element.type !== "password") return;
+  if (knownPasswordFields.has(element)) return;
+  knownPasswordFields.add(element);
+  passwordFields.push(new WeakRef(element));
+}
+
+// Fields in shadow roots are met when they get the focus, or when the tree shows them.
+window.addEventListener("focusin", event => notePasswordField(event.composedPath()[0]), true);
+
+function notePasswordFieldsIn(root) {
+  for (const element of root.querySelectorAll("input[type=password]")) notePasswordField(element);
+  for (const frame of root.querySelectorAll("iframe, frame")) {
+    const inner = frameDocumentOf(frame);
+    if (inner) notePasswordFieldsIn(inner);
+  }
+}
+
+function passwordsSeen() {
+  notePasswordFieldsIn(document);
+  const focused = focusedElement();
+  notePasswordField(focused);
+  const fields = passwordFields.map(held => held.deref()).filter(field => field?.isConnected);
+  return {
+    refs: fields.map(field => refByElement.get(field)).filter(ref => ref !== undefined),
+    boxes: fields.map(boxOf),
+    values: fields.map(field => field.value).filter(value => value !== ""),
+    focused: focused !== null && knownPasswordFields.has(focused),
+  };
+}
