@@ -14,8 +14,9 @@ The `axtree` channel is the page as text, a line for each element::
 
 `fill` is an SVG shape's colour, `color` the background of a plain element without content, `image`
 the file name of an image that has no words. A password's value shows as bullets. Elements that are
-hidden, or plain wrappers of others, have no line; frames of another origin have no lines inside. A ref names the same element
-for as long as that is in the page, and is never given to another within an episode.
+hidden, or plain wrappers of others, have no line; frames of another origin have no lines inside. A
+ref names the same element for as long as that is in the page, and is never given to another within
+an episode.
 """
 
 from __future__ import annotations
