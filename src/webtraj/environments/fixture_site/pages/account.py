@@ -92,8 +92,7 @@ def _account_page(visit: Visit, account: Account, error: str = "") -> Response:
         ),
         element("h2", "Orders"),
         _orders(visit, account),
-        element("h2", "Documents"),
-        _documents(visit),
+        layout.link("Documents", "/account/documents"),
         status=422 if error else 200,
     )
 
@@ -109,19 +108,6 @@ def _orders(visit: Visit, account: Account) -> Markup:
         if order.username == account.username
     ]
     return layout.table(("Order", "Total", ""), rows)
-
-
-def _documents(visit: Visit) -> list[Markup]:
-    return [
-        layout.listing([upload.name for upload in visit.world.uploads], class_="documents"),
-        layout.form(
-            "/account/documents",
-            element("label", "Document", for_="document"),
-            element("input", type="file", id="document", name="document"),
-            layout.button("Upload"),
-            enctype="multipart/form-data",
-        ),
-    ]
 
 
 @routes("POST", "/account/address")
@@ -161,7 +147,11 @@ def order(visit: Visit) -> Response:
         f"Order {order.number}",
         layout.table(("Product", "Quantity", "Price"), rows),
         element("p", f"Total with shipping: {money(order.cents)}"),
-        layout.link("Download the invoice", f"/account/orders/{order.number}/invoice.csv"),
+        layout.link(
+            "Download the invoice",
+            f"/account/orders/{order.number}/invoice.csv",
+            download=f"invoice-{order.number}.csv",
+        ),
     )
 
 
@@ -183,13 +173,31 @@ def invoice(visit: Visit) -> Response:
     )
 
 
+@routes("GET", "/account/documents")
+def documents(visit: Visit) -> Response:
+    """Shows the files that the customer sent."""
+    if visit.world.account is None:
+        return see_other("/login")
+    return visit.show(
+        "Documents",
+        layout.listing([upload.name for upload in visit.world.uploads], class_="documents"),
+        layout.form(
+            "/account/documents",
+            element("label", "Document", for_="document"),
+            element("input", type="file", id="document", name="document"),
+            layout.button("Upload"),
+            enctype="multipart/form-data",
+        ),
+    )
+
+
 @routes("POST", "/account/documents")
 def upload(visit: Visit) -> Response:
     """Takes a file."""
     _account(visit)
     for file in visit.request.files:
         visit.world.uploads.append(Upload(file.name, file.content))
-    return see_other("/account")
+    return see_other("/account/documents")
 
 
 def _account(visit: Visit) -> Account:

@@ -13,6 +13,7 @@ from webtraj.environments.fixture_site.tasks.steps import (
     log_in,
     open_product,
     upload,
+    wait_until,
 )
 from webtraj.environments.fixture_site.world import World, money
 
@@ -100,7 +101,11 @@ def upload_document(world: World, rng: random.Random) -> Assignment:
     return Assignment(
         f"Upload the file {name} to the documents of your account.",
         done=lambda w: [(u.name, u.content) for u in w.uploads] == [(name, content)],
-        steps=(upload("#document", name), click("main button", "Upload")),
+        steps=(
+            click("main a", "Documents"),
+            upload("#document", name),
+            click("main button", "Upload"),
+        ),
         files={name: content},
     )
 
@@ -127,7 +132,11 @@ def answer_discount(world: World, rng: random.Random) -> Assignment:
     return Assignment(
         "How many percent does our partner's coupon take off? Answer with the number only.",
         done=lambda w: _answered(w, str(percent)),
-        steps=(click("main a", "Our partner's offer"), answer(str(percent))),
+        steps=(
+            click("main a", "Our partner's offer"),
+            wait_until("body:not(:has(#size-chart))"),
+            answer(str(percent)),
+        ),
     )
 
 

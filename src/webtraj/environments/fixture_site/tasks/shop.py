@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import random
 
+from webtraj.environments import actions as a
 from webtraj.environments.fixture_site.pages.checkout import COUNTRIES
 from webtraj.environments.fixture_site.seeding import CATEGORIES
 from webtraj.environments.fixture_site.tasks.base import Assignment, task
 from webtraj.environments.fixture_site.tasks.steps import (
     Step,
+    act,
     check,
     click,
+    click_inside,
     fill,
     hover,
     open_product,
     select,
+    wait_for_end,
+    wait_until,
 )
 from webtraj.environments.fixture_site.world import Order, World, money
 
@@ -260,6 +265,7 @@ def apply_partner_coupon(world: World, rng: random.Random) -> Assignment:
         lines,
         (
             click("main a", "Our partner's offer"),
+            wait_until("body:not(:has(#size-chart))"),
             click('header a[href="/cart"]'),
             click("main a", "Go to checkout"),
             *_order_steps(wanted),
@@ -301,4 +307,14 @@ def pay_by_card(world: World, rng: random.Random) -> Assignment:
         f"card with the number {card}.",
         done=done,
         spoiled=lambda w: any(not _is(o, wanted, lines) for o in _new_orders(w, before)),
+        # No ref reaches into the frame, but mouse and keyboard do.
+        steps=(
+            click("main a", "Go to checkout"),
+            *_order_steps(wanted),
+            click_inside("iframe", 10, 10),
+            act(a.PressKey("Tab")),
+            act(a.TypeText(card)),
+            act(a.PressKey("Enter")),
+            wait_for_end(),
+        ),
     )

@@ -14,6 +14,7 @@ __all__ = [
     "answer",
     "check",
     "click",
+    "click_inside",
     "drag",
     "fill",
     "hover",
@@ -22,11 +23,14 @@ __all__ = [
     "scroll_until",
     "select",
     "upload",
+    "wait_for_end",
+    "wait_until",
 ]
 
 Step: TypeAlias = Callable[[OracleView], AsyncIterator[a.Action]]
 
 _MAX_SCROLLS = 30
+_MAX_WAITS = 20
 
 _FIND = """
 ([path, text], refOf) => {
@@ -120,6 +124,26 @@ def drag(selector: str, text: str, target: str) -> Step:
     return step
 
 
+def click_inside(selector: str, x: float, y: float) -> Step:
+    """Clicks at a point of an element, counted from its top left corner."""
+
+    async def step(page: OracleView) -> AsyncIterator[a.Action]:
+        left, top, _, _ = (await page.one(selector)).box
+        yield a.ClickAt(left + x, top + y)
+
+    return step
+
+
+def wait_for_end() -> Step:
+    """Waits for what the page cannot see: the answer to a frame of another origin."""
+
+    async def step(page: OracleView) -> AsyncIterator[a.Action]:
+        for _ in range(_MAX_WAITS):
+            yield a.Wait(0.1)
+
+    return step
+
+
 def scroll_until(selector: str) -> Step:
     """Scrolls down until an element is there."""
 
@@ -128,6 +152,18 @@ def scroll_until(selector: str) -> Step:
             if await page.evaluate(_FIND, [(selector,), None]) is not None:
                 return
             yield a.Scroll(0, 2000)
+
+    return step
+
+
+def wait_until(selector: str) -> Step:
+    """Waits until an element is there: the page of a tab that is about to open."""
+
+    async def step(page: OracleView) -> AsyncIterator[a.Action]:
+        for _ in range(_MAX_WAITS):
+            if await page.evaluate(_FIND, [(selector,), None]) is not None:
+                return
+            yield a.Wait(0.1)
 
     return step
 
