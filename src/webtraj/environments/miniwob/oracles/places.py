@@ -17,10 +17,10 @@ _SIGNALS = ("HOT", "WARM", "COLD", "ICE COLD")
 _LIMITS = (5.0, 10.0, 40.0)
 """The distances in pixels at which the area's signal changes."""
 
-_PROBE_STEP = 8
+_PROBE_STEP = 10
 """Pixels between the points that it thinks of moving to, while many spots are left."""
 
-_SAMPLE = 2_000
+_SAMPLE = 500
 """How many of the spots left are enough to judge a point by."""
 
 
