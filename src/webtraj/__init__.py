@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from webtraj.environments.collecting import (
         TrajectoryCollectingEnvironment as TrajectoryCollectingEnvironment,
     )
+    from webtraj.environments.browser.tasks import WebTask as WebTask
     from webtraj.environments.gymnasium import from_gymnasium as from_gymnasium
     from webtraj.errors import WebtrajError as WebtrajError
     from webtraj.registry import info as info
@@ -55,6 +56,7 @@ _HOMES = {
     "TeeTrajectoryCollector": "collectors.tee",
     "TrajectoryCollectingEnvironment": "environments.collecting",
     "TrajectoryCollector": "collectors.base",
+    "WebTask": "environments.browser.tasks",
     "WebtrajError": "errors",
     "as_async": "environments.bridges",
     "as_sync": "environments.bridges",

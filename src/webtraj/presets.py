@@ -36,6 +36,12 @@ def register_presets() -> None:
         tasks=_solved_miniwob,
         uses_browser=True,
     )
+    registry.register(
+        "web",
+        "webtraj.environments.browser.web:make_web_environment",
+        description="Any web site: make('web', task=WebTask(goal=..., start_url=...)).",
+        uses_browser=True,
+    )
 
 
 def _solved_miniwob() -> tuple[str, ...]:

@@ -1,0 +1,44 @@
+"""The preset `web`: one task, or several, on any site."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from webtraj.environments.browser import environment as environment_lib
+from webtraj.environments.browser import policies as policies_lib
+from webtraj.environments.browser import pool as pool_lib
+from webtraj.environments.browser import settling as settling_lib
+from webtraj.environments.browser import tasks as tasks_lib
+
+__all__ = ["make_web_environment"]
+
+
+def make_web_environment(
+    *,
+    task: tasks_lib.BrowserTask | Iterable[tasks_lib.BrowserTask],
+    pool: pool_lib.BrowserPool | None = None,
+    max_steps: int = 30,
+    settle: settling_lib.SettlePolicy = settling_lib.LIVE_SITE,
+    policy: policies_lib.AccessPolicy | None = None,
+    **options: Any,
+) -> environment_lib.BrowserEnvironment:
+    """Returns an environment for tasks on any site.
+
+    Args:
+        task: A `webtraj.WebTask`, or several, played one after the other.
+        pool: Where pages come from; None makes a pool of one page.
+        max_steps: After so many steps an episode is truncated, with discount 1.
+        settle: When a page counts as settled after an action.
+        policy: What the agent may reach; by default any http page, and no file.
+        **options: For `BrowserEnvironment`.
+    """
+    several = isinstance(task, Iterable) and not hasattr(task, "goal_of")
+    return environment_lib.BrowserEnvironment(
+        tuple(task) if several else (task,),  # type: ignore[arg-type]
+        pool=pool,
+        max_steps=max_steps,
+        settle=settle,
+        policy=policy or policies_lib.WebAccess(),
+        **options,
+    )
