@@ -97,7 +97,7 @@ def wish_affordable(world: World, rng: random.Random) -> Assignment:
         key=lambda product: product.cents,
     )
     wanted = there[: rng.randint(2, 4)]
-    limit = -(-wanted[-1].cents // 100)  # Prices differ by more than a dollar's rounding.
+    limit = -(-wanted[-1].cents // 100)
     wanted = [product for product in there if product.cents <= limit * 100]
     ids = {product.id for product in wanted}
     steps: list[Step] = []
