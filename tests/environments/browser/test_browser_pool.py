@@ -25,11 +25,30 @@ async def answer(lease):
     return await lease.run(lease.page.evaluate("6 * 7"), what="multiply")
 
 
-async def gone(*pids):
-    """Waits until the processes are gone; the deadline is only for failing."""
+async def until(condition):
+    """Waits until a condition holds; the deadline is only for failing."""
     async with asyncio.timeout(20):
-        while any(process_alive(pid) for pid in pids):
+        while not condition():
             await asyncio.sleep(0.01)
+
+
+async def gone(*pids):
+    """Waits until the processes are gone."""
+    await until(lambda: not any(process_alive(pid) for pid in pids))
+
+
+def live_children():
+    children = psutil.Process().children(recursive=True)
+    return [child for child in children if process_alive(child.pid)]
+
+
+def pool_processes(pool):
+    """Returns the ids of the programs that the pool has started so far."""
+    return (
+        []
+        if pool._folder is None
+        else [int(p.read_text()) for p in pool._folder.path.glob("*.pid")]
+    )
 
 
 async def test_leases_share_a_browser_and_nothing_else():
@@ -131,19 +150,61 @@ async def test_a_crashed_page_s_context_is_closed():
         assert await answer(other) == 42
 
 
-async def test_a_browser_with_a_context_that_nobody_closed_is_replaced():
+async def test_a_driver_that_hangs_is_replaced():
     async with BrowserPool(limits=QUICK) as pool:
         lease = await pool.lease()
-        os.kill(lease.browser_pid, signal.SIGSTOP)
+        pids = [lease.browser_pid, pool._driver.pid]
+        os.kill(pool._driver.pid, signal.SIGSTOP)
+        with pytest.raises(errors.BrowserTimeoutError):
+            await lease.run(lease.page.evaluate("1"), what="answer", seconds=0.1)
+        await lease.release()
+        assert await answer(await pool.lease()) == 42
+        assert not any(process_alive(pid) for pid in pids)
+
+
+async def test_a_release_that_is_cancelled_goes_on():
+    async with BrowserPool(limits=QUICK) as pool:
+        lease, other = await pool.lease(), await pool.lease()
         release = asyncio.ensure_future(lease.release())
         await asyncio.sleep(0)
         release.cancel()
         with pytest.raises(asyncio.CancelledError):
             await release
-        os.kill(lease.browser_pid, signal.SIGCONT)
-        second = await pool.lease()
-        await second.release()
-        assert (await pool.lease()).browser_pid != lease.browser_pid
+        await until(lambda: pool.stats.leases == 1)
+        assert other.context.browser.contexts == [other.context]
+
+
+@pytest.mark.parametrize("moment", ["at once", "driver", "browser", "context"])
+async def test_a_lease_that_is_cancelled_leaves_nothing_behind(moment):
+    limits = dataclasses.replace(QUICK, lease=20.0)
+    async with BrowserPool(contexts_per_browser=1, limits=limits) as pool:
+        leasing = asyncio.ensure_future(pool.lease(owner="nobody"))
+        reached = {
+            "at once": lambda: pool._openings,
+            "driver": lambda: pool_processes(pool),
+            "browser": lambda: len(pool_processes(pool)) > 1,
+            "context": lambda: any(b and b.contexts_made for b in pool._slots),
+        }
+        await until(reached[moment])
+        leasing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leasing
+        lease = await pool.lease()
+        assert await answer(lease) == 42
+        assert lease.context.browser.contexts == [lease.context]
+        assert (pool.stats.leases, pool.stats.launched) == (1, 1)
+
+
+@pytest.mark.parametrize("moment", ["at once", "driver", "browser"])
+async def test_a_pool_that_is_closed_while_it_starts_leaves_no_process(moment):
+    pool = BrowserPool(limits=QUICK)
+    leasing = asyncio.ensure_future(pool.lease())
+    reached = {"at once": 0, "driver": 1, "browser": 2}[moment]
+    await until(lambda: pool._openings and len(pool_processes(pool)) >= reached)
+    await pool.close()
+    with pytest.raises(errors.EnvironmentMisuseError, match="closed"):
+        await leasing
+    await until(lambda: not live_children())
 
 
 async def test_a_browser_that_hangs_on_release_is_killed():

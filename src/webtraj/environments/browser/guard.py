@@ -4,7 +4,8 @@ Run as a script by file name, with the standard library only, before every brows
 `BrowserPool` starts. It puts the program into a process group of its own, so that Ctrl-C in a
 terminal reaches webtraj alone and a kill reaches all of the program's children; it asks the kernel
 to kill the program when its parent dies, however that dies; and it writes the process id to
-PID_FILE. Then it becomes the program.
+PID_FILE, unless that exists: then nobody waits for the program any more, and it ends. Else it
+becomes the program.
 """
 
 import contextlib
@@ -25,8 +26,13 @@ def main(pid_file: str, *command: str) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # The parent died before the kernel was asked.
             sys.exit(1)
-    with open(pid_file, "w") as file:  # noqa: PTH123 (pathlib would double the start-up time)
+    draft = f"{pid_file}.draft"
+    with open(draft, "w") as file:  # noqa: PTH123 (pathlib would double the start-up time)
         file.write(str(os.getpid()))
+    try:
+        os.link(draft, pid_file)  # Whole at once, and never over another.
+    except OSError:
+        sys.exit(1)
     os.execv(command[0], command)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -125,10 +125,14 @@ class Lease:
         return await self._lifeline.run(call, what=what, seconds=seconds)
 
     async def release(self) -> None:
-        """Closes the context and gives its place back. Idempotent; raises nothing."""
+        """Closes the context and gives its place back. Idempotent; raises nothing.
+
+        Cancelled half way, it goes on without its caller.
+        """
         if not self._released:
             self._released = True
-            await self._pool._take_back(self, self._browser, self._lifeline)
+            giving_back = self._pool._take_back(self, self._browser, self._lifeline)
+            await asyncio.shield(self._pool._own(giving_back))
 
     async def __aenter__(self) -> Self:
         return self
@@ -183,6 +187,8 @@ class BrowserPool:
         self._slots: list[running_lib.RunningBrowser | None] = [None] * browsers
         self._retired: set[running_lib.RunningBrowser] = set()
         self._leases: set[Lease] = set()
+        self._openings: dict[asyncio.Task[Lease], str] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
         self._launched = self._crashed = self._retirements = 0
 
@@ -214,13 +220,18 @@ class BrowserPool:
         if self._closed:
             raise errors_lib.EnvironmentMisuseError(_CLOSED)
         await self._wait_for_place()
+        # Opened to the end whatever becomes of the caller: a context, or a browser, that is left
+        # half way is nobody's to close.
+        opening = self._own(self._open(owner, context_options))
+        self._openings[opening] = owner
+        opening.add_done_callback(self._openings.pop)
         try:
-            lease = await self._open(owner, context_options)
-        except BaseException:
-            self._free.release()
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            if opening.cancelled():  # By `close`, not by the caller's.
+                raise errors_lib.EnvironmentMisuseError(_CLOSED) from None
+            opening.add_done_callback(self._release_unwanted)
             raise
-        self._leases.add(lease)
-        return lease
 
     async def close(self) -> None:
         """Ends all leases, browsers and the driver. Idempotent.
@@ -230,11 +241,15 @@ class BrowserPool:
         if self._closed:
             return
         self._closed = True
+        for opening in self._openings:
+            opening.cancel()
         browsers = [*filter(None, self._slots), *self._retired]
         try:
             await asyncio.gather(*(b.close(patience=self.limits.close) for b in browsers))
             if self._driver is not None:
                 await self._driver.stop(patience=self.limits.close)
+            while self._tasks:
+                await asyncio.wait(self._tasks)
         except BaseException:
             for browser in browsers:
                 browser.kill()
@@ -265,34 +280,62 @@ class BrowserPool:
             async with asyncio.timeout(self.limits.lease):
                 await self._free.acquire()
         except TimeoutError as error:
-            owners = sorted({lease.owner or "(unnamed)" for lease in self._leases})
+            holders = {lease.owner for lease in self._leases} | {*self._openings.values()}
+            owners = sorted(owner or "(unnamed)" for owner in holders)
             message = _FULL.format(
                 seconds=self.limits.lease, capacity=self._capacity, owners=", ".join(owners)
             )
             raise errors_lib.BrowserTimeoutError(message) from error
 
+    def _own(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        """Starts work that goes on when whoever asked for it is cancelled."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _release_unwanted(self, opening: asyncio.Task[Lease]) -> None:
+        if not opening.cancelled() and opening.exception() is None:
+            self._own(opening.result().release())
+
     async def _open(self, owner: str, options: Mapping[str, Any]) -> Lease:
-        """Opens a context and page, once more if the browser died before it gave one."""
-        for last_try in (False, True):
-            browser = await self._browser()
-            lifeline = deadlines_lib.Lifeline()
-            try:
-                context = await browser.new_context(lifeline, options, seconds=self.limits.call)
-                context.set_default_timeout(self.limits.call * 1000)
-                page = await lifeline.run(
-                    context.new_page(), what="open a page", seconds=self.limits.call
-                )
-            except (errors_lib.BrowserCrashedError, errors_lib.BrowserTimeoutError):
-                # A browser that gives no context is of no use to anyone.
-                browser.kill()
-                if last_try:
-                    raise
-            except BaseException:
-                browser.forget(lifeline)
-                raise
-            else:
-                return Lease(owner, self, browser, lifeline, context, page)
+        """Opens a lease, once more if what was to carry it died; else gives its place back."""
+        try:
+            for last_try in (False, True):
+                browser = await self._browser()
+                try:
+                    lease = await self._open_in(browser, owner, options)
+                except (errors_lib.BrowserCrashedError, errors_lib.BrowserTimeoutError):
+                    if last_try:
+                        raise
+                else:
+                    self._leases.add(lease)
+                    return lease
+        except BaseException:
+            self._free.release()
+            raise
         raise AssertionError("unreachable")
+
+    async def _open_in(
+        self, browser: running_lib.RunningBrowser, owner: str, options: Mapping[str, Any]
+    ) -> Lease:
+        lifeline = deadlines_lib.Lifeline()
+        try:
+            context = await browser.new_context(lifeline, options, seconds=self.limits.call)
+        except (errors_lib.BrowserCrashedError, errors_lib.BrowserTimeoutError):
+            # A browser that gives no context is of no use to anyone.
+            browser.kill()
+            raise
+        try:
+            context.set_default_timeout(self.limits.call * 1000)
+            page = await lifeline.run(
+                context.new_page(), what="open a page", seconds=self.limits.call
+            )
+        except BaseException:
+            browser.forget(lifeline)
+            await self._close_context(browser, context)
+            raise
+        return Lease(owner, self, browser, lifeline, context, page)
 
     async def _browser(self) -> running_lib.RunningBrowser:
         """Returns the least used browser, started or restarted if need be."""
@@ -308,7 +351,8 @@ class BrowserPool:
             return chosen
 
     async def _bury_the_dead(self) -> None:
-        if self._driver is not None and not self._driver.alive:
+        if self._driver is not None and not await self._driver_works(self._driver):
+            self._driver.kill()
             for orphan in filter(None, self._slots):
                 orphan.kill()
             driver, self._driver = self._driver, None
@@ -318,6 +362,14 @@ class BrowserPool:
                 self._slots[slot] = None
                 self._crashed += 1
                 await browser.close(patience=self.limits.close)
+
+    async def _driver_works(self, driver: running_lib.Driver) -> bool:
+        if not driver.alive:
+            return False
+        if all(browser is None or browser.usable for browser in self._slots):
+            return True
+        # A browser had to be killed, and it may not have been its own fault.
+        return await driver.answers(seconds=self.limits.close)
 
     async def _launch(self) -> running_lib.RunningBrowser:
         if self._folder is None:
@@ -345,19 +397,7 @@ class BrowserPool:
         lifeline: deadlines_lib.Lifeline,
     ) -> None:
         try:
-            if browser.usable and not self._closed:
-                # On a lifeline of its own: a page that died has a context to close all the same.
-                await deadlines_lib.Lifeline().run(
-                    lease.context.close(), what="close a context", seconds=self.limits.close
-                )
-        except errors_lib.BrowserCrashedError:
-            pass  # The browser is gone, and the context with it.
-        except errors_lib.BrowserError:
-            browser.kill()
-        except asyncio.CancelledError:
-            # Nobody will close the context any more, so the browser goes when it can be spared.
-            browser.worn_out = True
-            raise
+            await self._close_context(browser, lease.context)
         finally:
             browser.forget(lifeline)
             if lease in self._leases:
@@ -365,6 +405,21 @@ class BrowserPool:
                 self._free.release()
         if not self._closed:
             await self._retire_if_due(browser)
+
+    async def _close_context(
+        self, browser: running_lib.RunningBrowser, context: BrowserContext
+    ) -> None:
+        if self._closed or not browser.usable:
+            return
+        try:
+            # On a lifeline of its own: a page that died has a context to close all the same.
+            await deadlines_lib.Lifeline().run(
+                context.close(), what="close a context", seconds=self.limits.close
+            )
+        except errors_lib.BrowserCrashedError:
+            pass  # The browser is gone, and the context with it.
+        except errors_lib.BrowserError:
+            browser.kill()
 
     async def _retire_if_due(self, browser: running_lib.RunningBrowser) -> None:
         """Replaces a browser that is old or fat, once nobody uses it any more."""
@@ -378,7 +433,7 @@ class BrowserPool:
                 await browser.close(patience=self.limits.close)
 
     def _is_due(self, browser: running_lib.RunningBrowser) -> bool:
-        if browser.worn_out or browser.contexts_made >= self.limits.contexts_per_life:
+        if browser.contexts_made >= self.limits.contexts_per_life:
             return True
         memory = browser.private_memory()
         return memory is not None and memory > self.limits.memory

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
+import itertools
 import os
 import shlex
 import shutil
@@ -14,13 +16,45 @@ from pathlib import Path
 
 from webtraj.environments.browser import guard as guard_lib
 
-__all__ = ["RunFolder", "kill_group", "private_memory", "process_alive", "stop_group"]
+__all__ = [
+    "GuardedCommand",
+    "RunFolder",
+    "kill_group",
+    "private_memory",
+    "process_alive",
+    "stop_group",
+]
 
 _FOLDER_PREFIX = "webtraj-run-"
 
 _POLL_INTERVAL = 0.01
 """Seconds between looks at a process that was asked to end; no portable call waits for it, since
 it is a grandchild."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GuardedCommand:
+    """A command that runs a program under the guard, once."""
+
+    path: Path
+    """What to run in the program's place."""
+    pid_file: Path
+    """Where the guard tells its process id, which is the program's later."""
+
+    @property
+    def pid(self) -> int:
+        """The program's process id; known when the program has given any sign of life."""
+        return int(self.pid_file.read_text())
+
+    def abort(self) -> None:
+        """Kills what the command started; if it has not started anything yet, it never will."""
+        # The guard goes no further if it finds its file there already.
+        with contextlib.suppress(FileNotFoundError):  # So it does if the folder is gone.
+            try:
+                self.pid_file.touch(exist_ok=False)
+            except FileExistsError:
+                if pid := self.pid_file.read_text():
+                    kill_group(int(pid))
 
 
 class RunFolder:
@@ -33,31 +67,23 @@ class RunFolder:
     def __init__(self) -> None:
         _sweep_dead_folders(Path(tempfile.gettempdir()))
         self.path = Path(tempfile.mkdtemp(prefix=f"{_FOLDER_PREFIX}{os.getpid()}-"))
+        self._numbers = itertools.count()
 
-    def guarded(self, name: str, program: str) -> Path:
-        """Writes a command that runs `program` under the guard; returns the command's path.
-
-        The command writes its process id where `pid_of(name)` finds it.
-        """
-        guard = [sys.executable, "-I", "-S", guard_lib.__file__, str(self._pid_file(name)), program]
-        command = self.path / name
+    def guarded(self, program: str) -> GuardedCommand:
+        """Writes a command that runs `program` under the guard."""
+        name = f"{Path(program).name}-{next(self._numbers)}"
+        command = GuardedCommand(self.path / name, self.path / f"{name}.pid")
+        guard = [sys.executable, "-I", "-S", guard_lib.__file__, str(command.pid_file), program]
         # TMPDIR: browser profiles land in this folder, to be swept with it.
-        command.write_text(
+        command.path.write_text(
             f'#!/bin/sh\nTMPDIR={shlex.quote(str(self.path))} exec {shlex.join(guard)} "$@"\n'
         )
-        command.chmod(0o700)
+        command.path.chmod(0o700)
         return command
-
-    def pid_of(self, name: str) -> int:
-        """Returns the process id that the command `name` wrote when it last started."""
-        return int(self._pid_file(name).read_text())
 
     def remove(self) -> None:
         """Removes the folder; what a dying browser still writes is left to the next sweep."""
         shutil.rmtree(self.path, ignore_errors=True)
-
-    def _pid_file(self, name: str) -> Path:
-        return self.path / f"{name}.pid"
 
 
 def process_alive(pid: int) -> bool:

@@ -6,7 +6,6 @@ A driver is a Node process that speaks for all browsers of a pool; both run unde
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -38,7 +37,6 @@ class Driver:
         self.playwright = playwright
         self._folder = folder
         self._pid = pid
-        self._names = itertools.count()
 
     @classmethod
     async def start(cls, folder: processes_lib.RunFolder, *, seconds: float) -> Driver:
@@ -58,11 +56,12 @@ class Driver:
         node = os.environ.get(_NODE_VARIABLE) or str(
             Path(playwright_package.__file__).parent / "driver" / "node"
         )
-        with _environment_variable(_NODE_VARIABLE, str(folder.guarded("driver", node))):
+        command = folder.guarded(node)
+        with _aborting(command), _environment_variable(_NODE_VARIABLE, str(command.path)):
             playwright = await deadlines_lib.Lifeline().run(
                 async_playwright().start(), what="start its driver", seconds=seconds
             )
-        return cls(folder, playwright, folder.pid_of("driver"))
+        return cls(folder, playwright, command.pid)
 
     @property
     def pid(self) -> int:
@@ -74,26 +73,40 @@ class Driver:
         """Whether the driver's process runs."""
         return processes_lib.process_alive(self._pid)
 
+    async def answers(self, *, seconds: float) -> bool:
+        """Returns whether the driver itself, without a browser, answers within `seconds`."""
+        try:
+            await deadlines_lib.Lifeline().run(self._ping(), what="answer", seconds=seconds)
+        except errors_lib.BrowserError:
+            return False
+        return True
+
+    async def _ping(self) -> None:
+        # The cheapest of the driver's calls that need no browser.
+        context = await self.playwright.request.new_context()
+        await context.dispose()
+
     async def launch(
         self, executable: str, *, headless: bool, arguments: Sequence[str], seconds: float
     ) -> RunningBrowser:
         """Launches a browser under this driver."""
-        name = f"browser-{next(self._names)}"
-        browser = await deadlines_lib.Lifeline().run(
-            self.playwright.chromium.launch(
-                executable_path=self._folder.guarded(name, executable),
-                headless=headless,
-                args=[*_ARGUMENTS, *arguments],
-                # Ctrl-C is webtraj's to handle: it seals episodes before it closes browsers.
-                handle_sigint=False,
-                handle_sigterm=False,
-                handle_sighup=False,
-                timeout=seconds * 1000,
-            ),
-            what="start",
-            seconds=seconds,
-        )
-        return RunningBrowser(browser, self._folder.pid_of(name))
+        command = self._folder.guarded(executable)
+        with _aborting(command):
+            browser = await deadlines_lib.Lifeline().run(
+                self.playwright.chromium.launch(
+                    executable_path=command.path,
+                    headless=headless,
+                    args=[*_ARGUMENTS, *arguments],
+                    # Ctrl-C is webtraj's to handle: it seals episodes before it closes browsers.
+                    handle_sigint=False,
+                    handle_sigterm=False,
+                    handle_sighup=False,
+                    timeout=seconds * 1000,
+                ),
+                what="start",
+                seconds=seconds,
+            )
+        return RunningBrowser(browser, command.pid)
 
     async def connect(self, endpoint: str, *, seconds: float) -> RunningBrowser:
         """Connects to a browser that runs elsewhere.
@@ -138,8 +151,6 @@ class RunningBrowser:
         self._lost = False
         self.pid = pid
         self.contexts_made = 0
-        self.worn_out = False
-        """Whether it is to be replaced as soon as nobody uses it."""
         browser.on("disconnected", lambda _: self.lose("The browser process died"))
 
     @property
@@ -200,6 +211,16 @@ class RunningBrowser:
         self.lose("The browser was killed")
         if self.pid is not None:
             processes_lib.kill_group(self.pid)
+
+
+@contextlib.contextmanager
+def _aborting(command: processes_lib.GuardedCommand) -> Iterator[None]:
+    """Leaves nothing of a start that fails or is cancelled: it may have begun all the same."""
+    try:
+        yield
+    except BaseException:
+        command.abort()
+        raise
 
 
 @contextlib.contextmanager

@@ -1,0 +1,67 @@
+"""A guarded command runs once, and not at all after it was aborted."""
+
+import subprocess
+
+import pytest
+
+from webtraj.environments.browser.processes import RunFolder, process_alive
+
+
+@pytest.fixture
+def folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    folder = RunFolder()
+    yield folder
+    folder.remove()
+
+
+def test_the_program_gets_its_arguments_and_leads_a_group_of_its_own(folder):
+    command = folder.guarded("/bin/sh")
+    told = subprocess.run(
+        [command.path, "-c", 'echo "$0 $1" $$; ps -o pgid= -p $$', "a b", "c"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert told[:3] == ["a", "b", "c"]
+    assert told[3] == told[4] == str(command.pid)
+
+
+def test_commands_of_one_program_have_names_of_their_own(folder):
+    assert folder.guarded("/bin/true").path != folder.guarded("/bin/true").path
+
+
+def test_an_aborted_command_never_starts(folder, tmp_path):
+    command = folder.guarded("/bin/touch")
+    command.abort()
+    command.abort()
+    assert subprocess.run([command.path, tmp_path / "touched"], check=False).returncode == 1
+    assert not (tmp_path / "touched").exists()
+
+
+def test_nothing_starts_once_the_folder_is_gone(folder, tmp_path):
+    command = folder.guarded("/bin/touch")
+    copy = tmp_path / "copy"
+    copy.write_text(command.path.read_text())
+    folder.remove()
+    command.abort()
+    result = subprocess.run(
+        ["/bin/sh", copy, tmp_path / "touched"], capture_output=True, check=False
+    )
+    assert result.returncode != 0
+    assert not (tmp_path / "touched").exists()
+
+
+def test_aborting_kills_what_was_started(folder):
+    command = folder.guarded("/bin/sh")
+    process = subprocess.Popen(
+        [command.path, "-c", "echo up; read forever"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout.readline() == "up\n"
+        assert process_alive(command.pid)
+        command.abort()
+        assert process.wait() == -9
