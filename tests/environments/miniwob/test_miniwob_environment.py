@@ -248,3 +248,13 @@ class DmEnvContractTest(test_utils.EnvironmentTestMixin, absltest.TestCase):
         return webtraj.as_sync(
             MiniwobEnvironment(["click-test", "login-user"], max_steps=3, observe=None)
         )
+
+
+@pytest.mark.parametrize(
+    "task", ["email-inbox-forward-nl", "email-inbox-forward-nl-turk", "email-inbox-nl-turk"]
+)
+async def test_the_goal_is_words_alone(pool, task):
+    async with MiniwobEnvironment(task, pool=pool, observe=("goal",)) as environment:
+        goal = (await environment.reset()).observation["goal"]
+        assert not goal.startswith("{")
+        assert "utterance" not in goal

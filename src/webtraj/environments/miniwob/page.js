@@ -48,7 +48,9 @@ page.task = {
     wob.elapsed = 0;
     core.startEpisodeReal();
     wob.startedAt = now();
-    return {goal: core.getUtterance()};
+    // Some pages give the goal with the values of its blanks: half of the answer.
+    const given = core.getUtterance();
+    return {goal: typeof given === "string" ? given : given.utterance};
   },
 
   // A document that no episode was begun in: the page was left, or loaded again.
