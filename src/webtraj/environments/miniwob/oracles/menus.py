@@ -27,6 +27,15 @@ async def click_menu(page: OracleView) -> Actions:
         items = f"{items.removesuffix(' > div')}:nth-child({row}) > ul > li > div"
 
 
+_MENU_DELAY = """() => new Promise(resolve => {
+  setTimeout(resolve, jQuery("#menu").menu("instance").delay);
+})"""
+"""Waits as long as the menu does until it folds its submenus after a click elsewhere.
+
+A submenu that was opened in the meantime would be folded too.
+"""
+
+
 @oracle("click-menu-2")
 async def click_menu_2(page: OracleView) -> Actions:
     """Opens the menu, and by the keyboard its submenu where need be, and clicks the item.
@@ -46,7 +55,9 @@ async def click_menu_2(page: OracleView) -> Actions:
         item = await _item_like(page, (await page.one("#query .ui-icon")).attributes["class"])
     tops = [top.text for top in await page.all("#menu > li > div")]
     if item.text not in tops:
-        yield Press((await page.one("#menu")).ref, _to(tops, "Playback", "ArrowRight"))
+        await page.evaluate(_MENU_DELAY)
+        keys = _to(tops, "Playback", "ArrowRight")
+        yield Press((await page.one("#menu")).ref, f"Escape {keys}")
     yield Click(item.ref)
 
 
