@@ -48,9 +48,7 @@ async def click_tab_2(page: OracleView) -> Actions:
 
     In `click-tab-2-medium` opening the second tab is enough where the first has no such link.
     """
-    (text,) = matched(
-        r'Switch between the tabs to find and click on the link "(.+)"\.', page.goal
-    )
+    (text,) = matched(r'Switch between the tabs to find and click on the link "(.+)"\.', page.goal)
     link = await _shown_link(page, text)
     for tab in (await page.all("#area ul a"))[1:]:
         if link is None:
