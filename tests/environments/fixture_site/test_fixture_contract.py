@@ -1,0 +1,81 @@
+"""The environment contract, and what a recording of the fixture site keeps."""
+
+import asyncio
+
+import pytest
+
+import webtraj
+from webtraj.environments.browser.pool import BrowserPool
+from webtraj.environments.fixture_site import FixtureEnvironment, FixtureSite
+from webtraj.testing import EnvironmentContract
+from webtraj.trajectory import EndReason, Outcome
+
+pytestmark = pytest.mark.browser
+
+TEXT = ("goal", "url", "axtree", "last_action", "info")
+
+
+class TestFixtureEnvironment(EnvironmentContract):
+    """All its tests share one browser and one site, and therefore one loop."""
+
+    ends = "truncated"
+
+    @pytest.fixture(scope="class", autouse=True)
+    @classmethod
+    def _shared(cls):
+        async def start():
+            cls.pool = await BrowserPool().__aenter__()
+            cls.site = await FixtureSite().__aenter__()
+
+        async def stop():
+            await cls.site.close()
+            await cls.pool.close()
+
+        with asyncio.Runner() as runner:
+            cls.runner = runner
+            runner.run(start())
+            yield
+            runner.run(stop())
+
+    def make_environment(self):
+        return FixtureEnvironment(
+            "log-out", pool=self.pool, site=self.site, max_steps=3, observe=TEXT
+        )
+
+    def make_invalid_action(self, environment):
+        return "this is no action"
+
+    def run_async(self, coroutine):
+        return self.runner.run(coroutine)
+
+
+async def test_a_recorded_episode_says_what_was_played_and_how_it_ended():
+    collector = webtraj.MemoryTrajectoryCollector()
+    async with webtraj.TrajectoryCollectingEnvironment(
+        FixtureEnvironment(["log-in", "log-out"], seed=4, observe=TEXT), collector
+    ) as env:
+        for _ in range(2):
+            timestep = await env.reset()
+            while not timestep.last():
+                timestep = await env.step(await env.cheat())
+    first, second = collector.trajectories
+    assert (first.info.task, second.info.task) == ("fixture/log-in", "fixture/log-out")
+    assert (first.info.seed, second.info.seed) == (4, 5)
+    assert first.info.site == "fixture"
+    assert first.info.goal.startswith('Log in as "')
+    assert [episode.end.reason for episode in (first, second)] == [EndReason.TERMINATED] * 2
+    assert second.total_reward == 1.0
+    assert second.end.outcome is Outcome.SUCCESS
+
+
+async def test_a_closed_environment_has_stopped_its_site_and_a_shared_one_runs_on():
+    async with FixtureSite() as site, BrowserPool() as pool:
+        async with FixtureEnvironment("log-out", pool=pool, site=site, observe=TEXT) as env:
+            await env.reset()
+        async with FixtureEnvironment("log-out", pool=pool, observe=TEXT) as own:
+            await own.reset()
+            url = own.session.page.url
+        assert site.visit().url.startswith(site.origin)
+        host, port = url.split("/")[2].split(":")
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection(host, int(port))
