@@ -16,6 +16,12 @@ __all__ = ["Lifeline", "is_closed_error", "is_navigation_error"]
 _T = TypeVar("_T")
 
 _TIMED_OUT = "The browser did not {what} within {seconds:g} s."
+_NAVIGATED = (
+    "Execution context was destroyed",
+    "Cannot find context",
+    "Inspected target navigated",
+    "Frame was detached",
+)
 _CRASHED = "{reason} while webtraj waited for it to {what}. Reset the environment to go on."
 
 
@@ -90,7 +96,4 @@ def is_closed_error(error: Exception) -> bool:
 
 def is_navigation_error(error: BaseException | None) -> bool:
     """Whether a call failed because its document gave way to another."""
-    return error is not None and any(
-        text in str(error)
-        for text in ("Execution context was destroyed", "Cannot find context", "Frame was detached")
-    )
+    return error is not None and any(text in str(error) for text in _NAVIGATED)

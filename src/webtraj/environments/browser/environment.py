@@ -17,12 +17,14 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as actions_lib
 from webtraj.environments.browser import acting as acting_lib
 from webtraj.environments.browser import action_spec as action_spec_lib
+from webtraj.environments.browser import boundary as boundary_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import observation_specs as observation_specs_lib
 from webtraj.environments.browser import observing as observing_lib
 from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import policies as policies_lib
 from webtraj.environments.browser import pool as pool_lib
+from webtraj.environments.browser import secrecy as secrecy_lib
 from webtraj.environments.browser import session as session_lib
 from webtraj.environments.browser import settling as settling_lib
 from webtraj.environments.browser import tasks as tasks_lib
@@ -52,8 +54,14 @@ class BrowserEnvironment:
         max_steps: After this many steps an episode is truncated; None never does.
         settle: When a page counts as settled after an action.
         policy: What the agent may reach beyond the page; by default nothing.
+        secrets: Values by name that no record may hold: each is recorded as `<secret:name>`, and
+            painted over in screenshots. The agent sees them as they are.
+        redact_passwords: Whether the same goes for what is in password fields.
         viewport: Width and height in CSS pixels.
         context_options: More for Playwright's `Browser.new_context`.
+
+    Raises:
+        InvalidInputError: An argument is not as it should be.
     """
 
     def __init__(
@@ -66,6 +74,8 @@ class BrowserEnvironment:
         max_steps: int | None = None,
         settle: settling_lib.SettlePolicy = settling_lib.LOCAL_PAGE,
         policy: policies_lib.AccessPolicy | None = None,
+        secrets: Mapping[str, str] | None = None,
+        redact_passwords: bool = True,
         viewport: tuple[int, int] = (1280, 720),
         context_options: Mapping[str, Any] | None = None,
     ) -> None:
@@ -80,11 +90,15 @@ class BrowserEnvironment:
         self._episode = -1
         self._episode_seed = seed
         self._owns_pool = pool is None
-        self._pool = pool or pool_lib.BrowserPool(contexts_per_browser=1)
         self._observe = observation_lib.Observe.of(observe)
         self._max_steps = max_steps
         self._settle = settle
         self._policy = policy or policies_lib.NoAccess()
+        self._pool = pool or pool_lib.BrowserPool(
+            contexts_per_browser=1, confined=policies_lib.network_of(self._policy) is not None
+        )
+        self._keeper = secrecy_lib.SecretKeeper(secrets, passwords=redact_passwords)
+        self._boundary: boundary_lib.Boundary | None = None
         self._context_options = {
             "viewport": {"width": viewport[0], "height": viewport[1]},
             **(context_options or {}),
@@ -98,7 +112,7 @@ class BrowserEnvironment:
         self._suspect = False
         self._browser_version = ""
         self._goal = ""
-        self._observer = observing_lib.Observer(self._observe)
+        self._observer = observing_lib.Observer(self._observe, self._keeper)
         self._steps = 0
         self._verdict = tasks_lib.Verdict()
         self._task_to_tear_down: tasks_lib.BrowserTask | None = None
@@ -197,6 +211,18 @@ class BrowserEnvironment:
         """Returns whether the episode that just ended succeeded. See `JudgesEpisode`."""
         return self._outcome
 
+    def redact_action(self, action: Any) -> Any:
+        """Returns what may be recorded of an action. See `Redacts`."""
+        return self._keeper.redact_action(action)
+
+    def redact(self, value: Any) -> Any:
+        """Returns what may be recorded of a value. See `Redacts`."""
+        return self._keeper.redact(value)
+
+    def take_redactions(self) -> Mapping[str, int]:
+        """Returns how often what was redacted since the last call. See `Redacts`."""
+        return self._keeper.take_redactions()
+
     @property
     def has_oracle(self) -> bool:
         """Whether every task has a scripted solution."""
@@ -233,6 +259,7 @@ class BrowserEnvironment:
     async def _begin_episode(self) -> dm_env.TimeStep:
         self._active = False
         await self._end_task()
+        self._keeper.begin_episode()
         self._episode += 1
         self._episode_seed = self._seed_of(self._episode)
         self._next_seed = None
@@ -257,7 +284,9 @@ class BrowserEnvironment:
         await self._hands.rest()
         self._task_to_tear_down = task
         begin = await task.setup(session, self._episode_seed)
-        seen = await session.look(hidden=task.hidden, begin=begin)
+        seen = await self._look(begin=begin)
+        assert self._boundary is not None
+        self._boundary.begin_episode(session)
         self._goal = task.goal_of(seen.get("begun"))
         self._steps = 0
         self._verdict = await task.validate(session, seen["task"], None)
@@ -268,18 +297,28 @@ class BrowserEnvironment:
         self, seen: Mapping[str, Any], last_action: observation_lib.LastAction
     ) -> dict[str, Any]:
         assert self._session is not None
+        assert self._boundary is not None
         return await self._observer.observation(
             self._session,
             seen,
+            blocked=self._boundary.take_blocked(),
             step=self._steps,
             goal=self._goal,
             verdict=self._verdict,
             last_action=last_action,
         )
 
+    async def _look(self, *, begin: Mapping[str, Any] | None = None) -> Any:
+        assert self._session is not None
+        seen = await self._session.look(hidden=self.task.hidden, begin=begin)
+        if "passwords" in seen:
+            self._keeper.saw_passwords(seen["passwords"])
+        return seen
+
     async def _act(self, action: actions_lib.Action) -> dm_env.TimeStep:
         assert self._hands is not None
         assert self._session is not None
+        assert self._boundary is not None
         started = time.perf_counter()
         error = error_kind = ""
         try:
@@ -287,7 +326,11 @@ class BrowserEnvironment:
         except acting_lib.ActionRefused as refusal:
             error, error_kind = str(refusal), refusal.kind
         acted = time.perf_counter()
-        seen = await self._session.look(hidden=self.task.hidden)
+        seen = await self._look()
+        strayed = await self._boundary.enforce(self._session)
+        if strayed:
+            seen = await self._look()
+            error, error_kind = error or strayed, error_kind or "blocked"
         last_action = observing_lib.describe_action(
             self._hands.touched, error=error, error_kind=error_kind
         )
@@ -326,20 +369,37 @@ class BrowserEnvironment:
         ):
             await self._drop_session()
         if self._session is None:
-            options = {**self._context_options, **task.context_options}
-            lease = await self._pool.lease(owner=task.name, **options)
+            boundary = boundary_lib.Boundary(self._policy, getattr(task, "start_url", ""))
+            lease = await self._lease(task, boundary)
+            self._boundary = boundary
             self._session_key = key
             self._session = session_lib.BrowserSession(
                 lease,
                 script=page_script_lib.page_script(task.script),
+                # A task's own script reaches into the page, which is then one to be trusted.
+                isolated=not task.script,
                 observe=self._observe,
                 settle=self._settle,
+                look_for_passwords=self._keeper.watches_passwords,
             )
+            boundary.watch(self._session)
             self._hands = acting_lib.Hands(self._session, self._policy)
             self._suspect = False
             self._browser_version = lease.browser_version
             await self._session.start()
         return self._session
+
+    async def _lease(
+        self, task: tasks_lib.BrowserTask, boundary: boundary_lib.Boundary
+    ) -> pool_lib.Lease:
+        """Returns a lease inside of a boundary, which is then open."""
+        await boundary.open()
+        try:
+            options = {**self._context_options, **task.context_options}
+            return await self._pool.lease(owner=task.name, **boundary.context_options(options))
+        except BaseException:
+            await boundary.close()
+            raise
 
     async def _end_task(self) -> None:
         """Ends the solution and tears the task down, if an episode was begun."""
@@ -353,8 +413,13 @@ class BrowserEnvironment:
 
     async def _drop_session(self) -> None:
         session, self._session = self._session, None
-        if session is not None:
-            await session.lease.release()
+        boundary, self._boundary = self._boundary, None
+        try:
+            if session is not None:
+                await session.lease.release()
+        finally:
+            if boundary is not None:
+                await boundary.close()
 
     @contextlib.contextmanager
     def _exclusively(self) -> Iterator[None]:

@@ -137,6 +137,9 @@ class BrowserObservation(TypedDict, total=False):
     """Index of the tab that the observation shows; comes with `tabs`."""
     dialogs: NDArray[np.str_]
     """JavaScript dialogs since the last step, as `kind: message`; they were answered by policy."""
+    blocked: NDArray[np.str_]
+    """What was kept from pages and agent since the last step, as `url: reason`: requests that the
+    network policy denies, pages that a tab was sent back from, downloads."""
     console: NDArray[np.str_]
     """Console errors and uncaught exceptions since the last step."""
     http_status: int
@@ -158,6 +161,7 @@ CHANNELS: Final = (
     "scroll",
     "tabs",
     "dialogs",
+    "blocked",
     "console",
     "http_status",
     "last_action",

@@ -71,6 +71,7 @@ def observation_spec(observe: observation_lib.Observe) -> dict[str, Any]:
         "scroll": {key: _number(key) for key in observation_lib.ScrollExtents.__annotations__},
         "tabs": Strings("tabs"),
         "dialogs": Strings("dialogs"),
+        "blocked": Strings("blocked"),
         "console": Strings("console"),
         "http_status": specs.Array(shape=(), dtype=int, name="http_status"),
         "last_action": _last_action_spec(),

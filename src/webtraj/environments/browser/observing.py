@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from webtraj.environments.browser import observation as observation_lib
+from webtraj.environments.browser import secrecy as secrecy_lib
 from webtraj.environments.browser import session as session_lib
 from webtraj.environments.browser import tasks as tasks_lib
 
@@ -20,10 +21,12 @@ class Observer:
 
     Args:
         observe: What to observe.
+        keeper: Is told where screenshots show secrets.
     """
 
-    def __init__(self, observe: observation_lib.Observe) -> None:
+    def __init__(self, observe: observation_lib.Observe, keeper: secrecy_lib.SecretKeeper) -> None:
         self._observe = observe
+        self._keeper = keeper
         self._last_axtree = ""
 
     async def observation(
@@ -31,6 +34,7 @@ class Observer:
         session: session_lib.BrowserSession,
         seen: Mapping[str, Any],
         *,
+        blocked: Sequence[str],
         step: int,
         goal: str,
         verdict: tasks_lib.Verdict,
@@ -41,6 +45,7 @@ class Observer:
         Args:
             session: Where it was seen.
             seen: What `BrowserSession.look` gave.
+            blocked: What was kept from pages and agent since the last observation.
             step: The step's number in its episode, from 0.
             goal: The episode's goal.
             verdict: What the task says of the step.
@@ -70,6 +75,8 @@ class Observer:
                     observation["active_tab"] = session.tabs.index(session.page)
                 case "dialogs":
                     observation["dialogs"] = observation_lib.strings(dialogs)
+                case "blocked":
+                    observation["blocked"] = observation_lib.strings(blocked)
                 case "console":
                     observation["console"] = observation_lib.strings(console)
                 case "http_status":
@@ -85,9 +92,18 @@ class Observer:
 
     async def _screenshot(self, session: session_lib.BrowserSession, step: int) -> bytes:
         wanted = "screenshot" in self._observe.channels
-        if wanted and step % self._observe.screenshot_stride == 0:
+        if not wanted or step % self._observe.screenshot_stride:
+            return b""
+        spellings = self._keeper.spellings
+        if not spellings:
             return await session.screenshot()
-        return b""
+        # The page may move meanwhile: what it showed before counts, and after.
+        before = await session.secret_boxes(spellings)
+        image = await session.screenshot()
+        after = await session.secret_boxes(spellings)
+        boxes = None if before is None or after is None else [*before, *after]
+        self._keeper.cover(image, boxes, await session.viewport())
+        return image
 
     def _changes(self, axtree: str, *, first: bool) -> Any:
         before = axtree if first else self._last_axtree

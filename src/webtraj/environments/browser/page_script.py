@@ -1,7 +1,8 @@
-"""The script that runs in every page: one source made of the files in `page/`.
+"""The script that looks into pages and helps to act there: one source, the files in `page/`.
 
-It is added before any script of the page runs, writes nothing into the DOM, and is reached through
-one property of `window`, keyed by a symbol and not enumerable.
+It writes nothing into the DOM, and is reached through one property of `window`, keyed by a symbol
+and not enumerable. Which world it runs in, and so whether the page can see that property, stands in
+`worlds`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ __all__ = ["SCRIPT_PROPERTY", "call", "page_script"]
 SCRIPT_PROPERTY = 'window[Symbol.for("webtraj")]'
 """How the script's functions are reached in a page."""
 
-_FILES = ("natives", "refs", "roles", "tree", "settle", "locate", "act", "observe")
+_FILES = ("natives", "refs", "roles", "tree", "settle", "locate", "act", "secrets", "observe")
 
 _WRAPPER = """\
 (() => {{

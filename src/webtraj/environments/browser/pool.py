@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from webtraj import errors as errors_lib
 from webtraj.environments.browser import deadlines as deadlines_lib
 from webtraj.environments.browser import executable as executable_lib
+from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser import processes as processes_lib
 from webtraj.environments.browser import running as running_lib
 
@@ -153,6 +154,8 @@ class BrowserPool:
         endpoint: Where browsers run already, a CDP endpoint or a Playwright server; empty to start
             our own. `browsers` is then the number of connections; those browsers outlive the pool.
         headless: Whether it runs without a window.
+        confined: Whether it reaches the network by the proxy of a context alone (see
+            `network.Gateway`), this machine aside: it looks up no names and speaks no UDP.
         arguments: More command-line arguments for it.
         limits: Deadlines and replacement rules.
     """
@@ -165,6 +168,7 @@ class BrowserPool:
         executable: executable_lib.BrowserExecutable | None = None,
         endpoint: str = "",
         headless: bool = True,
+        confined: bool = True,
         arguments: tuple[str, ...] = (),
         limits: PoolLimits | None = None,
     ) -> None:
@@ -179,7 +183,7 @@ class BrowserPool:
         self._executable = executable
         self._endpoint = endpoint
         self._headless = headless
-        self._arguments = arguments
+        self._arguments = (*(network_lib.NETWORK_ARGUMENTS if confined else ()), *arguments)
         self._free = asyncio.Semaphore(self._capacity)
         self._lock = asyncio.Lock()
         self._folder: processes_lib.RunFolder | None = None

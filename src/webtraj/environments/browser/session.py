@@ -6,16 +6,18 @@ import asyncio
 import base64
 import contextlib
 import json
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from webtraj import errors as errors_lib
+from webtraj.environments.browser import blackout as blackout_lib
 from webtraj.environments.browser import deadlines as deadlines_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import pool as pool_lib
 from webtraj.environments.browser import settling as settling_lib
 from webtraj.environments.browser import traffic as traffic_lib
+from webtraj.environments.browser import worlds as worlds_lib
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession, ConsoleMessage, Dialog, Page, Response
@@ -33,17 +35,17 @@ _MAX_EVENTS = 100
 _CLOSE_NOTICE = 1.0
 """Seconds within which the browser tells that a tab was closed."""
 
-_OBSERVE = page_script_lib.call("observe")
-
 
 class BrowserSession:
     """The tabs of one lease.
 
     Args:
         lease: Where the session lives. The session does not release it.
-        script: The page script, added to every document.
+        script: The page script.
+        isolated: Whether the page script has a world of its own (see `worlds`).
         observe: What to look at; only its events are listened for.
         settle: When a page counts as settled.
+        look_for_passwords: Whether looks tell of password fields, as `passwords`.
     """
 
     def __init__(
@@ -51,17 +53,24 @@ class BrowserSession:
         lease: pool_lib.Lease,
         *,
         script: str,
+        isolated: bool,
         observe: observation_lib.Observe,
         settle: settling_lib.SettlePolicy,
+        look_for_passwords: bool = False,
     ) -> None:
         self.lease = lease
         self.dialogs: list[str] = []
         """JavaScript dialogs since they were last taken."""
         self.console: list[str] = []
         """Console errors since they were last taken."""
-        self._script = script
+        self._world: worlds_lib.World = (
+            worlds_lib.IsolatedWorld(script, self._answer, self._debugger)
+            if isolated
+            else worlds_lib.PageWorld(script, self._answer)
+        )
         self._observe = observe
         self._settle = settle
+        self._look_for_passwords = look_for_passwords
         self._active = lease.page
         self._statuses: dict[Page, int] = {}
         self._cdp: dict[Page, CDPSession] = {}
@@ -75,9 +84,7 @@ class BrowserSession:
         """Prepares the lease's context."""
         self._listen(self._active)
         self.lease.context.on("page", self._on_new_page)
-        await self.run(
-            self.lease.context.add_init_script(self._script), what="take the page script"
-        )
+        await self._world.start(self.lease.context)
 
     @property
     def page(self) -> Page:
@@ -118,9 +125,8 @@ class BrowserSession:
 
     async def call(self, function: str, argument: Any) -> Any:
         """Calls a function of the page script that gives JSON text; returns what it says."""
-        javascript = page_script_lib.call(function)
-        text = await self._evaluate(javascript, page_script_lib.to_argument(argument))
-        return json.loads(text)
+        given = page_script_lib.to_argument(argument)
+        return json.loads(await self._world.call(self._active, function, given))
 
     async def look(self, *, hidden: str = "", begin: Mapping[str, Any] | None = None) -> Any:
         """Waits until the page has settled, and looks at it.
@@ -143,11 +149,12 @@ class BrowserSession:
                 "settle": {"quiet": self._settle.quiet * 1e3, "cap": self._settle.cap * 1e3},
                 "channels": self._observe.channels,
                 "hidden": hidden,
+                "passwords": self._look_for_passwords,
             }
             if begin is not None:
                 options["begin"] = begin
             try:
-                text = await self._evaluate(_OBSERVE, page_script_lib.to_argument(options))
+                seen = await self.call("observe", options)
             except errors_lib.BrowserCrashedError:
                 if not await self.tab_was_closed():
                     raise
@@ -159,7 +166,6 @@ class BrowserSession:
                 navigated = True
                 await self._wait_for_load("domcontentloaded")
                 continue
-            seen = json.loads(text)
             self._next_ref = seen["next_ref"]
             if navigated:
                 seen["settle"]["ended"] = "navigated"
@@ -191,7 +197,7 @@ class BrowserSession:
 
     async def screenshot(self) -> bytes:
         """Returns the viewport of the active tab as an encoded image."""
-        session = await self._debugger()
+        session = await self._debugger(self._active)
         options: dict[str, Any] = {
             "format": self._observe.screenshot_format,
             "optimizeForSpeed": True,
@@ -203,9 +209,31 @@ class BrowserSession:
         )
         return base64.b64decode(answer["data"])
 
+    async def secret_boxes(self, spellings: Sequence[str]) -> list[blackout_lib.Box] | None:
+        """Returns where the active tab shows one of some texts; None if that cannot be told."""
+        session = await self._debugger(self._active)
+        try:
+            call = session.send(*blackout_lib.SNAPSHOT)
+            return blackout_lib.secret_boxes(
+                await self.run(call, what="tell what it shows"), spellings
+            )
+        except errors_lib.BrowserCrashedError:
+            raise
+        except errors_lib.BrowserError:
+            return None
+
+    async def viewport(self) -> tuple[float, float]:
+        """Returns the width and height of the active tab's viewport in CSS pixels."""
+        size = self._active.viewport_size
+        if size is not None:
+            return size["width"], size["height"]
+        session = await self._debugger(self._active)
+        told = await self.run(session.send("Page.getLayoutMetrics"), what="tell its size")
+        return told["cssVisualViewport"]["clientWidth"], told["cssVisualViewport"]["clientHeight"]
+
     async def history(self) -> tuple[int, int]:
         """Returns the active tab's place in its history, from 0, and the history's length."""
-        session = await self._debugger()
+        session = await self._debugger(self._active)
         told = await self.run(session.send("Page.getNavigationHistory"), what="tell its history")
         return told["currentIndex"], len(told["entries"])
 
@@ -215,25 +243,16 @@ class BrowserSession:
         self.dialogs, self.console = [], []
         return taken
 
-    async def _debugger(self) -> CDPSession:
-        """Returns the active tab's debugging session, one for its life."""
-        page = self._active
+    async def _answer(self, call: Awaitable[Any], what: str) -> Any:
+        return await self.run(call, what=what)
+
+    async def _debugger(self, page: Page) -> CDPSession:
+        """Returns a tab's debugging session, one for its life."""
         if page not in self._cdp:
             self._cdp[page] = await self.run(
                 self.lease.context.new_cdp_session(page), what="open a debugging session"
             )
         return self._cdp[page]
-
-    async def _evaluate(self, javascript: str, argument: str) -> str:
-        page = self._active
-        text = await self.run(page.evaluate(javascript, argument), what="answer the page script")
-        if text is None:
-            # The document is older than the script: the blank page of a new tab.
-            await self.run(page.evaluate(self._script), what="take the page script")
-            text = await self.run(
-                page.evaluate(javascript, argument), what="answer the page script"
-            )
-        return str(text)
 
     async def _network_settled(self) -> bool:
         if self._network is None or self._settle.network_quiet is None:
@@ -274,6 +293,7 @@ class BrowserSession:
 
     def _on_page_closed(self, page: Page) -> None:
         self._cdp.pop(page, None)
+        self._world.forget(page)
         self._statuses.pop(page, None)
         self._tab_closed.set()
         if page is self._active and self.tabs:

@@ -11,8 +11,10 @@ from webtraj.environments.browser.network.gateway import NETWORK_ARGUMENTS, Gate
 from webtraj.environments.browser.network.origins import (
     NO_NETWORK,
     PUBLIC_WEB,
+    NetworkPolicy,
     OriginPolicy,
     Verdict,
+    origin_of,
 )
 from webtraj.environments.browser.network.proxy import Denial, FilteringProxy
 
@@ -23,6 +25,8 @@ __all__ = [
     "Denial",
     "FilteringProxy",
     "Gateway",
+    "NetworkPolicy",
     "OriginPolicy",
     "Verdict",
+    "origin_of",
 ]

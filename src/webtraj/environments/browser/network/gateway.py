@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Final, Self
 
-from webtraj.environments.browser.network.origins import OriginPolicy
+from webtraj.environments.browser.network.origins import NetworkPolicy
 from webtraj.environments.browser.network.proxy import Denial, FilteringProxy, Resolve
 
 __all__ = ["NETWORK_ARGUMENTS", "Gateway"]
@@ -43,7 +43,7 @@ class Gateway:
         resolve: Returns the addresses of a host; by default the system's resolver.
     """
 
-    def __init__(self, policy: OriginPolicy, *, resolve: Resolve | None = None) -> None:
+    def __init__(self, policy: NetworkPolicy, *, resolve: Resolve | None = None) -> None:
         self.policy = policy
         self._proxy = None if policy.denies_everything else FilteringProxy(policy, resolve=resolve)
 

@@ -21,11 +21,12 @@ import dataclasses
 import functools
 import ipaddress
 import re
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from webtraj import errors
 
-__all__ = ["NO_NETWORK", "PUBLIC_WEB", "OriginPolicy", "Verdict"]
+__all__ = ["NO_NETWORK", "PUBLIC_WEB", "NetworkPolicy", "OriginPolicy", "Verdict", "origin_of"]
 
 _DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 _SAME_SCHEME = {"ws": "http", "wss": "https"}
@@ -44,6 +45,23 @@ class Verdict:
 
     allowed: bool
     reason: str
+
+
+class NetworkPolicy(Protocol):
+    """Says what may be reached. May change its mind; each request is judged anew."""
+
+    @property
+    def denies_everything(self) -> bool:
+        """Whether nothing at all may ever be reached."""
+
+    def judge_url(self, url: str) -> Verdict:
+        """Judges a URL by its origin; addresses are judged when its host is resolved."""
+
+    def judge(self, scheme: str, host: str, port: int) -> Verdict:
+        """Judges an origin by name."""
+
+    def judge_address(self, host: str, address: str) -> Verdict:
+        """Judges an address that an allowed host resolved to."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -155,6 +173,23 @@ class OriginPolicy:
         if any(p.names_a_host and p.host == host for p in _parse(self.allow)):
             return Verdict(True, f"{host} is allowed by its name")
         return Verdict(False, f"{host} resolves to the private or special address {address}")
+
+
+def origin_of(url: str) -> str:
+    """Returns the origin of an http or https URL as a pattern; empty if it has none.
+
+    >>> origin_of("http://localhost:8000/shop"), origin_of("https://example.com"), origin_of("x")
+    ('http://localhost:8000', 'https://example.com:443', '')
+    """
+    try:
+        parts = urlsplit(url)
+        scheme, host, port = parts.scheme.lower(), parts.hostname, parts.port
+    except ValueError:
+        return ""
+    if scheme not in ("http", "https") or not host:
+        return ""
+    shown = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{shown}:{port or _DEFAULT_PORTS[scheme]}"
 
 
 @functools.lru_cache(maxsize=1024)

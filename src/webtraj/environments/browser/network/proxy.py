@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from webtraj.environments.browser.network.origins import OriginPolicy
+from webtraj.environments.browser.network.origins import NetworkPolicy
 
 __all__ = ["Denial", "FilteringProxy"]
 
@@ -49,7 +49,7 @@ class _RefusedError(Exception):
 class FilteringProxy:
     """The proxy, listening on a free port of the loopback interface while it is entered."""
 
-    def __init__(self, policy: OriginPolicy, *, resolve: Resolve | None = None) -> None:
+    def __init__(self, policy: NetworkPolicy, *, resolve: Resolve | None = None) -> None:
         """Initializes the proxy.
 
         Args:

@@ -20,13 +20,14 @@ async function observe(options) {
   if (want.has("text")) result.text = document.body?.innerText ?? "";
   if (want.has("focused")) result.focused = focusedRef();
   if (want.has("scroll")) result.scroll = scrollExtents();
+  if (options.passwords) result.passwords = passwordsSeen();
   result.task = page.task ? page.task.state() : null;
   result.next_ref = nextRef;
   result.ms = now() - start;
   return toJson(result);
 }
 
-function focusedRef() {
+function focusedElement() {
   let active = document.activeElement;
   for (;;) {
     const inner = active?.shadowRoot?.activeElement ??
@@ -34,7 +35,12 @@ function focusedRef() {
     if (!inner) break;
     active = inner;
   }
-  return !active || active === active.ownerDocument.body ? "" : refOf(active);
+  return !active || active === active.ownerDocument.body ? null : active;
+}
+
+function focusedRef() {
+  const element = focusedElement();
+  return element ? refOf(element) : "";
 }
 
 function scrollExtents() {

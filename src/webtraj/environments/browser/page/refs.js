@@ -10,6 +10,7 @@ function refOf(element) {
     ref = String(nextRef++);
     refByElement.set(element, ref);
     elementByRef.set(ref, new WeakRef(element));
+    notePasswordField(element);
   }
   return ref;
 }

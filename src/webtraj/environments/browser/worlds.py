@@ -1,0 +1,148 @@
+"""Where the page script runs: in a world of its own, or in the page's.
+
+An isolated world shares the document with the page and nothing else: the page cannot see the
+script, and whatever it does to its own globals and prototypes (`JSON`, `Array.prototype`,
+`Element.prototype`) the script does not notice. The page's own world is for tasks whose script must
+reach the page's objects, and therefore for pages that are trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from webtraj import errors as errors_lib
+from webtraj.environments.browser import page_script as page_script_lib
+
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext, CDPSession, Page
+
+__all__ = ["IsolatedWorld", "PageWorld", "World"]
+
+_WORLD_NAME = "webtraj"
+_NO_CONTEXT = "Cannot find context with specified id"
+
+Run = Callable[[Awaitable[Any], str], Awaitable[Any]]
+"""Awaits a call into the browser; the second argument says what it does, for messages."""
+
+
+class World(Protocol):
+    """Runs the page script in the top documents of a context's pages."""
+
+    async def start(self, context: BrowserContext) -> None:
+        """Prepares a context, before any page of it is opened."""
+
+    async def call(self, page: Page, function: str, argument: str) -> str:
+        """Calls a function of the page script with a text; returns the text that it gives."""
+
+    def forget(self, page: Page) -> None:
+        """Forgets a page that is gone."""
+
+
+class PageWorld:
+    """The page's own world.
+
+    Args:
+        script: The page script.
+        run: Awaits calls into the browser.
+    """
+
+    def __init__(self, script: str, run: Run) -> None:
+        self._script = script
+        self._run = run
+
+    async def start(self, context: BrowserContext) -> None:
+        """See `World.start`."""
+        await self._run(context.add_init_script(self._script), "take the page script")
+
+    async def call(self, page: Page, function: str, argument: str) -> str:
+        """See `World.call`."""
+        javascript = page_script_lib.call(function)
+        text = await self._run(page.evaluate(javascript, argument), "answer the page script")
+        if text is None:
+            # The document is older than the script: the blank page of a new tab.
+            await self._run(page.evaluate(self._script), "take the page script")
+            text = await self._run(page.evaluate(javascript, argument), "answer the page script")
+        return str(text)
+
+    def forget(self, page: Page) -> None:
+        """See `World.forget`."""
+
+
+class IsolatedWorld:
+    """A world of our own in each document, made when it is first looked at.
+
+    Args:
+        script: The page script.
+        run: Awaits calls into the browser.
+        debugger: Returns the debugging session of a page.
+    """
+
+    def __init__(
+        self, script: str, run: Run, debugger: Callable[[Page], Awaitable[CDPSession]]
+    ) -> None:
+        self._script = script
+        self._run = run
+        self._debugger = debugger
+        self._worlds: dict[Page, int] = {}
+
+    async def start(self, context: BrowserContext) -> None:
+        """See `World.start`."""
+
+    async def call(self, page: Page, function: str, argument: str) -> str:
+        """See `World.call`."""
+        session = await self._debugger(page)
+        world = self._worlds.get(page)
+        if world is not None:
+            try:
+                return await self._call(session, world, function, argument)
+            except errors_lib.BrowserError as error:
+                # The page has gone to another document since the last call. Nothing was called.
+                if _NO_CONTEXT not in str(error):
+                    raise
+        world = self._worlds[page] = await self._enter(session)
+        return await self._call(session, world, function, argument)
+
+    def forget(self, page: Page) -> None:
+        """See `World.forget`."""
+        self._worlds.pop(page, None)
+
+    async def _enter(self, session: CDPSession) -> int:
+        """Returns the world of the current top document, with the page script in it."""
+        tree = await self._send(session, "Page.getFrameTree", {})
+        made = await self._send(
+            session,
+            "Page.createIsolatedWorld",
+            {"frameId": tree["frameTree"]["frame"]["id"], "worldName": _WORLD_NAME},
+        )
+        world = int(made["executionContextId"])
+        answer = await self._send(
+            session, "Runtime.evaluate", {"expression": self._script, "contextId": world}
+        )
+        _value_of(answer)
+        return world
+
+    async def _call(self, session: CDPSession, world: int, function: str, argument: str) -> str:
+        answer = await self._send(
+            session,
+            "Runtime.callFunctionOn",
+            {
+                "functionDeclaration": page_script_lib.call(function),
+                "executionContextId": world,
+                "arguments": [{"value": argument}],
+                "awaitPromise": True,
+                "returnByValue": True,
+            },
+        )
+        return str(_value_of(answer))
+
+    async def _send(self, session: CDPSession, method: str, options: dict[str, Any]) -> Any:
+        return await self._run(session.send(method, options), "answer the page script")
+
+
+def _value_of(answer: Mapping[str, Any]) -> Any:
+    if "exceptionDetails" in answer:
+        details = answer["exceptionDetails"]
+        told = details.get("exception", {}).get("description") or details.get("text", "")
+        raise errors_lib.BrowserError(f"The page script failed: {told:.2000}")
+    return answer["result"].get("value")
