@@ -1,0 +1,37 @@
+// What a set-of-marks picture marks: elements that a person could act on, where they can be seen.
+const ACTED_ON = new Set([
+  "button", "link", "textbox", "searchbox", "combobox", "listbox", "checkbox", "radio", "switch",
+  "slider", "spinbutton", "tab", "option", "menuitem", "menuitemcheckbox", "menuitemradio",
+  "treeitem",
+]);
+
+// Elements are given as the tree holds them: with their role and name.
+function marksOf(entries) {
+  const marks = {refs: [], roles: [], names: [], boxes: []};
+  for (const {element, role, name} of entries) {
+    if (!ACTED_ON.has(role) && !invitesAction(element, styleOf(element))) continue;
+    if (isDisabled(element) || !isOnTop(element)) continue;
+    const box = clippedBoxOf(element);
+    if (!box) continue;
+    marks.refs.push(refOf(element));
+    marks.roles.push(role);
+    marks.names.push(name);
+    marks.boxes.push(box);
+  }
+  return marks;
+}
+
+function isOnTop(element) {
+  for (const [x, y] of candidatePoints(element, frameOffsetOf(element))) {
+    if (reaches(deepestAt(x, y), element)) return true;
+  }
+  return false;
+}
+
+// The part of an element's box that is inside the viewport; null if there is none.
+function clippedBoxOf(element) {
+  const [x, y, width, height] = boxOf(element);
+  const left = Math.max(x, 0), top = Math.max(y, 0);
+  const right = Math.min(x + width, innerWidth), bottom = Math.min(y + height, innerHeight);
+  return right > left && bottom > top ? [left, top, right - left, bottom - top] : null;
+}

@@ -1,0 +1,170 @@
+"""Set-of-marks pictures: numbered boxes over the elements that can be acted on.
+
+The boxes are drawn on the picture of the page, never in the page. (Yang et al., Set-of-Mark
+Prompting, 2023.)
+"""
+
+from __future__ import annotations
+
+import colorsys
+import random
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from PIL import Image, ImageDraw, ImageFont
+
+__all__ = ["Box", "Rgb", "color_of", "draw_marks", "ink_on", "place_label"]
+
+Box = tuple[float, float, float, float]
+"""Left, top, right and bottom in pixels of the picture."""
+
+Rgb = tuple[int, int, int]
+
+_GOLDEN: Final = 0.618033988749895
+"""The step between hues: colours of neighbours in number are then far apart."""
+
+_FONT_SIZE: Final = 12
+_PADDING: Final = 2
+_LINE: Final = 2
+"""Width of a box's outline in pixels."""
+
+
+def draw_marks(
+    image: Image.Image,
+    boxes: Sequence[Sequence[float]],
+    *,
+    viewport: tuple[float, float],
+    seed: int = 0,
+) -> None:
+    """Draws boxes with their numbers, from 1, on a picture.
+
+    Args:
+        image: The picture, in RGB.
+        boxes: x, y, width and height of each in CSS pixels of the viewport.
+        viewport: Width and height in CSS pixels of what the picture shows.
+        seed: Fixes the colours.
+    """
+    from PIL import ImageDraw, ImageFont
+
+    across, down = image.width / viewport[0], image.height / viewport[1]
+    scaled = [
+        (x * across, y * down, (x + width) * across, (y + height) * down)
+        for x, y, width, height in boxes
+    ]
+    pen = ImageDraw.Draw(image)
+    font = ImageFont.load_default(_FONT_SIZE * max(1.0, across))
+    for number, box in enumerate(scaled, 1):
+        left, top, right, bottom = box
+        outline = (left, top, max(right - 1, left), max(bottom - 1, top))
+        pen.rectangle(outline, outline=color_of(number, seed), width=_LINE)
+    # Labels come last, so that no box is drawn over one.
+    placed: list[Box] = []
+    for number, box in enumerate(scaled, 1):
+        label = place_label(
+            box, _label_size(pen, font, number), placed=placed, boxes=scaled, size=image.size
+        )
+        placed.append(label)
+        _draw_label(pen, font, number, label, color_of(number, seed))
+
+
+def color_of(number: int, seed: int = 0) -> Rgb:
+    """Returns the colour of a mark: the same for the same number and seed, strong on any page."""
+    first = random.Random(seed).random()
+    red, green, blue = colorsys.hls_to_rgb((first + number * _GOLDEN) % 1.0, 0.42, 0.9)
+    return round(red * 255), round(green * 255), round(blue * 255)
+
+
+def ink_on(color: Rgb) -> Rgb:
+    """Returns black or white, whichever has the higher contrast (WCAG 2) on a colour."""
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in (value / 255 for value in color)
+    ]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    # The luminance at which (1 + 0.05) / (l + 0.05) equals (l + 0.05) / 0.05.
+    return (255, 255, 255) if luminance < 0.1791 else (0, 0, 0)
+
+
+def place_label(
+    box: Box,
+    label: tuple[float, float],
+    *,
+    placed: Sequence[Box],
+    boxes: Sequence[Box],
+    size: tuple[int, int],
+) -> Box:
+    """Returns where a label goes: near its box, in the picture, over as little as can be.
+
+    Other labels are avoided first, then other elements, then places that are tried later.
+
+    Args:
+        box: The element's box.
+        label: Width and height of the label.
+        placed: The labels that are there already.
+        boxes: The boxes of all marked elements.
+        size: Width and height of the picture.
+    """
+    others = [other for other in boxes if other != box]
+
+    def cost(ranked: tuple[int, Box]) -> tuple[float, float, int]:
+        rank, place = ranked
+        return (
+            sum(_overlap(place, other) for other in placed),
+            sum(_overlap(place, other) for other in others),
+            rank,
+        )
+
+    places = (_within(place, size) for place in _places_near(box, label))
+    return min(enumerate(places), key=cost)[1]
+
+
+def _places_near(box: Box, label: tuple[float, float]) -> Iterator[Box]:
+    left, top, right, bottom = box
+    width, height = label
+    for x, y in (
+        (left, top - height),
+        (right - width, top - height),
+        (left - width, top),
+        (right, top),
+        (left, bottom),
+        (right - width, bottom),
+        (left, top),
+        (right - width, top),
+        (left, bottom - height),
+        (right - width, bottom - height),
+    ):
+        yield x, y, x + width, y + height
+
+
+def _within(place: Box, size: tuple[int, int]) -> Box:
+    left, top, right, bottom = place
+    x = min(max(left, 0.0), max(size[0] - (right - left), 0.0))
+    y = min(max(top, 0.0), max(size[1] - (bottom - top), 0.0))
+    return x, y, x + right - left, y + bottom - top
+
+
+def _overlap(one: Box, other: Box) -> float:
+    width = min(one[2], other[2]) - max(one[0], other[0])
+    height = min(one[3], other[3]) - max(one[1], other[1])
+    return width * height if width > 0 and height > 0 else 0.0
+
+
+def _label_size(
+    pen: ImageDraw.ImageDraw, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, number: int
+) -> tuple[float, float]:
+    left, top, right, bottom = pen.textbbox((0, 0), str(number), font=font)
+    return right - left + 2 * _PADDING, bottom - top + 2 * _PADDING
+
+
+def _draw_label(
+    pen: ImageDraw.ImageDraw,
+    font: ImageFont.FreeTypeFont | ImageFont.ImageFont,
+    number: int,
+    place: Box,
+    color: Rgb,
+) -> None:
+    pen.rectangle((place[0], place[1], place[2] - 1, place[3] - 1), fill=color)
+    left, top, _, _ = pen.textbbox((0, 0), str(number), font=font)
+    at = (place[0] + _PADDING - left, place[1] + _PADDING - top)
+    pen.text(at, str(number), fill=ink_on(color), font=font)

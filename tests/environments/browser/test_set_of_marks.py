@@ -1,0 +1,108 @@
+"""Set-of-marks pictures: what is marked, where the numbers go, and that the page is untouched."""
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from webtraj.environments.browser.pictures import rework
+from webtraj.environments.browser.set_of_marks import (
+    color_of,
+    draw_marks,
+    ink_on,
+    place_label,
+)
+
+_SIDES = st.floats(1, 60)
+_BOXES = st.lists(st.tuples(st.floats(0, 180), st.floats(0, 80), _SIDES, _SIDES), max_size=12)
+
+
+def picture(size=(200, 100), picture_format="PNG", color="white"):
+    encoded = io.BytesIO()
+    Image.new("RGB", size, color).save(encoded, format=picture_format)
+    return encoded.getvalue()
+
+
+def opened(encoded):
+    return Image.open(io.BytesIO(encoded))
+
+
+def relative_luminance(color):
+    parts = [c / 255 for c in color]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@given(st.integers(1, 500), st.integers(0, 2**32))
+def test_numbers_can_be_read_on_every_colour(number, seed):
+    color = color_of(number, seed)
+    darker, lighter = sorted((relative_luminance(color), relative_luminance(ink_on(color))))
+    assert (lighter + 0.05) / (darker + 0.05) >= 4.5  # WCAG 2's rule for text.
+
+
+def test_colours_are_those_of_the_seed_and_neighbours_differ():
+    assert [color_of(n, 7) for n in range(9)] == [color_of(n, 7) for n in range(9)]
+    assert color_of(1, 7) != color_of(1, 8)
+    assert len({color_of(n) for n in range(1, 100)}) == 99
+
+
+@given(_BOXES)
+def test_the_picture_keeps_its_size_whatever_is_drawn(boxes):
+    image = Image.new("RGB", (200, 100), "white")
+    draw_marks(image, boxes, viewport=(200, 100))
+    assert image.size == (200, 100)
+    assert (image.getcolors(1) is None) == bool(boxes)
+
+
+def test_boxes_are_in_css_pixels_whatever_the_picture_s_resolution():
+    image = Image.new("RGB", (400, 200), "white")
+    draw_marks(image, [(50, 50, 100, 40)], viewport=(200, 100))
+    assert image.getpixel((100, 150)) == color_of(1)
+    assert image.getpixel((299, 179)) == color_of(1)
+    assert image.getpixel((200, 140)) == (255, 255, 255)
+
+
+def overlap(one, other):
+    return min(one[2], other[2]) > max(one[0], other[0]) and min(one[3], other[3]) > max(
+        one[1], other[1]
+    )
+
+
+def test_labels_of_neighbours_do_not_overlap():
+    boxes = [(10.0 + 14 * i, 40.0, 22.0 + 14 * i, 52.0) for i in range(12)]
+    placed = []
+    for box in boxes:
+        placed.append(place_label(box, (14, 13), placed=placed, boxes=boxes, size=(200, 100)))
+    pairs = [(a, b) for i, a in enumerate(placed) for b in placed[:i]]
+    assert not any(overlap(a, b) for a, b in pairs)
+
+
+@pytest.mark.parametrize("box", [(0, 0, 5, 5), (195, 95, 200, 100), (-50, -50, 300, 300)])
+def test_labels_stay_in_the_picture(box):
+    left, top, right, bottom = place_label(box, (14, 13), placed=[], boxes=[box], size=(200, 100))
+    assert 0 <= left < right <= 200
+    assert 0 <= top < bottom <= 100
+
+
+def test_a_label_goes_beside_its_element_rather_than_over_another():
+    box, above = (50.0, 50.0, 90.0, 70.0), (40.0, 20.0, 100.0, 50.0)
+    label = place_label(box, (14, 13), placed=[], boxes=[box, above], size=(200, 100))
+    assert not overlap(label, above)
+
+
+@pytest.mark.parametrize("picture_format", ["jpeg", "png"])
+@pytest.mark.parametrize("scale", [1.0, 0.5, 0.33, 0.001])
+def test_scaled_pictures_have_the_asked_for_size_and_format(picture_format, scale):
+    done = opened(
+        rework(picture((300, 120), "JPEG"), picture_format=picture_format, quality=80, scale=scale)
+    )
+    assert done.size == (max(1, round(300 * scale)), max(1, round(120 * scale)))
+    assert done.format == picture_format.upper()
+    assert done.getpixel((0, 0)) == (255, 255, 255)
+
+
+def test_what_is_no_picture_raises_an_error_of_the_system():
+    with pytest.raises(OSError, match="identify"):
+        rework(b"no picture", picture_format="png", quality=80)
