@@ -174,6 +174,54 @@ async def test_a_release_that_is_cancelled_goes_on():
         assert other.context.browser.contexts == [other.context]
 
 
+def processes_of(browser_pid, kind):
+    children = psutil.Process(browser_pid).children(recursive=True)
+    return [child for child in children if f"--type={kind}" in child.cmdline()]
+
+
+async def test_a_browser_that_can_open_no_more_pages_is_replaced_and_its_pages_stay():
+    async with BrowserPool(contexts_per_browser=3, limits=QUICK) as pool:
+        bystander = await pool.lease()
+        for zygote in processes_of(bystander.browser_pid, "zygote"):
+            zygote.kill()
+        newcomer = await pool.lease()
+        assert newcomer.browser_pid != bystander.browser_pid
+        assert await answer(newcomer) == 42
+        assert await answer(bystander) == 42
+        await bystander.release()
+        await gone(bystander.browser_pid)
+
+
+async def test_a_browser_whose_leases_run_out_of_time_one_after_the_other_is_replaced():
+    limits = dataclasses.replace(QUICK, call=1.0, lease=20.0)
+    async with BrowserPool(limits=limits) as pool:
+        first = await pool.lease()
+        (compositor,) = processes_of(first.browser_pid, "gpu-process")
+        compositor.suspend()
+        leases = [first, await pool.lease(), await pool.lease()]
+        assert {lease.browser_pid for lease in leases} == {first.browser_pid}
+        for lease in leases:
+            with pytest.raises(errors.BrowserTimeoutError):
+                await lease.run(lease.page.screenshot(), what="take a screenshot")
+            await lease.release()
+        again = await pool.lease()
+        assert again.browser_pid != first.browser_pid
+        await again.run(again.page.screenshot(), what="take a screenshot")
+
+
+async def test_pages_that_hang_now_and_then_cost_the_browser_nothing():
+    limits = dataclasses.replace(QUICK, call=0.3)
+    async with BrowserPool(limits=limits) as pool:
+        for _ in range(3):
+            good, bad = await pool.lease(), await pool.lease()
+            for _ in range(2):
+                with pytest.raises(errors.BrowserTimeoutError):
+                    await bad.run(bad.page.evaluate("new Promise(() => {})"), what="dream")
+            await bad.release()
+            await good.release()
+        assert pool.stats.launched == 1
+
+
 @pytest.mark.parametrize("moment", ["at once", "driver", "browser", "context"])
 async def test_a_lease_that_is_cancelled_leaves_nothing_behind(moment):
     limits = dataclasses.replace(QUICK, lease=20.0)

@@ -31,6 +31,8 @@ __all__ = ["BrowserPool", "Lease", "PoolLimits", "PoolStats"]
 
 _T = TypeVar("_T")
 
+_DIED_OR_HUNG = (errors_lib.BrowserCrashedError, errors_lib.BrowserTimeoutError)
+
 _CLOSED = "The browser pool is closed; make a new one."
 _FULL = (
     "No page came free within {seconds:g} s: all {capacity} are on lease, to {owners}. "
@@ -52,6 +54,9 @@ class PoolLimits:
     """For a context or browser to close, before it is killed."""
     contexts_per_life: int = 1000
     """How many contexts a browser gives before it is replaced; browsers leak a little with each."""
+    failures_in_a_row: int = 3
+    """After so many leases in a row in which a call ran out of time, it is not the pages' fault any
+    more, and the browser is replaced: a part of it hangs, its compositor for example."""
     memory: int = 4 << 30
     """Bytes private to a browser's processes above which it is replaced."""
 
@@ -69,7 +74,7 @@ class PoolStats:
     crashed: int
     """Browsers that died or had to be killed."""
     retired: int
-    """Browsers replaced because of age or memory."""
+    """Browsers replaced because of age, memory or failures."""
 
 
 class Lease:
@@ -97,6 +102,7 @@ class Lease:
         self._browser = browser
         self._lifeline = lifeline
         self._released = False
+        self._timed_out = False
         page.on("crash", lambda _: lifeline.cut("The page crashed"))
 
     @property
@@ -122,8 +128,13 @@ class Lease:
             BrowserTimeoutError: No answer came before the deadline.
             BrowserError: The browser refused the call.
         """
-        seconds = self._pool.limits.call if seconds is None else seconds
-        return await self._lifeline.run(call, what=what, seconds=seconds)
+        if seconds is not None:
+            return await self._lifeline.run(call, what=what, seconds=seconds)
+        try:
+            return await self._lifeline.run(call, what=what, seconds=self._pool.limits.call)
+        except errors_lib.BrowserTimeoutError:
+            self._timed_out = True
+            raise
 
     async def release(self) -> None:
         """Closes the context and gives its place back. Idempotent; raises nothing.
@@ -309,7 +320,7 @@ class BrowserPool:
                 browser = await self._browser()
                 try:
                     lease = await self._open_in(browser, owner, options)
-                except (errors_lib.BrowserCrashedError, errors_lib.BrowserTimeoutError):
+                except _DIED_OR_HUNG:
                     if last_try:
                         raise
                 else:
@@ -326,7 +337,7 @@ class BrowserPool:
         lifeline = deadlines_lib.Lifeline()
         try:
             context = await browser.new_context(lifeline, options, seconds=self.limits.call)
-        except (errors_lib.BrowserCrashedError, errors_lib.BrowserTimeoutError):
+        except _DIED_OR_HUNG:
             # A browser that gives no context is of no use to anyone.
             browser.kill()
             raise
@@ -335,9 +346,13 @@ class BrowserPool:
             page = await lifeline.run(
                 context.new_page(), what="open a page", seconds=self.limits.call
             )
-        except BaseException:
+        except BaseException as error:
             browser.forget(lifeline)
             await self._close_context(browser, context)
+            if isinstance(error, _DIED_OR_HUNG):
+                # Pages that it carries may well live on, but it is to open no others.
+                browser.failures_in_a_row = self.limits.failures_in_a_row
+                await self._retire_if_due(browser)
             raise
         return Lease(owner, self, browser, lifeline, context, page)
 
@@ -407,8 +422,11 @@ class BrowserPool:
             if lease in self._leases:
                 self._leases.discard(lease)
                 self._free.release()
-        if not self._closed:
-            await self._retire_if_due(browser)
+        if lease._timed_out:
+            browser.failures_in_a_row += 1
+        elif not lifeline.cut_reason:
+            browser.failures_in_a_row = 0
+        await self._retire_if_due(browser)
 
     async def _close_context(
         self, browser: running_lib.RunningBrowser, context: BrowserContext
@@ -426,7 +444,9 @@ class BrowserPool:
             browser.kill()
 
     async def _retire_if_due(self, browser: running_lib.RunningBrowser) -> None:
-        """Replaces a browser that is old or fat, once nobody uses it any more."""
+        """Replaces a browser that is old, fat or failing, once nobody uses it any more."""
+        if self._closed:
+            return
         if browser in self._slots and browser.usable and self._is_due(browser):
             self._slots[self._slots.index(browser)] = None
             self._retired.add(browser)
@@ -438,6 +458,8 @@ class BrowserPool:
 
     def _is_due(self, browser: running_lib.RunningBrowser) -> bool:
         if browser.contexts_made >= self.limits.contexts_per_life:
+            return True
+        if browser.failures_in_a_row >= self.limits.failures_in_a_row:
             return True
         memory = browser.private_memory()
         return memory is not None and memory > self.limits.memory

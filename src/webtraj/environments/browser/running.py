@@ -151,6 +151,8 @@ class RunningBrowser:
         self._lost = False
         self.pid = pid
         self.contexts_made = 0
+        self.failures_in_a_row = 0
+        """How many leases it failed since one last went well."""
         browser.on("disconnected", lambda _: self.lose("The browser process died"))
 
     @property
