@@ -88,6 +88,7 @@ class Chaos:
             "kill a renderer": (6, lambda: self._signal("renderer", signal.SIGKILL)),
             "kill a helper process": (2, lambda: self._signal("helper", signal.SIGKILL)),
             "stop a browser": (3, lambda: self._signal("browser", signal.SIGSTOP)),
+            "stop a helper process": (1, lambda: self._signal("helper", signal.SIGSTOP)),
             "stop a renderer": (2, lambda: self._signal("renderer", signal.SIGSTOP)),
             "kill the driver": (3, lambda: self._signal("driver", signal.SIGKILL)),
             "stop the driver": (1, lambda: self._signal("driver", signal.SIGSTOP)),

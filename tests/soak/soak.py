@@ -243,7 +243,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, help="record to this folder, and leave it there")
     options = parser.parse_args()
-    logging.getLogger("webtraj").addHandler(logging.NullHandler())
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # It warns of every pipe that breaks.
     with tempfile.TemporaryDirectory() as folder:
         soak = Soak(options.keep or Path(folder, "dataset"), options.episodes, options.seed)
         sys.unraisablehook = lambda raised: soak.complaints.append(
