@@ -16,6 +16,22 @@ if TYPE_CHECKING:
 # Playwright leaves this future behind with each driver that dies; no caller can get at it.
 _DRIVER_DIED = "Future exception was never retrieved: Exception: Connection closed while reading"
 
+_PLACES = 16
+_VICTIMS = {
+    "kill a browser": _PLACES,
+    "stop a browser": _PLACES,
+    "kill the driver": _PLACES,
+    "stop the driver": _PLACES,
+    "kill a helper process": _PLACES,
+    "stop a helper process": _PLACES,
+    "kill a renderer": 2,  # Its page, and one that is opened from the same renderer's reserve.
+    "stop a renderer": 2,
+    "hang a page": 1,
+    "flood a page's memory": 1,
+    "cancel an episode": 0,
+}
+"""How many episodes a fault may cost at most."""
+
 _JUDGED = (Outcome.SUCCESS, Outcome.FAILURE)
 
 
@@ -35,6 +51,10 @@ def _results(soak: Soak) -> Iterator[str]:
             yield f"{name}: planned and not ended {planned - ended}, or twice {ended - planned}"
         for result in tally.results:
             yield from _one_result(name, result)
+    failed = sum(result.failed for result in soak.phases["storm"].results)
+    excused = sum(_VICTIMS[fault] * count for fault, count in soak.faults.items())
+    if failed > excused:
+        yield f"storm: {failed} episodes failed, where the faults excuse {excused}"
     for name in ("warm-up", "calm"):
         for result in soak.phases[name].results:
             if result.outcome is not Outcome.SUCCESS:
@@ -106,6 +126,8 @@ def _machine(soak: Soak) -> Iterator[str]:
         grown = after.private_mib[kind] - before.private_mib[kind]
         if grown > allowed:
             yield f"machine: the {kind} grew by {grown:.0f} MiB"
+    if after.disk_mib > before.disk_mib + 50:
+        yield f"machine: {before.disk_mib:.0f} MiB of temporary files became {after.disk_mib:.0f}"
     for what in ("zombies", "files", "threads", "tasks"):
         if getattr(after, what) > getattr(before, what) + 4:
             yield f"machine: {getattr(before, what)} {what} became {getattr(after, what)}"

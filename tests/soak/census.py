@@ -7,6 +7,8 @@ import collections
 import contextlib
 import dataclasses
 import gc
+import os
+import tempfile
 import threading
 from pathlib import Path
 
@@ -24,6 +26,7 @@ class Census:
     files: int
     threads: int
     tasks: int
+    disk_mib: float
 
     @classmethod
     def take(cls) -> Census:
@@ -55,6 +58,7 @@ class Census:
             files=ours.num_fds(),
             threads=threading.active_count(),
             tasks=len(asyncio.all_tasks()),
+            disk_mib=sum(map(folder_size, _run_folders())) / 2**20,
         )
 
     @property
@@ -66,6 +70,11 @@ class Census:
 def _private(process: psutil.Process) -> int:
     memory = process.memory_info()
     return memory.rss - memory.shared
+
+
+def _run_folders() -> list[Path]:
+    """Returns the temporary folders of this process's pools."""
+    return list(Path(tempfile.gettempdir()).glob(f"webtraj-run-{os.getpid()}-*"))
 
 
 def folder_size(folder: Path) -> int:
