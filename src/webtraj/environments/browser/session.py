@@ -277,6 +277,9 @@ class BrowserSession:
     def _listen(self, page: Page) -> None:
         page.on("dialog", self._on_dialog)
         page.on("close", self._on_page_closed)
+        # Choosers are kept from the screen from the start: asked for only when an upload begins,
+        # the browser may hear of it after the click.
+        page.on("filechooser", _leave_alone)
         if "console" in self._observe.channels:
             page.on("console", self._on_console)
             page.on("pageerror", lambda error: self._note(self.console, f"exception: {error}"))
@@ -312,3 +315,7 @@ class BrowserSession:
     def _note(events: list[str], event: str) -> None:
         if len(events) < _MAX_EVENTS:
             events.append(event)
+
+
+def _leave_alone(event: object) -> None:
+    del event  # Whoever expects it takes it.
