@@ -162,6 +162,15 @@ async def test_a_driver_that_hangs_is_replaced():
         assert not any(process_alive(pid) for pid in pids)
 
 
+async def test_a_driver_that_hangs_is_replaced_before_it_is_asked_for_a_browser():
+    async with BrowserPool(browsers=2, limits=QUICK) as pool:
+        lease = await pool.lease()
+        os.kill(pool._driver.pid, signal.SIGSTOP)
+        assert await answer(await pool.lease()) == 42
+        with pytest.raises(errors.BrowserCrashedError):
+            await answer(lease)
+
+
 async def test_a_release_that_is_cancelled_goes_on():
     async with BrowserPool(limits=QUICK) as pool:
         lease, other = await pool.lease(), await pool.lease()

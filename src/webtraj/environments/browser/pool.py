@@ -385,9 +385,9 @@ class BrowserPool:
     async def _driver_works(self, driver: running_lib.Driver) -> bool:
         if not driver.alive:
             return False
-        if all(browser is None or browser.usable for browser in self._slots):
+        if all(browser is not None and browser.usable for browser in self._slots):
             return True
-        # A browser had to be killed, and it may not have been its own fault.
+        # It may be asked for a browser next, and a dead one may not have been at fault itself.
         return await driver.answers(seconds=self.limits.close)
 
     async def _launch(self) -> running_lib.RunningBrowser:
