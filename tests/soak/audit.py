@@ -83,6 +83,8 @@ def _dataset(soak: Soak) -> Iterator[str]:
     report = verify(soak.folder)
     yield from (f"dataset: {p.where} {p.what}" for p in report.problems)
     yield from (f"dataset: {episode} is still being written" for episode in report.being_written)
+    if report.problems:
+        return  # It may not even be readable.
     dataset = webtraj.open_dataset(soak.folder)
     yield from (f"dataset: {episode} is open" for episode in dataset.open_episodes)
     results = [result for tally in soak.phases.values() for result in tally.results]
@@ -105,6 +107,9 @@ def _dataset(soak: Soak) -> Iterator[str]:
             yield f"dataset: {info.episode_id} has a gap"
         if any(step.last for step in trajectory.steps[:-1]):
             yield f"dataset: {info.episode_id} goes on after its end"
+        ended_by_itself = trajectory.terminated or trajectory.truncated
+        if info.policy == "oracle" and ended_by_itself and trajectory.outcome != Outcome.SUCCESS:
+            yield f"dataset: {info.episode_id}: the oracle failed, and nobody disturbed it"
         assert end is not None
         if end.violations or end.recording_errors:
             yield f"dataset: {info.episode_id}: {end.violations} {end.recording_errors}"

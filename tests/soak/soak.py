@@ -151,7 +151,7 @@ class Soak:
         )
 
     async def _storm(self, episodes: int, tally: Tally) -> None:
-        chaos = Chaos(self.pool, random.Random(self.seed), gap=(4, 24))
+        chaos = Chaos(self.pool, random.Random(self.seed), gap=(2, 16))
         each = {lane: episodes * parallel // 16 for lane, parallel in PARALLEL.items()}
         async with asyncio.TaskGroup() as group:
             striking = group.create_task(chaos.strike(lambda: len(tally.results), tally.progress))
