@@ -181,6 +181,8 @@ class MiniwobEnvironment(environment_lib.BrowserEnvironment):
             max_steps=max_steps,
             settle=settle,
             viewport=viewport,
+            # Goals name the passwords to type, which are made up.
+            redact_passwords=False,
         )
 
     @property

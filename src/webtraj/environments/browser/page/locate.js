@@ -20,34 +20,36 @@ function resolve(ref) {
 // The offset of an element's frame in the top window, and that frame's window.
 function frameOffsetOf(element) {
   let x = 0, y = 0;
-  let view = element.ownerDocument.defaultView;
+  let view = dom.ownerDocument(element).defaultView;
   while (view && view !== window) {
     const frame = view.frameElement;
-    const box = frame.getBoundingClientRect();
-    x += box.left + frame.clientLeft;
-    y += box.top + frame.clientTop;
-    view = frame.ownerDocument.defaultView;
+    const box = dom.getBoundingClientRect(frame);
+    x += box.left + dom.clientLeft(frame);
+    y += box.top + dom.clientTop(frame);
+    view = dom.ownerDocument(frame).defaultView;
   }
   return {x, y};
 }
 
 function boxOf(element) {
-  const box = element.getBoundingClientRect();
+  const box = dom.getBoundingClientRect(element);
   const offset = frameOffsetOf(element);
   return [box.left + offset.x, box.top + offset.y, box.width, box.height];
 }
 
 function selectorOf(element) {
   const parts = [];
-  const root = element.getRootNode();
-  for (let node = element; node && node.nodeType === Node.ELEMENT_NODE; node = node.parentElement) {
-    if (node.id && root.querySelectorAll(`#${CSS.escape(node.id)}`).length === 1) {
-      parts.unshift(`#${CSS.escape(node.id)}`);
+  const root = dom.getRootNode(element);
+  for (let node = element; node; node = dom.parentElement(node)) {
+    const byId = dom.id(node) && `#${CSS.escape(dom.id(node))}`;
+    if (byId && inRoot(root, "querySelectorAll", byId).length === 1) {
+      parts.unshift(byId);
       break;
     }
-    let part = CSS.escape(node.localName);
-    const alike = node.parentElement
-      ? [...node.parentElement.children].filter(other => other.localName === node.localName) : [];
+    let part = CSS.escape(dom.localName(node));
+    const alike = dom.parentElement(node)
+      ? [...dom.children(dom.parentElement(node))]
+        .filter(other => dom.localName(other) === dom.localName(node)) : [];
     if (alike.length > 1) part += `:nth-of-type(${alike.indexOf(node) + 1})`;
     parts.unshift(part);
   }
@@ -57,15 +59,15 @@ function selectorOf(element) {
 function describe(element) {
   const role = roleOf(element);
   const name = nameOf(element, role) ||
-    (element.childElementCount ? "" : squeeze(element.textContent ?? "").slice(0, 200));
-  const testIdAttribute = TEST_ID_ATTRIBUTES.find(attribute => element.hasAttribute(attribute));
+    (dom.childElementCount(element) ? "" : squeeze(dom.textContent(element) ?? "").slice(0, 200));
+  const testIdAttribute = TEST_ID_ATTRIBUTES.find(attribute => dom.hasAttribute(element, attribute));
   return {
     ref: refOf(element),
     role,
     name,
-    test_id: testIdAttribute ? element.getAttribute(testIdAttribute) : "",
+    test_id: testIdAttribute ? dom.getAttribute(element, testIdAttribute) : "",
     selector: selectorOf(element),
-    frame: element.ownerDocument === document ? "" : element.ownerDocument.location.href,
+    frame: dom.ownerDocument(element) === document ? "" : dom.ownerDocument(element).location.href,
     box: boxOf(element),
   };
 }
@@ -78,15 +80,15 @@ const shown = element => {
 function deepestAt(x, y) {
   let root = document, found = null;
   for (;;) {
-    const next = root.elementFromPoint(x, y);
+    const next = inRoot(root, "elementFromPoint", x, y);
     if (!next || next === found) return found;
     found = next;
-    if (found.shadowRoot) {
-      root = found.shadowRoot;
-    } else if (found.tagName === "IFRAME" && frameDocumentOf(found)) {
-      const box = found.getBoundingClientRect();
-      x -= box.left + found.clientLeft;
-      y -= box.top + found.clientTop;
+    if (dom.shadowRoot(found)) {
+      root = dom.shadowRoot(found);
+    } else if (dom.tagName(found) === "IFRAME" && frameDocumentOf(found)) {
+      const box = dom.getBoundingClientRect(found);
+      x -= box.left + dom.clientLeft(found);
+      y -= box.top + dom.clientTop(found);
       root = frameDocumentOf(found);
     } else {
       return found;
@@ -94,7 +96,7 @@ function deepestAt(x, y) {
   }
 }
 
-const parentAcrossShadow = node => node.parentNode ?? node.host ?? null;
+const parentAcrossShadow = node => dom.parentNode(node) ?? node.host ?? null;
 
 function isWithin(node, ancestor) {
   for (; node; node = parentAcrossShadow(node)) if (node === ancestor) return true;
@@ -102,14 +104,14 @@ function isWithin(node, ancestor) {
 }
 
 function reaches(hit, element) {
-  return hit !== null && (isWithin(hit, element) || hit.closest("label")?.control === element);
+  return hit !== null && (isWithin(hit, element) || dom.closest(hit, "label")?.control === element);
 }
 
 // Points in order of preference: centres of the element's fragments, then a grid over its box.
 function* candidatePoints(element, offset) {
-  const rects = [...element.getClientRects()].filter(rect => rect.width > 0 && rect.height > 0);
+  const rects = [...dom.getClientRects(element)].filter(rect => rect.width > 0 && rect.height > 0);
   for (const rect of rects.slice(0, 4)) yield* pointsIn(rect, offset, [0.5]);
-  if (rects.length) yield* pointsIn(element.getBoundingClientRect(), offset, [0.5, 0.25, 0.75, 0.05, 0.95]);
+  if (rects.length) yield* pointsIn(dom.getBoundingClientRect(element), offset, [0.5, 0.25, 0.75, 0.05, 0.95]);
 }
 
 function* pointsIn(rect, offset, fractions) {
@@ -133,13 +135,13 @@ function requireEnabled(element) {
 }
 
 function pointOf(element) {
-  if (element.tagName === "OPTION") {
+  if (dom.tagName(element) === "OPTION") {
     throw new Refusal("not_a_point", `${shown(element)} is in a select element: select it there.`);
   }
   requireVisible(element);
   const [x, y, width, height] = boxOf(element);
   if (x < 0 || y < 0 || x + width > innerWidth || y + height > innerHeight) {
-    element.scrollIntoView({block: "center", inline: "center", behavior: "instant"});
+    dom.scrollIntoView(element, {block: "center", inline: "center", behavior: "instant"});
   }
   const offset = frameOffsetOf(element);
   let cover = null, inside = false;

@@ -2,6 +2,43 @@
 // so that a page that replaces them neither breaks us nor sees us.
 const now = performance.now.bind(performance);
 const later = window.setTimeout.bind(window);
-const toJson = JSON.stringify;
-const styleOf = window.getComputedStyle.bind(window);
+const stringify = JSON.stringify;
 const squeeze = text => text.replace(/\s+/g, " ").trim();
+
+// Also escapes what JSON lets stand though some readers take it for the end of a line, or turn the
+// text around from there on.
+const toJson = value => stringify(value)?.replace(
+  /[\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g,
+  character => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
+const styleOf = window.getComputedStyle.bind(window);
+
+// A form answers to the names of its fields before its own properties, and a document to those of
+// its images and forms: where an <input name="children"> is, form.children is that. So what is read
+// of nodes that may be either is read by the prototypes' own accessors.
+const accessor = (prototype, name) => {
+  const {get, value} = Object.getOwnPropertyDescriptor(prototype, name);
+  return get ? node => Reflect.apply(get, node, [])
+    : (node, ...given) => Reflect.apply(value, node, given);
+};
+const accessors = (prototype, names) =>
+  Object.fromEntries(names.map(name => [name, accessor(prototype, name)]));
+const dom = {
+  ...accessors(Node.prototype, [
+    "nodeType", "childNodes", "parentNode", "parentElement", "ownerDocument", "isConnected",
+    "textContent", "getRootNode",
+  ]),
+  ...accessors(Element.prototype, [
+    "tagName", "localName", "id", "namespaceURI", "children", "childElementCount", "shadowRoot",
+    "attributes", "scrollHeight", "scrollWidth", "clientHeight", "clientWidth", "clientLeft",
+    "clientTop", "getAttribute", "hasAttribute", "matches", "closest", "checkVisibility",
+    "getBoundingClientRect", "getClientRects", "querySelector", "scrollIntoView",
+  ]),
+};
+const bodyOf = accessor(Document.prototype, "body");
+const documentMethods = accessors(
+  Document.prototype, ["querySelectorAll", "elementFromPoint", "getElementById", "getAnimations"]);
+
+// Calls a method of a document or shadow root.
+const inRoot = (root, method, ...given) =>
+  dom.nodeType(root) === Node.DOCUMENT_NODE
+    ? documentMethods[method](root, ...given) : root[method]?.(...given);

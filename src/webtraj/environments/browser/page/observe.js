@@ -17,7 +17,7 @@ async function observe(options) {
     result.axtree = tree.lines.join("\n");
     if (want.has("boxes")) result.boxes = boxesOf(tree.elements);
   }
-  if (want.has("text")) result.text = document.body?.innerText ?? "";
+  if (want.has("text")) result.text = bodyOf(document)?.innerText ?? "";
   if (want.has("focused")) result.focused = focusedRef();
   if (want.has("scroll")) result.scroll = scrollExtents();
   if (options.passwords) result.passwords = passwordsSeen();
@@ -59,8 +59,8 @@ function scrollExtents() {
 function query(selector) {
   return [...document.querySelectorAll(selector)].map(element => ({
     ref: refOf(element),
-    tag: element.localName,
-    text: squeeze(element.textContent ?? ""),
+    tag: dom.localName(element),
+    text: squeeze(dom.textContent(element) ?? ""),
     value: typeof element.value === "string" ? element.value : "",
     checked: element.checked === true,
     visible: isRendered(element) && styleOf(element).visibility === "visible",

@@ -24,10 +24,11 @@ const BUTTON_INPUTS = new Set(["button", "submit", "reset"]);
 const MAX_NAME = 1000;
 
 function roleOf(element) {
-  const given = element.getAttribute("role")?.trim().split(/\s+/)[0].toLowerCase();
+  const given = dom.getAttribute(element, "role")?.trim().split(/\s+/)[0].toLowerCase()
+    .replace(/[^a-z0-9-]/g, "");  // It is written without quotes.
   if (given && given !== "none" && given !== "presentation") return given;
-  const tag = element.tagName;
-  if (element instanceof SVGElement || element.namespaceURI?.endsWith("/svg")) {
+  const tag = dom.tagName(element);
+  if (element instanceof SVGElement || dom.namespaceURI(element)?.endsWith("/svg")) {
     if (tag === "svg") return "img";
     if (tag === "text") return "generic";
     return SHAPES.has(tag) ? tag : "generic";
@@ -38,17 +39,17 @@ function roleOf(element) {
     return ROLE_BY_INPUT_TYPE[element.type] ?? "textbox";
   }
   if (tag === "SELECT") return element.multiple || element.size > 1 ? "listbox" : "combobox";
-  if (tag === "A" || tag === "AREA") return element.hasAttribute("href") ? "link" : "generic";
-  if (element.isContentEditable && !element.parentElement?.isContentEditable) return "textbox";
+  if (tag === "A" || tag === "AREA") return dom.hasAttribute(element, "href") ? "link" : "generic";
+  if (element.isContentEditable && !dom.parentElement(element)?.isContentEditable) return "textbox";
   return ROLE_BY_TAG[tag] ?? "generic";
 }
 
 function textOf(node) {
-  if (node.nodeType === Node.TEXT_NODE) return node.data;
-  if (node.nodeType !== Node.ELEMENT_NODE || !isRendered(node)) return "";
-  if (node.tagName === "IMG") return ` ${node.alt} `;
-  if (node.tagName === "SCRIPT" || node.tagName === "STYLE") return "";
-  const label = node.getAttribute("aria-label");
+  if (dom.nodeType(node) === Node.TEXT_NODE) return node.data;
+  if (dom.nodeType(node) !== Node.ELEMENT_NODE || !isRendered(node)) return "";
+  if (dom.tagName(node) === "IMG") return ` ${node.alt} `;
+  if (dom.tagName(node) === "SCRIPT" || dom.tagName(node) === "STYLE") return "";
+  const label = dom.getAttribute(node, "aria-label");
   if (label) return ` ${label} `;
   let text = "";
   for (const child of childNodesOf(node)) text += textOf(child);
@@ -60,15 +61,15 @@ function nameOf(element, role) {
 }
 
 function rawNameOf(element, role) {
-  const ids = element.getAttribute("aria-labelledby");
+  const ids = dom.getAttribute(element, "aria-labelledby");
   if (ids) {
-    const root = element.getRootNode();
-    const text = ids.split(/\s+/).map(id => root.getElementById?.(id)?.textContent ?? "").join(" ");
+    const root = dom.getRootNode(element);
+    const text = ids.split(/\s+/).map(id => inRoot(root, "getElementById", id)?.textContent ?? "").join(" ");
     if (text.trim()) return text;
   }
-  const label = element.getAttribute("aria-label");
+  const label = dom.getAttribute(element, "aria-label");
   if (label?.trim()) return label;
-  if (element.tagName === "INPUT" && BUTTON_INPUTS.has(element.type)) {
+  if (dom.tagName(element) === "INPUT" && BUTTON_INPUTS.has(element.type)) {
     if (element.value) return element.value;
     return element.type === "submit" ? "Submit" : element.type === "reset" ? "Reset" : "";
   }
@@ -76,34 +77,34 @@ function rawNameOf(element, role) {
     const text = [...element.labels].map(textOf).join(" ");
     if (text.trim()) return text;
   }
-  if (element.alt) return element.alt;
-  if (element.tagName === "OPTION") return element.label;
+  if (typeof element.alt === "string" && element.alt) return element.alt;
+  if (dom.tagName(element) === "OPTION") return element.label;
   if (NAMED_BY_CONTENT.has(role)) {
     const text = textOf(element);
     if (text.trim()) return text;
   }
-  if (element.tagName === "FIELDSET") {
-    const legend = element.querySelector("legend");
+  if (dom.tagName(element) === "FIELDSET") {
+    const legend = dom.querySelector(element, "legend");
     if (legend) return textOf(legend);
   }
-  return element.getAttribute("title") || element.getAttribute("placeholder") || "";
+  return dom.getAttribute(element, "title") || dom.getAttribute(element, "placeholder") || "";
 }
 
 function statesOf(element, role, style) {
   const states = [];
-  const aria = name => element.getAttribute(`aria-${name}`);
-  if (element.tagName === "INPUT" && (element.type === "checkbox" || element.type === "radio")) {
+  const aria = name => dom.getAttribute(element, `aria-${name}`);
+  if (dom.tagName(element) === "INPUT" && (element.type === "checkbox" || element.type === "radio")) {
     if (element.checked) states.push("checked");
   } else if (aria("checked") === "true") states.push("checked");
-  if (aria("selected") === "true" || (element.tagName === "OPTION" && element.selected)) {
+  if (aria("selected") === "true" || (dom.tagName(element) === "OPTION" && element.selected)) {
     states.push("selected");
   }
   if (aria("pressed") === "true") states.push("pressed");
   if (aria("expanded")) states.push(`expanded=${aria("expanded") === "true"}`);
-  else if (element.tagName === "DETAILS") states.push(`expanded=${element.open}`);
+  else if (dom.tagName(element) === "DETAILS") states.push(`expanded=${element.open}`);
   if (isDisabled(element)) states.push("disabled");
   if (element.readOnly) states.push("readonly");
-  if (role === "heading") states.push(`level=${aria("level") || element.tagName[1] || 2}`);
+  if (role === "heading") states.push(`level=${parseInt(aria("level")) || dom.tagName(element)[1] || 2}`);
   const value = valueOf(element, role);
   if (value) states.push(`value=${toJson(value)}`);
   if (SHAPES.has(role) && style.fill !== "none") states.push(`fill=${toJson(style.fill)}`);
@@ -116,14 +117,14 @@ function statesOf(element, role, style) {
 
 // The file name of an image that has no words, its own or its style's.
 function imageOf(element, style) {
-  const url = element.tagName === "IMG" && !element.alt ? element.src
+  const url = dom.tagName(element) === "IMG" && !element.alt ? element.src
     : /url\("?([^")]+)/.exec(`${style.content} ${style.backgroundImage}`)?.[1] ?? "";
   return url.startsWith("data:") ? "" : url.split(/[?#]/)[0].split("/").pop();
 }
 
 // A plain element without content that is still seen, as a patch of colour or a frame.
 function isPatch(element, style) {
-  const {width, height} = element.getBoundingClientRect();
+  const {width, height} = dom.getBoundingClientRect(element);
   if (width < 4 || height < 4) return false;
   return colorOf(style) !== "" || style.borderTopStyle !== "none" || style.borderLeftStyle !== "none";
 }
@@ -135,31 +136,31 @@ function colorOf(style) {
 
 // A password shows as it does to the eye.
 function valueOf(element, role) {
-  if (element.tagName === "INPUT") {
+  if (dom.tagName(element) === "INPUT") {
     if (role === "button" || role === "checkbox" || role === "radio") return "";
     return element.type === "password" ? "•".repeat(element.value.length) : element.value;
   }
-  if (element.tagName === "TEXTAREA") return element.value;
-  if (element.tagName === "SELECT") {
+  if (dom.tagName(element) === "TEXTAREA") return element.value;
+  if (dom.tagName(element) === "SELECT") {
     return element.multiple ? "" : squeeze(element.selectedOptions[0]?.label ?? "");
   }
   if (role === "progressbar" || role === "meter") return String(element.value ?? "");
-  if (role === "textbox") return squeeze(element.textContent);
-  return element.getAttribute("aria-valuetext") || element.getAttribute("aria-valuenow") || "";
+  if (role === "textbox") return squeeze(dom.textContent(element));
+  return dom.getAttribute(element, "aria-valuetext") || dom.getAttribute(element, "aria-valuenow") || "";
 }
 
 function isDisabled(element) {
-  return element.matches(":disabled") || element.closest("[aria-disabled=true], [inert]") !== null;
+  return dom.matches(element, ":disabled") || dom.closest(element, "[aria-disabled=true], [inert]") !== null;
 }
 
 function isFocused(element) {
-  const root = element.getRootNode();
-  return root.activeElement === element && element !== element.ownerDocument.body;
+  const root = dom.getRootNode(element);
+  return root.activeElement === element && element !== dom.ownerDocument(element).body;
 }
 
 function scrolls(element, style) {
-  if (element.scrollHeight <= element.clientHeight + 1 && element.scrollWidth <= element.clientWidth + 1) {
+  if (dom.scrollHeight(element) <= dom.clientHeight(element) + 1 && dom.scrollWidth(element) <= dom.clientWidth(element) + 1) {
     return false;
   }
-  return /auto|scroll/.test(style.overflowY + style.overflowX) && element.clientHeight > 0;
+  return /auto|scroll/.test(style.overflowY + style.overflowX) && dom.clientHeight(element) > 0;
 }

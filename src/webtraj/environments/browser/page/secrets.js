@@ -14,8 +14,8 @@ function notePasswordField(element) {
 window.addEventListener("focusin", event => notePasswordField(event.composedPath()[0]), true);
 
 function notePasswordFieldsIn(root) {
-  for (const element of root.querySelectorAll("input[type=password]")) notePasswordField(element);
-  for (const frame of root.querySelectorAll("iframe, frame")) {
+  for (const element of inRoot(root, "querySelectorAll", "input[type=password]")) notePasswordField(element);
+  for (const frame of inRoot(root, "querySelectorAll", "iframe, frame")) {
     const inner = frameDocumentOf(frame);
     if (inner) notePasswordFieldsIn(inner);
   }

@@ -1,7 +1,7 @@
 // The mutation clock, and waiting for it to stand still.
 let lastMutation = now();
 const isTaskFurniture = node => page.furniture !== "" &&
-  (node.nodeType === Node.ELEMENT_NODE ? node : node.parentElement)?.closest(page.furniture) != null;
+  (dom.nodeType(node) === Node.ELEMENT_NODE ? node : dom.parentElement(node))?.closest(page.furniture) != null;
 const mutationObserver = new MutationObserver(records => {
   if (records.some(record => !isTaskFurniture(record.target))) lastMutation = now();
 });
@@ -16,7 +16,7 @@ function watchMutations(root) {
 watchMutations(document);
 
 function isAnimating() {
-  return document.getAnimations().some(animation =>
+  return inRoot(document, "getAnimations").some(animation =>
     animation.playState === "running" &&
     Number.isFinite(animation.effect?.getComputedTiming().endTime ?? Infinity));
 }

@@ -3,12 +3,12 @@ const NEVER_SHOWN = new Set(["SCRIPT", "STYLE", "NOSCRIPT", "TEMPLATE", "HEAD", 
 
 // Children as rendered: through open shadow roots and slots.
 function childNodesOf(element) {
-  if (element.shadowRoot) return element.shadowRoot.childNodes;
-  if (element.tagName === "SLOT") {
+  if (dom.shadowRoot(element)) return dom.shadowRoot(element).childNodes;
+  if (dom.tagName(element) === "SLOT") {
     const assigned = element.assignedNodes();
-    return assigned.length ? assigned : element.childNodes;
+    return assigned.length ? assigned : dom.childNodes(element);
   }
-  return element.childNodes;
+  return dom.childNodes(element);
 }
 
 function frameDocumentOf(element) {
@@ -20,14 +20,14 @@ function frameDocumentOf(element) {
 }
 
 function isRendered(element) {
-  return element.checkVisibility();
+  return dom.checkVisibility(element);
 }
 
 // Plain elements that a person would still take for something to act on.
 function invitesAction(element, style) {
-  return element.onclick !== null || element.hasAttribute("tabindex") || element.draggable ||
-    (style.cursor === "pointer" && (!element.parentElement ||
-      styleOf(element.parentElement).cursor !== "pointer"));
+  return element.onclick !== null || dom.hasAttribute(element, "tabindex") || element.draggable ||
+    (style.cursor === "pointer" && (!dom.parentElement(element) ||
+      styleOf(dom.parentElement(element)).cursor !== "pointer"));
 }
 
 class TreeWriter {
@@ -52,51 +52,52 @@ class TreeWriter {
   // `quiet`: the text below is in an ancestor's name already.
   children(element, depth, quiet) {
     for (const child of childNodesOf(element)) {
-      if (child.nodeType === Node.ELEMENT_NODE) this.element(child, depth, quiet);
-      else if (child.nodeType === Node.TEXT_NODE && !quiet) this.text(child.data, depth);
+      if (dom.nodeType(child) === Node.ELEMENT_NODE) this.element(child, depth, quiet);
+      else if (dom.nodeType(child) === Node.TEXT_NODE && !quiet) this.text(child.data, depth);
     }
   }
 
   element(element, depth, quiet) {
-    if (NEVER_SHOWN.has(element.tagName)) return;
-    if (this.hidden && element.matches(this.hidden)) return;
-    if (element.getAttribute("aria-hidden") === "true") return;
-    if (element.tagName === "SLOT") return this.children(element, depth, quiet);
+    if (NEVER_SHOWN.has(dom.tagName(element))) return;
+    if (this.hidden && dom.matches(element, this.hidden)) return;
+    if (dom.getAttribute(element, "aria-hidden") === "true") return;
+    if (dom.tagName(element) === "SLOT") return this.children(element, depth, quiet);
     if (!isRendered(element)) return;
     const style = styleOf(element);
     if (style.visibility !== "visible") return this.children(element, depth, true);
-    if (element.shadowRoot) watchMutations(element.shadowRoot);
+    if (dom.shadowRoot(element)) watchMutations(dom.shadowRoot(element));
     // A label repeats the name of its control, unless the control itself cannot be seen.
-    if (element.tagName === "LABEL" && element.control && isRendered(element.control)) {
+    if (dom.tagName(element) === "LABEL" && element.control && isRendered(element.control)) {
       return this.children(element, depth, true);
     }
     const role = roleOf(element);
     const kids = childNodesOf(element);
     let leaf = true, ownText = false;
     for (const kid of kids) {
-      if (kid.nodeType === Node.ELEMENT_NODE) {
-        if (kid.tagName === "SLOT" || isRendered(kid)) leaf = false;
+      if (dom.nodeType(kid) === Node.ELEMENT_NODE) {
+        if (dom.tagName(kid) === "SLOT" || isRendered(kid)) leaf = false;
       }
-      else if (kid.nodeType === Node.TEXT_NODE && /\S/.test(kid.data)) ownText = true;
+      else if (dom.nodeType(kid) === Node.TEXT_NODE && /\S/.test(kid.data)) ownText = true;
     }
     const states = statesOf(element, role, style);
     const patch = role === "generic" && leaf && !ownText && isPatch(element, style);
     if (patch && colorOf(style)) states.push(`color=${toJson(colorOf(style))}`);
     const plain = role === "generic" && !patch && !(ownText && !quiet) && !states.length &&
-      !invitesAction(element, style) && !element.getAttribute("aria-label");
+      !invitesAction(element, style) && !dom.getAttribute(element, "aria-label");
     if (plain) return this.children(element, depth, quiet);
 
     let name = nameOf(element, role);
-    const isField = element.tagName === "TEXTAREA" || element.isContentEditable;
+    const isField = dom.tagName(element) === "TEXTAREA" || element.isContentEditable;
     if (!name && leaf && ownText && !isField) name = squeeze(textOf(element)).slice(0, MAX_NAME);
     if (quiet && role === "generic" && leaf && !invitesAction(element, style)) return;
     this.line(element, role, name, states, depth);
-    if (element.tagName === "SELECT") {
+    if (dom.tagName(element) === "SELECT") {
       for (const option of element.options) {
         this.line(option, "option", nameOf(option, "option"), statesOf(option, "option", style), depth + 1);
       }
-    } else if (element.tagName === "IFRAME") {
-      const body = frameDocumentOf(element)?.body;
+    } else if (dom.tagName(element) === "IFRAME") {
+      const inner = frameDocumentOf(element);
+      const body = inner && bodyOf(inner);
       if (body) {
         watchMutations(body.ownerDocument);
         this.children(body, depth + 1, false);
@@ -109,7 +110,8 @@ class TreeWriter {
 
 function treeOf(hidden) {
   const writer = new TreeWriter(hidden);
-  if (document.body) writer.children(document.body, 0, false);
+  const body = bodyOf(document);
+  if (body) writer.children(body, 0, false);
   return writer;
 }
 
