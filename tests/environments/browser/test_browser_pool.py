@@ -150,6 +150,15 @@ async def test_a_crashed_page_s_context_is_closed():
         assert await answer(other) == 42
 
 
+async def test_a_driver_that_ends_at_once_has_an_error_of_its_type(monkeypatch):
+    monkeypatch.setenv("PLAYWRIGHT_NODEJS_PATH", "/bin/false")
+    async with BrowserPool(contexts_per_browser=1, limits=QUICK) as pool:
+        with pytest.raises(errors.BrowserCrashedError, match=r"driver ended .* '/bin/false'"):
+            await pool.lease()
+        monkeypatch.undo()
+        assert await answer(await pool.lease()) == 42
+
+
 async def test_a_driver_that_hangs_is_replaced():
     async with BrowserPool(limits=QUICK) as pool:
         lease = await pool.lease()

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from webtraj import errors
 from webtraj.environments.browser.deadlines import Lifeline
@@ -19,6 +20,14 @@ async def test_a_call_gives_its_result():
 async def test_a_call_ends_at_its_deadline():
     with pytest.raises(errors.BrowserTimeoutError, match=r"did not answer within 0\.01 s"):
         await Lifeline().run(forever(), what="answer", seconds=0.01)
+
+
+async def test_a_deadline_of_playwright_s_own_is_a_deadline():
+    async def hurry():
+        raise PlaywrightTimeoutError("Timeout 10ms exceeded.")
+
+    with pytest.raises(errors.BrowserTimeoutError, match="did not load the page"):
+        await Lifeline().run(hurry(), what="load the page", seconds=60)
 
 
 async def test_a_cut_fails_every_call_at_once_and_later_ones_too():

@@ -62,6 +62,7 @@ class Lifeline:
             BrowserError: The browser refused the call.
         """
         from playwright.async_api import Error as PlaywrightError
+        from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
         try:
             async with asyncio.timeout(0 if self._reason else seconds) as timeout:
@@ -70,7 +71,7 @@ class Lifeline:
                     return await call
                 finally:
                     self._calls.discard(timeout)
-        except TimeoutError as error:
+        except (TimeoutError, PlaywrightTimeoutError) as error:  # Its clock may be ahead of ours.
             if self._reason:
                 raise self._crash(what) from None
             message = _TIMED_OUT.format(what=what, seconds=seconds)

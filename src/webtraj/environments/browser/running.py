@@ -22,6 +22,11 @@ __all__ = ["Driver", "RunningBrowser"]
 
 _NODE_VARIABLE = "PLAYWRIGHT_NODEJS_PATH"
 
+_DRIVER_ENDED = (
+    "Playwright's driver ended while it started; it is run by {node!r}. What it said is on stderr, "
+    "and `webtraj doctor` tells what this machine lacks."
+)
+
 _ARGUMENTS = (
     # Renders the same on every machine, so that screenshots compare.
     "--force-color-profile=srgb",
@@ -44,6 +49,7 @@ class Driver:
 
         Raises:
             MissingDependencyError: Playwright is not installed.
+            BrowserCrashedError: It ended at once.
             BrowserTimeoutError: It did not start in `seconds`.
         """
         try:
@@ -57,10 +63,15 @@ class Driver:
             Path(playwright_package.__file__).parent / "driver" / "node"
         )
         command = folder.guarded(node)
-        with _aborting(command), _environment_variable(_NODE_VARIABLE, str(command.path)):
-            playwright = await deadlines_lib.Lifeline().run(
-                async_playwright().start(), what="start its driver", seconds=seconds
-            )
+        try:
+            with _aborting(command), _environment_variable(_NODE_VARIABLE, str(command.path)):
+                playwright = await deadlines_lib.Lifeline().run(
+                    async_playwright().start(), what="start its driver", seconds=seconds
+                )
+        except errors_lib.WebtrajError:
+            raise
+        except Exception as error:  # Playwright raises no other type if its driver ends.
+            raise errors_lib.BrowserCrashedError(_DRIVER_ENDED.format(node=node)) from error
         return cls(folder, playwright, command.pid)
 
     @property
