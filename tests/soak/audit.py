@@ -32,6 +32,7 @@ _VICTIMS = {
 }
 """How many episodes a fault may cost at most."""
 
+_TYPES = ("BrowserCrashedError", "BrowserTimeoutError")
 _JUDGED = (Outcome.SUCCESS, Outcome.FAILURE)
 
 
@@ -72,7 +73,7 @@ def _one_result(name: str, result: webtraj.rollouts.EpisodeResult) -> Iterator[s
         case EndReason.ERRORED:
             if result.outcome is not Outcome.ENV_ERROR or result.total_reward is not None:
                 yield f"{name}: a fault is taken for the agent's: {result}"
-            if not result.error.startswith("Browser"):
+            if result.error.partition(":")[0] not in _TYPES:
                 yield f"{name}: a fault has no type of its own: {result}"
         case _:
             yield f"{name}: no end for an episode of a rollout: {result}"
