@@ -277,6 +277,7 @@ class BrowserEnvironment:
 
     async def _set_up(self, task: tasks_lib.BrowserTask) -> dict[str, Any]:
         """Brings a session to the beginning of the episode; returns the first observation."""
+        begun = time.perf_counter()
         session = await self._healthy_session(task)
         assert self._hands is not None
         if len(session.tabs) > 1:
@@ -291,10 +292,14 @@ class BrowserEnvironment:
         self._steps = 0
         self._verdict = await task.validate(session, seen["task"], None)
         self._outcome = trajectory_lib.Outcome.UNKNOWN
-        return await self._observation(seen, observation_lib.no_action())
+        return await self._observation(seen, observation_lib.no_action(), begun, begun)
 
     async def _observation(
-        self, seen: Mapping[str, Any], last_action: observation_lib.LastAction
+        self,
+        seen: Mapping[str, Any],
+        last_action: observation_lib.LastAction,
+        begun: float,
+        acted: float,
     ) -> dict[str, Any]:
         assert self._session is not None
         assert self._boundary is not None
@@ -306,11 +311,14 @@ class BrowserEnvironment:
             goal=self._goal,
             verdict=self._verdict,
             last_action=last_action,
+            begun=begun,
+            acted=acted,
         )
 
     async def _look(self, *, begin: Mapping[str, Any] | None = None) -> Any:
         assert self._session is not None
-        seen = await self._session.look(hidden=self.task.hidden, begin=begin)
+        capture = begin is None and self._observer.camera.may_shoot_early(self._steps + 1)
+        seen = await self._session.look(hidden=self.task.hidden, begin=begin, capture=capture)
         if "passwords" in seen:
             self._keeper.saw_passwords(seen["passwords"])
         return seen
@@ -319,7 +327,7 @@ class BrowserEnvironment:
         assert self._hands is not None
         assert self._session is not None
         assert self._boundary is not None
-        started = time.perf_counter()
+        begun = time.perf_counter()
         error = error_kind = ""
         try:
             await self._hands.perform(action)
@@ -334,12 +342,11 @@ class BrowserEnvironment:
         last_action = observing_lib.describe_action(
             self._hands.touched, error=error, error_kind=error_kind
         )
-        last_action["act_seconds"] = acted - started
         self._steps += 1
         answer = action.text if isinstance(action, actions_lib.Answer) else None
         verdict = await self.task.validate(self._session, seen["task"], answer)
         self._verdict = verdict
-        observation = await self._observation(seen, last_action)
+        observation = await self._observation(seen, last_action, begun, acted)
         said_so = isinstance(action, actions_lib.Answer | actions_lib.ReportInfeasible)
         if verdict.done or said_so:
             return self._last(dm_env.termination(verdict.reward, observation))

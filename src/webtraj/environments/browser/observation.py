@@ -16,7 +16,8 @@ The `axtree` channel is the page as text, a line for each element::
 the file name of an image that has no words. A password's value shows as bullets. Elements that are
 hidden, or plain wrappers of others, have no line; frames of another origin have no lines inside. A
 ref names the same element for as long as that is in the page, and is never given to another within
-an episode.
+an episode. Of a page that takes more than `Observe.axtree_limit` characters the rest is left out; a
+last line `... 123 more lines` tells how much.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ __all__ = [
     "Observe",
     "Ref",
     "ScrollExtents",
+    "SetOfMarks",
     "TaskInfo",
+    "Timings",
     "refs_in",
 ]
 
@@ -68,12 +71,21 @@ class LastAction(TypedDict):
     """Its box as x, y, width, height in CSS pixels of the viewport; shape (4,)."""
     settled: str
     """How the wait for the page ended: quiet, cap, or navigated."""
-    act_seconds: float
-    """Time spent on acting,"""
-    settle_seconds: float
-    """on waiting for the page to settle,"""
-    observe_seconds: float
-    """and on observing."""
+
+
+class Timings(TypedDict):
+    """Where the time of a step went, in seconds. Acting takes none on the first step."""
+
+    act: float
+    """Doing the action,"""
+    settle: float
+    """waiting for the page to settle,"""
+    observe: float
+    """reading the page, as the page counts it,"""
+    pictures: float
+    """and what screenshot and set of marks took beyond that, since they overlap with it."""
+    total: float
+    """From the action to the observation, with calls into the browser and the task's verdict."""
 
 
 class ScrollExtents(TypedDict):
@@ -96,6 +108,24 @@ class Boxes(TypedDict):
     """Their refs, in the axtree's order; shape (n,)."""
     boxes: NDArray[np.float64]
     """x, y, width and height of each, in CSS pixels of the viewport; shape (n, 4)."""
+
+
+class SetOfMarks(TypedDict):
+    """A screenshot with numbered boxes over the elements that can be acted on.
+
+    Marked are enabled elements of interactive roles, or with a handler, that lie on top somewhere
+    in the viewport. Mark n, counted from 1, is the element at index n - 1.
+    """
+
+    image: bytes
+    """An encoded image, as `screenshot`; empty on steps that `screenshot_stride` skips."""
+    refs: NDArray[np.str_]
+    """The ref of each mark; shape (n,), as are roles and names."""
+    roles: NDArray[np.str_]
+    names: NDArray[np.str_]
+    boxes: NDArray[np.float64]
+    """x, y, width and height of what is seen of each, in CSS pixels of the viewport; shape (n, 4).
+    """
 
 
 class TaskInfo(TypedDict):
@@ -128,6 +158,7 @@ class BrowserObservation(TypedDict, total=False):
     """The page's visible text."""
     screenshot: bytes
     """The viewport as an encoded JPEG or PNG; empty on steps that `screenshot_stride` skips."""
+    set_of_marks: SetOfMarks
     focused: str
     """Ref of the element with the keyboard focus; empty if there is none."""
     scroll: ScrollExtents
@@ -145,6 +176,7 @@ class BrowserObservation(TypedDict, total=False):
     http_status: int
     """HTTP status of the document; 0 where there is none, as for a file."""
     last_action: LastAction
+    timings: Timings
     info: TaskInfo
 
 
@@ -157,6 +189,7 @@ CHANNELS: Final = (
     "boxes",
     "text",
     "screenshot",
+    "set_of_marks",
     "focused",
     "scroll",
     "tabs",
@@ -165,11 +198,21 @@ CHANNELS: Final = (
     "console",
     "http_status",
     "last_action",
+    "timings",
     "info",
 )
 """Every channel. `tabs` also gives the key `active_tab`."""
 
-DEFAULT_CHANNELS: Final = ("goal", "url", "axtree", "screenshot", "focused", "last_action", "info")
+DEFAULT_CHANNELS: Final = (
+    "goal",
+    "url",
+    "axtree",
+    "screenshot",
+    "focused",
+    "last_action",
+    "timings",
+    "info",
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -181,8 +224,16 @@ class Observe:
     screenshot_format: Literal["jpeg", "png"] = "jpeg"
     screenshot_quality: int = 80
     """1 to 100, for JPEG."""
+    screenshot_scale: float = 1.0
+    """Size of screenshots beside the viewport's; above 0, at most 1. For finer ones than CSS pixels
+    give the context a `device_scale_factor`."""
     screenshot_stride: int = 1
-    """Takes a screenshot on every how-many-th step; the first step always has one."""
+    """Takes a screenshot on every how-many-th step; the first step always has one. Format, quality,
+    scale and stride go for set-of-marks pictures too."""
+    marks_seed: int = 0
+    """Fixes the colours of a set of marks."""
+    axtree_limit: int = 500_000
+    """About how many characters of axtree are kept, indents aside."""
 
     def __post_init__(self) -> None:
         channels = tuple(self.channels)
@@ -194,6 +245,11 @@ class Observe:
         if self.screenshot_format not in ("jpeg", "png"):
             raise errors_lib.InvalidInputError(
                 f"screenshot_format is 'jpeg' or 'png'; got {self.screenshot_format!r}."
+            )
+        if not 0 < self.screenshot_scale <= 1 or self.axtree_limit < 1:
+            raise errors_lib.InvalidInputError(
+                "screenshot_scale is above 0 and at most 1, and axtree_limit at least 1; got "
+                f"{self.screenshot_scale} and {self.axtree_limit}."
             )
         if not 1 <= self.screenshot_quality <= 100 or self.screenshot_stride < 1:
             raise errors_lib.InvalidInputError(
@@ -251,9 +307,6 @@ def no_action() -> LastAction:
         frame="",
         box=np.zeros(4),
         settled="",
-        act_seconds=0.0,
-        settle_seconds=0.0,
-        observe_seconds=0.0,
     )
 
 

@@ -66,6 +66,11 @@ def observation_spec(observe: observation_lib.Observe) -> dict[str, Any]:
     every = {
         **{key: _string(key) for key in ("goal", "url", "title", "axtree", "text", "focused")},
         "screenshot": specs.StringArray(shape=(), string_type=bytes, name="screenshot"),
+        "set_of_marks": {
+            "image": specs.StringArray(shape=(), string_type=bytes, name="image"),
+            **{key: Strings(key) for key in ("refs", "roles", "names")},
+            "boxes": Rows("boxes", 4),
+        },
         "changes": Strings("changes"),
         "boxes": {"refs": Strings("refs"), "boxes": Rows("boxes", 4)},
         "scroll": {key: _number(key) for key in observation_lib.ScrollExtents.__annotations__},
@@ -75,6 +80,7 @@ def observation_spec(observe: observation_lib.Observe) -> dict[str, Any]:
         "console": Strings("console"),
         "http_status": specs.Array(shape=(), dtype=int, name="http_status"),
         "last_action": _last_action_spec(),
+        "timings": {key: _number(key) for key in observation_lib.Timings.__annotations__},
         "info": {
             "raw_reward": _number("raw_reward"),
             "scaled_reward": _number("scaled_reward"),
@@ -89,10 +95,7 @@ def observation_spec(observe: observation_lib.Observe) -> dict[str, Any]:
 
 
 def _last_action_spec() -> dict[str, Any]:
-    spec = {
-        key: _number(key) if isinstance(value, float) else _string(key)
-        for key, value in observation_lib.no_action().items()
-    }
+    spec = {key: _string(key) for key in observation_lib.no_action()}
     spec["box"] = specs.Array(shape=(4,), dtype=np.float64, name="box")
     return spec
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from webtraj.environments.browser import camera as camera_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import secrecy as secrecy_lib
 from webtraj.environments.browser import session as session_lib
@@ -26,7 +27,7 @@ class Observer:
 
     def __init__(self, observe: observation_lib.Observe, keeper: secrecy_lib.SecretKeeper) -> None:
         self._observe = observe
-        self._keeper = keeper
+        self.camera = camera_lib.Camera(observe, keeper)
         self._last_axtree = ""
 
     async def observation(
@@ -39,8 +40,10 @@ class Observer:
         goal: str,
         verdict: tasks_lib.Verdict,
         last_action: observation_lib.LastAction,
+        begun: float,
+        acted: float,
     ) -> dict[str, Any]:
-        """Returns an observation, with a screenshot if one is due.
+        """Returns an observation, with pictures if they are due.
 
         Args:
             session: Where it was seen.
@@ -49,21 +52,21 @@ class Observer:
             step: The step's number in its episode, from 0.
             goal: The episode's goal.
             verdict: What the task says of the step.
-            last_action: How the action went; settling and timings are filled in.
+            last_action: How the action went; how settling went is filled in.
+            begun: When the step began, by `time.perf_counter`.
+            acted: When the action was done.
         """
-        started = time.perf_counter()
-        screenshot = await self._screenshot(session, step)
+        looked = time.perf_counter()
+        pictures = await self.camera.pictures(session, seen, step=step)
         dialogs, console = session.take_events()
         last_action["settled"] = seen["settle"]["ended"]
-        last_action["settle_seconds"] = seen["settle"]["ms"] / 1e3
-        last_action["observe_seconds"] = seen["ms"] / 1e3 + time.perf_counter() - started
         observation: dict[str, Any] = {}
         for channel in self._observe.channels:
             match channel:
                 case "goal":
                     observation["goal"] = goal
-                case "screenshot":
-                    observation["screenshot"] = screenshot
+                case "screenshot" | "set_of_marks":
+                    observation[channel] = pictures[channel]
                 case "scroll":
                     observation["scroll"] = {k: float(v) for k, v in seen["scroll"].items()}
                 case "changes":
@@ -83,27 +86,21 @@ class Observer:
                     observation["http_status"] = session.http_status
                 case "last_action":
                     observation["last_action"] = last_action
+                case "timings":
+                    now = time.perf_counter()
+                    observation["timings"] = observation_lib.Timings(
+                        act=acted - begun,
+                        settle=seen["settle"]["ms"] / 1e3,
+                        observe=seen["ms"] / 1e3,
+                        pictures=seen.get("capture_seconds", 0.0) + now - looked,
+                        total=now - begun,
+                    )
                 case "info":
                     observation["info"] = _task_info(verdict)
                 case _:
                     observation[channel] = seen[channel]
         self._last_axtree = seen.get("axtree", "")
         return observation
-
-    async def _screenshot(self, session: session_lib.BrowserSession, step: int) -> bytes:
-        wanted = "screenshot" in self._observe.channels
-        if not wanted or step % self._observe.screenshot_stride:
-            return b""
-        spellings = self._keeper.spellings
-        if not spellings:
-            return await session.screenshot()
-        # The page may move meanwhile: what it showed before counts, and after.
-        before = await session.secret_boxes(spellings)
-        image = await session.screenshot()
-        after = await session.secret_boxes(spellings)
-        boxes = None if before is None or after is None else [*before, *after]
-        self._keeper.cover(image, boxes, await session.viewport())
-        return image
 
     def _changes(self, axtree: str, *, first: bool) -> Any:
         before = axtree if first else self._last_axtree

@@ -17,7 +17,18 @@ __all__ = ["SCRIPT_PROPERTY", "call", "page_script"]
 SCRIPT_PROPERTY = 'window[Symbol.for("webtraj")]'
 """How the script's functions are reached in a page."""
 
-_FILES = ("natives", "refs", "roles", "tree", "settle", "locate", "act", "secrets", "observe")
+_FILES = (
+    "natives",
+    "refs",
+    "roles",
+    "tree",
+    "settle",
+    "locate",
+    "act",
+    "secrets",
+    "marks",
+    "observe",
+)
 
 _WRAPPER = """\
 (() => {{

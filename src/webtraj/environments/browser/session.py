@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import time
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -128,16 +129,25 @@ class BrowserSession:
         given = page_script_lib.to_argument(argument)
         return json.loads(await self._world.call(self._active, function, given))
 
-    async def look(self, *, hidden: str = "", begin: Mapping[str, Any] | None = None) -> Any:
+    async def look(
+        self,
+        *,
+        hidden: str = "",
+        begin: Mapping[str, Any] | None = None,
+        capture: bool = False,
+    ) -> Any:
         """Waits until the page has settled, and looks at it.
 
         Args:
             hidden: A CSS selector of what the axtree leaves out.
             begin: The argument for the task script's `begin`, to begin an episode first.
+            capture: Whether to take a screenshot while the page settles, which it mostly does
+                without moving.
 
         Returns:
             What the page script's `observe` gives. Its `settle.ended` is `navigated` if the page
-            changed to another document meanwhile.
+            changed to another document meanwhile. An early screenshot is its `capture`; there is
+            none if the page moved after it.
         """
         if begin is not None:
             self._next_ref = 1
@@ -149,12 +159,13 @@ class BrowserSession:
                 "settle": {"quiet": self._settle.quiet * 1e3, "cap": self._settle.cap * 1e3},
                 "channels": self._observe.channels,
                 "hidden": hidden,
+                "axtree_limit": self._observe.axtree_limit,
                 "passwords": self._look_for_passwords,
             }
             if begin is not None:
                 options["begin"] = begin
             try:
-                seen = await self.call("observe", options)
+                seen = await self._observe_page(options, capture=capture and begin is None)
             except errors_lib.BrowserCrashedError:
                 if not await self.tab_was_closed():
                     raise
@@ -176,6 +187,25 @@ class BrowserSession:
             f"The page at {self._active.url} navigated {_MAX_NAVIGATIONS} times in a row without "
             "settling."
         )
+
+    async def _observe_page(self, options: Mapping[str, Any], *, capture: bool) -> Any:
+        if not capture:
+            return await self.call("observe", options)
+        # Begins with the first await below: behind the page script's look, not before it.
+        early = asyncio.ensure_future(self.screenshot())
+        try:
+            seen = await self.call("observe", options)
+            looked = time.perf_counter()
+            if not seen["settle"]["moved"]:
+                with contextlib.suppress(errors_lib.BrowserError):  # It is taken again then.
+                    seen["capture"] = await early
+                    seen["capture_seconds"] = time.perf_counter() - looked
+            return seen
+        finally:
+            early.cancel()
+            await asyncio.wait({early})
+            if not early.cancelled():
+                early.exception()  # Asked for, so that it is not reported as never retrieved.
 
     async def tab_was_closed(self) -> bool:
         """Whether a call failed because the page closed its own tab, which is no failure.

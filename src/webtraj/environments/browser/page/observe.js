@@ -1,5 +1,7 @@
 // One call a step: begin an episode if asked, settle, look. Returns one JSON string, since
 // Playwright's own way of returning objects costs more than everything else here.
+const TREE_CHANNELS = ["axtree", "changes", "boxes", "set_of_marks"];
+
 async function observe(options) {
   const result = {};
   if (options.begin !== undefined) {
@@ -12,10 +14,11 @@ async function observe(options) {
   const want = new Set(options.channels);
   result.url = location.href;
   if (want.has("title")) result.title = document.title;
-  if (want.has("axtree") || want.has("changes") || want.has("boxes")) {
-    const tree = treeOf(options.hidden);
+  if (TREE_CHANNELS.some(channel => want.has(channel))) {
+    const tree = treeOf(options.hidden, options.axtree_limit);
     result.axtree = tree.lines.join("\n");
-    if (want.has("boxes")) result.boxes = boxesOf(tree.elements);
+    if (want.has("boxes")) result.boxes = boxesOf(tree.entries);
+    if (want.has("set_of_marks")) result.marks = marksOf(tree.entries);
   }
   if (want.has("text")) result.text = bodyOf(document)?.innerText ?? "";
   if (want.has("focused")) result.focused = focusedRef();

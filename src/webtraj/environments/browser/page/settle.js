@@ -1,5 +1,7 @@
 // The mutation clock, and waiting for it to stand still.
 let lastMutation = now();
+const YOUNG_MS = 100;  // A document this young may have changed unseen before this script ran.
+const scriptBegan = now();
 const isTaskFurniture = node => page.furniture !== "" &&
   (dom.nodeType(node) === Node.ELEMENT_NODE ? node : dom.parentElement(node))?.closest(page.furniture) != null;
 const mutationObserver = new MutationObserver(records => {
@@ -21,16 +23,21 @@ function isAnimating() {
     Number.isFinite(animation.effect?.getComputedTiming().endTime ?? Infinity));
 }
 
-// Waits until nothing has changed for `quiet` ms, at most `cap` ms. Says how it ended.
+// Waits until nothing has changed for `quiet` ms, at most `cap` ms. Says how it ended, and whether
+// anything `moved` since the wait began: a picture taken meanwhile then shows another page.
 async function settle({quiet, cap}) {
   const start = now();
+  let animated = start - scriptBegan < YOUNG_MS;
   for (;;) {
     const time = now();
     const still = time - Math.max(start, lastMutation);
-    if (still >= quiet && document.readyState !== "loading" && !isAnimating()) {
-      return {ended: "quiet", ms: time - start};
+    if (still >= quiet && document.readyState !== "loading") {
+      if (!isAnimating()) {
+        return {ended: "quiet", ms: time - start, moved: animated || lastMutation > start};
+      }
+      animated = true;
     }
-    if (time - start >= cap) return {ended: "cap", ms: time - start};
+    if (time - start >= cap) return {ended: "cap", ms: time - start, moved: true};
     await new Promise(resolve => later(resolve, Math.max(quiet - still, 4)));
   }
 }

@@ -31,22 +31,34 @@ function invitesAction(element, style) {
 }
 
 class TreeWriter {
-  constructor(hidden) {
+  // `limit`: of characters, not counting indents. What comes after it is counted, not written.
+  constructor(hidden, limit) {
     this.hidden = hidden;
+    this.room = limit;
+    this.leftOut = 0;
     this.lines = [];
-    this.elements = [];
+    this.entries = [];
   }
 
   text(text, depth) {
     text = squeeze(text);
-    if (text) this.lines.push(`${"  ".repeat(depth)}text ${toJson(text)}`);
+    if (text) this.write(`text ${toJson(text)}`, depth);
   }
 
   line(element, role, name, states, depth) {
-    this.elements.push(element);
-    const parts = [`[${refOf(element)}]`, role];
+    if (this.room > 0) this.entries.push({element, role, name});
+    const parts = [`[${this.room > 0 ? refOf(element) : ""}]`, role];
     if (name) parts.push(toJson(name));
-    this.lines.push("  ".repeat(depth) + [...parts, ...states].join(" "));
+    this.write([...parts, ...states].join(" "), depth);
+  }
+
+  write(line, depth) {
+    if (this.room <= 0) {
+      this.leftOut++;
+      return;
+    }
+    this.room -= line.length + 1;
+    this.lines.push("  ".repeat(depth) + line);
   }
 
   // `quiet`: the text below is in an ancestor's name already.
@@ -108,17 +120,18 @@ class TreeWriter {
   }
 }
 
-function treeOf(hidden) {
-  const writer = new TreeWriter(hidden);
+function treeOf(hidden, limit) {
+  const writer = new TreeWriter(hidden, limit);
   const body = bodyOf(document);
   if (body) writer.children(body, 0, false);
+  if (writer.leftOut) writer.lines.push(`... ${writer.leftOut} more lines`);
   return writer;
 }
 
 // The boxes of elements that have some area inside the viewport.
-function boxesOf(elements) {
+function boxesOf(entries) {
   const refs = [], boxes = [];
-  for (const element of elements) {
+  for (const {element} of entries) {
     const [x, y, width, height] = boxOf(element);
     if (width <= 0 || height <= 0 || x >= innerWidth || y >= innerHeight) continue;
     if (x + width <= 0 || y + height <= 0) continue;

@@ -1,0 +1,186 @@
+"""Pictures in observations: what is marked on real pages, how pictures are scaled, when taken."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from webtraj.environments import actions as a
+from webtraj.environments.browser.observation import Observe, refs_in
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+MARKS = ("axtree", "set_of_marks", "screenshot", "timings")
+
+
+def size_of(encoded):
+    return Image.open(io.BytesIO(encoded)).size
+
+
+async def names_marked(environment):
+    marks = (await environment.reset()).observation["set_of_marks"]
+    return list(marks["names"])
+
+
+@pytest.mark.parametrize(
+    ("html", "marked"),
+    [
+        ("<button>Go</button><a href=x>Link</a><p>Text</p>", ["Go", "Link"]),
+        ("<input aria-label=In><select aria-label=Of><option>1</select>", ["In", "Of"]),
+        ("<div onclick=x()>Handler</div><div>None</div>", ["Handler"]),
+        ("<button disabled>Off</button>", []),
+        ("<button style='visibility:hidden'>Unseen</button>", []),
+        ("<button style='position:absolute;top:5000px'>Below</button>", []),
+        (
+            "<button>Under</button><div style='position:fixed;inset:0;background:red'></div>",
+            [],
+        ),
+        (
+            "<b id=h></b><script>h.attachShadow({mode: 'open'}).innerHTML = '<button>In'</script>",
+            ["In"],
+        ),
+        ('<iframe srcdoc="<button>Framed</button>"></iframe>', ["Framed"]),
+    ],
+)
+async def test_marked_is_what_can_be_seen_and_acted_on(open_page, html, marked):
+    assert await names_marked(open_page(html, observe=MARKS)) == marked
+
+
+async def test_a_mark_s_number_leads_to_the_ref_that_actions_take(open_page):
+    environment = open_page(
+        "<button>First</button><button onclick='window.finished=1'>Second</button>", observe=MARKS
+    )
+    marks = (await environment.reset()).observation["set_of_marks"]
+    timestep = await environment.step(a.Click(str(marks["refs"][1])))
+    assert timestep.last()
+
+
+async def test_a_set_of_marks_follows_its_spec_and_is_drawn_where_the_elements_are(open_page):
+    environment = open_page(
+        "<body style='margin:0;background:white'><button style='position:absolute;left:100px;"
+        "top:200px;width:80px;height:40px'>Go</button>",
+        observe=Observe(MARKS, screenshot_format="png"),
+    )
+    observation = (await environment.reset()).observation
+    marks, spec = observation["set_of_marks"], environment.observation_spec()["set_of_marks"]
+    for key, value in marks.items():
+        spec[key].validate(value)
+    np.testing.assert_array_equal(marks["boxes"], [[100, 200, 80, 40]])
+    assert list(marks["roles"]) == ["button"]
+    plain, marked = (
+        Image.open(io.BytesIO(image)).convert("RGB")
+        for image in (observation["screenshot"], marks["image"])
+    )
+    assert plain.size == marked.size == (1280, 720)
+    assert plain.getpixel((100, 230)) != marked.getpixel((100, 230))
+    assert plain.getpixel((600, 600)) == marked.getpixel((600, 600))
+
+
+async def test_marking_leaves_no_trace_in_the_page(open_page):
+    environment = open_page(
+        "<button>Go</button><script>new MutationObserver(() => window.finished = 1).observe("
+        "document, {subtree: true, childList: true, attributes: true})</script>",
+        observe=MARKS,
+    )
+    await environment.reset()
+    for _ in range(2):
+        assert not (await environment.step(a.Wait(0))).last()
+
+
+async def test_a_page_without_anything_to_mark_has_an_unmarked_picture(open_page):
+    observation = (await open_page("<p>Text", observe=MARKS).reset()).observation
+    assert observation["set_of_marks"]["image"] == observation["screenshot"]
+    assert observation["set_of_marks"]["boxes"].shape == (0, 4)
+
+
+async def test_pictures_are_scaled(open_page):
+    observe = Observe(MARKS, screenshot_scale=0.25)
+    observation = (await open_page("<button>Go</button>", observe=observe).reset()).observation
+    assert size_of(observation["screenshot"]) == (320, 180)
+    assert size_of(observation["set_of_marks"]["image"]) == (320, 180)
+
+
+async def test_the_stride_goes_for_all_pictures(open_page):
+    observe = Observe(MARKS, screenshot_stride=2)
+    environment = open_page("<button>Go</button>", observe=observe)
+    pictures = []
+    timestep = await environment.reset()
+    for _ in range(3):
+        seen = timestep.observation
+        assert bool(seen["screenshot"]) == bool(seen["set_of_marks"]["image"])
+        pictures.append(bool(seen["screenshot"]))
+        timestep = await environment.step(a.Wait(0))
+    assert pictures == [True, False, True]
+
+
+PAINTS = """
+<body style='margin:0'><button onclick='{handler}' style='position:absolute;top:600px'>Go</button>
+<script>const paint = () => document.body.style.background = "rgb(0, 0, 255)";</script>
+"""
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        "paint()",
+        "setTimeout(paint, 10)",
+        "requestAnimationFrame(() => requestAnimationFrame(paint))",
+        "fetch(location).then(paint, paint)",
+        'document.body.style.transition = "background 60ms"; paint()',
+    ],
+)
+async def test_a_picture_shows_the_page_as_it_has_settled(open_page, handler):
+    environment = open_page(
+        PAINTS.format(handler=handler), observe=Observe(("axtree", "screenshot"), "png")
+    )
+    timestep = await environment.reset()
+    (button,) = refs_in(timestep.observation["axtree"])
+    for _ in range(2):  # The second time, from a page that is blue already.
+        timestep = await environment.step(a.Click(button.ref))
+        picture = Image.open(io.BytesIO(timestep.observation["screenshot"])).convert("RGB")
+        assert picture.getpixel((640, 300)) == (0, 0, 255)
+
+
+async def test_a_picture_of_a_click_that_leads_elsewhere_shows_the_other_page(open_page, tmp_path):
+    (tmp_path / "blue.html").write_text("<body style='background: rgb(0, 0, 255)'>")
+    environment = open_page(
+        "<button onclick='location.href=\"blue.html\"'>Go</button>",
+        observe=Observe(("axtree", "screenshot"), "png"),
+    )
+    timestep = await environment.reset()
+    (button,) = refs_in(timestep.observation["axtree"])
+    timestep = await environment.step(a.Click(button.ref))
+    picture = Image.open(io.BytesIO(timestep.observation["screenshot"])).convert("RGB")
+    assert picture.getpixel((640, 300)) == (0, 0, 255)
+
+
+async def test_timings_add_up_and_follow_their_spec(open_page):
+    environment = open_page("<button>Go</button>", observe=MARKS)
+    spec = environment.observation_spec()["timings"]
+    first = (await environment.reset()).observation["timings"]
+    then = (await environment.step(a.Wait(0))).observation["timings"]
+    assert first["act"] == 0
+    for timings in (first, then):
+        for phase, value in timings.items():
+            spec[phase].validate(value)
+        *phases, total = timings.values()
+        assert all(phase >= 0 for phase in phases)
+        assert sum(phases) <= total
+    assert then["settle"] >= 0.016
+
+
+@pytest.mark.parametrize("limit", [50, 333, 2000])
+async def test_a_page_too_large_is_cut_and_says_how_much_is_left_out(open_page, limit):
+    html = "".join(f"<button>Button {i}</button>" for i in range(300))
+    whole = (await open_page(html, observe=("axtree",)).reset()).observation["axtree"]
+    observe = Observe(("axtree", "set_of_marks"), axtree_limit=limit)
+    observation = (await open_page(html, observe=observe).reset()).observation
+    *kept, marker = observation["axtree"].splitlines()
+    assert kept == whole.splitlines()[: len(kept)]
+    assert marker == f"... {300 - len(kept)} more lines"
+    assert limit <= len("\n".join(kept)) + 1 < limit + 30
+    assert [ref.ref for ref in refs_in(observation["axtree"])] == [
+        str(i + 1) for i in range(len(kept))
+    ]
+    assert set(observation["set_of_marks"]["refs"]) <= {str(i + 1) for i in range(len(kept))}
