@@ -37,7 +37,7 @@ async def names_marked(environment):
             [],
         ),
         (
-            "<b id=h></b><script>h.attachShadow({mode: 'open'}).innerHTML = '<button>In'</script>",
+            "<p id=h></p><script>h.attachShadow({mode: 'open'}).innerHTML = '<button>In'</script>",
             ["In"],
         ),
         ('<iframe srcdoc="<button>Framed</button>"></iframe>', ["Framed"]),
