@@ -73,14 +73,20 @@ async def play_episode(
         await _close(environment, fatal)
         raise
     except asyncio.CancelledError as cancelled:
-        await _close(environment, cancelled)
-        report(play.result(EndReason.CANCELLED, Outcome.CANCELLED))
+        try:
+            await _close(environment, cancelled)
+        finally:  # Cancelled once more meanwhile, it has ended all the same.
+            report(play.result(EndReason.CANCELLED, Outcome.CANCELLED))
         raise
     except Exception as error:
         _logger.info("An episode of %s ended in an error.", planned.task, exc_info=True)
         outcome = play.blame(error)
-        await _close(environment, _told_apart(error, outcome))
         result = play.result(EndReason.ERRORED, outcome, error)
+        try:
+            await _close(environment, _told_apart(error, outcome))
+        finally:  # Cancelled meanwhile, it is an error's end that the record tells of.
+            report(result)
+        return result
     report(result)
     return result
 
