@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 from collections.abc import Coroutine, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -21,11 +20,11 @@ from webtraj.environments.browser import executable as executable_lib
 from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser import processes as processes_lib
 from webtraj.environments.browser import running as running_lib
+from webtraj.environments.browser.lease import Lease
+from webtraj.environments.browser.limits import PoolLimits, PoolStats
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
-    from playwright.async_api import BrowserContext, Page
+    from playwright.async_api import BrowserContext
 
 __all__ = ["BrowserPool", "Lease", "PoolLimits", "PoolStats"]
 
@@ -38,119 +37,6 @@ _FULL = (
     "No page came free within {seconds:g} s: all {capacity} are on lease, to {owners}. "
     "Release leases, or give the pool more browsers or contexts."
 )
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class PoolLimits:
-    """When the pool loses patience, and when it replaces a browser. Times are in seconds."""
-
-    lease: float = 120.0
-    """For a page to come free."""
-    launch: float = 60.0
-    """For a browser or driver to start; a cold machine takes ten."""
-    call: float = 30.0
-    """For any one call into a browser."""
-    close: float = 5.0
-    """For a context or browser to close, before it is killed."""
-    contexts_per_life: int = 1000
-    """How many contexts a browser gives before it is replaced; browsers leak a little with each."""
-    failures_in_a_row: int = 3
-    """After so many leases in a row in which a call ran out of time, it is not the pages' fault any
-    more, and the browser is replaced: a part of it hangs, its compositor for example."""
-    memory: int = 4 << 30
-    """Bytes private to a browser's processes above which it is replaced."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class PoolStats:
-    """What a pool has done so far."""
-
-    leases: int
-    """Pages on lease now."""
-    browsers: int
-    """Browsers that run now, retired ones included."""
-    launched: int
-    """Browsers started in all."""
-    crashed: int
-    """Browsers that died or had to be killed."""
-    retired: int
-    """Browsers replaced because of age, memory or failures."""
-
-
-class Lease:
-    """A page in a context of its own, until `release`.
-
-    Calls into the page go through `run`, which gives each a deadline and a typed error.
-    """
-
-    def __init__(
-        self,
-        owner: str,
-        pool: BrowserPool,
-        browser: running_lib.RunningBrowser,
-        lifeline: deadlines_lib.Lifeline,
-        context: BrowserContext,
-        page: Page,
-    ) -> None:
-        self.owner = owner
-        """Who holds it, for messages."""
-        self.context = context
-        """Playwright's context. Nothing is shared with other leases."""
-        self.page = page
-        """The context's first page."""
-        self._pool = pool
-        self._browser = browser
-        self._lifeline = lifeline
-        self._released = False
-        self._timed_out = False
-        page.on("crash", lambda _: lifeline.cut("The page crashed"))
-
-    @property
-    def healthy(self) -> bool:
-        """Whether the lease is held and its page is not known to be dead."""
-        return not self._released and not self._lifeline.cut_reason
-
-    @property
-    def browser_version(self) -> str:
-        """The version that the browser reports."""
-        return self._browser.version
-
-    @property
-    def browser_pid(self) -> int | None:
-        """The process id of the browser that carries the page; None if it is not ours."""
-        return self._browser.pid
-
-    async def run(self, call: Awaitable[_T], *, what: str, seconds: float | None = None) -> _T:
-        """Awaits a call into the page, for `seconds` or else the pool's limit.
-
-        Raises:
-            BrowserCrashedError: The page or its browser died.
-            BrowserTimeoutError: No answer came before the deadline.
-            BrowserError: The browser refused the call.
-        """
-        if seconds is not None:
-            return await self._lifeline.run(call, what=what, seconds=seconds)
-        try:
-            return await self._lifeline.run(call, what=what, seconds=self._pool.limits.call)
-        except errors_lib.BrowserTimeoutError:
-            self._timed_out = True
-            raise
-
-    async def release(self) -> None:
-        """Closes the context and gives its place back. Idempotent; raises nothing.
-
-        Cancelled half way, it goes on without its caller.
-        """
-        if not self._released:
-            self._released = True
-            giving_back = self._pool._take_back(self, self._browser, self._lifeline)
-            await asyncio.shield(self._pool._own(giving_back))
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.release()
 
 
 class BrowserPool:
@@ -354,7 +240,15 @@ class BrowserPool:
                 browser.failures_in_a_row = self.limits.failures_in_a_row
                 await self._retire_if_due(browser)
             raise
-        return Lease(owner, self, browser, lifeline, context, page)
+        return Lease(
+            owner,
+            browser,
+            lifeline,
+            context,
+            page,
+            seconds=self.limits.call,
+            give_back=lambda lease: self._own(self._take_back(lease)),
+        )
 
     async def _browser(self) -> running_lib.RunningBrowser:
         """Returns the least used browser, started or restarted if need be."""
@@ -409,22 +303,18 @@ class BrowserPool:
             seconds=self.limits.launch,
         )
 
-    async def _take_back(
-        self,
-        lease: Lease,
-        browser: running_lib.RunningBrowser,
-        lifeline: deadlines_lib.Lifeline,
-    ) -> None:
+    async def _take_back(self, lease: Lease) -> None:
+        browser = lease.browser
         try:
             await self._close_context(browser, lease.context)
         finally:
-            browser.forget(lifeline)
+            browser.forget(lease.lifeline)
             if lease in self._leases:
                 self._leases.discard(lease)
                 self._free.release()
-        if lease._timed_out:
+        if lease.timed_out:
             browser.failures_in_a_row += 1
-        elif not lifeline.cut_reason:
+        elif not lease.lifeline.cut_reason:
             browser.failures_in_a_row = 0
         await self._retire_if_due(browser)
 
