@@ -1,8 +1,11 @@
 """A browser as it is run by default, and sites that it may and may not reach."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
+from pathlib import Path
 
+import pytest
 import pytest_asyncio
 from hostile_web import Site, UdpListener
 
@@ -40,3 +43,18 @@ async def udp() -> AsyncIterator[UdpListener]:
     )
     yield listener
     transport.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of uploads, with ways out of it."""
+    made = tmp_path / "uploads"
+    (made / "sub").mkdir(parents=True)
+    (made / "ok.txt").write_text("fine")
+    (made / "sub" / "deep.txt").write_text("fine")
+    (tmp_path / "secret.txt").write_text("secret")
+    (made / "link").symlink_to(tmp_path / "secret.txt")
+    (made / "linked").symlink_to(tmp_path)
+    (made / "loop").symlink_to(made / "loop")
+    os.mkfifo(made / "fifo")
+    return made

@@ -78,7 +78,6 @@ class Boundary:
     def begin_episode(self, session: session_lib.BrowserSession) -> None:
         """Takes the page that the task has opened for the place to come back to."""
         self._home = session.page.url
-        self.take_blocked()
 
     def take_blocked(self) -> list[str]:
         """Returns what was kept from pages and agent since the last call, as `url: reason`."""

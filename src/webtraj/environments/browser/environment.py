@@ -284,9 +284,10 @@ class BrowserEnvironment:
             await session.keep_one_tab()
         await self._hands.rest()
         self._task_to_tear_down = task
+        assert self._boundary is not None
+        self._boundary.take_blocked()
         begin = await task.setup(session, self._episode_seed)
         seen = await self._look(begin=begin)
-        assert self._boundary is not None
         self._boundary.begin_episode(session)
         self._goal = task.goal_of(seen.get("begun"))
         self._steps = 0
