@@ -186,6 +186,8 @@ class FixtureEnvironment(environment_lib.BrowserEnvironment):
             max_steps=max_steps,
             settle=settle,
             policy=self._place.access,
+            # Goals name the passwords to type, which are made up.
+            redact_passwords=False,
             viewport=viewport,
         )
 
