@@ -341,6 +341,41 @@ async def test_a_cancelled_close_leaves_no_process():
     await gone(*pids)
 
 
+_CLOSING_EARLY = """
+import asyncio, gc
+from webtraj import errors
+from webtraj.environments.browser.pool import BrowserPool
+
+async def main(programs):
+    pool = BrowserPool()
+    leasing = asyncio.ensure_future(pool.lease())
+    while not (pool._openings and started(pool) >= programs):
+        await asyncio.sleep(0)
+    await pool.close()
+    try:
+        await leasing
+    except errors.EnvironmentMisuseError:
+        print("refused")
+
+def started(pool):
+    return 0 if pool._folder is None else len(list(pool._folder.path.glob("*.pid")))
+
+for programs in (0, 1, 2):
+    asyncio.run(main(programs))
+    gc.collect()
+"""
+
+
+def test_a_pool_that_is_closed_while_it_starts_leaves_no_open_pipe():
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", _CLOSING_EARLY],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (result.stdout, result.stderr) == ("refused\n" * 3, "")
+
+
 _CHILD = """
 import asyncio, sys
 from webtraj.environments.browser.executable import find_browser

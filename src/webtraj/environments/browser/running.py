@@ -5,6 +5,7 @@ A driver is a Node process that speaks for all browsers of a pool; both run unde
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["Driver", "RunningBrowser"]
 
 _NODE_VARIABLE = "PLAYWRIGHT_NODEJS_PATH"
+
+_START_GRACE = 5.0
+"""Seconds for a start that is not wanted any more to come to its end; it takes less than one."""
 
 _DRIVER_ENDED = (
     "Playwright's driver ended while it started; it is run by {node!r}. What it said is on stderr, "
@@ -65,9 +69,14 @@ class Driver:
         command = folder.guarded(node)
         try:
             with _aborting(command), _environment_variable(_NODE_VARIABLE, str(command.path)):
-                playwright = await deadlines_lib.Lifeline().run(
-                    async_playwright().start(), what="start its driver", seconds=seconds
-                )
+                starting = asyncio.ensure_future(async_playwright().start())
+                try:
+                    playwright = await deadlines_lib.Lifeline().run(
+                        asyncio.shield(starting), what="start its driver", seconds=seconds
+                    )
+                except asyncio.CancelledError:
+                    await _stop_once_started(starting)
+                    raise
         except errors_lib.WebtrajError:
             raise
         except Exception as error:  # Playwright raises no other type if its driver ends.
@@ -224,6 +233,21 @@ class RunningBrowser:
         self.lose("The browser was killed")
         if self.pid is not None:
             processes_lib.kill_group(self.pid)
+
+
+async def _stop_once_started(starting: asyncio.Future[Playwright]) -> None:
+    """Lets a driver's start come to its end, which is near, so that it can be stopped in order.
+
+    Killed half way, it would leave pipes behind that nobody can close.
+    """
+    await asyncio.wait([starting], timeout=_START_GRACE)
+    if not starting.done():
+        starting.cancel()
+    elif starting.exception() is None:
+        with contextlib.suppress(errors_lib.BrowserError):  # Then it is killed.
+            await deadlines_lib.Lifeline().run(
+                starting.result().stop(), what="stop its driver", seconds=_START_GRACE
+            )
 
 
 @contextlib.contextmanager
