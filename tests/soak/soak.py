@@ -210,7 +210,8 @@ class Soak:
 
     def _complain(self, loop: Any, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        self.complaints.append(f"{context['message']}: {type(error).__name__}: {error}")
+        source = context.get("task") or context.get("future") or context.get("handle") or ""
+        self.complaints.append(f"{context['message']}: {type(error).__name__}: {error} {source}")
 
 
 def show(soak: Soak) -> None:
