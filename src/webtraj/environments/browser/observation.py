@@ -14,10 +14,11 @@ The `axtree` channel is the page as text, a line for each element::
 
 `fill` is an SVG shape's colour, `color` the background of a plain element without content, `image`
 the file name of an image that has no words. A password's value shows as bullets. Elements that are
-hidden, or plain wrappers of others, have no line; frames of another origin have no lines inside. A
-ref names the same element for as long as that is in the page, and is never given to another within
-an episode. Of a page that takes more than `Observe.axtree_limit` characters the rest is left out; a
-last line `... 123 more lines` tells how much.
+hidden, or plain wrappers of others, have no line. A frame of another origin whose document does not
+answer in time has a line `... no answer` inside; frames beyond the tenth, or more than three deep,
+have none. A ref names the same element for as long as that is in the page, and is never given to
+another within an episode. Of a page that takes more than `Observe.axtree_limit` characters the rest
+is left out; a last line `... 123 more lines` tells how much.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ _FILES = (
     "act",
     "secrets",
     "marks",
+    "foreign",
     "observe",
 )
 

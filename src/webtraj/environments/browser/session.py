@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from webtraj import errors as errors_lib
 from webtraj.environments.browser import blackout as blackout_lib
 from webtraj.environments.browser import deadlines as deadlines_lib
+from webtraj.environments.browser import foreign_frames as foreign_frames_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import pool as pool_lib
@@ -68,6 +69,9 @@ class BrowserSession:
             worlds_lib.IsolatedWorld(script, self._answer, self._debugger)
             if isolated
             else worlds_lib.PageWorld(script, self._answer)
+        )
+        self.foreign_frames = foreign_frames_lib.ForeignFrames(
+            lease, self._world, self._debugger, seconds=settle.cap
         )
         self._observe = observe
         self._settle = settle
@@ -129,6 +133,13 @@ class BrowserSession:
         given = page_script_lib.to_argument(argument)
         return json.loads(await self._world.call(self._active, function, given))
 
+    async def prepare(self, kind: str, ref: str | None, details: Mapping[str, Any]) -> Any:
+        """Has the page script make an element ready for an action; returns what it answers."""
+        options = {"kind": kind, "ref": ref, **details}
+        if ref is not None and self.foreign_frames.owns(ref):
+            return await self.foreign_frames.prepare(self._active, options)
+        return await self.call("prepare", options)
+
     async def look(
         self,
         *,
@@ -178,6 +189,8 @@ class BrowserSession:
                 await self._wait_for_load("domcontentloaded")
                 continue
             self._next_ref = seen["next_ref"]
+            if "foreign" in seen:
+                await self.foreign_frames.look_into(self._active, seen, options)
             if navigated:
                 seen["settle"]["ended"] = "navigated"
             elif not network_quiet:
@@ -327,6 +340,7 @@ class BrowserSession:
     def _on_page_closed(self, page: Page) -> None:
         self._cdp.pop(page, None)
         self._world.forget(page)
+        self.foreign_frames.forget(page)
         self._statuses.pop(page, None)
         self._tab_closed.set()
         if page is self._active and self.tabs:

@@ -8,6 +8,7 @@ reach the page's objects, and therefore for pages that are trusted.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,10 +18,13 @@ from webtraj.environments.browser import page_script as page_script_lib
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, CDPSession, Page
 
-__all__ = ["IsolatedWorld", "PageWorld", "World"]
+__all__ = ["IsolatedWorld", "PageWorld", "World", "call_in_world", "enter_world", "is_no_world"]
 
 _WORLD_NAME = "webtraj"
 _NO_CONTEXT = "Cannot find context with specified id"
+
+Send = Callable[[str, dict[str, Any]], Awaitable[Any]]
+"""Sends a command of the debugging protocol, with its options; returns the answer."""
 
 Run = Callable[[Awaitable[Any], str], Awaitable[Any]]
 """Awaits a call into the browser; the second argument says what it does, for messages."""
@@ -34,6 +38,9 @@ class World(Protocol):
 
     async def call(self, page: Page, function: str, argument: str) -> str:
         """Calls a function of the page script with a text; returns the text that it gives."""
+
+    def context_of(self, page: Page) -> int | None:
+        """Returns the id of the execution context last called; None for the page's own."""
 
     def forget(self, page: Page) -> None:
         """Forgets a page that is gone."""
@@ -64,6 +71,10 @@ class PageWorld:
             await self._run(page.evaluate(self._script), "take the page script")
             text = await self._run(page.evaluate(javascript, argument), "answer the page script")
         return str(text)
+
+    def context_of(self, page: Page) -> int | None:
+        """See `World.context_of`."""
+        return None
 
     def forget(self, page: Page) -> None:
         """See `World.forget`."""
@@ -98,10 +109,14 @@ class IsolatedWorld:
                 return await self._call(session, world, function, argument)
             except errors_lib.BrowserError as error:
                 # The page has gone to another document since the last call. Nothing was called.
-                if _NO_CONTEXT not in str(error):
+                if not is_no_world(error):
                     raise
         world = self._worlds[page] = await self._enter(session)
         return await self._call(session, world, function, argument)
+
+    def context_of(self, page: Page) -> int | None:
+        """See `World.context_of`."""
+        return self._worlds.get(page)
 
     def forget(self, page: Page) -> None:
         """See `World.forget`."""
@@ -110,34 +125,43 @@ class IsolatedWorld:
     async def _enter(self, session: CDPSession) -> int:
         """Returns the world of the current top document, with the page script in it."""
         tree = await self._send(session, "Page.getFrameTree", {})
-        made = await self._send(
-            session,
-            "Page.createIsolatedWorld",
-            {"frameId": tree["frameTree"]["frame"]["id"], "worldName": _WORLD_NAME},
-        )
-        world = int(made["executionContextId"])
-        answer = await self._send(
-            session, "Runtime.evaluate", {"expression": self._script, "contextId": world}
-        )
-        _value_of(answer)
-        return world
+        frame = tree["frameTree"]["frame"]["id"]
+        return await enter_world(functools.partial(self._send, session), self._script, frame)
 
     async def _call(self, session: CDPSession, world: int, function: str, argument: str) -> str:
-        answer = await self._send(
-            session,
-            "Runtime.callFunctionOn",
-            {
-                "functionDeclaration": page_script_lib.call(function),
-                "executionContextId": world,
-                "arguments": [{"value": argument}],
-                "awaitPromise": True,
-                "returnByValue": True,
-            },
-        )
-        return str(_value_of(answer))
+        send = functools.partial(self._send, session)
+        return await call_in_world(send, world, function, argument)
 
     async def _send(self, session: CDPSession, method: str, options: dict[str, Any]) -> Any:
         return await self._run(session.send(method, options), "answer the page script")
+
+
+async def enter_world(send: Send, script: str, frame_id: str) -> int:
+    """Returns a world of our own in a frame's current document, with a script in it."""
+    made = await send("Page.createIsolatedWorld", {"frameId": frame_id, "worldName": _WORLD_NAME})
+    world = int(made["executionContextId"])
+    _value_of(await send("Runtime.evaluate", {"expression": script, "contextId": world}))
+    return world
+
+
+async def call_in_world(send: Send, world: int, function: str, argument: str) -> str:
+    """Calls a function of the page script in a world with a text; returns the text it gives."""
+    answer = await send(
+        "Runtime.callFunctionOn",
+        {
+            "functionDeclaration": page_script_lib.call(function),
+            "executionContextId": world,
+            "arguments": [{"value": argument}],
+            "awaitPromise": True,
+            "returnByValue": True,
+        },
+    )
+    return str(_value_of(answer))
+
+
+def is_no_world(error: errors_lib.BrowserError) -> bool:
+    """Whether a call failed since its world's document has given way to another."""
+    return _NO_CONTEXT in str(error)
 
 
 def _value_of(answer: Mapping[str, Any]) -> Any:

@@ -82,7 +82,7 @@ class Hands:
 
     async def prepare(self, kind: str, ref: str | None, **details: Any) -> Any:
         """Asks the page script to make an element ready; returns what it answers."""
-        answer = await self.session.call("prepare", {"kind": kind, "ref": ref, **details})
+        answer = await self.session.prepare(kind, ref, details)
         self.touched = answer.get("element")
         if "refused" in answer:
             raise ActionRefused(answer["refused"], answer["message"])

@@ -8,7 +8,8 @@ async function observe(options) {
     forgetRefs();
     result.begun = await page.task.begin(options.begin);
   }
-  continueRefsFrom(options.first_ref);
+  if (options.ref_prefix) refPrefix = options.ref_prefix;
+  else continueRefsFrom(options.first_ref);
   result.settle = await settle(options.settle);
   const start = now();
   const want = new Set(options.channels);
@@ -17,6 +18,8 @@ async function observe(options) {
   if (TREE_CHANNELS.some(channel => want.has(channel))) {
     const tree = treeOf(options.hidden, options.axtree_limit);
     result.axtree = tree.lines.join("\n");
+    const foreign = foreignFrames(tree.foreign);
+    if (foreign.length) result.foreign = foreign;
     if (want.has("boxes")) result.boxes = boxesOf(tree.entries);
     if (want.has("set_of_marks")) result.marks = marksOf(tree.entries);
   }
@@ -76,6 +79,9 @@ page.observe = text => observe(JSON.parse(text));
 page.prepare = text => toJson(prepare(JSON.parse(text)));
 page.query = text => toJson(query(JSON.parse(text)));
 page.refOf = refOf;
+page.elementOf = elementOf;
+page.throughFrame = async text => toJson(await throughFrame(JSON.parse(text)));
+page.seenThroughFrame = text => toJson(seenThroughFrame(JSON.parse(text)));
 page.elementAt = text => {
   const [x, y] = JSON.parse(text);
   const found = deepestAt(x, y);

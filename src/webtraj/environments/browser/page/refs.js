@@ -3,11 +3,12 @@
 const refByElement = new WeakMap();
 const elementByRef = new Map();
 let nextRef = 1;
+let refPrefix = "";  // Of documents that are looked into as frames of another origin.
 
 function refOf(element) {
   let ref = refByElement.get(element);
   if (ref === undefined) {
-    ref = String(nextRef++);
+    ref = `${refPrefix}${nextRef++}`;
     refByElement.set(element, ref);
     elementByRef.set(ref, new WeakRef(element));
     notePasswordField(element);

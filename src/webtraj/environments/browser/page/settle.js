@@ -2,6 +2,7 @@
 let lastMutation = now();
 const YOUNG_MS = 100;  // A document this young may have changed unseen before this script ran.
 const scriptBegan = now();
+const scriptsAreOff = () => window.matchMedia("(scripting: none)").matches;
 const isTaskFurniture = node => page.furniture !== "" &&
   (dom.nodeType(node) === Node.ELEMENT_NODE ? node : dom.parentElement(node))?.closest(page.furniture) != null;
 const mutationObserver = new MutationObserver(records => {
@@ -27,6 +28,8 @@ function isAnimating() {
 // anything `moved` since the wait began: a picture taken meanwhile then shows another page.
 async function settle({quiet, cap}) {
   const start = now();
+  // Where scripts are turned off nothing moves by itself, and timers do not run, ours neither.
+  if (scriptsAreOff()) return {ended: "quiet", ms: 0, moved: false};
   let animated = start - scriptBegan < YOUNG_MS;
   for (;;) {
     const time = now();

@@ -38,6 +38,7 @@ class TreeWriter {
     this.leftOut = 0;
     this.lines = [];
     this.entries = [];
+    this.foreign = [];
   }
 
   text(text, depth) {
@@ -113,6 +114,8 @@ class TreeWriter {
       if (body) {
         watchMutations(body.ownerDocument);
         this.children(body, depth + 1, false);
+      } else if (!inner && this.room > 0) {
+        this.foreign.push({element, line: this.lines.length - 1, depth});
       }
     } else if (!isField && !(leaf && name)) {
       this.children(element, depth + 1, quiet || NAMED_BY_CONTENT.has(role));

@@ -1,0 +1,319 @@
+"""Frames of another origin: their lines in the observation, and acting on their elements.
+
+The page script of a document cannot look into such a frame. So it runs in each of these too, in a
+world of its own, and what it tells is put where the frame is. Refs of a frame's document begin with
+its own prefix (`f2e`), by which an action finds its way back. A frame that hangs, goes away or dies
+meanwhile shows nothing inside, and harms nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from webtraj import errors as errors_lib
+from webtraj.environments.browser import page_script as page_script_lib
+from webtraj.environments.browser import pool as pool_lib
+from webtraj.environments.browser import worlds as worlds_lib
+from webtraj.environments.browser.frame_merging import merge_frame, no_answer, shift
+
+if TYPE_CHECKING:
+    from playwright.async_api import CDPSession, Page
+
+__all__ = ["ForeignFrames"]
+
+_MAX_FRAMES: Final = 10
+"""Frames looked into at a time, over all depths: pages full of advertisements have dozens."""
+
+_MAX_DEPTH: Final = 3
+
+_FIRST_CALL: Final = 2.0
+"""Seconds that a frame gets to answer, beyond settling."""
+
+_AFTER_SILENCE: Final = 0.1
+"""Seconds that a frame gets which did not answer last time."""
+
+_REF = re.compile(r"(f\d+)e\d+")
+_GONE: Final = "Element [{ref}] is no longer in the page."
+
+Debugger = Callable[["Page"], Awaitable["CDPSession"]]
+
+
+@dataclasses.dataclass(eq=False, slots=True)
+class _Frame:
+    """One document in a frame of another origin."""
+
+    page: Page
+    parent: _Frame | None
+    """The frame around it, if that is of another origin too; else the page's top document."""
+    ref: str
+    """The frame element's ref in the parent's document."""
+    frame_id: str
+    session: CDPSession
+    world: int
+    prefix: str
+    url: str = ""
+    silent: bool = False
+    """Whether it did not answer when last asked."""
+
+
+class ForeignFrames:
+    """The frames of another origin in the pages of one lease.
+
+    Args:
+        lease: Where the pages live.
+        top: The world of the page script in top documents.
+        debugger: Returns the debugging session of a page.
+        seconds: How long settling may take.
+    """
+
+    def __init__(
+        self,
+        lease: pool_lib.Lease,
+        top: worlds_lib.World,
+        debugger: Debugger,
+        *,
+        seconds: float,
+    ) -> None:
+        self._lease = lease
+        self._top = top
+        self._debugger = debugger
+        self._seconds = seconds + _FIRST_CALL
+        self._script = page_script_lib.page_script()
+        self._frames: dict[tuple[Page, str], _Frame] = {}
+        self._by_prefix: dict[str, _Frame] = {}
+        self._made = 0
+
+    def owns(self, ref: str) -> bool:
+        """Whether a ref is one of a frame of another origin."""
+        return _REF.fullmatch(ref) is not None
+
+    def forget(self, page: Page) -> None:
+        """Forgets a page that is gone."""
+        for key in [key for key in self._frames if key[0] is page]:
+            self._drop(self._frames[key])
+
+    async def look_into(self, page: Page, seen: dict[str, Any], options: Mapping[str, Any]) -> None:
+        """Adds to what the page script saw of a page what its frames show.
+
+        Args:
+            page: The page.
+            seen: What `observe` gave for its top document. It is changed.
+            options: What that was called with.
+
+        Raises:
+            BrowserCrashedError: The page died.
+        """
+        budget = [_MAX_FRAMES]
+        await self._look_into(page, None, seen, options, depth=1, budget=budget)
+
+    async def prepare(self, page: Page, options: Mapping[str, Any]) -> Any:
+        """Calls the page script's `prepare` in the frame that a ref belongs to.
+
+        Returns:
+            What it answers, points and boxes in the top window.
+
+        Raises:
+            BrowserError: The browser failed.
+        """
+        ref = options["ref"]
+        match = _REF.fullmatch(ref)
+        frame = self._by_prefix.get(match[1]) if match else None
+        if frame is None or frame.page is not page:
+            return {"refused": "gone", "message": _GONE.format(ref=ref), "element": None}
+        try:
+            answer = json.loads(await self._call(frame, "prepare", options))
+            if answer.get("element"):
+                answer["element"]["frame"] = answer["element"]["frame"] or frame.url
+            return await self._in_top_window(frame, answer)
+        except errors_lib.BrowserError as error:
+            self._raise_if_lost(error)
+            gone = worlds_lib.is_no_world(error)
+            kind = "gone" if gone else "no_answer"
+            message = _GONE.format(ref=ref) if gone else f"The frame of [{ref}] does not answer."
+            return {"refused": kind, "message": message, "element": None}
+
+    async def _look_into(
+        self,
+        page: Page,
+        parent: _Frame | None,
+        seen: dict[str, Any],
+        options: Mapping[str, Any],
+        *,
+        depth: int,
+        budget: list[int],
+    ) -> None:
+        found = seen.pop("foreign", [])
+        if depth > _MAX_DEPTH:
+            return
+        chosen = found[: budget[0]]
+        budget[0] -= len(chosen)
+        told = await asyncio.gather(
+            *(self._look_at(page, parent, place, options, depth, budget) for place in chosen)
+        )
+        # From the last to the first, since each moves the lines after it.
+        for place, inside in reversed(list(zip(chosen, told, strict=True))):
+            merge_frame(seen, place, inside)
+
+    async def _look_at(
+        self,
+        page: Page,
+        parent: _Frame | None,
+        place: Mapping[str, Any],
+        options: Mapping[str, Any],
+        depth: int,
+        budget: list[int],
+    ) -> dict[str, Any]:
+        """Returns what one frame shows, in the coordinates of its own window."""
+        known = self._frames.get((page, place["ref"]))
+        try:
+            async with asyncio.timeout(
+                _AFTER_SILENCE if known is not None and known.silent else self._seconds
+            ):
+                frame, inside = await self._observe(page, parent, place["ref"], options)
+        except TimeoutError:
+            if known := self._frames.get((page, place["ref"])):
+                known.silent = True
+            return no_answer()
+        except errors_lib.BrowserError as error:
+            self._raise_if_lost(error)
+            if known := self._frames.get((page, place["ref"])):
+                self._drop(known)
+            return no_answer()
+        frame.silent, frame.url = False, inside["url"]
+        await self._look_into(page, frame, inside, options, depth=depth + 1, budget=budget)
+        if inside.get("marks", {}).get("refs"):
+            await self._keep_marks_in_sight(page, frame, inside["marks"])
+        return inside
+
+    async def _observe(
+        self, page: Page, parent: _Frame | None, ref: str, options: Mapping[str, Any]
+    ) -> tuple[_Frame, dict[str, Any]]:
+        """Returns a frame and what the page script sees in it."""
+        for last_try in (False, False, True):
+            frame = self._frames.get((page, ref))
+            if frame is None:
+                frame = await self._enter(page, parent, ref)
+            inner = {k: v for k, v in options.items() if k not in ("begin", "first_ref")}
+            inner["ref_prefix"] = f"{frame.prefix}e"
+            try:
+                return frame, json.loads(await self._call(frame, "observe", inner))
+            except errors_lib.BrowserError:
+                # It went to another document meanwhile, or even to another process.
+                self._drop(frame)
+                if last_try:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def _enter(self, page: Page, parent: _Frame | None, ref: str) -> _Frame:
+        """Puts the page script into the document that a frame shows now."""
+        outer, world = await self._context_of(page, parent)
+        frame_id = await self._frame_id(outer, world, ref)
+        script = self._script
+        try:
+            session = outer
+            entered = await worlds_lib.enter_world(self._sender(session), script, frame_id)
+        except errors_lib.BrowserError as error:
+            self._raise_if_lost(error)
+            # A frame of another process has a debugging session of its own.
+            session = await self._session_of(page, frame_id)
+            entered = await worlds_lib.enter_world(self._sender(session), script, frame_id)
+        self._made += 1
+        frame = _Frame(page, parent, ref, frame_id, session, entered, f"f{self._made}")
+        self._frames[page, ref] = frame
+        self._by_prefix[frame.prefix] = frame
+        return frame
+
+    async def _context_of(self, page: Page, frame: _Frame | None) -> tuple[CDPSession, int | None]:
+        if frame is not None:
+            return frame.session, frame.world
+        return await self._debugger(page), self._top.context_of(page)
+
+    async def _frame_id(self, session: CDPSession, world: int | None, ref: str) -> str:
+        """Returns the browser's id of the frame that a frame element shows."""
+        send = self._sender(session)
+        expression = f"{page_script_lib.SCRIPT_PROPERTY}.elementOf({json.dumps(ref)})"
+        options: dict[str, Any] = {"expression": expression, "objectGroup": "webtraj"}
+        if world is not None:
+            options["contextId"] = world
+        try:
+            answer = await send("Runtime.evaluate", options)
+            object_id = answer["result"].get("objectId", "")
+            told = await send("DOM.describeNode", {"objectId": object_id})
+            return str(told["node"].get("frameId", ""))
+        finally:
+            await send("Runtime.releaseObjectGroup", {"objectGroup": "webtraj"})
+
+    async def _session_of(self, page: Page, frame_id: str) -> CDPSession:
+        """Returns the debugging session of a frame that has a process of its own."""
+        for frame in page.frames[1:]:
+            try:
+                session = await self._lease.run(
+                    page.context.new_cdp_session(frame), what="open a debugging session"
+                )
+            except errors_lib.BrowserError as error:
+                self._raise_if_lost(error)
+                continue  # One of its parent's process, or gone.
+            tree = await self._sender(session)("Page.getFrameTree", {})
+            if tree["frameTree"]["frame"]["id"] == frame_id:
+                return session
+            await self._lease.run(session.detach(), what="close a debugging session")
+        raise errors_lib.BrowserError(f"The page at {page.url} has no frame {frame_id!r} now.")
+
+    def _sender(self, session: CDPSession) -> worlds_lib.Send:
+        return functools.partial(self._send, session)
+
+    async def _send(self, session: CDPSession, method: str, options: dict[str, Any]) -> Any:
+        call = session.send(method, options)
+        return await self._lease.run(call, what="answer for a frame", seconds=self._seconds)
+
+    async def _call(self, frame: _Frame, function: str, argument: Any) -> str:
+        text = page_script_lib.to_argument(argument)
+        send = self._sender(frame.session)
+        return await worlds_lib.call_in_world(send, frame.world, function, text)
+
+    async def _call_around(self, frame: _Frame, function: str, argument: Any) -> Any:
+        """Calls the page script of the document that a frame is in."""
+        if frame.parent is not None:
+            return json.loads(await self._call(frame.parent, function, argument))
+        text = page_script_lib.to_argument(argument)
+        return json.loads(await self._top.call(frame.page, function, text))
+
+    async def _in_top_window(self, frame: _Frame, answer: dict[str, Any]) -> Any:
+        """Returns an answer with its point and box in the top window, if the point is on top."""
+        inner: _Frame | None = frame
+        while inner is not None:
+            asked = {"ref": inner.ref, "point": answer.get("point")}
+            outside = await self._call_around(inner, "throughFrame", asked)
+            if "refused" in outside:
+                return {**outside, "element": answer.get("element")}
+            if "point" in answer:
+                answer["point"] = outside["point"]
+            if answer.get("element"):
+                answer["element"]["box"] = shift(answer["element"]["box"], outside["origin"])
+            inner = inner.parent
+        return answer
+
+    async def _keep_marks_in_sight(
+        self, page: Page, frame: _Frame, marks: dict[str, list[Any]]
+    ) -> None:
+        """Leaves out marks whose middle is covered, or outside, in the document around."""
+        points = [(x + width / 2, y + height / 2) for x, y, width, height in marks["boxes"]]
+        asked = {"ref": frame.ref, "points": points}
+        in_sight = await self._call_around(frame, "seenThroughFrame", asked)
+        for column, values in marks.items():
+            marks[column] = [v for v, keep in zip(values, in_sight, strict=True) if keep]
+
+    def _drop(self, frame: _Frame) -> None:
+        self._frames.pop((frame.page, frame.ref), None)
+        self._by_prefix.pop(frame.prefix, None)
+
+    def _raise_if_lost(self, error: errors_lib.BrowserError) -> None:
+        """Raises an error that is about more than a frame."""
+        if isinstance(error, errors_lib.BrowserCrashedError) and not self._lease.healthy:
+            raise error

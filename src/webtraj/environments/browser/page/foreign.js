@@ -1,0 +1,68 @@
+// Frames of another origin, seen from the document that they are in: this script cannot look into
+// them, but it tells where they are, and whether what is at a point of one can be reached there.
+const LEAST_SIDE = 3;  // Of a frame that shows anything; trackers have a pixel.
+const LONGEST_FRAME_MS = 100;  // A tab in the background draws none.
+
+function foreignFrames(found) {
+  const frames = [];
+  for (const {element, line, depth} of found) {
+    const {width, height} = dom.getBoundingClientRect(element);
+    if (width < LEAST_SIDE || height < LEAST_SIDE) continue;
+    frames.push({ref: refOf(element), line, depth, origin: contentOriginOf(element)});
+  }
+  return frames;
+}
+
+function contentOriginOf(frame) {
+  const [x, y] = boxOf(frame);
+  const style = styleOf(frame);
+  return [
+    x + dom.clientLeft(frame) + parseFloat(style.paddingLeft),
+    y + dom.clientTop(frame) + parseFloat(style.paddingTop),
+  ];
+}
+
+// The browser sends a click to the process of what it last drew there. So a click on a frame of
+// another process waits until what was scrolled is drawn.
+async function drawn() {
+  const frames = new Promise(resolve => {
+    requestAnimationFrame(() => requestAnimationFrame(resolve));
+  });
+  await Promise.race([frames, new Promise(resolve => later(resolve, LONGEST_FRAME_MS))]);
+}
+
+// From a point in a frame to the same point in this document's window, scrolled into view.
+async function throughFrame({ref, point}) {
+  const frame = elementOf(ref);
+  if (!frame) return {refused: "gone", message: `Frame [${ref}] is no longer in the page.`};
+  if (!point) return {origin: contentOriginOf(frame)};
+  await drawn();  // The frame may have had this document scrolled.
+  let origin, x, y;
+  const isOutside = () => {
+    origin = contentOriginOf(frame);
+    [x, y] = [origin[0] + point[0], origin[1] + point[1]];
+    return x < 0 || y < 0 || x >= innerWidth || y >= innerHeight;
+  };
+  if (isOutside()) {
+    dom.scrollIntoView(frame, {block: "center", inline: "center", behavior: "instant"});
+    if (isOutside()) {
+      window.scrollBy({left: x - innerWidth / 2, top: y - innerHeight / 2, behavior: "instant"});
+    }
+    await drawn();
+  }
+  if (isOutside()) {
+    return {refused: "outside", message: `That part of ${shown(frame)} is outside the viewport.`};
+  }
+  const hit = deepestAt(x, y);
+  if (hit === frame) return {origin, point: [x, y]};
+  const cover = hit ? ` by ${shown(hit)}` : "";
+  return {refused: "covered", message: `${shown(frame)} is covered there${cover}.`};
+}
+
+// Which of some points in a frame can be seen in this document's window.
+function seenThroughFrame({ref, points}) {
+  const frame = elementOf(ref);
+  if (!frame) return points.map(() => false);
+  const [x, y] = contentOriginOf(frame);
+  return points.map(point => deepestAt(x + point[0], y + point[1]) === frame);
+}

@@ -1,0 +1,305 @@
+"""Frames of another origin: what is seen in them, acting on it, and frames that misbehave."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from webtraj.environments import actions as a
+from webtraj.environments.browser.environment import BrowserEnvironment
+from webtraj.environments.browser.observation import Observe, refs_in
+from webtraj.environments.browser.policies import WebAccess
+from webtraj.environments.browser.pool import BrowserPool, PoolLimits
+from webtraj.environments.browser.settling import SettlePolicy
+from webtraj.environments.browser.tasks import WebTask
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser]
+
+CHANNELS = ("axtree", "boxes", "focused", "text", "set_of_marks", "last_action", "timings")
+
+
+class Site:
+    """Pages by path. As `localhost` and as `127.0.0.1` it is two sites, in two processes."""
+
+    def __init__(self, port: int) -> None:
+        self.pages: dict[str, str] = {}
+        self.asked: list[str] = []
+        self.here = f"http://127.0.0.1:{port}"
+        self.there = f"http://localhost:{port}"
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            path = (await reader.readuntil(b"\r\n\r\n")).split(b" ", 2)[1].decode()
+            self.asked.append(path)
+            body = ("<!doctype html><meta charset=utf-8>" + self.pages.get(path, "")).encode()
+            head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {len(body)}\r\n"
+            writer.write(f"{head}Connection: close\r\n\r\n".encode() + body)
+            await writer.drain()
+        writer.close()
+
+
+@pytest_asyncio.fixture(
+    scope="module",
+    loop_scope="module",
+    params=[("--disable-site-isolation-trials",), ("--site-per-process",)],
+    ids=["one process", "a process for each site"],
+)
+async def pool(request) -> AsyncIterator[BrowserPool]:
+    limits = PoolLimits(call=10.0, close=3.0)
+    async with BrowserPool(confined=False, limits=limits, arguments=request.param) as pool:
+        yield pool
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def site():
+    made = Site(0)
+    server = await asyncio.start_server(lambda r, w: made.answer(r, w), "localhost", 0)
+    port = server.sockets[0].getsockname()[1]
+    # The other address family has another port, if there is one.
+    others = [
+        await asyncio.start_server(lambda r, w: made.answer(r, w), "127.0.0.1", port)
+        for _ in range(1)
+        if not any(s.getsockname()[:2] == ("127.0.0.1", port) for s in server.sockets)
+    ]
+    made.here, made.there = f"http://127.0.0.1:{port}", f"http://localhost:{port}"
+    yield made
+    for each in (server, *others):
+        each.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def play(pool, site):
+    """Gives a function from the page at `/` to its environment, begun, and its observation."""
+    environments = []
+
+    async def begin(html, *, observe=CHANNELS, cap=1.0, **pages):
+        site.pages = {"/": html, **{f"/{name}": source for name, source in pages.items()}}
+        environment = BrowserEnvironment(
+            WebTask(goal="", start_url=f"{site.here}/"),
+            pool=pool,
+            observe=observe,
+            settle=SettlePolicy(cap=cap),
+            policy=WebAccess(network=None),
+        )
+        environments.append(environment)
+        return environment, (await environment.reset()).observation
+
+    yield begin
+    for environment in environments:
+        await environment.close()
+
+
+def frame(url, style="position:absolute;left:100px;top:50px;width:300px;height:200px", **more):
+    attributes = "".join(f' {name}="{value}"' for name, value in more.items())
+    style = f"margin:0;border:5px solid;padding:0;{style}"
+    return f'<iframe src="{url}" style="{style}"{attributes}></iframe>'
+
+
+def ref_of(observation, name):
+    (found,) = (ref.ref for ref in refs_in(observation["axtree"]) if ref.name == name)
+    return found
+
+
+BUTTON = (
+    "<body style='margin:0'><button style='position:absolute;left:10px;top:20px;width:80px;"
+    "height:30px' onclick='this.textContent = event.isTrusted'>Pay</button>"
+)
+
+
+async def test_the_lines_of_a_frame_stand_under_it(play, site):
+    _, seen = await play(
+        "<p>Before</p>" + frame(f"{site.there}/bank", title="Bank") + "<p>After</p>",
+        bank="<h1>Your bank</h1><input aria-label=Card>",
+    )
+    lines = [line.split("] ", 1)[-1] for line in seen["axtree"].splitlines()]
+    assert lines == [
+        'paragraph "Before"',
+        'iframe "Bank"',
+        'heading "Your bank" level=1',
+        'textbox "Card"',
+        'paragraph "After"',
+    ]
+    assert seen["axtree"].splitlines()[2].startswith("  [f")
+    assert seen["text"].split() == ["Before", "After", "Your", "bank"]
+
+
+async def test_elements_are_acted_on_where_they_are_in_the_top_window(play, site):
+    environment, seen = await play(frame(f"{site.there}/bank"), bank=BUTTON)
+    pay = ref_of(seen, "Pay")
+    index = list(seen["boxes"]["refs"]).index(pay)
+    assert list(seen["boxes"]["boxes"][index]) == [115, 75, 80, 30]
+    timestep = await environment.step(a.Click(pay))
+    seen = timestep.observation
+    assert seen["last_action"]["error"] == ""
+    assert ref_of(seen, "true") == pay
+    assert list(seen["last_action"]["box"]) == [115, 75, 80, 30]
+    assert seen["last_action"]["frame"] == f"{site.there}/bank"
+
+
+async def test_text_goes_into_a_frame_s_field_and_the_focus_is_told(play, site):
+    environment, seen = await play(frame(f"{site.there}/bank"), bank="<input aria-label=Card>")
+    card = ref_of(seen, "Card")
+    timestep = await environment.step(a.Fill(card, "4711"))
+    seen = timestep.observation
+    assert seen["focused"] == card
+    assert 'value="4711"' in seen["axtree"]
+    timestep = await environment.step(a.TypeInto(card, "42"))
+    assert 'value="4711' in timestep.observation["axtree"]
+    assert "42" in timestep.observation["axtree"]
+
+
+async def test_frames_in_frames_are_looked_into_and_acted_on(play, site):
+    environment, seen = await play(
+        frame(f"{site.there}/outer", title="Outer"),
+        outer=frame(
+            f"{site.here}/inner", "position:absolute;left:20px;top:30px;width:200px;height:100px"
+        ),
+        inner=BUTTON,
+    )
+    pay = ref_of(seen, "Pay")
+    timestep = await environment.step(a.Click(pay))
+    assert ref_of(timestep.observation, "true") == pay
+    assert list(timestep.observation["last_action"]["box"][:2]) == [140, 110]
+
+
+async def test_an_element_far_down_in_a_frame_far_down_is_scrolled_to(play, site):
+    environment, seen = await play(
+        frame(f"{site.there}/bank", "margin-top:3000px;width:300px;height:1500px"),
+        bank=f"<div style='height:1200px'></div>{BUTTON.replace('top:20px', 'top:1300px')}",
+    )
+    timestep = await environment.step(a.Click(ref_of(seen, "Pay")))
+    assert timestep.observation["last_action"]["error"] == ""
+    assert 'button "true"' in timestep.observation["axtree"]
+
+
+async def test_what_covers_a_frame_is_told(play, site):
+    environment, seen = await play(
+        frame(f"{site.there}/bank")
+        + "<div onclick=0 aria-label=Cookies style='position:fixed;inset:0'>Accept</div>",
+        bank=BUTTON,
+    )
+    assert "Pay" not in seen["set_of_marks"]["names"]
+    timestep = await environment.step(a.Click(ref_of(seen, "Pay")))
+    assert timestep.observation["last_action"]["error_kind"] == "covered"
+    assert "Cookies" in timestep.observation["last_action"]["error"]
+
+
+async def test_marks_reach_into_frames(play, site):
+    _, seen = await play(frame(f"{site.there}/bank"), bank=BUTTON)
+    marks = seen["set_of_marks"]
+    at = list(marks["names"]).index("Pay")
+    assert list(marks["boxes"][at]) == [115, 75, 80, 30]
+    assert marks["refs"][at] == ref_of(seen, "Pay")
+
+
+async def test_a_frame_without_scripts_is_looked_into(play, site):
+    _, seen = await play(frame(f"{site.here}/plain", sandbox=""), plain="<h1>Plain</h1>")
+    assert 'heading "Plain"' in seen["axtree"]
+
+
+async def test_a_ref_of_a_document_that_is_gone_names_nothing_in_the_next(play, site):
+    environment, seen = await play(
+        frame(f"{site.there}/one"),
+        one="<button onclick='location=\"two\"'>Next</button>",
+        two="<button>Other</button>",
+    )
+    gone = ref_of(seen, "Next")
+    seen = (await environment.step(a.Click(gone))).observation
+    if "Other" not in seen["axtree"]:  # The frame's navigation is not the page's to wait for.
+        seen = (await environment.step(a.Wait(0.5))).observation
+    assert ref_of(seen, "Other") != gone
+    seen = (await environment.step(a.Click(gone))).observation
+    assert seen["last_action"]["error_kind"] == "gone"
+
+
+async def test_refs_stay_the_same_while_elements_do(play, site):
+    environment, seen = await play(frame(f"{site.there}/bank"), bank=BUTTON)
+    again = (await environment.step(a.Wait(0))).observation
+    assert again["axtree"] == seen["axtree"]
+
+
+async def test_a_frame_that_is_taken_away_leaves_nothing(play, site):
+    environment, seen = await play(
+        frame(f"{site.there}/bank", id="f")
+        + "<button onclick='document.getElementById(\"f\").remove()'>Close</button>",
+        bank=BUTTON,
+    )
+    pay = ref_of(seen, "Pay")
+    seen = (await environment.step(a.Click(ref_of(seen, "Close")))).observation
+    assert "Pay" not in seen["axtree"]
+    seen = (await environment.step(a.Click(pay))).observation
+    assert seen["last_action"]["error_kind"] in ("gone", "no_answer")
+
+
+async def test_frames_that_come_and_go_all_the_time_raise_nothing(play, site):
+    environment, seen = await play(
+        "<button>Here</button><div id=d></div><script>setInterval(() => {"
+        f"d.innerHTML = `<iframe src='{site.there}/bank'></iframe>`;}}, 15)</script>",
+        bank=BUTTON,
+        cap=0.1,
+    )
+    for _ in range(10):
+        seen = (await environment.step(a.Click(ref_of(seen, "Here")))).observation
+        assert 'button "Here"' in seen["axtree"]
+
+
+async def test_a_frame_that_hangs_costs_only_itself(play, site, request):
+    if "one process" in request.node.name:
+        pytest.skip("A page that shares its process with a frame hangs with it.")
+    environment, seen = await play(
+        "<button onclick='this.textContent = 1'>Here</button>"
+        + frame(f"{site.there}/bank", title="Hung")
+        + frame(f"{site.here}/plain", "position:absolute;top:400px", sandbox=""),
+        bank="<button onclick='setTimeout(() => { for (;;); })'>Hang</button>",
+        plain="<h1>Plain</h1>",
+        cap=0.2,
+    )
+    seen = (await environment.step(a.ClickAt(*middle_of(seen, "Hang")))).observation
+    assert "    ... no answer" not in seen["axtree"]
+    assert "  ... no answer" in seen["axtree"]
+    assert 'heading "Plain"' in seen["axtree"]
+    timestep = await environment.step(a.Click(ref_of(seen, "Here")))
+    assert 'button "1"' in timestep.observation["axtree"]
+
+
+def middle_of(observation, name):
+    boxes = observation["boxes"]
+    x, y, width, height = boxes["boxes"][list(boxes["refs"]).index(ref_of(observation, name))]
+    return float(x + width / 2), float(y + height / 2)
+
+
+async def test_no_more_than_ten_frames_are_looked_into(play, site):
+    _, seen = await play(
+        "".join(frame(f"{site.there}/bank", "width:90px;height:40px") for _ in range(14)),
+        bank="<button>Pay</button>",
+    )
+    assert seen["axtree"].count('button "Pay"') == 10
+    assert seen["axtree"].count("iframe") == 14
+
+
+async def test_frames_too_deep_are_left_alone(play, site):
+    style = "width:90%;height:90%"
+    _, seen = await play(
+        frame(f"{site.there}/p1", style),
+        p1="<h1>One</h1>" + frame(f"{site.here}/p2", style),
+        p2="<h1>Two</h1>" + frame(f"{site.there}/p3", style),
+        p3="<h1>Three</h1>" + frame(f"{site.here}/p4", style),
+        p4="<h1>Four</h1>",
+    )
+    assert [n for n in ("One", "Two", "Three", "Four") if n in seen["axtree"]] == [
+        "One",
+        "Two",
+        "Three",
+    ]
+
+
+async def test_frames_share_the_page_s_limit(play, site):
+    _, seen = await play(
+        "<button>Here</button>" + frame(f"{site.there}/bank"),
+        observe=Observe(("axtree",), axtree_limit=200),
+        bank="<p>Line</p>" * 200,
+    )
+    assert len(seen["axtree"]) < 400
+    assert "more lines" in seen["axtree"].splitlines()[-1]
