@@ -9,14 +9,13 @@ import pytest
 import pytest_asyncio
 from hostile_web import Site, UdpListener
 
-from webtraj.environments.browser.network import NETWORK_ARGUMENTS
 from webtraj.environments.browser.pool import BrowserPool, PoolLimits
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pool() -> AsyncIterator[BrowserPool]:
     limits = PoolLimits(call=10.0, close=3.0)
-    async with BrowserPool(arguments=NETWORK_ARGUMENTS, limits=limits) as pool:
+    async with BrowserPool(limits=limits) as pool:
         yield pool
 
 

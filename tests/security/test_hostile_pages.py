@@ -96,10 +96,6 @@ TAMPERING = {
     "() => { throw 1 }; Event = FocusEvent = null",
     "our name": "window[Symbol.for('webtraj')] = {observe: () => '{\"axtree\": \"forged\"}', "
     "prepare: () => '{\"point\": [1, 1]}'}; globalThis.webtraj = 1",
-    "names of forms": "document.body.insertAdjacentHTML('beforeend', '<form><input name=tagName>"
-    "<input name=attributes><input name=children><input name=parentNode><input name=nodeType>"
-    "<input name=getAttribute><input name=childNodes></form><img name=body><img name=querySelector>"
-    "<form name=getElementById></form>')",
 }
 
 
@@ -143,8 +139,6 @@ async def play(opened: Opened, script: str, when: str) -> tuple[list[Any], Any]:
 async def test_what_a_page_does_to_its_own_world_changes_nothing_in_ours(
     opened: Opened, what: str, when: str
 ) -> None:
-    if what == "names of forms":
-        pytest.skip("It changes the document, which is the page's own content.")
     script = TAMPERING[what]
     honest, _ = await play(opened, "", when)
     hostile, stolen = await play(opened, script, when)
@@ -159,10 +153,18 @@ async def test_what_a_page_does_to_its_own_world_changes_nothing_in_ours(
     assert stolen == 0
 
 
+CLOBBERING = (
+    "document.body.insertAdjacentHTML('beforeend', '<form><input name=tagName>"
+    "<input name=attributes><input name=children><input name=parentNode><input name=nodeType>"
+    "<input name=getAttribute><input name=childNodes></form><img name=body><img name=querySelector>"
+    "<form name=getElementById></form>')"
+)
+
+
 async def test_forms_whose_fields_have_the_names_of_dom_properties_are_read_all_the_same(
     opened: Opened,
 ) -> None:
-    environment, _ = await opened(f"{PAGE}<script>{TAMPERING['names of forms']}</script>")
+    environment, _ = await opened(f"{PAGE}<script>{CLOBBERING}</script>")
     timestep = await environment.step(a.Wait(0))
     assert timestep.observation["axtree"].count("textbox") == 8
     timestep = await environment.step(a.Click(ref_of(timestep.observation, "Buy")))

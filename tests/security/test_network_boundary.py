@@ -12,7 +12,6 @@ from hostile_web import Response, Site, UdpListener, eventually
 
 from webtraj import errors
 from webtraj.environments.browser.network import (
-    NETWORK_ARGUMENTS,
     NO_NETWORK,
     PUBLIC_WEB,
     Gateway,
@@ -264,7 +263,7 @@ async def test_web_rtc_would_send_packets_if_nothing_were_done(
     site: Site, udp: UdpListener, gateway: Gateway
 ) -> None:
     async with (
-        BrowserPool(contexts_per_browser=1) as pool,
+        BrowserPool(contexts_per_browser=1, confined=False) as pool,
         await pool.lease(**gateway.context_options) as lease,
     ):
         await use_web_rtc(lease, site, udp)
@@ -275,7 +274,7 @@ async def test_the_browser_looks_up_no_name_and_sends_no_datagram(
     tmp_path: Path, gateway: Gateway, site: Site
 ) -> None:
     log = tmp_path / "net.json"
-    arguments = (*NETWORK_ARGUMENTS, f"--log-net-log={log}")
+    arguments = (f"--log-net-log={log}",)
     hints = ("dns-prefetch", "preconnect", "prefetch", "preload", "stylesheet")
     site.pages["/"] = "".join(f"<link rel={hint} href='//{hint}.leak.test'>" for hint in hints)
     async with (
@@ -306,12 +305,11 @@ async def test_the_browser_looks_up_no_name_and_sends_no_datagram(
 async def test_without_network_nothing_is_reached(pool: BrowserPool, site: Site) -> None:
     site.pages["/"] = "<body>x</body>"
     async with Gateway(NO_NETWORK) as gateway, await pool.lease(**gateway.context_options) as lease:
-        with pytest.raises(errors.BrowserError, match="ERR_PROXY_CONNECTION_FAILED"):
-            await visit(lease, site.url())
-        await lease.page.set_content("x")
         await lease.page.evaluate(
             "url => { navigator.sendBeacon(url); return fetch(url).catch(() => 0) }", site.url()
         )
+        with pytest.raises(errors.BrowserError, match="ERR_PROXY_CONNECTION_FAILED"):
+            await visit(lease, site.url())
         assert site.asked == []
         assert gateway.take_denials() == []
 

@@ -118,6 +118,8 @@ class SecretKeeper:
     def redact_action(self, action: Any) -> Any:
         """See `Redacts.redact_action`."""
         self._typed_unfindable = False
+        if not (self._refs or self._boxes or self._focused):
+            return self._redactor.redact(action)
         try:
             meant = action_spec.to_action(action)
         except errors.InvalidInputError:
