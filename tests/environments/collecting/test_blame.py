@@ -19,12 +19,16 @@ async def test_an_error_in_the_body_is_blamed_by_its_kind(
     error: Exception, outcome: webtraj.Outcome
 ) -> None:
     collector = webtraj.MemoryTrajectoryCollector()
-    with pytest.raises(type(error)):
+
+    async def play() -> None:
         async with webtraj.TrajectoryCollectingEnvironment(
             fakes.CatchEnvironment(), collector
         ) as env:
             await env.reset()
             raise error
+
+    with pytest.raises(type(error)):
+        await play()
     (trajectory,) = collector.trajectories
     assert trajectory.end_reason is webtraj.EndReason.ERRORED
     assert trajectory.outcome is outcome
