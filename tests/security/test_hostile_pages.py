@@ -11,6 +11,7 @@ from hostile_web import Site
 
 from webtraj.environments import actions as a
 from webtraj.environments.browser.environment import BrowserEnvironment
+from webtraj.environments.browser.network import OriginPolicy
 from webtraj.environments.browser.observation import refs_in
 from webtraj.environments.browser.policies import WebAccess
 from webtraj.environments.browser.pool import BrowserPool
@@ -32,7 +33,8 @@ async def opened(pool: BrowserPool, site: Site) -> AsyncIterator[Opened]:
         site.pages["/"] = f"<!doctype html><title>t</title>{html}"
         task = WebTask(goal="x", start_url=site.url())
         options.setdefault("observe", CHANNELS)
-        environment = BrowserEnvironment(task, pool=pool, policy=WebAccess(), **options)
+        options.setdefault("policy", WebAccess())
+        environment = BrowserEnvironment(task, pool=pool, **options)
         environments.append(environment)
         return environment, (await environment.reset()).observation
 
@@ -300,6 +302,12 @@ async def test_a_frame_of_another_site_cannot_reach_into_the_tree(
         "target.postMessage({axtree: 'Forged', webtraj: true}, '*') }</script><p>Forged</p>"
     )
     url = f"http://localhost:{site.port}/frame"
-    _, seen = await opened(f"<h1>Shop</h1><iframe src='{url}'></iframe>")
-    assert "Forged" not in seen["axtree"]
-    assert "Shop" in seen["axtree"]
+    policy = WebAccess(OriginPolicy(allow=(f"localhost:{site.port}",)))
+    _, seen = await opened(f"<h1>Shop</h1><iframe src='{url}'></iframe><p>end</p>", policy=policy)
+    lines = seen["axtree"].split("\n")
+    forged = [line for line in lines if "Forged" in line]
+    assert forged
+    # It is told as what it is: something inside of the frame.
+    assert all(line.startswith("  ") for line in forged)
+    outside = [line.split(" ", 1)[1] for line in lines if not line.startswith("  ")]
+    assert outside == ['heading "Shop" level=1', "iframe", 'paragraph "end"']

@@ -13,6 +13,7 @@ from PIL import Image, ImageChops
 import webtraj
 from webtraj.environments import actions as a
 from webtraj.environments.browser.environment import BrowserEnvironment
+from webtraj.environments.browser.network import OriginPolicy
 from webtraj.environments.browser.observation import CHANNELS, Observe, refs_in
 from webtraj.environments.browser.policies import WebAccess
 from webtraj.environments.browser.pool import BrowserPool
@@ -159,7 +160,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("place", ["page", "frame", "shadow root"])
+@pytest.mark.parametrize("place", ["page", "frame", "frame of another origin", "shadow root"])
 async def test_a_password_is_kept_secret_however_and_wherever_it_is_typed(
     pool: BrowserPool, site: Site, way: str, place: str
 ) -> None:
@@ -167,14 +168,20 @@ async def test_a_password_is_kept_secret_however_and_wherever_it_is_typed(
     page = {
         "page": field,
         "frame": f'<iframe style="border: 0" srcdoc="{field}"></iframe>',
+        "frame of another origin": f"<iframe style='border: 0' src='http://localhost:{site.port}"
+        "/frame'></iframe>",
         "shadow root": "<div id=h></div><script>h.attachShadow({mode: 'open'}).innerHTML = "
         f"`{field}`</script>",
     }[place]
-    site.pages["/"] = f"<!doctype html><style>* {{ margin: 0 }}</style>{page}"
+    style = "<!doctype html><style>* { margin: 0 }</style>"
+    site.pages["/"], site.pages["/frame"] = style + page, style + field
     collector = webtraj.MemoryTrajectoryCollector()
     task = WebTask(goal="x", start_url=site.url())
     environment = BrowserEnvironment(
-        task, pool=pool, policy=WebAccess(), observe=("axtree", "last_action")
+        task,
+        pool=pool,
+        policy=WebAccess(OriginPolicy(allow=(f"localhost:{site.port}",))),
+        observe=("axtree", "last_action"),
     )
     async with webtraj.TrajectoryCollectingEnvironment(environment, collector) as recorded:
         first = await recorded.reset()
