@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from webtraj.environments.base import Environment as Environment
     from webtraj.environments.bridges import as_async as as_async
     from webtraj.environments.bridges import as_sync as as_sync
+    from webtraj.environments.browser.tasks import WebTask as WebTask
     from webtraj.environments.collecting import (
         TrajectoryCollectingEnvironment as TrajectoryCollectingEnvironment,
     )
-    from webtraj.environments.browser.tasks import WebTask as WebTask
     from webtraj.environments.gymnasium import from_gymnasium as from_gymnasium
     from webtraj.errors import WebtrajError as WebtrajError
     from webtraj.registry import info as info
