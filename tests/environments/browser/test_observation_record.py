@@ -22,7 +22,7 @@ from webtraj.environments.browser.observation import (
     no_action,
     refs_in,
 )
-from webtraj.environments.browser.observation_specs import Rows, Strings, observation_spec
+from webtraj.environments.browser.observation_specs import Column, Rows, Strings, observation_spec
 
 _STATES = st.one_of(
     st.sampled_from(["checked", "focused", "expanded=true", "level=2"]),
@@ -74,6 +74,10 @@ def test_the_empty_last_action_follows_its_spec():
         {"screenshot_quality": 0},
         {"screenshot_quality": 101},
         {"screenshot_stride": 0},
+        {"screenshot_scale": 0.0},
+        {"screenshot_scale": 1.5},
+        {"axtree_limit": 0},
+        {"download_limit": -1},
     ],
 )
 def test_what_cannot_be_observed_is_told(wrong):
@@ -132,6 +136,23 @@ class TestRows:
     def test_generates_what_it_takes_and_survives_pickling(self):
         spec = pickle.loads(pickle.dumps(Rows("r", 4)))
         assert spec.validate(spec.generate_value()).shape == (0, 4)
+
+
+class TestColumn:
+    def test_takes_any_number_of_values_of_its_type(self):
+        for rows in (0, 1, 5):
+            Column("c", np.int64).validate(np.zeros(rows, np.int64))
+        Column("c", object).validate(np.array([b"\x00", b""], dtype=object))
+
+    @pytest.mark.parametrize("wrong", [np.zeros(2), np.zeros((2, 1), np.int64), np.int64(3)])
+    def test_refuses_all_else(self, wrong):
+        with pytest.raises(ValueError, match=r"\(n,\)"):
+            Column("c", np.int64).validate(wrong)
+
+    def test_generates_what_it_takes_and_survives_pickling(self):
+        for dtype in (np.int64, object):
+            spec = pickle.loads(pickle.dumps(Column("c", dtype)))
+            assert spec.validate(spec.generate_value()).shape == (0,)
 
 
 def test_importing_the_environment_loads_no_browser_library():

@@ -44,6 +44,7 @@ class Boundary:
         self._gateway = None if self._network is None else network_lib.Gateway(self._network)
         self._home = start_url
         self._blocked: list[str] = []
+        self._refuses_downloads = True
 
     def context_options(self, given: dict[str, Any]) -> dict[str, Any]:
         """Returns options for Playwright's `Browser.new_context`, made safe.
@@ -52,6 +53,7 @@ class Boundary:
             InvalidInputError: They have a proxy of their own, and so has the policy.
         """
         options = {"accept_downloads": False, **given}
+        self._refuses_downloads = not options["accept_downloads"]
         if self._gateway is None:
             return options
         if given.get("proxy"):
@@ -142,7 +144,7 @@ class Boundary:
         page.on("download", self._on_download)
 
     def _on_download(self, download: Download) -> None:
-        if len(self._blocked) < _MAX_KEPT:
+        if self._refuses_downloads and len(self._blocked) < _MAX_KEPT:
             self._blocked.append(f"{download.url}: downloads are not allowed")
 
 

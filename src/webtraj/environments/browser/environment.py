@@ -403,7 +403,11 @@ class BrowserEnvironment:
         """Returns a lease inside of a boundary, which is then open."""
         await boundary.open()
         try:
-            options = {**self._context_options, **task.context_options}
+            options = {
+                "accept_downloads": "downloads" in self._observe.channels,
+                **self._context_options,
+                **task.context_options,
+            }
             return await self._pool.lease(owner=task.name, **boundary.context_options(options))
         except BaseException:
             await boundary.close()

@@ -40,6 +40,7 @@ __all__ = [
     "DEFAULT_CHANNELS",
     "BrowserObservation",
     "Boxes",
+    "Downloads",
     "LastAction",
     "Observe",
     "Ref",
@@ -129,6 +130,22 @@ class SetOfMarks(TypedDict):
     """
 
 
+class Downloads(TypedDict):
+    """Files that pages have offered and that have arrived since the last step; n of them."""
+
+    names: NDArray[np.str_]
+    """Plain file names, whatever the page called them; shape (n,), as are all."""
+    urls: NDArray[np.str_]
+    mime_types: NDArray[np.str_]
+    """By the names' endings."""
+    sizes: NDArray[np.int64]
+    """In bytes; 0 of what did not arrive."""
+    contents: NDArray[np.object_]
+    """Their bytes; empty where the file is larger than `Observe.download_limit` or has failed."""
+    errors: NDArray[np.str_]
+    """Why they are not kept; empty where they are."""
+
+
 class TaskInfo(TypedDict):
     """What the task says of the step, beside the reward. Not for the agent to see."""
 
@@ -172,6 +189,7 @@ class BrowserObservation(TypedDict, total=False):
     blocked: NDArray[np.str_]
     """What was kept from pages and agent since the last step, as `url: reason`: requests that the
     network policy denies, pages that a tab was sent back from, downloads."""
+    downloads: Downloads
     console: NDArray[np.str_]
     """Console errors and uncaught exceptions since the last step."""
     http_status: int
@@ -196,13 +214,14 @@ CHANNELS: Final = (
     "tabs",
     "dialogs",
     "blocked",
+    "downloads",
     "console",
     "http_status",
     "last_action",
     "timings",
     "info",
 )
-"""Every channel. `tabs` also gives the key `active_tab`."""
+"""Every channel. `tabs` also gives the key `active_tab`; without `downloads` there are none."""
 
 DEFAULT_CHANNELS: Final = (
     "goal",
@@ -235,6 +254,8 @@ class Observe:
     """Fixes the colours of a set of marks."""
     axtree_limit: int = 500_000
     """About how many characters of axtree are kept, indents aside."""
+    download_limit: int = 10_000_000
+    """The size in bytes of the largest downloaded file that is kept."""
 
     def __post_init__(self) -> None:
         channels = tuple(self.channels)
@@ -247,10 +268,14 @@ class Observe:
             raise errors_lib.InvalidInputError(
                 f"screenshot_format is 'jpeg' or 'png'; got {self.screenshot_format!r}."
             )
-        if not 0 < self.screenshot_scale <= 1 or self.axtree_limit < 1:
+        if not 0 < self.screenshot_scale <= 1:
             raise errors_lib.InvalidInputError(
-                "screenshot_scale is above 0 and at most 1, and axtree_limit at least 1; got "
-                f"{self.screenshot_scale} and {self.axtree_limit}."
+                f"screenshot_scale is above 0 and at most 1; got {self.screenshot_scale}."
+            )
+        if self.axtree_limit < 1 or self.download_limit < 0:
+            raise errors_lib.InvalidInputError(
+                "axtree_limit is at least 1 and download_limit at least 0; got "
+                f"{self.axtree_limit} and {self.download_limit}."
             )
         if not 1 <= self.screenshot_quality <= 100 or self.screenshot_stride < 1:
             raise errors_lib.InvalidInputError(

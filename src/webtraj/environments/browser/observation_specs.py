@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from webtraj.environments.browser import observation as observation_lib
 
-__all__ = ["Rows", "Strings", "observation_spec"]
+__all__ = ["Column", "Rows", "Strings", "observation_spec"]
 
 
 class Strings(specs.Array):  # type: ignore[misc]  # dm_env is untyped.
@@ -35,6 +35,31 @@ class Strings(specs.Array):  # type: ignore[misc]  # dm_env is untyped.
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Strings, (self.name,)
+
+
+class Column(specs.Array):  # type: ignore[misc]  # dm_env is untyped.
+    """A column of values of one type with any number of rows: shape (n,)."""
+
+    def __init__(self, name: str, dtype: type) -> None:
+        super().__init__(shape=(0,), dtype=dtype, name=name)
+        self._type = dtype
+
+    def validate(self, value: Any) -> NDArray[Any]:
+        """See `specs.Array.validate`."""
+        array: NDArray[Any] = np.asarray(value)
+        if array.ndim != 1 or array.dtype != self.dtype:
+            raise ValueError(
+                f"{self.name} must be {self.dtype} of shape (n,); "
+                f"got shape {array.shape} of {array.dtype}."
+            )
+        return array
+
+    def generate_value(self) -> NDArray[Any]:
+        """See `specs.Array.generate_value`."""
+        return np.zeros(self.shape, dtype=self.dtype)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Column, (self.name, self._type)
 
 
 class Rows(specs.Array):  # type: ignore[misc]  # dm_env is untyped.
@@ -77,6 +102,11 @@ def observation_spec(observe: observation_lib.Observe) -> dict[str, Any]:
         "tabs": Strings("tabs"),
         "dialogs": Strings("dialogs"),
         "blocked": Strings("blocked"),
+        "downloads": {
+            **{key: Strings(key) for key in ("names", "urls", "mime_types", "errors")},
+            "sizes": Column("sizes", np.int64),
+            "contents": Column("contents", object),
+        },
         "console": Strings("console"),
         "http_status": specs.Array(shape=(), dtype=int, name="http_status"),
         "last_action": _last_action_spec(),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from webtraj.environments.browser import camera as camera_lib
+from webtraj.environments.browser import downloads as downloads_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import secrecy as secrecy_lib
 from webtraj.environments.browser import session as session_lib
@@ -80,6 +81,8 @@ class Observer:
                     observation["dialogs"] = observation_lib.strings(dialogs)
                 case "blocked":
                     observation["blocked"] = observation_lib.strings(blocked)
+                case "downloads":
+                    observation["downloads"] = _downloads(session.downloads.take())
                 case "console":
                     observation["console"] = observation_lib.strings(console)
                 case "http_status":
@@ -129,6 +132,19 @@ def describe_action(
         last_action["frame"] = touched["frame"]
         last_action["box"] = np.asarray(touched["box"], dtype=np.float64)
     return last_action
+
+
+def _downloads(files: Sequence[downloads_lib.DownloadedFile]) -> observation_lib.Downloads:
+    contents = np.empty(len(files), dtype=object)
+    contents[:] = [file.content for file in files]
+    return observation_lib.Downloads(
+        names=observation_lib.strings(file.name for file in files),
+        urls=observation_lib.strings(file.url for file in files),
+        mime_types=observation_lib.strings(file.mime_type for file in files),
+        sizes=np.array([file.size for file in files], dtype=np.int64),
+        contents=contents,
+        errors=observation_lib.strings(file.error for file in files),
+    )
 
 
 def _boxes(seen: Mapping[str, Any]) -> observation_lib.Boxes:

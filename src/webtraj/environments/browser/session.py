@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from webtraj import errors as errors_lib
 from webtraj.environments.browser import blackout as blackout_lib
 from webtraj.environments.browser import deadlines as deadlines_lib
+from webtraj.environments.browser import downloads as downloads_lib
 from webtraj.environments.browser import foreign_frames as foreign_frames_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import page_script as page_script_lib
@@ -65,6 +66,7 @@ class BrowserSession:
         """JavaScript dialogs since they were last taken."""
         self.console: list[str] = []
         """Console errors since they were last taken."""
+        self.downloads = downloads_lib.DownloadShelf(limit=observe.download_limit)
         self._world: worlds_lib.World = (
             worlds_lib.IsolatedWorld(script, self._answer, self._debugger)
             if isolated
@@ -162,6 +164,7 @@ class BrowserSession:
         """
         if begin is not None:
             self._next_ref = 1
+            self.downloads.take()  # What is left of the last episode.
         navigated = False
         network_quiet = await self._network_settled()
         for _ in range(_MAX_NAVIGATIONS):
@@ -323,6 +326,8 @@ class BrowserSession:
         # Choosers are kept from the screen from the start: asked for only when an upload begins,
         # the browser may hear of it after the click.
         page.on("filechooser", _leave_alone)
+        if "downloads" in self._observe.channels:
+            self.downloads.watch(page)
         if "console" in self._observe.channels:
             page.on("console", self._on_console)
             page.on("pageerror", lambda error: self._note(self.console, f"exception: {error}"))
