@@ -3,6 +3,8 @@
 * `environment`: `BrowserEnvironment`, dm_env's contract over tasks in a browser.
 * `tasks`: what a task is; `WebTask`, one for any site.
 * `observation`, `observation_specs`, `observing`: what is shown, by channels.
+* `camera`, `pictures`, `set_of_marks`: screenshots, and numbered boxes on them.
+* `foreign_frames`, `frame_merging`: what is in frames of another origin; `downloads`: files.
 * `acting`: how each verb is done; `policies`: what an agent may reach.
 * `settling`, `traffic`: when a page counts as settled.
 * `session`: the tabs of one lease; `page_script` and `page/`: what runs in every page.
