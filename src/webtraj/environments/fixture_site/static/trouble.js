@@ -13,7 +13,7 @@ const troubles = {
   console() {
     let line = 0;
     setInterval(() => {
-      for (let i = 0; i < 20; i++) console.error(`Line ${line++} ${"x".repeat(500)}`);
+      for (let i = 0; i < 4; i++) console.error(`Line ${line++} ${"x".repeat(500)}`);
     }, 5);
   },
   restless() {
