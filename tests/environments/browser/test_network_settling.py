@@ -6,10 +6,12 @@ import pytest
 import pytest_asyncio
 
 from webtraj.environments.actions import Click, Wait
+from webtraj.environments.browser.policies import NoAccess
 from webtraj.environments.browser.settling import SettlePolicy
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+ANY_NETWORK = NoAccess(network=None)
 PATIENT = SettlePolicy(quiet=0.0, cap=10.0, network_quiet=0.05)
 
 
@@ -48,7 +50,7 @@ def page(server):
 
 
 async def test_what_is_fetched_is_waited_for(open_page, server):
-    environment = open_page(page(server), settle=PATIENT)
+    environment = open_page(page(server), settle=PATIENT, policy=ANY_NETWORK)
     await environment.reset()
     step = asyncio.ensure_future(environment.step(Click("1")))
     await server.asked.wait()
@@ -61,7 +63,9 @@ async def test_what_is_fetched_is_waited_for(open_page, server):
 
 async def test_a_request_that_is_not_answered_is_given_up_at_the_cap(open_page, server):
     environment = open_page(
-        page(server), settle=SettlePolicy(quiet=0.0, cap=0.3, network_quiet=0.05)
+        page(server),
+        settle=SettlePolicy(quiet=0.0, cap=0.3, network_quiet=0.05),
+        policy=ANY_NETWORK,
     )
     await environment.reset()
     timestep = await environment.step(Click("1"))
@@ -70,7 +74,7 @@ async def test_a_request_that_is_not_answered_is_given_up_at_the_cap(open_page, 
 
 
 async def test_a_request_that_never_ends_is_forgotten(open_page, server):
-    environment = open_page(page(server), settle=PATIENT)
+    environment = open_page(page(server), settle=PATIENT, policy=ANY_NETWORK)
     await environment.reset()
     timestep = await environment.step(Click("1"))
     assert timestep.observation["last_action"]["settled"] == "quiet"
