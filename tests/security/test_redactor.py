@@ -132,7 +132,7 @@ def test_a_value_that_contains_itself_is_cut_there() -> None:
 @pytest.mark.parametrize(
     "value",
     ["clean", b"clean", {"a": [1.5, None, True]}, (1, "b"), np.arange(3), np.array(["a"]),
-     a.Click("1"), StepRecord(0, StepType.FIRST, {"axtree": "text"}), Strange, object()],
+     a.Click("1"), StepRecord(0, StepType.FIRST, {"axtree": "text"}), Strange, print],
     ids=repr,
 )  # fmt: skip
 def test_a_value_without_secrets_is_returned_itself(value: Any) -> None:
