@@ -334,7 +334,9 @@ async def test_a_function_s_info_is_taken_as_it_is(recording):
 
 
 @pytest.mark.parametrize(
-    "described", [ValueError("no idea"), lambda calls: None, lambda calls: "what"], ids=repr
+    "described",
+    [ValueError("no idea"), lambda calls: None, lambda calls: "what"],
+    ids=["raises", "nothing", "text"],
 )
 async def test_a_broken_description_costs_no_episode(recording, caplog, described):
     env = recording.env(Described([FIRST, LAST], described))
