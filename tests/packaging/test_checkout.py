@@ -39,7 +39,12 @@ def test_constraints_are_pins_and_know_no_machine():
 @pytest.mark.parametrize("target", ["demo", "check", "test", "format", "bench-recording"])
 def test_every_target_sets_up_first(target):
     done = subprocess.run(
-        ["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=True, timeout=30
+        ["make", "-n", "--no-print-directory", target],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
     )
     assert done.stdout.splitlines()[0] == "sh scripts/setup.sh"
 

@@ -199,7 +199,8 @@ async def test_a_service_worker_is_bound_too(
     # The proxy's refusal is an opaque response like any other: what counts is who was asked.
     assert answer in ("stopped", "got through")
     assert forbidden.asked == []
-    assert gateway.take_denials()[0].target == forbidden.url("/loot")
+    denials = await eventually(gateway.take_denials)
+    assert denials[0].target == forbidden.url("/loot")
 
 
 async def test_a_popup_is_bound_too(
@@ -212,7 +213,8 @@ async def test_a_popup_is_bound_too(
             "url => { const w = open('about:blank'); w.location = url; }", forbidden.url("/loot")
         )
     await (await popup.value).wait_for_load_state()
-    assert gateway.take_denials()[0].target == forbidden.url("/loot")
+    denials = await eventually(gateway.take_denials)
+    assert denials[0].target == forbidden.url("/loot")
     assert forbidden.asked == []
 
 

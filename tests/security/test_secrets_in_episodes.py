@@ -17,6 +17,7 @@ from webtraj.environments.browser.network import OriginPolicy
 from webtraj.environments.browser.observation import CHANNELS, Observe, refs_in
 from webtraj.environments.browser.policies import WebAccess
 from webtraj.environments.browser.pool import BrowserPool
+from webtraj.environments.browser.settling import LIVE_SITE
 from webtraj.environments.browser.tasks import WebTask
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser]
@@ -43,6 +44,7 @@ async def environment(pool: BrowserPool, site: Site) -> AsyncIterator[BrowserEnv
         task,
         pool=pool,
         policy=WebAccess(),
+        settle=LIVE_SITE,  # The last click begins a navigation.
         secrets={"key": SECRET},
         observe=Observe(channels, screenshot_format="png"),
     )
