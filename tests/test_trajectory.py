@@ -106,3 +106,12 @@ def test_new_ids_are_unique_and_name_files():
     ids = {trajectory_lib.new_episode_id() for _ in range(1000)}
     assert len(ids) == 1000
     assert all(re.fullmatch(r"\d{8}T\d{6}-[0-9a-f]{16}", episode_id) for episode_id in ids)
+
+
+def test_a_record_made_fast_is_the_record():
+    decision = trajectory_lib.Decision(action="a", thought="because")
+    values = (3, StepType.MID, {"x": 1}, "a", 0.5, 1.0, 10.0, 11.0, decision, None)
+    made = trajectory_lib.make_step_record(*values)
+    assert made == trajectory_lib.StepRecord(*values)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made.index = 4

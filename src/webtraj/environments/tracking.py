@@ -146,7 +146,7 @@ class EpisodeTracker:
         if broken := contract.broken_rules(timestep, step_type):
             episode.violations.extend(broken)
         is_first = step_type is StepType.FIRST
-        step = trajectory_lib.StepRecord(
+        step = trajectory_lib.make_step_record(
             episode.num_records,
             step_type,
             timestep.observation,
