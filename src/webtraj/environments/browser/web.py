@@ -30,7 +30,8 @@ def make_web_environment(
         pool: Where pages come from; None makes a pool of one page.
         max_steps: After so many steps an episode is truncated, with discount 1.
         settle: When a page counts as settled after an action.
-        policy: What the agent may reach; by default any http page, and no file.
+        policy: What pages and agent may reach; by default the public web, nothing private, the
+            origin of the task's `start_url`, and no file.
         **options: For `BrowserEnvironment`.
     """
     several = isinstance(task, Iterable) and not hasattr(task, "goal_of")
