@@ -14,6 +14,11 @@ catches the builtin goes on working::
      ├─ CollectorError (OSError)                 something could not be recorded
      │   ├─ UnwritableValueError                 a value of a type that cannot be kept
      │   └─ CollectorClosedError                 the collector was closed already
+     ├─ StorageError (OSError)                   a folder or bucket failed
+     │   ├─ StorageMissingError (FileNotFoundError)  there is no such object, or no such bucket
+     │   ├─ StorageDeniedError (PermissionError)     credentials are missing, wrong or too weak
+     │   ├─ StorageConflictError (FileExistsError)   the object is there already
+     │   └─ StorageUnavailableError (ConnectionError)  away, throttled or too slow; may heal
      ├─ DatasetError (ValueError)                a dataset cannot be read
      │   ├─ NotADatasetError                     the folder holds no dataset
      │   ├─ CorruptDataError                     bytes that do not decode to what they should
@@ -21,6 +26,11 @@ catches the builtin goes on working::
      ├─ EnvironmentMisuseError (RuntimeError)    an environment was called as it must not be
      │   └─ ConcurrentCallError                  two calls at once on one environment
      ├─ AgentError (RuntimeError)                an agent could not decide on an action
+     │   ├─ EpisodeGivenUpError                  the agent wants its episode truncated
+     │   └─ ModelError                           a model gave no reply
+     │       ├─ ContextOverflowError             the conversation is too long for it
+     │       ├─ ModelRefusedError                the server does not take the request
+     │       └─ ModelUnavailableError            the server is away, or too slow
      ├─ RolloutStoppedError (RuntimeError)       too many episodes failed, one after the other
      └─ BrowserError (RuntimeError)              the browser failed: never a reward
          ├─ BrowserNotFoundError                 no browser is installed
@@ -29,6 +39,13 @@ catches the builtin goes on working::
 
 A message says what was given, what was expected, and what to do.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from webtraj import trajectory as trajectory_lib
 
 
 class WebtrajError(Exception):
@@ -81,6 +98,26 @@ class CollectorClosedError(CollectorError):
     """The collector was closed before the call."""
 
 
+class StorageError(WebtrajError, OSError):
+    """A folder or bucket could not be read or written."""
+
+
+class StorageMissingError(StorageError, FileNotFoundError):
+    """There is no such object, or no such bucket."""
+
+
+class StorageDeniedError(StorageError, PermissionError):
+    """Credentials are missing, wrong or too weak."""
+
+
+class StorageConflictError(StorageError, FileExistsError):
+    """The object is there already."""
+
+
+class StorageUnavailableError(StorageError, ConnectionError):
+    """The store is away, throttles or is too slow, and stayed so through all retries."""
+
+
 class DatasetError(WebtrajError, ValueError):
     """A dataset cannot be read."""
 
@@ -107,6 +144,32 @@ class ConcurrentCallError(EnvironmentMisuseError):
 
 class AgentError(WebtrajError, RuntimeError):
     """An agent could not decide on an action."""
+
+    decision: trajectory_lib.Decision | None = None
+    """How far the agent got, failed model calls included, for the record."""
+
+
+class EpisodeGivenUpError(AgentError):
+    """The agent cannot go on, and wants its episode truncated; the message is the reason."""
+
+
+class ModelError(AgentError):
+    """A model gave no reply."""
+
+    call: trajectory_lib.ModelCall | None = None
+    """The call that failed."""
+
+
+class ContextOverflowError(ModelError):
+    """The conversation is longer than the model's context."""
+
+
+class ModelRefusedError(ModelError):
+    """The server does not take the request, and would not if it were asked again."""
+
+
+class ModelUnavailableError(ModelError):
+    """The server is away, overloaded or too slow, and stayed so through all retries."""
 
 
 class RolloutStoppedError(WebtrajError, RuntimeError):
