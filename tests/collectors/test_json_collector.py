@@ -19,9 +19,10 @@ from webtraj import (
     errors,
     open_dataset,
 )
-from webtraj.collectors import files, journal, sealing
+from webtraj.collectors import journal, sealing
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
+from webtraj.storage import files
 from webtraj.testing.fakes import ScriptedEnvironment
 from webtraj.testing.faults import disk_full
 from webtraj.trajectory import EndReason, EpisodeEnd

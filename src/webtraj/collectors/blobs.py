@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import re
 from pathlib import Path
 from typing import Any
 
 from webtraj import errors
-from webtraj.collectors import files
+from webtraj.collectors.layout import blob_key
 from webtraj.serialization.blobs import Blob
+from webtraj.storage import files
 
 __all__ = ["BlobStore", "LazyBlob", "LazyBlobs", "RecordingSink"]
 
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-_EXT = re.compile(r"[a-z0-9]{1,8}")
 _KNOWN_LIMIT = 100_000
 
 
@@ -97,12 +95,7 @@ class BlobStore:
         Raises:
             CorruptDataError: Its name is none that this store could have given.
         """
-        if not (_SHA256.fullmatch(str(blob.sha256)) and _EXT.fullmatch(str(blob.ext))):
-            raise errors.CorruptDataError(
-                f"{blob.sha256!r:.100}.{blob.ext!r:.20} names no blob; expected 64 hex digits and "
-                "an extension of up to 8 letters or digits."
-            )
-        return self.root / blob.sha256[:2] / f"{blob.sha256}.{blob.ext}"
+        return self.root / blob_key(blob, prefix="")
 
     def _make_folder(self, name: str) -> None:
         if name not in self._folders:

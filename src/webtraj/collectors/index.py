@@ -18,12 +18,12 @@ from typing import Any, Self, TypeVar
 
 import orjson
 
-from webtraj import errors
+from webtraj import errors, formats
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors import files
 from webtraj.collectors.layout import check_episode_id
 from webtraj.serialization import decoding, encoding
 from webtraj.serialization.blobs import BlobSource
+from webtraj.storage import files
 
 __all__ = ["EpisodeSummary", "IndexWriter", "read_index", "read_index_file", "summarize"]
 
@@ -52,8 +52,10 @@ class EpisodeSummary:
     """In seconds since the epoch (UTC)."""
     end_time: float | None = None
     """In seconds since the epoch (UTC)."""
+    format: str = "json"
+    """The format of the episode's file: the end of its name."""
     size: int = 0
-    """Bytes of the episode's file, its blobs not counted."""
+    """Bytes of the episode's file, blobs that lie beside it not counted."""
     sha256: str = ""
     """Of the episode's file."""
 
@@ -79,6 +81,8 @@ class EpisodeSummary:
             for name in _TIMES:
                 if not isinstance(known.get(name, 0.0), (float, int, type(None))):
                     raise TypeError(f"{name} is {known[name]!r:.100}")
+            if known.get("format", "json") not in formats.FORMATS:
+                raise TypeError(f"format is {known['format']!r:.100}")
         except (KeyError, TypeError) as error:
             raise ValueError(f"no summary of an episode: {error!r}") from error
         known["end_reason"] = _member(trajectory_lib.EndReason, data.get("end_reason"))
@@ -93,13 +97,16 @@ _INFO_FIELDS = (
 )  # fmt: skip
 
 
-def summarize(episode: Mapping[str, Any], content: bytes, blobs: BlobSource) -> EpisodeSummary:
+def summarize(
+    episode: Mapping[str, Any], content: bytes, blobs: BlobSource, format_name: str = "json"
+) -> EpisodeSummary:
     """Returns the summary of an episode.
 
     Args:
-        episode: The parsed episode file.
-        content: Its bytes.
+        episode: The episode's data.
+        content: The bytes of its file.
         blobs: Gives the long texts and arrays among what is summarized.
+        format_name: The file's format.
 
     Raises:
         CorruptDataError: It does not follow the format.
@@ -121,6 +128,7 @@ def summarize(episode: Mapping[str, Any], content: bytes, blobs: BlobSource) -> 
             total_reward=float(sum(map(trajectory_lib.reward_value, rewards))),
             start_time=episode.get("start_time"),
             end_time=episode.get("end_time"),
+            format=format_name,
             size=len(content),
             sha256=hashlib.sha256(content).hexdigest(),
         )

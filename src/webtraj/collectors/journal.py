@@ -30,7 +30,7 @@ from typing import Any
 import orjson
 
 from webtraj import errors
-from webtraj.collectors import files
+from webtraj.storage import files
 
 __all__ = ["Journal", "JournalWriter", "claim", "read_journal"]
 

@@ -1,47 +1,19 @@
 """The JSON collector: episodes as JSON files in a dataset folder (see `layout`).
 
-Every intent and step is in the episode's journal, by one write, before the call that records it
-returns; `kill -9` loses at most the result of the action in flight, which the journal names. When
-an episode ends, its end goes to the journal too, and a background thread makes the final file,
-syncs it, names it, adds it to the index and removes the journal.
-
-What a power cut can take depends on `fsync`:
-
-* "episode" (default): episodes that are still open, or that ended since the last `flush`.
-* "step": at most the result of the action in flight. Costs one disk sync a record.
-* "never": whatever the operating system had not written yet.
+What it promises, and what a power cut can take, stands in `journaling`.
 """
 
 from __future__ import annotations
 
-import atexit
-import logging
 import os
-import threading
-import weakref
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self
 
-from webtraj import errors
-from webtraj import trajectory as trajectory_lib
-from webtraj.collectors import sealing
-from webtraj.collectors.background import BackgroundQueue
-from webtraj.collectors.blobs import BlobStore
-from webtraj.collectors.index import IndexWriter
-from webtraj.collectors.layout import DatasetLayout
-from webtraj.collectors.recorder import JournalRecorder, check_process
+from webtraj.collectors.journaling import Fsync, JournalingCollector
+from webtraj.collectors.layout import DatasetHeader
 
 __all__ = ["Fsync", "JsonTrajectoryCollector"]
 
-Fsync = Literal["episode", "step", "never"]
 
-_LOGGER = logging.getLogger(__name__)
-# Keeps collectors that nobody else keeps until the process ends and ends their episodes.
-_WITH_OPEN_EPISODES: set[JsonTrajectoryCollector] = set()
-
-
-class JsonTrajectoryCollector:
+class JsonTrajectoryCollector(JournalingCollector):
     """Keeps episodes as JSON files in a folder. Safe to share between tasks and threads."""
 
     def __init__(self, path: str | os.PathLike[str], *, fsync: Fsync = "episode") -> None:
@@ -49,193 +21,13 @@ class JsonTrajectoryCollector:
 
         Args:
             path: The dataset folder: new, empty, or a dataset already, which is added to.
-            fsync: When to wait for the disk; see the module's docstring.
+            fsync: When to wait for the disk; see `webtraj.collectors.journaling`.
 
         Raises:
             CollectorError: The folder cannot be written.
-            InvalidInputError: `fsync` is none of its values.
+            InvalidInputError: `fsync` is none of its values, or the folder is a dataset of another
+                format.
             NotADatasetError: The folder holds other things.
             UnsupportedSchemaError: The dataset was made by a newer webtraj.
         """
-        if fsync not in ("episode", "step", "never"):
-            raise errors.InvalidInputError(
-                f"fsync={fsync!r} is not known; expected 'episode', 'step' or 'never'."
-            )
-        self._layout = DatasetLayout(Path(path))
-        self._layout.create()
-        self._fsync = fsync
-        self._blobs = BlobStore(self._layout.blobs)
-        self._index = IndexWriter(self._layout.index)
-        self._sealing = BackgroundQueue("webtraj-seal")
-        self._lock = threading.Lock()
-        self._open: set[JournalRecorder] = set()
-        self._process = os.getpid()
-        self._closed = False
-        self._unregister_at_exit = _close_at_exit(self)
-
-    @property
-    def path(self) -> Path:
-        """The dataset folder."""
-        return self._layout.root
-
-    @property
-    def open_episodes(self) -> tuple[str, ...]:
-        """The ids of the episodes that have begun and not ended."""
-        with self._lock:
-            return tuple(sorted(recorder.episode_id for recorder in self._open))
-
-    def begin_episode(self, info: trajectory_lib.EpisodeInfo) -> JournalRecorder:
-        """Begins the record of one episode; its journal is there when this returns.
-
-        Raises:
-            CollectorClosedError: The collector is closed, or was made by another process.
-            CollectorError: The journal cannot be written, or the id is taken.
-            InvalidEpisodeIdError: The id cannot name a file.
-        """
-        check_process(self._process, self.path)
-        if self._closed:
-            raise errors.CollectorClosedError(
-                f"The collector of {str(self.path)!r} is closed; make a new one on the same folder."
-            )
-        if self._layout.episode(info.episode_id).exists():
-            raise errors.CollectorError(
-                f"The dataset {str(self.path)!r} has an episode {info.episode_id!r} already; "
-                "every episode needs an id of its own."
-            )
-        recorder = JournalRecorder(
-            info,
-            layout=self._layout,
-            blobs=self._blobs,
-            sync=self._fsync == "step",
-            on_end=self._ended,
-        )
-        with self._lock:
-            self._open.add(recorder)
-            _WITH_OPEN_EPISODES.add(self)
-        return recorder
-
-    async def drain(self) -> None:
-        """Waits while more than a few ended episodes are still to be sealed.
-
-        Raises:
-            CollectorError: An episode that ended earlier could not be sealed; its journal is kept.
-        """
-        check_process(self._process, self.path)
-        await self._sealing.drain()
-
-    async def flush(self) -> None:
-        """Waits until all ended episodes are sealed.
-
-        Raises:
-            CollectorError: One could not be sealed; its journal is kept.
-        """
-        check_process(self._process, self.path)
-        await self._sealing.flush()
-
-    async def aclose(self) -> None:
-        """Ends open episodes as CLOSED, seals all, and lets go of the folder. Idempotent.
-
-        Raises:
-            CollectorError: An episode could not be sealed; its journal is kept.
-        """
-        if self._process != os.getpid():
-            return  # What is open belongs to the process that this one was forked from.
-        self._closed = True
-        try:
-            self._end_open(trajectory_lib.Phase.CLOSE)
-            await self.flush()
-        finally:
-            self._release()
-
-    def close(self) -> None:
-        """Does what `aclose` does, for code without an event loop.
-
-        Raises:
-            CollectorError: An episode could not be sealed; its journal is kept.
-        """
-        if self._process != os.getpid():
-            return
-        self._closed = True
-        try:
-            self._end_open(trajectory_lib.Phase.CLOSE)
-            self._sealing.wait()
-        finally:
-            self._release()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _end_open(self, phase: trajectory_lib.Phase) -> None:
-        end = trajectory_lib.EpisodeEnd(reason=trajectory_lib.EndReason.CLOSED, phase=phase)
-        with self._lock:
-            still_open = list(self._open)
-        for recorder in still_open:
-            try:
-                recorder.end_episode(end)
-            except errors.CollectorError as error:
-                self._sealing.fail(error)
-
-    def _release(self) -> None:
-        self._unregister_at_exit()
-        if self._sealing.shut():
-            self._index.close()
-
-    def _ended(self, recorder: JournalRecorder) -> None:
-        with self._lock:
-            self._open.discard(recorder)
-            if not self._open:
-                _WITH_OPEN_EPISODES.discard(self)
-        self._sealing.submit(lambda: self._seal(recorder))
-
-    def _seal(self, recorder: JournalRecorder) -> None:
-        try:
-            sealing.seal(
-                self._layout,
-                recorder.episode_id,
-                index=self._index,
-                blobs=recorder.unsynced_blobs,
-                sync=self._fsync != "never",
-            )
-        except Exception as error:
-            raise errors.CollectorError(
-                f"The episode {recorder.episode_id!r} could not be sealed: "
-                f"{str(error).rstrip('.')}. Its journal is kept; "
-                f"run `webtraj recover {self.path}` once that is mended."
-            ) from error
-        finally:
-            recorder.release()
-
-
-def _close_at_exit(collector: JsonTrajectoryCollector) -> Any:
-    """Ends what is open when the process ends in good order; returns how to call that off."""
-    reference = weakref.ref(collector)
-
-    def close() -> None:
-        target = reference()
-        if target is None or target._process != os.getpid():
-            return
-        target._end_open(trajectory_lib.Phase.EXIT)
-        for failure in target._sealing.failures:  # Nobody will ask any more.
-            _LOGGER.error("%s", failure)
-
-    atexit.register(close)
-    return lambda: atexit.unregister(close)
+        super().__init__(path, DatasetHeader(format="json"), fsync=fsync)

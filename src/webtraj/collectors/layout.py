@@ -3,11 +3,15 @@
 ::
 
     <dataset>/
-      dataset.json                 schema version, webtraj version, when, by what
+      dataset.json                 schema version, webtraj version, when, format
       index/<writer>.jsonl         a summary line for each sealed episode
-      episodes/<episode_id>.json   one whole episode each
+      episodes/<episode_id>.json   one whole episode each; or .pb, .pb.zst
       blobs/<2 hex>/<sha256>.<ext> screenshots and long texts, shared by steps and episodes
       journal/<episode_id>.jsonl   open episodes only
+      unshared/<episode_id>/...    blobs of one episode alone, laid out as in blobs/
+
+Where an episode's file holds its blobs itself, or goes elsewhere with them, they lie `unshared`
+until that has been done; then that folder goes.
 """
 
 from __future__ import annotations
@@ -17,17 +21,38 @@ import os
 import re
 import time
 from pathlib import Path
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import orjson
 
 import webtraj
-from webtraj import errors
-from webtraj.collectors import files
+from webtraj import errors, formats
+from webtraj.formats import SCHEMA_VERSION
+from webtraj.serialization.blobs import Blob
+from webtraj.storage import files
 
-__all__ = ["SCHEMA_VERSION", "DatasetLayout", "check_episode_id", "is_episode_id"]
+__all__ = [
+    "BLOBS",
+    "EPISODES",
+    "HEADER",
+    "INDEX",
+    "SCHEMA_VERSION",
+    "DatasetHeader",
+    "DatasetLayout",
+    "blob_key",
+    "check_episode_id",
+    "episode_key",
+    "is_episode_id",
+]
 
-SCHEMA_VERSION = 1
+# Keys and their prefixes, in a folder or a bucket.
+HEADER = "dataset.json"
+EPISODES = "episodes/"
+INDEX = "index/"
+BLOBS = "blobs/"
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_EXT = re.compile(r"[a-z0-9]{1,8}")
 _EPISODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -48,6 +73,83 @@ def check_episode_id(episode_id: str) -> str:
             "of A-Z a-z 0-9 . _ -, beginning with a letter or digit."
         )
     return episode_id
+
+
+def episode_key(episode_id: str, format_name: str) -> str:
+    """Returns the key of a sealed episode.
+
+    Raises:
+        InvalidEpisodeIdError: The id cannot name a file.
+    """
+    return f"{EPISODES}{check_episode_id(episode_id)}.{format_name}"
+
+
+def blob_key(blob: Blob, prefix: str = BLOBS) -> str:
+    """Returns the key of a blob.
+
+    Raises:
+        CorruptDataError: Its name is none that a store could have given.
+    """
+    if not (_SHA256.fullmatch(str(blob.sha256)) and _EXT.fullmatch(str(blob.ext))):
+        raise errors.CorruptDataError(
+            f"{blob.sha256!r:.100}.{blob.ext!r:.20} names no blob; expected 64 hex digits and "
+            "an extension of up to 8 letters or digits."
+        )
+    return f"{prefix}{blob.sha256[:2]}/{blob.sha256}.{blob.ext}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetHeader:
+    """What a dataset says of itself, in its dataset.json."""
+
+    format: str = "json"
+    """The format that episodes are written in; `webtraj.formats` lists them."""
+    destination: str = ""
+    """For a spool: the URL that its episodes go to; empty if they stay."""
+
+    @property
+    def shares_blobs(self) -> bool:
+        """Whether episodes keep their blobs together, each but once."""
+        return self.format == "json" and not self.destination
+
+    def to_bytes(self) -> bytes:
+        """Returns the content of dataset.json."""
+        data: dict[str, Any] = {
+            "schema_version": SCHEMA_VERSION,
+            "webtraj_version": webtraj.__version__,
+            "created": time.time(),
+            "format": self.format,
+        }
+        if self.destination:
+            data["destination"] = self.destination
+        return orjson.dumps(data, option=orjson.OPT_INDENT_2)
+
+    @classmethod
+    def from_bytes(cls, content: bytes, where: str) -> DatasetHeader:
+        """Returns the header that a dataset.json holds. `where` names that file in errors.
+
+        Raises:
+            CorruptDataError: It cannot be read.
+            UnsupportedSchemaError: It was made by a newer webtraj.
+        """
+        try:
+            data = orjson.loads(content)
+            version = int(data["schema_version"])
+            made_by = str(data.get("webtraj_version", "of an unknown version"))
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+            raise errors.CorruptDataError(
+                f"{where!r} cannot be read: {error!r:.300}. Expected a JSON object with the "
+                "key schema_version."
+            ) from error
+        format_name = data.get("format", "json")
+        if version > SCHEMA_VERSION or format_name not in formats.FORMATS:
+            raise errors.UnsupportedSchemaError(
+                f"{where!r} has schema version {version} and format {format_name!r:.40}; this "
+                f"webtraj ({webtraj.__version__}) reads up to version {SCHEMA_VERSION} and the "
+                f"formats {', '.join(formats.FORMATS)}. It was written by webtraj {made_by}: "
+                "install that or a newer one."
+            )
+        return cls(format=format_name, destination=str(data.get("destination", "")))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,41 +183,49 @@ class DatasetLayout:
         """The folder of blobs."""
         return self.root / "blobs"
 
-    def episode(self, episode_id: str) -> Path:
+    def episode(self, episode_id: str, format_name: str = "json") -> Path:
         """Returns where a sealed episode lies."""
-        return self.episodes / f"{check_episode_id(episode_id)}.json"
+        return self.root / episode_key(episode_id, format_name)
 
     def journal(self, episode_id: str) -> Path:
         """Returns where an open episode's journal lies."""
         return self.journals / f"{check_episode_id(episode_id)}.jsonl"
 
-    def sealed_episodes(self) -> set[str]:
-        """Returns the ids of the episodes that have a file, in the index or not."""
-        return _ids_in(self.episodes, ".json")
+    def unshared(self, episode_id: str) -> Path:
+        """Returns the folder of blobs that are one episode's alone."""
+        return self.root / "unshared" / check_episode_id(episode_id)
+
+    def sealed_episodes(self) -> dict[str, str]:
+        """Returns the names of the formats of the episodes that have a file, by id."""
+        try:
+            with os.scandir(self.episodes) as entries:
+                names = [formats.split_name(entry.name) for entry in entries]
+        except FileNotFoundError:  # Not made yet, or not copied because it was empty.
+            return {}
+        return {name[0]: name[1] for name in names if name and is_episode_id(name[0])}
 
     def open_episodes(self) -> set[str]:
         """Returns the ids of the episodes that have a journal."""
         return _ids_in(self.journals, ".jsonl")
 
-    def create(self) -> None:
+    def create(self, header: DatasetHeader | None = None) -> DatasetHeader:
         """Makes the folder a dataset, or checks that it is one.
+
+        Returns:
+            The header that it has.
 
         Raises:
             CollectorError: The folder cannot be written.
+            InvalidInputError: It is a dataset, of another format or destination than `header` says.
             NotADatasetError: It holds other things already.
             UnsupportedSchemaError: It was made by a newer webtraj.
         """
+        wanted = header or DatasetHeader()
         try:
             if not self.header.exists():
                 self._check_empty()
                 self.root.mkdir(parents=True, exist_ok=True)
-                header = {
-                    "schema_version": SCHEMA_VERSION,
-                    "webtraj_version": webtraj.__version__,
-                    "created": time.time(),
-                }
-                text = orjson.dumps(header, option=orjson.OPT_INDENT_2)
-                files.write_atomically(self.header, text)
+                files.write_atomically(self.header, wanted.to_bytes())
             for folder in (self.episodes, self.index, self.journals, self.blobs):
                 folder.mkdir(exist_ok=True)
         except OSError as error:
@@ -123,7 +233,14 @@ class DatasetLayout:
                 f"The dataset folder {str(self.root)!r} cannot be written: {error}. "
                 "Name a folder that this user may write, on a disk with room."
             ) from error
-        self.check()
+        found = self.check()
+        if found != wanted:
+            raise errors.InvalidInputError(
+                f"The dataset {str(self.root)!r} is of {_described(found)}, and cannot take "
+                f"episodes of {_described(wanted)}. Name another folder; `webtraj convert` makes "
+                "one format of another."
+            )
+        return found
 
     def _check_empty(self) -> None:
         # A file with a leading dot may be a dataset.json whose writer died in the middle of it.
@@ -134,8 +251,8 @@ class DatasetLayout:
                 "Name a new or empty folder, or that of a webtraj dataset."
             )
 
-    def check(self) -> None:
-        """Checks that the folder is a dataset that this version can read.
+    def check(self) -> DatasetHeader:
+        """Checks that the folder is a dataset that this version can read; returns its header.
 
         Raises:
             NotADatasetError: It is not one.
@@ -143,25 +260,18 @@ class DatasetLayout:
             UnsupportedSchemaError: It was made by a newer webtraj.
         """
         try:
-            header = orjson.loads(self.header.read_bytes())
-            version = int(header["schema_version"])
+            content = self.header.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             raise errors.NotADatasetError(
                 f"{str(self.root)!r} is no webtraj dataset: it has no dataset.json. "
                 "Name the folder that a collector wrote."
             ) from None
-        except (ValueError, KeyError, TypeError) as error:
-            raise errors.CorruptDataError(
-                f"{str(self.header)!r} cannot be read: {error!r}. Expected a JSON object with the "
-                "key schema_version."
-            ) from error
-        if version > SCHEMA_VERSION:
-            raise errors.UnsupportedSchemaError(
-                f"{str(self.root)!r} has schema version {version}; this webtraj "
-                f"({webtraj.__version__}) reads up to {SCHEMA_VERSION}. It was written by webtraj "
-                f"{header.get('webtraj_version', 'of an unknown version')}: install that or a "
-                "newer one."
-            )
+        return DatasetHeader.from_bytes(content, str(self.header))
+
+
+def _described(header: DatasetHeader) -> str:
+    going = f" on their way to {header.destination!r}" if header.destination else ""
+    return f"format {header.format!r}{going}"
 
 
 def _ids_in(folder: Path, suffix: str) -> set[str]:

@@ -11,12 +11,12 @@ from typing import Any
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors import files
 from webtraj.collectors.blobs import BlobStore, RecordingSink
 from webtraj.collectors.journal import JournalWriter
 from webtraj.collectors.layout import SCHEMA_VERSION, DatasetLayout
 from webtraj.serialization import records
 from webtraj.serialization.blobs import Blob
+from webtraj.storage import files
 
 __all__ = ["JournalRecorder", "check_process"]
 

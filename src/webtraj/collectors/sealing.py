@@ -3,31 +3,38 @@
 The final file is a function of the journal alone. A collector seals the episodes that end, and
 recovery those whose writer died, by the same code. The order of effects makes every step safe to
 repeat: blobs, then the episode's file, then the index line, and last the journal goes. Whatever
-dies in between, the journal is still there, and sealing it again does the rest.
+dies in between, the journal is still there, and sealing it again does the rest. Where the file
+holds its blobs itself, they go once the journal has gone.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Collection
 from typing import Any
 
-import orjson
-
-from webtraj.collectors import files
+from webtraj import formats
 from webtraj.collectors.blobs import BlobStore
 from webtraj.collectors.index import EpisodeSummary, IndexWriter, summarize
 from webtraj.collectors.journal import Journal, read_journal
-from webtraj.collectors.layout import SCHEMA_VERSION, DatasetLayout
+from webtraj.collectors.layout import SCHEMA_VERSION, DatasetHeader, DatasetLayout
 from webtraj.serialization.blobs import Blob
+from webtraj.storage import files
 
-__all__ = ["seal"]
+__all__ = ["blob_store", "seal"]
+
+
+def blob_store(layout: DatasetLayout, header: DatasetHeader, episode_id: str) -> BlobStore:
+    """Returns where an open episode's blobs are kept."""
+    return BlobStore(layout.blobs if header.shares_blobs else layout.unshared(episode_id))
 
 
 def seal(
     layout: DatasetLayout,
     episode_id: str,
     *,
-    index: IndexWriter,
+    header: DatasetHeader,
+    index: IndexWriter | None,
     blobs: Collection[Blob] = (),
     sync: bool = True,
 ) -> EpisodeSummary:
@@ -36,7 +43,8 @@ def seal(
     Args:
         layout: The dataset.
         episode_id: Names the journal. If that has no end, the episode is sealed as CRASHED.
-        index: Takes the summary.
+        header: Says what the dataset is.
+        index: Takes the summary; a spool, from which episodes go again, has none.
         blobs: Blobs of the episode that may not be on the disk yet.
         sync: Whether to wait until all of it is on the disk.
 
@@ -49,17 +57,21 @@ def seal(
     """
     path = layout.journal(episode_id)
     episode = _episode(read_journal(path))
-    content = orjson.dumps(episode)
-    store = BlobStore(layout.blobs)
-    summary = summarize(episode, content, store)
-    if sync:
+    episode_format = formats.format_named(header.format)
+    store = blob_store(layout, header, episode_id)
+    content = episode_format.encode(episode, store)
+    summary = summarize(episode, content, store, header.format)
+    if sync and not episode_format.self_contained:
         _sync_blobs(store, blobs)
-    target = layout.episode(episode_id)
+    target = layout.episode(episode_id, header.format)
     files.write_atomically(target, content, sync=sync)
     if sync:
         files.sync_folder(target.parent)
-    index.append(summary, sync=sync)
+    if index is not None:
+        index.append(summary, sync=sync)
     path.unlink(missing_ok=True)  # Another recovery may have been faster.
+    if episode_format.self_contained:
+        shutil.rmtree(store.root, ignore_errors=True)  # What is left, recovery removes.
     return summary
 
 

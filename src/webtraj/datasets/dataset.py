@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, TypeVar, overload
 
-from webtraj import errors
+from webtraj import errors, formats
 from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.blobs import BlobStore, LazyBlobs
 from webtraj.collectors.index import EpisodeSummary, read_index
 from webtraj.collectors.layout import DatasetLayout
-from webtraj.datasets.episode_file import decode_episode, parse_episode, summarize_file
+from webtraj.datasets.episode_file import decode_episode, summarize_file
 from webtraj.serialization.blobs import BlobSource
 
 __all__ = ["Blobs", "Dataset", "open_dataset"]
@@ -164,7 +164,8 @@ class Dataset:
         return f"<Dataset {str(self.path)!r}: {len(self)} episodes>"
 
     def _load(self, episode_id: str) -> trajectory_lib.EpisodeTrajectory:
-        path = self._layout.episode(episode_id)
+        format_name = self._by_id[episode_id].format
+        path = self._layout.episode(episode_id, format_name)
         try:
             content = path.read_bytes()
         except OSError as error:
@@ -172,7 +173,8 @@ class Dataset:
                 f"The episode {episode_id!r} is in the index, but {str(path)!r} cannot be read: "
                 f"{error.strerror}. Run `webtraj verify {self.path}`."
             ) from error
-        return decode_episode(parse_episode(content, path), self._blobs)
+        stored = formats.format_named(format_name).decode(content, str(path))
+        return decode_episode(stored.data, stored.blobs or self._blobs)
 
 
 def _read_summaries(layout: DatasetLayout) -> list[EpisodeSummary]:
@@ -183,12 +185,15 @@ def _read_summaries(layout: DatasetLayout) -> list[EpisodeSummary]:
     """
     by_id = {summary.episode_id: summary for summary in read_index(layout.index)}
     store = BlobStore(layout.blobs)
-    for episode_id in layout.sealed_episodes() - by_id.keys():
-        content = layout.episode(episode_id).read_bytes()
+    for episode_id, format_name in layout.sealed_episodes().items():
+        if episode_id in by_id:
+            continue
+        content = layout.episode(episode_id, format_name).read_bytes()
         try:
-            by_id[episode_id] = summarize_file(layout, episode_id, content, store)
+            summary = summarize_file(episode_id, format_name, content, store)
         except errors.DatasetError:  # `verify` says what is wrong with it.
-            by_id[episode_id] = EpisodeSummary(episode_id=episode_id, size=len(content))
+            summary = EpisodeSummary(episode_id=episode_id, format=format_name, size=len(content))
+        by_id[episode_id] = summary
     return sorted(by_id.values(), key=lambda summary: (summary.start_time or 0, summary.episode_id))
 
 

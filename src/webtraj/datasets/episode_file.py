@@ -2,50 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import orjson
-
-from webtraj import errors
+from webtraj import errors, formats
 from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.index import EpisodeSummary, summarize
-from webtraj.collectors.layout import SCHEMA_VERSION, DatasetLayout
+from webtraj.collectors.layout import episode_key
 from webtraj.serialization import records
 from webtraj.serialization.blobs import BlobSource
 
-__all__ = ["decode_episode", "parse_episode", "summarize_file"]
-
-
-def parse_episode(content: bytes, path: Path) -> dict[str, Any]:
-    """Returns an episode file's content as JSON data.
-
-    Raises:
-        CorruptDataError: It is no episode.
-        UnsupportedSchemaError: It was written by a newer webtraj.
-    """
-    try:
-        episode: dict[str, Any] = orjson.loads(content)
-        version = int(episode["schema_version"])
-        if not isinstance(episode["steps"], list) or not isinstance(episode["info"], dict):
-            raise TypeError("expected an info and a list of steps")
-    except (ValueError, KeyError, TypeError, OverflowError) as error:
-        raise errors.CorruptDataError(
-            f"{str(path)!r} is no readable episode: {error!r}. The file was changed or damaged "
-            "after it was written."
-        ) from error
-    if version > SCHEMA_VERSION:
-        raise errors.UnsupportedSchemaError(
-            f"{str(path)!r} has schema version {version}; this webtraj reads up to "
-            f"{SCHEMA_VERSION}. Install a newer one."
-        )
-    return episode
+__all__ = ["decode_episode", "summarize_file"]
 
 
 def decode_episode(
     episode: dict[str, Any], blobs: BlobSource | None
 ) -> trajectory_lib.EpisodeTrajectory:
-    """Returns the trajectory that a parsed episode file holds.
+    """Returns the trajectory that an episode's data stands for.
 
     Raises:
         CorruptDataError: It does not follow the format, or a blob is missing.
@@ -54,7 +26,7 @@ def decode_episode(
 
 
 def summarize_file(
-    layout: DatasetLayout, episode_id: str, content: bytes, blobs: BlobSource
+    episode_id: str, format_name: str, content: bytes, blobs: BlobSource
 ) -> EpisodeSummary:
     """Returns the summary of an episode's file, given the file's content.
 
@@ -62,10 +34,11 @@ def summarize_file(
         CorruptDataError: It is no episode, or another than its name says.
         UnsupportedSchemaError: It was written by a newer webtraj.
     """
-    path = layout.episode(episode_id)
-    summary = summarize(parse_episode(content, path), content, blobs)
+    where = episode_key(episode_id, format_name)
+    stored = formats.format_named(format_name).decode(content, where)
+    summary = summarize(stored.data, content, stored.blobs or blobs, format_name)
     if summary.episode_id != episode_id:
         raise errors.CorruptDataError(
-            f"{str(path)!r} holds the episode {summary.episode_id!r}: it was copied or renamed."
+            f"{where!r} holds the episode {summary.episode_id!r}: it was copied or renamed."
         )
     return summary

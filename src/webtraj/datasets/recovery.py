@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import shutil
 from pathlib import Path
 
-from webtraj import errors
+from webtraj import errors, formats
 from webtraj.collectors import sealing
-from webtraj.collectors.blobs import BlobStore
 from webtraj.collectors.index import EpisodeSummary, IndexWriter, read_index
 from webtraj.collectors.journal import claim
-from webtraj.collectors.layout import DatasetLayout
+from webtraj.collectors.layout import DatasetHeader, DatasetLayout
 from webtraj.datasets.episode_file import summarize_file
 from webtraj.serialization import references
 
@@ -42,8 +42,9 @@ def recover(path: str | os.PathLike[str]) -> RecoveryReport:
         CollectorError: Something could not be written; run it again once that is mended.
     """
     layout = DatasetLayout(Path(path))
-    layout.check()
-    index = IndexWriter(layout.index)
+    header = layout.check()
+    # From a spool episodes go again; its index is where they go.
+    index = None if header.destination else IndexWriter(layout.index)
     sealed: list[EpisodeSummary] = []
     being_written: list[str] = []
     unreadable: list[str] = []
@@ -55,27 +56,31 @@ def recover(path: str | os.PathLike[str]) -> RecoveryReport:
                     if not claimed:
                         being_written.append(episode_id)
                     elif journal.exists():
-                        sealed.append(_seal(layout, episode_id, index))
+                        sealed.append(_seal(layout, header, episode_id, index))
             except FileNotFoundError:
                 continue  # Sealed by its writer in the meantime.
             except errors.DatasetError as error:
                 unreadable.append(str(error))
         _remove_unnamed(layout)
-        indexed = _complete_index(layout, index)
+        _remove_unshared(layout)
+        indexed = () if index is None else _complete_index(layout, header, index)
     except OSError as error:
         raise errors.CollectorError(
             f"The recovery of {str(layout.root)!r} stopped: {error}. Nothing is lost; run it again."
         ) from error
     finally:
-        index.close()
+        if index is not None:
+            index.close()
     return RecoveryReport(tuple(sealed), indexed, tuple(being_written), tuple(unreadable))
 
 
-def _seal(layout: DatasetLayout, episode_id: str, index: IndexWriter) -> EpisodeSummary:
-    store = BlobStore(layout.blobs)
+def _seal(
+    layout: DatasetLayout, header: DatasetHeader, episode_id: str, index: IndexWriter | None
+) -> EpisodeSummary:
+    store = sealing.blob_store(layout, header, episode_id)
     journal = layout.journal(episode_id).read_bytes()
     blobs = [blob for blob in references.blobs_in(journal) if store.holds(blob)]
-    return sealing.seal(layout, episode_id, index=index, blobs=blobs)
+    return sealing.seal(layout, episode_id, header=header, index=index, blobs=blobs)
 
 
 def _remove_unnamed(layout: DatasetLayout) -> None:
@@ -86,17 +91,29 @@ def _remove_unnamed(layout: DatasetLayout) -> None:
                 path.unlink(missing_ok=True)
 
 
-def _complete_index(layout: DatasetLayout, index: IndexWriter) -> tuple[str, ...]:
+def _remove_unshared(layout: DatasetLayout) -> None:
+    """Removes blobs of episodes whose file has them, and whose writer died before it could."""
+    for episode_id, format_name in layout.sealed_episodes().items():
+        if formats.format_named(format_name).self_contained:
+            folder = layout.unshared(episode_id)
+            if not layout.journal(episode_id).exists() and folder.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _complete_index(
+    layout: DatasetLayout, header: DatasetHeader, index: IndexWriter
+) -> tuple[str, ...]:
     """Adds sealed episodes that the index lacks: their writer died before it could."""
     stored = layout.sealed_episodes()
-    stored -= layout.open_episodes()  # They are just being sealed; their index line comes next.
-    stored -= {summary.episode_id for summary in read_index(layout.index)}
-    store = BlobStore(layout.blobs)
+    # Those that are open are just being sealed; their index line comes next.
+    known = layout.open_episodes() | {summary.episode_id for summary in read_index(layout.index)}
     added = []
-    for episode_id in sorted(stored):
-        content = layout.episode(episode_id).read_bytes()
+    for episode_id in sorted(stored.keys() - known):
+        format_name = stored[episode_id]
+        content = layout.episode(episode_id, format_name).read_bytes()
+        store = sealing.blob_store(layout, header, episode_id)
         try:
-            summary = summarize_file(layout, episode_id, content, store)
+            summary = summarize_file(episode_id, format_name, content, store)
         except errors.DatasetError:
             continue  # `verify` reports it.
         index.append(summary)

@@ -13,13 +13,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from webtraj import errors
+from webtraj import errors, formats
 from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.blobs import BlobStore
 from webtraj.collectors.index import EpisodeSummary, read_index, read_index_file, summarize
 from webtraj.collectors.journal import claim
 from webtraj.collectors.layout import DatasetLayout, is_episode_id
-from webtraj.datasets.episode_file import decode_episode, parse_episode
+from webtraj.datasets.episode_file import decode_episode
 from webtraj.serialization import references
 from webtraj.serialization.blobs import Blob
 
@@ -86,7 +86,7 @@ class _Verification:
         self._check_names()
         self._check_index_lines()
         self._check_journals()
-        for episode_id in sorted(index.keys() - stored):
+        for episode_id in sorted(index.keys() - stored.keys()):
             self._note(episode_id, "is in the index, but its file is missing")
         # A journal goes after the index line has come.
         unsealed = self._layout.open_episodes()
@@ -94,7 +94,7 @@ class _Verification:
         for episode_id in sorted(stored):
             if episode_id not in indexed | unsealed:
                 self._note(episode_id, "is not in the index; run `webtraj recover`")
-            self._check_episode(episode_id, index.get(episode_id))
+            self._check_episode(episode_id, stored[episode_id], index.get(episode_id))
 
     def report(self) -> VerificationReport:
         files = {path.name for path in self._layout.blobs.glob("??/[!.]*")}
@@ -113,11 +113,17 @@ class _Verification:
 
     def _check_names(self) -> None:
         layout = self._layout
-        for folder, suffix in ((layout.episodes, ".json"), (layout.journals, ".jsonl")):
-            for path in sorted(folder.glob("[!.]*")):
-                if path.suffix != suffix or not is_episode_id(path.stem):
-                    name = path.relative_to(layout.root)
-                    self._note(str(name), "is no file that a collector writes; take it out")
+        for path in sorted(layout.episodes.glob("[!.]*")):
+            name = formats.split_name(path.name)
+            if name is None or not is_episode_id(name[0]):
+                self._note_foreign(path)
+        for path in sorted(layout.journals.glob("[!.]*")):
+            if path.suffix != ".jsonl" or not is_episode_id(path.stem):
+                self._note_foreign(path)
+
+    def _note_foreign(self, path: Path) -> None:
+        name = path.relative_to(self._layout.root)
+        self._note(str(name), "is no file that a collector writes; take it out")
 
     def _check_index_lines(self) -> None:
         for path in sorted(self._layout.index.glob("*.jsonl")):
@@ -138,18 +144,21 @@ class _Verification:
             except FileNotFoundError:
                 continue  # Sealed in the meantime.
 
-    def _check_episode(self, episode_id: str, summary: EpisodeSummary | None) -> None:
+    def _check_episode(
+        self, episode_id: str, format_name: str, summary: EpisodeSummary | None
+    ) -> None:
         self._num_episodes += 1
-        path = self._layout.episode(episode_id)
+        path = self._layout.episode(episode_id, format_name)
         content = path.read_bytes()
         if summary and summary.sha256 and hashlib.sha256(content).hexdigest() != summary.sha256:
             self._note(episode_id, "its file is not what the index says: changed or damaged")
         try:
-            episode = parse_episode(content, path)
-            found = summarize(episode, content, self._store)
-            for blob in references.blobs_of(episode):
-                self._check_blob(episode_id, blob)
-            trajectory = decode_episode(episode, self._store)
+            stored = formats.format_named(format_name).decode(content, str(path))
+            found = summarize(stored.data, content, stored.blobs or self._store, format_name)
+            if stored.blobs is None:
+                for blob in references.blobs_of(stored.data):
+                    self._check_blob(episode_id, blob)
+            trajectory = decode_episode(stored.data, stored.blobs or self._store)
         except errors.WebtrajError as error:
             self._note(episode_id, f"cannot be read: {error}")
             return

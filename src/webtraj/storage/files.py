@@ -16,13 +16,20 @@ def write_all(descriptor: int, data: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def write_atomically(path: Path, data: bytes, *, sync: bool = False) -> None:
+def write_atomically(
+    path: Path, data: bytes, *, sync: bool = False, overwrite: bool = True
+) -> None:
     """Writes a file through a temporary one beside it, so that no reader ever sees half of it.
 
     Args:
-        path: Where the file shall be; replaced if it is there.
+        path: Where the file shall be.
         data: All of its bytes.
         sync: Whether the bytes must be on the disk before the file takes its name.
+        overwrite: Whether it replaces a file that is there.
+
+    Raises:
+        FileExistsError: It is there, and was not to be replaced.
+        OSError: It cannot be written.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
@@ -33,7 +40,11 @@ def write_atomically(path: Path, data: bytes, *, sync: bool = False) -> None:
                 os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        os.rename(temporary, path)  # noqa: PTH104  (Path.rename costs twice as much.)
+        if overwrite:
+            os.rename(temporary, path)  # noqa: PTH104  (Path.rename costs twice as much.)
+        else:
+            os.link(temporary, path)  # Unlike rename, it fails if the name is taken.
+            temporary.unlink()
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
