@@ -1,0 +1,169 @@
+"""Builds two models of random weights, small enough for two CPU cores: `tiny_models.py FOLDER`.
+
+Run with the Python of vLLM's virtual environment; nothing is downloaded. It writes, reproducibly:
+
+* `FOLDER/text-0`, `FOLDER/text-1`: Qwen3's architecture, two sets of weights that differ;
+* `FOLDER/vision`: Idefics3's, a SigLIP on a Llama. Of vLLM's architectures it is one of few that
+  work without torchvision, whose builds on PyPI do not load beside torch for CPUs.
+
+Heads are 32 wide: vLLM's attention on CPUs knows no narrower ones.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+ROOT = Path(__file__).resolve().parents[2]
+
+VOCABULARY = 2048
+CONTEXT = 16384
+IMAGE_SIZE = 112
+PATCH_SIZE = 14
+SCALE_FACTOR = 2
+
+IMAGE_TOKENS = (IMAGE_SIZE // PATCH_SIZE // SCALE_FACTOR) ** 2
+"""How many tokens stand for an image."""
+
+SPECIAL_TOKENS = (
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<image>",
+    "<fake_token_around_image>",
+    "<global-img>",
+    "<end_of_utterance>",
+)
+
+CHAT_TEMPLATE = """\
+{%- for message in messages %}
+{{- '<|im_start|>' + message.role + '\\n' }}
+{%- if message.content is string %}
+{{- message.content }}
+{%- else %}
+{%- for part in message.content %}
+{%- if part.type in ('image', 'image_url') %}{{- '<image>' }}{%- else %}{{- part.text }}{%- endif %}
+{%- endfor %}
+{%- endif %}
+{{- '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}
+"""
+
+
+def main(folder: Path) -> None:
+    """Writes the models; a folder that is there is left as it is."""
+    tokenizer = make_tokenizer()
+    for seed in (0, 1):
+        save(folder / f"text-{seed}", make_text_model(tokenizer, seed), tokenizer)
+    save(folder / "vision", make_vision_model(tokenizer), make_processor(tokenizer))
+
+
+def save(folder: Path, model: transformers.PreTrainedModel, tokenizer_or_processor: object) -> None:
+    """Saves a model, whole or not at all."""
+    draft = folder.with_name(f"{folder.name}.draft")
+    model.save_pretrained(draft)
+    tokenizer_or_processor.save_pretrained(draft)
+    draft.rename(folder)
+
+
+def make_tokenizer() -> transformers.PreTrainedTokenizerFast:
+    """Trains a byte-level BPE on the project's own documentation."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY,
+        special_tokens=list(SPECIAL_TOKENS),
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(corpus(), trainer)
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        chat_template=CHAT_TEMPLATE,
+        model_max_length=CONTEXT,
+    )
+
+
+def corpus() -> Iterator[str]:
+    """Yields text of the kind that agents read and write."""
+    for file in sorted(ROOT.glob("docs/*.md")):
+        yield file.read_text()
+
+
+def make_text_model(
+    tokenizer: transformers.PreTrainedTokenizerFast, seed: int
+) -> transformers.PreTrainedModel:
+    """Makes a Qwen3 of 0.3 million parameters."""
+    torch.manual_seed(seed)
+    config = transformers.Qwen3Config(**language_settings(tokenizer), tie_word_embeddings=True)
+    return transformers.Qwen3ForCausalLM(config)
+
+
+def make_vision_model(
+    tokenizer: transformers.PreTrainedTokenizerFast,
+) -> transformers.PreTrainedModel:
+    """Makes an Idefics3 of 0.5 million parameters."""
+    torch.manual_seed(0)
+    config = transformers.Idefics3Config(
+        vision_config={
+            "hidden_size": 64,
+            "intermediate_size": 128,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "image_size": IMAGE_SIZE,
+            "patch_size": PATCH_SIZE,
+            "initializer_range": 0.2,
+        },
+        text_config={"model_type": "llama", **language_settings(tokenizer)},
+        image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
+        scale_factor=SCALE_FACTOR,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    return transformers.Idefics3ForConditionalGeneration(config)
+
+
+def language_settings(tokenizer: transformers.PreTrainedTokenizerFast) -> dict[str, object]:
+    """Returns what both language models share."""
+    return {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "head_dim": 32,
+        "max_position_embeddings": CONTEXT,
+        # Wider than for training: replies then differ clearly from prompt to prompt.
+        "initializer_range": 0.2,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+        "bos_token_id": None,
+    }
+
+
+def make_processor(
+    tokenizer: transformers.PreTrainedTokenizerFast,
+) -> transformers.ProcessorMixin:
+    """Makes what turns pictures and text into Idefics3's input, with Pillow alone."""
+    edge = {"longest_edge": IMAGE_SIZE}
+    return transformers.Idefics3Processor(
+        image_processor=transformers.Idefics3ImageProcessorPil(
+            size=edge, max_image_size=edge, do_image_splitting=False
+        ),
+        tokenizer=tokenizer,
+        image_seq_len=IMAGE_TOKENS,
+        chat_template=CHAT_TEMPLATE,
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
