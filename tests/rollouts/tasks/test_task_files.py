@@ -1,0 +1,189 @@
+"""Task files: WebGym's rows, Orby's, our own; what is wrong is named by its row."""
+
+import tracemalloc
+
+import orjson
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from webtraj import errors, storage
+from webtraj.rollouts.tasks import Fact, FactGroup, TaskSpec, read_tasks
+from webtraj.rollouts.tasks.rows import spec_of_row
+
+WEBGYM = {
+    "task_name": "Find the cheapest tent",
+    "domain": "shopping",
+    "subdomain": "outdoor",
+    "website": "www.example.org/shop",
+    "difficulty": 2,
+    "evaluator_reference": ["It is a tent", "It is the cheapest"],
+    "definite_answer": "",
+    "distribution": "ood",
+}
+
+
+def write(path, rows):
+    path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    return path
+
+
+def test_a_row_of_webgym():
+    spec = spec_of_row(WEBGYM)
+    assert spec.goal == "Find the cheapest tent"
+    assert spec.start_url == "https://www.example.org/shop"
+    assert spec.site == "example.org"
+    assert spec.level == "easy"
+    assert spec.facts == (
+        FactGroup((Fact("It is a tent"),)),
+        FactGroup((Fact("It is the cheapest"),)),
+    )
+    assert spec.metadata == {"distribution": "ood"}
+    assert spec.preset == "web"
+
+
+@pytest.mark.parametrize(
+    ("reference", "groups"),
+    [
+        pytest.param("It is a tent", (FactGroup((Fact("It is a tent"),)),), id="text"),
+        pytest.param(
+            [{"description": "It is a tent", "difficulty": 3}],
+            (FactGroup((Fact("It is a tent", 3),)),),
+            id="graded",
+        ),
+        pytest.param(
+            [{"id": 1, "description": "The tent", "facts": ["small", "green"]}],
+            (FactGroup((Fact("small"), Fact("green")), "1", "The tent"),),
+            id="groups",
+        ),
+        pytest.param(
+            [
+                {"id": "a", "description": "", "facts": [{"description": "x", "difficulty": 2}]},
+                {"description": "alone"},
+            ],
+            (FactGroup((Fact("x", 2),), "a"), FactGroup((Fact("alone"),))),
+            id="mixed",
+        ),
+    ],
+)
+def test_every_form_of_reference_keeps_its_groups(reference, groups):
+    assert spec_of_row({**WEBGYM, "evaluator_reference": reference}).facts == groups
+
+
+def test_a_task_without_an_id_is_named_by_what_it_says():
+    named = spec_of_row(WEBGYM).name
+    assert named == spec_of_row(dict(reversed(WEBGYM.items()))).name
+    assert named != spec_of_row({**WEBGYM, "task_name": "Find another tent"}).name
+    assert spec_of_row({**WEBGYM, "task_id": 17}).name == "17"
+
+
+def test_a_coarse_task():
+    spec = spec_of_row({"url": "http://example.org", "description": "Compare tents"})
+    assert spec.coarse
+    assert (spec.start_url, spec.goal) == ("http://example.org", "Compare tents")
+
+
+def test_rows_of_our_own():
+    assert spec_of_row({"preset": "miniwob/click-test"}).name == "miniwob/click-test"
+    spec = spec_of_row({"name": "n", "goal": "g", "start_url": "example.org", "difficulty": 7})
+    assert (spec.preset, spec.level, spec.site) == ("web", "hard", "example.org")
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({**WEBGYM, "difficulty": 0}, "difficulty"),
+        ({**WEBGYM, "difficulty": "hard"}, "difficulty"),
+        ({**WEBGYM, "website": "ftp://example.org"}, "ftp://example.org"),
+        ({**WEBGYM, "website": ""}, "website"),
+        ({**WEBGYM, "evaluator_reference": [{"facts": []}]}, "evaluator_reference"),
+        ({key: value for key, value in WEBGYM.items() if key != "website"}, "website"),
+        ({"description": "no site"}, "url"),
+        ({"name": "n", "goal": "g"}, "start_url"),
+        ({"color": "green"}, "color"),
+        ({}, "none"),
+        (["a"], "list"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_is_named(row, words):
+    with pytest.raises(errors.InvalidInputError, match=words):
+        spec_of_row(row)
+
+
+def test_lines_are_read_in_order_and_blank_ones_passed_over(tmp_path):
+    rows = [{**WEBGYM, "task_id": number} for number in range(5)]
+    path = write(tmp_path / "tasks.jsonl", rows)
+    path.write_bytes(path.read_bytes() + b"\n\n")
+    assert [spec.name for spec in read_tasks(path)] == list("01234")
+
+
+def test_parquet_means_the_same(tmp_path):
+    rows = [{**WEBGYM, "task_id": number} for number in range(3)]
+    rows[1]["distribution"] = None
+    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "tasks.parquet")
+    from_lines = list(read_tasks(write(tmp_path / "tasks.jsonl", rows)))
+    assert list(read_tasks(tmp_path / "tasks.parquet")) == from_lines
+
+
+def test_bad_rows_are_named_together_by_number(tmp_path):
+    rows = [WEBGYM, {**WEBGYM, "difficulty": -1}, WEBGYM, {"color": "green"}]
+    path = write(tmp_path / "tasks.jsonl", rows)
+    path.write_bytes(path.read_bytes() + b'{"task_name": ')
+    with pytest.raises(errors.InvalidInputError) as raised:
+        list(read_tasks(path))
+    for words in ("tasks.jsonl", "row 2: difficulty", "row 4: ", "row 5: no JSON"):
+        assert words in str(raised.value)
+
+
+def test_only_the_first_bad_rows_are_named(tmp_path):
+    path = write(tmp_path / "tasks.jsonl", [{"color": "green"}] * 1000)
+    with pytest.raises(errors.InvalidInputError, match="there may be more") as raised:
+        list(read_tasks(path))
+    assert str(raised.value).count("row ") == 10
+
+
+@pytest.mark.parametrize("name", ["tasks.csv", "missing.jsonl", "missing.parquet"])
+def test_no_such_file(tmp_path, name):
+    with pytest.raises(errors.InvalidInputError, match=name):
+        list(read_tasks(tmp_path / name))
+
+
+def test_a_file_that_is_no_parquet(tmp_path):
+    (tmp_path / "tasks.parquet").write_bytes(b"no")
+    with pytest.raises(errors.InvalidInputError, match=r"tasks\.parquet"):
+        list(read_tasks(tmp_path / "tasks.parquet"))
+
+
+def test_tasks_in_a_bucket(tmp_path):
+    path = write(tmp_path / "tasks.jsonl", [WEBGYM])
+    storage.open_storage("memory://tasks-test").write("tasks.jsonl", path.read_bytes())
+    assert list(read_tasks("memory://tasks-test/tasks.jsonl")) == list(read_tasks(path))
+
+
+@pytest.mark.slow
+def test_many_tasks_need_little_memory(tmp_path):
+    path = tmp_path / "tasks.jsonl"
+    with path.open("wb") as file:
+        for number in range(20_000):
+            file.write(orjson.dumps({**WEBGYM, "task_id": number}) + b"\n")
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in read_tasks(path)) == 20_000
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        TaskSpec(name="a"),
+        spec_of_row(WEBGYM),
+        spec_of_row({**WEBGYM, "evaluator_reference": [{"id": 1, "facts": ["x", "y"]}]}),
+        spec_of_row({"url": "http://example.org", "description": "Compare tents"}),
+    ],
+    ids=["bare", "webgym", "groups", "coarse"],
+)
+def test_data_and_back(spec):
+    assert TaskSpec.from_data(orjson.loads(orjson.dumps(spec.to_data()))) == spec
