@@ -194,11 +194,14 @@ class TrajectoryCollectingEnvironment:
                 await self._env.close()
         await self._flush(during=exc)
 
-    def mark_truncated(self, reason: str) -> None:
+    def mark_truncated(
+        self, reason: str, *, decision: trajectory_lib.Decision | None = None
+    ) -> None:
         """Ends the open episode as TRUNCATED, for a run loop that truncates by hand.
 
         Args:
             reason: Which limit it was, for a person: "context window", "60 s".
+            decision: The decision at which it ended, if its action was never taken.
 
         Raises:
             EnvironmentMisuseError: No episode is open.
@@ -208,7 +211,7 @@ class TrajectoryCollectingEnvironment:
                 f"mark_truncated({reason!r}) found no open episode: it has ended, or not begun. "
                 "Call it before the episode's LAST timestep."
             )
-        self._tracker.ended(EndReason.TRUNCATED, Phase.STEP, detail=reason)
+        self._tracker.ended(EndReason.TRUNCATED, Phase.STEP, detail=reason, decision=decision)
 
     def observation_spec(self) -> Any:
         """Returns the inner environment's."""

@@ -14,7 +14,9 @@ step returns MID       --                              record it; without a FIRS
 step returns LAST      --                              record it, end (TERMINATED or TRUNCATED)
 step raises            --                              end (ERRORED or CANCELLED), action in flight
 close, or exit         nothing                         end (CLOSED; by an exception: ERRORED or
-                                                       CANCELLED)
+                                                       CANCELLED; an agent's error brings along
+                                                       the decision that it could not finish)
+mark_truncated         --                              end (TRUNCATED)
 =====================  ==============================  ===========================================
 
 An episode is begun *before* the environment is asked for its first timestep, so that one whose
@@ -185,12 +187,29 @@ class EpisodeTracker:
         reason, outcome = EndReason.ERRORED, _whose_error(error, phase)
         if isinstance(error, _CANCELLATIONS):
             reason, outcome = EndReason.CANCELLED, trajectory_lib.Outcome.CANCELLED
+        if isinstance(error, errors.AgentError):
+            self._note_undone(episode, error.decision)
         for failure in self._end(reason, phase, error=error, outcome=outcome):
             error.add_note(f"webtraj: the episode's end could not be recorded: {failure}")
 
-    def ended(self, reason: EndReason, phase: Phase, *, detail: str = "") -> None:
-        """Ends the episode that is open, if there is one."""
-        self._handle(self._end(reason, phase, detail=detail))
+    def ended(
+        self,
+        reason: EndReason,
+        phase: Phase,
+        *,
+        detail: str = "",
+        decision: trajectory_lib.Decision | None = None,
+    ) -> None:
+        """Ends the episode that is open, if there is one.
+
+        `decision` is the one at which it ended, whose action went nowhere.
+        """
+        if self._episode is not None:
+            self._note_undone(self._episode, decision)
+        outcome = trajectory_lib.Outcome.UNKNOWN
+        if reason is EndReason.TRUNCATED and self._episode is not None:
+            outcome = self._judge(self._episode)
+        self._handle(self._end(reason, phase, detail=detail, outcome=outcome))
 
     def _begin(self, failures: Iterable[Exception] = ()) -> _OpenEpisode:
         """Begins an episode; `failures` are told of too if that fails."""
@@ -289,6 +308,12 @@ class EpisodeTracker:
         except Exception as failure:
             return [failure]
         return []
+
+    @staticmethod
+    def _note_undone(episode: _OpenEpisode, decision: trajectory_lib.Decision | None) -> None:
+        """Keeps a decision that never became an action, unless one is in flight."""
+        if not episode.action_in_flight and decision is not None:
+            episode.decision = decision
 
     def _handle(self, failures: list[Exception]) -> None:
         if failures and self._raise:

@@ -7,6 +7,7 @@ Whose fault an error is decides what becomes of it:
 2. Nobody's in the episode, such as a full disk or a missing package (`FATAL`), or an agent that
    cannot begin: it would end every other episode too, so it is raised.
 3. Cancellation ends the episode, as CANCELLED, and goes on up.
+4. An agent that gives an episode up (`EpisodeGivenUpError`) truncates it: that is no error.
 
 In each case the environment is closed before anything else happens, so that the record is whole.
 """
@@ -25,7 +26,7 @@ from webtraj.environments import base as environment_lib
 from webtraj.environments import contract
 from webtraj.rollouts.plan import PlannedEpisode
 from webtraj.rollouts.results import EpisodeResult
-from webtraj.trajectory import EndReason, Outcome, reward_value
+from webtraj.trajectory import Decision, EndReason, Outcome, reward_value
 
 __all__ = ["FATAL", "play_episode"]
 
@@ -119,9 +120,13 @@ class _Play:
         takes_decisions = getattr(self.environment, "accepts_decisions", False)
         while not timestep.last():
             if self.num_steps == self.max_steps:
-                return self._truncate()
+                return self._truncate(f"the rollout's limit of {self.max_steps} steps")
             self.agent_decides = True
-            decision = await actor.act(timestep.observation)
+            try:
+                decision = await actor.act(timestep.observation)
+            except errors.EpisodeGivenUpError as given_up:
+                self.agent_decides = False
+                return self._truncate(str(given_up), given_up.decision)
             self.agent_decides = False
             timestep = await self.environment.step(decision if takes_decisions else decision.action)
             self.num_steps += 1
@@ -154,10 +159,12 @@ class _Play:
             error="" if error is None else f"{type(error).__name__}: {error}",
         )
 
-    def _truncate(self) -> EndReason:
+    def _truncate(self, reason: str, decision: Decision | None = None) -> EndReason:
         mark_truncated = getattr(self.environment, "mark_truncated", None)
-        if callable(mark_truncated):
-            mark_truncated(f"the rollout's limit of {self.max_steps} steps")
+        if callable(mark_truncated) and decision is not None:
+            mark_truncated(reason, decision=decision)
+        elif callable(mark_truncated):
+            mark_truncated(reason)
         return EndReason.TRUNCATED
 
 

@@ -1,0 +1,203 @@
+"""Reading a reply: see the package."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from webtraj import errors
+from webtraj import trajectory as trajectory_lib
+from webtraj.agents.parsing import tool_calls as tool_calls_lib
+from webtraj.agents.parsing.sections import reasoning_of, sections_of, without_reasoning
+from webtraj.environments.actions.base import Action
+from webtraj.environments.actions.conversation import InvalidAction
+from webtraj.environments.actions.dialects.base import Dialect, invalid
+
+__all__ = ["Reply", "parse_call", "parse_reply"]
+
+MEMORY = "Memory"
+ACTION = "Action"
+
+_BEFORE_ACTION = re.compile(r"<tool_call>|<action>|^[ \t]*```", re.MULTILINE)
+_ACTION_LABEL = re.compile(
+    r"^[ \t]*(?:[-*][ \t]+|\d[.)][ \t]*)?(?:\*\*)?action(?:\*\*)?:(?:\*\*)?[ \t]*",
+    re.IGNORECASE | re.MULTILINE,
+)
+_LABEL = re.compile(r"^[ \t]*(?:\*\*)?\w+(?:\*\*)?:(?:\*\*)?[ \t]*", re.MULTILINE)
+
+_NO_CALL = ("empty", "no_action", "code", "malformed")
+"""Kinds of unreadable text in which there is no call."""
+
+_REF_FIELDS = ("ref", "target_ref")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reply:
+    """What a reply says."""
+
+    action: Action
+    """The one action; an `InvalidAction` if there is not exactly one."""
+    thought: str = ""
+    """The reasoning, by whichever means the model gave it."""
+    memory: str = ""
+    """What is to be remembered; empty if the reply has no such section."""
+    said: str = ""
+    """What the section Action says in words, where the action itself follows in markup."""
+    answer: str = ""
+    """The reply's text without its reasoning."""
+
+    @property
+    def parse_error(self) -> str:
+        """Why the reply is no action; empty if it is one."""
+        return self.action.reason if isinstance(self.action, InvalidAction) else ""
+
+
+def parse_reply(
+    reply: Any,
+    dialect: Dialect,
+    *,
+    sections: Sequence[str] = (),
+    marks: Sequence[str] | None = None,
+) -> Reply:
+    r"""Reads a reply.
+
+    >>> from webtraj.environments.actions.dialects import make_dialect
+    >>> parse_reply("Thought: Go on.\nAction: click('12')", make_dialect("webtraj"))
+    Reply(action=Click(ref='12', button='left', modifiers=(), count=1), thought='Go on.', ...)
+
+    Args:
+        reply: The text, or whatever structured form the dialect reads.
+        dialect: How actions are said.
+        sections: The labels of a reply's parts, in order, as the prompt has them.
+        marks: The refs of the marks on the screenshot, if elements go by their numbers.
+    """
+    action = _action_in(reply, dialect)
+    if not isinstance(reply, str):
+        return Reply(_by_mark(action, marks, reply))
+    text, reasoned = without_reasoning(reply), reasoning_of(reply)
+    if reasoned and not isinstance(action, InvalidAction) and not _same(text, action, dialect):
+        text, reasoned = reply.strip(), ""  # An action that quotes the tags of reasoning.
+    parts = sections_of(text, sections or ("Thought", ACTION))
+    said = parts.get(ACTION, "") if _BEFORE_ACTION.search(text) else ""
+    reasoning = [reasoned]
+    reasoning += [part for label, part in parts.items() if label not in (MEMORY, ACTION)]
+    if not parts and not isinstance(action, InvalidAction):
+        reasoning.append(_prose_before(text, dialect, action))
+    return Reply(
+        _by_mark(action, marks, reply),
+        thought="\n".join(part for part in reasoning if part),
+        memory=parts.get(MEMORY, ""),
+        said=" ".join(said.split()),
+        answer=text,
+    )
+
+
+def parse_call(
+    call: trajectory_lib.ModelCall,
+    dialect: Dialect,
+    *,
+    sections: Sequence[str] = (),
+    marks: Sequence[str] | None = None,
+) -> Reply:
+    """Reads the reply of a model call: its text, or the tool call that the server took out of it.
+
+    A reply with an action in its text and another in a tool call has two.
+    """
+    calls = tool_calls_lib.tool_calls_in(call.response)
+    spoken = parse_reply(call.text, dialect, sections=sections, marks=marks)
+    reasoning = tool_calls_lib.reasoning_in(call.response)
+    if calls:
+        in_text = not isinstance(spoken.action, InvalidAction)
+        if (number := len(calls) + in_text) > 1:
+            reason = f"The reply holds {number} actions; exactly one was expected."
+            action: Action = invalid("several_actions", reason, call.text or calls)
+        else:
+            action = parse_reply(calls[0], dialect, marks=marks).action
+        thought = spoken.thought or call.text.strip()
+        spoken = dataclasses.replace(spoken, action=action, thought=thought)
+    elif call.finish_reason in _CUT_OFF and isinstance(spoken.action, InvalidAction):
+        reason = f"{spoken.action.reason} (The reply was cut off at its longest: be shorter.)"
+        cut = dataclasses.replace(spoken.action, reason=reason)
+        spoken = dataclasses.replace(spoken, action=cut)
+    if reasoning and reasoning not in spoken.thought:
+        thought = "\n".join(part for part in (reasoning, spoken.thought) if part)
+        spoken = dataclasses.replace(spoken, thought=thought)
+    return spoken
+
+
+_CUT_OFF = ("length", "max_tokens")
+
+
+def _action_in(reply: Any, dialect: Dialect) -> Action:
+    action = dialect.parse(reply)
+    if not isinstance(reply, str) or not isinstance(action, InvalidAction):
+        return action
+    if action.kind != "code":
+        return action
+    # Labelled lines such as `Thought: done` are also valid Python, which the dialect takes for
+    # code. What follows the one label `Action:` is the action, if nothing before it is a call.
+    text = without_reasoning(reply)
+    labels = list(_ACTION_LABEL.finditer(text))
+    if len(labels) != 1:
+        if len(labels) > 1:
+            return invalid("several_actions", _SEVERAL.format(number=len(labels)), reply)
+        return _after_labels(text, dialect) or action
+    before, after = text[: labels[0].start()], text[labels[0].end() :]
+    if any(_has_call(line, dialect) for line in before.splitlines()):
+        return invalid("several_actions", _SEVERAL.format(number="several"), reply)
+    found = dialect.parse(after)
+    return invalid(found.kind, found.reason, reply) if isinstance(found, InvalidAction) else found
+
+
+_SEVERAL = "The reply holds {number} actions; exactly one was expected."
+
+
+def _after_labels(text: str, dialect: Dialect) -> Action | None:
+    """Reads `Thought: done`, then a call on a line of its own."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    calls = [line for line in lines if _has_call(line, dialect)]
+    if len(calls) != 1 or calls[0] is not lines[-1]:
+        return None
+    if not all(_LABEL.match(line) for line in lines[:-1]):
+        return None  # Code, indeed.
+    return dialect.parse(calls[0])
+
+
+def _has_call(line: str, dialect: Dialect) -> bool:
+    found = dialect.parse(_LABEL.sub("", line, count=1))
+    return not isinstance(found, InvalidAction) or found.kind not in _NO_CALL
+
+
+def _prose_before(text: str, dialect: Dialect, action: Action) -> str:
+    """Returns what is said before the action, in a reply that has no labels."""
+    words = "|".join(map(re.escape, dialect.words(type(action))))
+    call = re.compile(rf"^[ \t`]*(?:(?:{words})[ \t]*[(\[]|\{{)", re.MULTILINE)
+    starts = [found.start() for found in (_BEFORE_ACTION.search(text), call.search(text)) if found]
+    return text[: min(starts)].strip() if starts else ""
+
+
+def _same(text: str, action: Action, dialect: Dialect) -> bool:
+    return _action_in(text, dialect) == action
+
+
+def _by_mark(action: Action, marks: Sequence[str] | None, reply: Any) -> Action:
+    """Returns the action with the numbers of marks turned into refs, where there are marks."""
+    if marks is None:
+        return action
+    changed: dict[str, str] = {}
+    for field in _REF_FIELDS:
+        number = getattr(action, field, None)
+        if number is None:
+            continue
+        if not number.isascii() or not number.isdigit() or not 1 <= int(number) <= len(marks):
+            shown = f"marks go from 1 to {len(marks)}" if marks else "the page has no marks"
+            return invalid("bad_arguments", f"There is no mark {number[:40]!r}; {shown}.", reply)
+        changed[field] = marks[int(number) - 1]
+    if not changed:
+        return action
+    try:
+        return dataclasses.replace(action, **changed)  # type: ignore[type-var]
+    except errors.InvalidInputError as error:
+        return invalid("bad_arguments", str(error), reply)
