@@ -2,32 +2,47 @@
 
 A blob's file appears whole or not at all and is never changed, so that any number of writers may
 share a store without a lock.
+
+What nothing refers to any more is removed by `webtraj.datasets.garbage`, also beside living
+writers. For that a blob's modification time says when it was last put: `put` sets it anew unless
+it did so within `TOUCH_INTERVAL`, and only what was not put for far longer is ever removed.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from webtraj import errors
 from webtraj.collectors.layout import blob_key
 from webtraj.serialization.blobs import Blob
 from webtraj.storage import files
 
-__all__ = ["BlobStore", "LazyBlob", "LazyBlobs", "RecordingSink"]
+__all__ = ["TOUCH_INTERVAL", "BlobStore", "LazyBlob", "LazyBlobs", "RecordingSink", "as_text"]
 
+TOUCH_INTERVAL = 600.0
+"""Seconds within which a blob that is put again need not be touched again."""
 _KNOWN_LIMIT = 100_000
 
 
 class BlobStore:
     """A folder of blobs. A `BlobSink` and a `BlobSource`."""
 
-    def __init__(self, root: Path) -> None:
-        """Initializes the store; makes no folder before the first blob."""
+    def __init__(self, root: Path, *, clock: Callable[[], float] = time.time) -> None:
+        """Initializes the store; makes no folder before the first blob.
+
+        Args:
+            root: The folder.
+            clock: Returns the seconds that have passed, those in which the machine slept included.
+        """
         self.root = root
-        self._known: set[Blob] = set()
+        self._clock = clock
+        self._known: dict[Blob, float] = {}
         self._folders: set[str] = set()
 
     def put(self, data: bytes, ext: str) -> Blob:
@@ -37,15 +52,17 @@ class BlobStore:
             OSError: It cannot be written.
         """
         blob = Blob(hashlib.sha256(data).hexdigest(), ext, len(data))
-        if blob in self._known:
+        now = self._clock()
+        if 0.0 <= now - self._known.get(blob, -TOUCH_INTERVAL) < TOUCH_INTERVAL:
             return blob
         path = self.path(blob)
-        if not self.holds(blob):  # A file cut short by a power cut is written again.
+        # Touched first, then looked at: what is removed in between is seen to be missing.
+        if not (_touch(path) and self.holds(blob)):
             self._make_folder(blob.sha256[:2])
-            files.write_atomically(path, data)
+            files.write_atomically(path, data)  # Also one that a power cut had cut short.
         if len(self._known) >= _KNOWN_LIMIT:
             self._known.clear()
-        self._known.add(blob)
+        self._known[blob] = now
         return blob
 
     def load(self, blob: Blob, *, text: bool) -> Any:
@@ -55,14 +72,7 @@ class BlobStore:
             CorruptDataError: It is missing, or is not what its name says.
         """
         data = self.read(blob)
-        if not text:
-            return data
-        try:
-            return data.decode("utf-8", "surrogatepass")
-        except UnicodeDecodeError as error:
-            raise errors.CorruptDataError(
-                f"The blob {str(self.path(blob))!r} is referred to as text, and is none: {error}."
-            ) from error
+        return as_text(data, str(self.path(blob))) if text else data
 
     def read(self, blob: Blob) -> bytes:
         """Returns a blob's bytes, checked against its name.
@@ -117,17 +127,34 @@ class RecordingSink:
         return blob
 
 
+class _Loader(Protocol):
+    def load(self, blob: Blob, *, text: bool) -> Any:
+        """Returns a blob's bytes, or its text."""
+
+    def read(self, blob: Blob) -> bytes:
+        """Returns a blob's bytes."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class LazyBlob:
     """Stands for bytes or text that are read only when asked for."""
 
     blob: Blob
     text: bool
-    store: BlobStore = dataclasses.field(repr=False, compare=False)
+    store: _Loader = dataclasses.field(repr=False, compare=False)
 
     @property
     def path(self) -> Path:
-        """The file that holds the bytes."""
+        """The file that holds the bytes.
+
+        Raises:
+            InvalidInputError: They have no file of their own: they lie in a bucket, or in their
+                episode's file.
+        """
+        if not isinstance(self.store, BlobStore):
+            raise errors.InvalidInputError(
+                f"The blob {self.blob.sha256!r:.100} has no file of its own; load() returns it."
+            )
         return self.store.path(self.blob)
 
     def load(self) -> Any:
@@ -142,7 +169,7 @@ class LazyBlob:
 class LazyBlobs:
     """A `BlobSource` that reads nothing before it must."""
 
-    def __init__(self, store: BlobStore) -> None:
+    def __init__(self, store: _Loader) -> None:
         self._store = store
 
     def load(self, blob: Blob, *, text: bool) -> LazyBlob:
@@ -152,6 +179,31 @@ class LazyBlobs:
     def read(self, blob: Blob) -> bytes:
         """Returns a blob's bytes."""
         return self._store.read(blob)
+
+
+def as_text(data: bytes, where: str) -> str:
+    """Returns the text that a blob's bytes are. `where` names it in errors.
+
+    Raises:
+        CorruptDataError: They are none.
+    """
+    try:
+        return data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError as error:
+        raise errors.CorruptDataError(
+            f"The blob {where!r} is referred to as text, and is none: {error}."
+        ) from error
+
+
+def _touch(path: Path) -> bool:
+    """Returns whether a file is there, after it was given the present as its time."""
+    try:
+        os.utime(path)
+    except FileNotFoundError:
+        return False
+    except PermissionError:  # Another user's: that it was put again cannot be told.
+        return False
+    return True
 
 
 def _has_size(path: Path, size: int) -> bool:

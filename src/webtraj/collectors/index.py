@@ -1,21 +1,35 @@
 """The index of a dataset: a summary line for each sealed episode, so that lists need no episodes.
 
 Each writer appends to a file of its own, one write a line, so that writers never wait for each
-other. A last line without its newline does not count: its episode is found by its file.
+other, and holds a lock (flock) on it for as long as it lives. In a bucket, where nothing can be
+appended to, a writer puts a new file, a shard, for each batch of lines. A last line without its
+newline does not count: its episode is found by its file.
+
+An episode that is deleted leaves a line that takes its summary out of the files that have it::
+
+    {"removed": "<episode id>", "from": ["<name of an index file>", ...]}
+
+so that an episode of that id may be added again. `webtraj.datasets.compaction` makes one file of
+many, without what was removed. A file that is gone when it is to be read has been compacted, and
+the list of files is read again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import fcntl
 import hashlib
+import math
 import os
 import secrets
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+import numpy as np
 import orjson
 
 from webtraj import errors, formats
@@ -25,7 +39,18 @@ from webtraj.serialization import decoding, encoding
 from webtraj.serialization.blobs import BlobSource
 from webtraj.storage import files
 
-__all__ = ["EpisodeSummary", "IndexWriter", "read_index", "read_index_file", "summarize"]
+__all__ = [
+    "EpisodeSummary",
+    "IndexFile",
+    "IndexWriter",
+    "Removal",
+    "index_file_name",
+    "merge",
+    "parse_index_file",
+    "read_index",
+    "read_index_file",
+    "summarize",
+]
 
 _Enum = TypeVar("_Enum", trajectory_lib.EndReason, trajectory_lib.Outcome)
 
@@ -75,23 +100,40 @@ class EpisodeSummary:
             ValueError: It is no such line.
         """
         try:
-            data = decoding.decode(orjson.loads(line))
-            known = {name: data[name] for name in _FIELDS if name in data}
-            check_episode_id(data["episode_id"])
-            for name in _TIMES:
-                if not isinstance(known.get(name, 0.0), (float, int, type(None))):
-                    raise TypeError(f"{name} is {known[name]!r:.100}")
-            if known.get("format", "json") not in formats.FORMATS:
-                raise TypeError(f"format is {known['format']!r:.100}")
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"no summary of an episode: {error!r}") from error
+            return cls._from_data(decoding.decode(orjson.loads(line)))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"no summary of an episode: {error!r:.300}") from error
+
+    @classmethod
+    def _from_data(cls, data: dict[str, Any]) -> Self:
+        known = {name: data[name] for name in _FIELDS if name in data}
+        check_episode_id(data["episode_id"])
+        for name, kinds in _KINDS.items():
+            if name in known and not isinstance(known[name], kinds):
+                raise TypeError(f"{name} is {known[name]!r:.100}")
+        for name in _TIMES:
+            if _time(known.get(name)) != known.get(name):
+                raise TypeError(f"{name} is {known[name]!r:.100}")
+        if known.get("format", "json") not in formats.FORMATS:
+            raise TypeError(f"format is {known['format']!r:.100}")
         known["end_reason"] = _member(trajectory_lib.EndReason, data.get("end_reason"))
         known["outcome"] = _member(trajectory_lib.Outcome, data.get("outcome"))
         return cls(**known)
 
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(EpisodeSummary))
+_TEXTS = (
+    "task", "goal", "site", "environment", "policy", "group_id", "format", "sha256"
+)  # fmt: skip
 _TIMES = ("start_time", "end_time")
+_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(_TEXTS, (str,)),
+    **dict.fromkeys(("attempt", "num_steps", "size"), (int,)),
+    **dict.fromkeys(_TIMES, (float, int, type(None))),
+    "seed": (int, type(None)),
+    "total_reward": (float, int),
+}
+_LAST_TIME = 253402300800.0  # The year 10000, in which Python's calendar ends.
 _INFO_FIELDS = (
     "episode_id", "task", "goal", "site", "environment", "policy", "seed", "group_id", "attempt",
 )  # fmt: skip
@@ -113,7 +155,7 @@ def summarize(
     """
     try:
         fields = {k: v for k, v in episode["info"].items() if k in _INFO_FIELDS}
-        info = decoding.decode(fields, blobs)
+        info = _plain(decoding.decode(fields, blobs))
         end = episode.get("end") or {}
         rewards = [
             decoding.decode(step.get("reward"), blobs)
@@ -126,28 +168,93 @@ def summarize(
             outcome=_member(trajectory_lib.Outcome, end.get("outcome")),
             num_steps=max(len(episode["steps"]) - 1, 0),
             total_reward=float(sum(map(trajectory_lib.reward_value, rewards))),
-            start_time=episode.get("start_time"),
-            end_time=episode.get("end_time"),
+            start_time=_time(episode.get("start_time")),
+            end_time=_time(episode.get("end_time")),
             format=format_name,
             size=len(content),
             sha256=hashlib.sha256(content).hexdigest(),
         )
     except errors.WebtrajError:
         raise
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise errors.CorruptDataError(f"An episode cannot be summarized: {error!r}.") from error
 
 
+def _plain(info: dict[str, Any]) -> dict[str, Any]:
+    """Returns an episode's info as lists show it, whatever its environment put there."""
+    check_episode_id(info["episode_id"])
+    seed, attempt = info.get("seed"), info.get("attempt", 0)
+    plain: dict[str, Any] = {name: str(value) for name, value in info.items()}
+    plain["seed"] = int(seed) if isinstance(seed, (int, np.integer)) else None
+    plain["attempt"] = int(attempt) if isinstance(attempt, (int, np.integer)) else 0
+    return plain
+
+
+def _time(value: Any) -> float | None:
+    """Returns a time if it is one that a calendar has."""
+    is_time = isinstance(value, (float, int)) and math.isfinite(value) and 0 <= value < _LAST_TIME
+    return value if is_time else None
+
+
+def index_file_name(suffix: str = "") -> str:
+    """Returns a name for an index file that no other writer has, whatever its host or process."""
+    # A host's name may have what a key may not.
+    host = "".join(char if char.isalnum() and char.isascii() else "-" for char in _host())
+    return f"{host}-{os.getpid()}-{secrets.token_hex(4)}{suffix}.jsonl"
+
+
+def _host() -> str:
+    return socket.gethostname()[:64].lstrip("-.") or "host"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Removal:
+    """Takes an episode's summary out of index files that have it."""
+
+    episode_id: str
+    files: tuple[str, ...]
+    """The names of the index files."""
+
+    def to_line(self) -> bytes:
+        """Returns the removal as a line of JSON."""
+        return orjson.dumps({"removed": self.episode_id, "from": self.files}) + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> Self:
+        """Returns the removal that `to_line` made a line of.
+
+        Raises:
+            ValueError: It is no such line.
+        """
+        try:
+            data = orjson.loads(line)
+            names = data["from"]
+            if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+                raise TypeError("expected a list of names")
+            return cls(check_episode_id(data["removed"]), tuple(names))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"no removal of an episode: {error!r:.300}") from error
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IndexFile:
+    """What one index file says."""
+
+    summaries: tuple[EpisodeSummary, ...] = ()
+    removals: tuple[Removal, ...] = ()
+    unreadable: int = 0
+    """Number of lines that are neither."""
+
+
 class IndexWriter:
-    """Appends summaries to an index file of its own, made when the first one comes."""
+    """Appends lines to an index file of its own, made when the first one comes."""
 
     def __init__(self, folder: Path) -> None:
-        # Unique, so that no two writers ever share a file, whatever host or process they are.
-        self.path = folder / f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}.jsonl"
+        self.path = folder / index_file_name()
         self._descriptor = -1
         self._lock = threading.Lock()
 
-    def append(self, summary: EpisodeSummary, *, sync: bool = False) -> None:
+    def append(self, summary: EpisodeSummary | Removal, *, sync: bool = False) -> None:
         """Adds one line.
 
         Raises:
@@ -156,8 +263,7 @@ class IndexWriter:
         line = summary.to_line()
         with self._lock:
             if self._descriptor < 0:
-                flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
-                self._descriptor = os.open(self.path, flags, 0o644)
+                self._descriptor = _open_locked(self.path)
             size = os.fstat(self._descriptor).st_size
             try:
                 files.write_all(self._descriptor, line)
@@ -175,24 +281,85 @@ class IndexWriter:
                 os.close(descriptor)
 
 
+def _open_locked(path: Path) -> int:
+    """Returns the descriptor of a file to append to that is locked, and still there."""
+    flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+    while True:
+        descriptor = os.open(path, flags, 0o644)
+        with contextlib.suppress(OSError):  # The file system may have no locks.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return descriptor
+        # A compaction took it for a dead writer's, before it was locked, and removed it.
+        os.close(descriptor)
+
+
 def read_index(folder: Path) -> Iterator[EpisodeSummary]:
-    """Yields the summaries of all writers, in no particular order.
+    """Yields the summaries of all writers, each episode's once, in no particular order.
 
     Lines that cannot be read are passed over: their episodes are found by their files, and
     `webtraj verify` reports them.
     """
-    for path in sorted(folder.glob("*.jsonl")):
-        yield from read_index_file(path)
+    for _ in range(_LISTINGS):
+        try:
+            names = sorted(path.name for path in folder.glob("[!.]*.jsonl"))
+            found = {name: parse_index_file((folder / name).read_bytes()) for name in names}
+        except FileNotFoundError:  # It has been compacted; its lines are in another.
+            continue
+        return iter(merge(found).values())
+    raise errors.CorruptDataError(
+        f"The index {str(folder)!r} changed each of the {_LISTINGS} times that it was read. Stop "
+        "what compacts it over and over, and try again."
+    )
+
+
+_LISTINGS = 100
 
 
 def read_index_file(path: Path) -> Iterator[EpisodeSummary]:
     """Yields the summaries of one writer."""
-    *lines, _ = path.read_bytes().split(b"\n")
+    return iter(parse_index_file(path.read_bytes()).summaries)
+
+
+def parse_index_file(content: bytes) -> IndexFile:
+    """Returns what an index file says."""
+    *lines, _ = content.split(b"\n")
+    summaries: list[EpisodeSummary] = []
+    removals: list[Removal] = []
+    unreadable = 0
     for line in lines:
         try:
-            yield EpisodeSummary.from_line(line)
+            if line.startswith(_REMOVED):
+                removals.append(Removal.from_line(line))
+            else:
+                summaries.append(EpisodeSummary.from_line(line))
         except ValueError:
-            continue
+            unreadable += 1
+    return IndexFile(tuple(summaries), tuple(removals), unreadable)
+
+
+_REMOVED = b'{"removed"'
+
+
+def merge(files: Mapping[str, IndexFile]) -> dict[str, EpisodeSummary]:
+    """Returns the summaries that the files of an index, by name, have together, by episode."""
+    gone = removed(files.values())
+    return {
+        summary.episode_id: summary
+        for name, file in files.items()
+        for summary in file.summaries
+        if not gone or (summary.episode_id, name) not in gone
+    }
+
+
+def removed(files: Iterable[IndexFile]) -> set[tuple[str, str]]:
+    """Returns the pairs of an episode and an index file whose summary of it does not count."""
+    return {
+        (removal.episode_id, name)
+        for file in files
+        for removal in file.removals
+        for name in removal.files
+    }
 
 
 def _member(enum_class: type[_Enum], name: Any) -> _Enum:
