@@ -1,0 +1,151 @@
+"""What a failed call to an object store means: which error, and whether trying again may help.
+
+obstore tells some failures by type: not found, exists already, denied. All others are one
+`GenericError` whose text alone says which HTTP status or which fault of the connection it was. That
+text is read here and nowhere else; whatever is not understood counts as not worth a retry.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+
+from webtraj import errors
+
+__all__ = ["Failure", "understand"]
+
+_STATUS = re.compile(r"^\s*status: (\d{3}),$", re.MULTILINE)
+_METADATA = re.compile(r"^\s*http://\S+/latest/(?:api/token|meta-data)", re.MULTILINE)
+_TRANSPORT = re.compile(
+    r"^\s*kind: (Connect|Request|Timeout|Interrupted|Unknown|Decode),$", re.MULTILINE
+)
+_SYSTEM = re.compile(r'^\s*message: "([^"\n]{1,200})",$', re.MULTILINE)
+_CODE = re.compile(r"<Code>(\w{1,80})</Code>")
+_MESSAGE = re.compile(r"<Message>([^<]{1,300})</Message>")
+_DEBUG = "\n\nDebug source:\n"
+
+_PASSING_CODES = frozenset(
+    {
+        "BadDigest",  # The bytes changed on the way.
+        "ConditionalRequestConflict",
+        "IncompleteBody",
+        "InternalError",
+        "OperationAborted",
+        "RequestTimeout",
+        "ServiceUnavailable",
+        "SlowDown",
+        "Throttling",
+        "XAmzContentSHA256Mismatch",  # The bytes changed on the way.
+    }
+)
+_DENIED_CODES = frozenset(
+    {
+        "AccessDenied",
+        "ExpiredToken",
+        "InvalidAccessKeyId",
+        "InvalidToken",
+        "RequestTimeTooSkewed",
+        "SignatureDoesNotMatch",
+        "TokenRefreshRequired",
+    }
+)
+_REASONS = {
+    "Connect": "there is no connection",
+    "Request": "the request could not be sent",
+    "Timeout": "there was no answer in time",
+    "Interrupted": "the connection was cut",
+    "Unknown": "the connection failed",
+    "Decode": "the answer was cut off",
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Failure:
+    """A failed call, understood."""
+
+    kind: type[errors.StorageError]
+    """Which error it is; `StorageUnavailableError` may heal."""
+    reason: str
+    """Why, in words, without credentials."""
+    code: str = ""
+    """The store's own word for it: `NoSuchBucket`, `SlowDown`, ..."""
+
+    def error(self, what: str) -> errors.StorageError:
+        """Returns the error; `what` says what could not be done to which object."""
+        return self.kind(f"{what}: {self.reason}.")
+
+
+def understand(error: BaseException, *, secrets: Sequence[str] = ()) -> Failure:
+    """Returns what an exception of obstore means.
+
+    Args:
+        error: The exception.
+        secrets: Texts that must not appear in the reason.
+    """
+    display, _, debug = str(error).rpartition(_DEBUG)
+    match = _STATUS.search(debug)
+    status = int(match[1]) if match else 0
+    match = _CODE.search(debug)
+    code = match[1] if match else ""
+    match = _MESSAGE.search(debug)
+    said = _clean(f"{code}: {match[1]}" if code and match else code, secrets)
+    kind, reason = _kind_and_reason(error, status, code, display or debug, debug)
+    if said:
+        reason += f" (it says {said.rstrip('.')!r})"
+    return Failure(kind, _clean(reason, secrets), code)
+
+
+def _kind_and_reason(
+    error: BaseException, status: int, code: str, display: str, debug: str
+) -> tuple[type[errors.StorageError], str]:
+    from obstore import exceptions
+
+    if _METADATA.search(debug):
+        return errors.StorageDeniedError, (
+            "no credentials were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
+            "AWS_PROFILE, or give access_key_id and secret_access_key"
+        )
+    if code in _PASSING_CODES:
+        return errors.StorageUnavailableError, f"the store asks to try again (status {status})"
+    if code == "NoSuchBucket":
+        return errors.StorageMissingError, (
+            "there is no such bucket; create it, or check its name and the endpoint"
+        )
+    if isinstance(error, FileNotFoundError) or status == 404:
+        return errors.StorageMissingError, "there is no such object"
+    if (
+        isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError))
+        or status in (401, 403)
+        or code in _DENIED_CODES
+    ):
+        return errors.StorageDeniedError, (
+            "the store denies it; check the credentials, what they allow, and the clock"
+        )
+    if isinstance(
+        error,
+        (exceptions.AlreadyExistsError, exceptions.PreconditionError, exceptions.NotModifiedError),
+    ) or status in (409, 412):
+        return errors.StorageConflictError, "it is there already"
+    if status in (408, 429) or (status >= 500 and status != 501):
+        return errors.StorageUnavailableError, f"the store answers with status {status}"
+    if 300 <= status < 400 or "BareRedirect" in debug:
+        return errors.StorageError, (
+            "the store sends us elsewhere; give the region that the bucket is in"
+        )
+    if status:
+        return errors.StorageError, f"the store answers with status {status}"
+    match = _TRANSPORT.search(debug)
+    if match:
+        system = _SYSTEM.findall(debug)
+        detail = f" ({system[-1]})" if system else ""
+        return errors.StorageUnavailableError, _REASONS[match[1]] + detail
+    if "kind: PermissionDenied," in debug:
+        return errors.StorageDeniedError, "the system denies it"
+    return errors.StorageError, " ".join(display.split())[:300].rstrip(".")
+
+
+def _clean(text: str, secrets: Sequence[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text
