@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from webtraj import errors, registry
-from webtraj.rollouts.plan import episode_seed, plan_episodes
+from webtraj.rollouts.plan import episode_seed, plan_episodes, read_plan, write_plan
 
 
 def counts(plan):
@@ -87,3 +87,66 @@ def test_preset_without_tasks_is_one_task_by_its_own_name():
 def test_wrong_input_is_a_clear_error(presets, arguments, error, words):
     with pytest.raises(error, match=words):
         plan_episodes(presets, **arguments)
+
+
+def test_a_task_of_two_presets_is_never_played_twice_with_one_seed():
+    plan = plan_episodes(["ladder/climb", "ladder/all"], seed=3)
+    assert [planned.attempt for planned in plan if planned.task == "climb"] == [0, 1]
+    assert [planned.row for planned in plan] == list(range(len(plan)))
+
+
+def test_a_plan_in_a_file_is_the_plan(tmp_path):
+    plan = plan_episodes("ladder/all", episodes=11, seed=3)
+    write_plan(tmp_path / "plan.jsonl", plan, seed=3)
+    assert read_plan(tmp_path / "plan.jsonl") == plan
+
+
+def test_one_seed_one_plan_to_the_byte(tmp_path):
+    for name in ("a", "b"):
+        plan = plan_episodes("ladder/all", episodes=11, seed=3)
+        write_plan(tmp_path / name, plan, seed=3)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_a_plan_is_never_written_over(tmp_path):
+    plan = plan_episodes("ladder/all")
+    write_plan(tmp_path / "plan.jsonl", plan, seed=0)
+    with pytest.raises(errors.CollectorError, match=r"plan\.jsonl"):
+        write_plan(tmp_path / "plan.jsonl", plan[:1], seed=0)
+    assert read_plan(tmp_path / "plan.jsonl") == plan
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda content: b"", "cannot be read"),
+        (lambda content: content[:-30], "cannot be read"),
+        (lambda content: b"".join(content.splitlines(keepends=True)[:-1]), "rows"),
+        (lambda content: content.replace(b'"plan"', b'"plane"'), "plane"),
+        (lambda content: content.replace(b'"version":1', b'"version":2'), "newer"),
+        (lambda content: content.replace(b'"row":0', b'"row":1'), "rows"),
+    ],
+    ids=["empty", "cut", "row missing", "other kind", "newer", "row twice"],
+)
+def test_a_damaged_plan_is_refused(tmp_path, damage, words):
+    path = tmp_path / "plan.jsonl"
+    write_plan(path, plan_episodes("ladder/all"), seed=0)
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(errors.InvalidInputError, match=words):
+        read_plan(path)
+
+
+def test_no_plan(tmp_path):
+    with pytest.raises(errors.InvalidInputError, match="no plan"):
+        read_plan(tmp_path / "plan.jsonl")
+
+
+def test_a_preset_that_changed_since_is_refused():
+    tasks = ["first", "second"]
+    registry.register("changing", lambda tasks: None, tasks=lambda: tuple(tasks))
+    planned = plan_episodes("changing:1")[0]
+    assert planned.selection.tasks == ("second",)
+    tasks.insert(0, "new")
+    with pytest.raises(errors.InvalidInputError, match="first"):
+        _ = planned.selection

@@ -1,40 +1,87 @@
 """The plan of a rollout: which episodes it plays, each with a seed of its own.
 
-A plan follows from the presets, the number of episodes and the run's seed alone. An episode's seed
+A plan follows from the tasks, the number of episodes and the run's seed alone. An episode's seed
 follows from the run's seed, the task's name and the number of the attempt; so it is the same
 however many workers there are, whichever of them plays it, and whatever else is played.
+
+A plan can be written to a file before its first episode begins, so that whoever goes on with the
+rollout plays exactly the rest::
+
+    {"kind": "plan", "version": 1, "seed": 0, "episodes": 2}
+    {"row": 0, "attempt": 0, "seed": 621520978, "task": {"name": "click-test", ...}}
+    {"row": 1, "attempt": 1, "seed": 2088891589, "task": {"name": "click-test", ...}}
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
-from webtraj import errors, registry
+import orjson
 
-__all__ = ["PlannedEpisode", "episode_seed", "plan_episodes"]
+from webtraj import errors, registry
+from webtraj.rollouts.tasks.spec import TaskSpec
+from webtraj.storage import files
+
+__all__ = [
+    "PlannedEpisode",
+    "episode_seed",
+    "plan_episodes",
+    "plan_tasks",
+    "read_plan",
+    "specs_of_presets",
+    "write_plan",
+]
+
+_VERSION = 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedEpisode:
     """One episode to play."""
 
-    selection: registry.SelectedPreset
-    """The preset, with the one task to play."""
-    task: str
-    """The task's name."""
+    row: int
+    """Its place in the plan, from 0."""
+    spec: TaskSpec
+    """What to play."""
     attempt: int
     """How many episodes of this task the plan has before this one."""
     seed: int
     """What to seed the environment with, from 0 to 2**31 - 1."""
 
+    @property
+    def task(self) -> str:
+        """The task's name."""
+        return self.spec.name
+
+    @property
+    def selection(self) -> registry.SelectedPreset:
+        """The preset that plays it, with the one task to play.
+
+        Raises:
+            InvalidInputError: The preset has other tasks than when the plan was made.
+            InvalidSelectorError: Likewise.
+            UnknownPresetError: There is no preset of that name any more.
+        """
+        selection = registry.select(self.spec.preset)
+        tasks = selection.tasks
+        if tasks is not None and [_task_name(task) for task in tasks] != [self.spec.name]:
+            raise errors.InvalidInputError(
+                f"The plan's task {self.spec.name!r} was {self.spec.preset!r} when the plan was "
+                f"made; now that means {', '.join(map(_task_name, tasks[:3]))}. Play the plan with "
+                "the versions that it was made with, or make a new one."
+            )
+        return selection
+
 
 def plan_episodes(
     presets: str | Sequence[str], *, episodes: int | None = None, seed: int = 0
 ) -> tuple[PlannedEpisode, ...]:
-    """Plans a rollout.
+    """Plans a rollout of presets.
 
     Args:
         presets: One selector or several.
@@ -56,14 +103,49 @@ def plan_episodes(
         raise errors.InvalidInputError("A rollout needs at least one preset; got none.")
     if episodes is not None and episodes < 1:
         raise errors.InvalidInputError(f"A rollout plays 1 episode or more; got {episodes}.")
-    selections = [part for selector in selectors for part in registry.select(selector).split()]
-    total = len(selections) if episodes is None else episodes
-    each, rest = divmod(total, len(selections))
-    return tuple(
-        _plan_one(selection, attempt, seed)
-        for position, selection in enumerate(selections)
-        for attempt in range(each + (position < rest))
+    specs = specs_of_presets(selectors)
+    total = len(specs) if episodes is None else episodes
+    each, rest = divmod(total, len(specs))
+    return plan_tasks(
+        (spec for index, spec in enumerate(specs) for _ in range(each + (index < rest))), seed=seed
     )
+
+
+def specs_of_presets(selectors: Iterable[str]) -> list[TaskSpec]:
+    """Returns the tasks that selectors mean, in order.
+
+    Raises:
+        InvalidSelectorError: A selector is malformed, or its preset has no such tasks.
+        UnknownPresetError: There is no preset of that name.
+    """
+    return [spec for selector in selectors for spec in _specs(registry.select(selector))]
+
+
+def plan_tasks(
+    specs: Iterable[TaskSpec], *, attempts: int = 1, seed: int = 0
+) -> tuple[PlannedEpisode, ...]:
+    """Plans one or several attempts at each task; a task that comes again is attempted again.
+
+    Raises:
+        InvalidInputError: `attempts` is not positive.
+    """
+    if attempts < 1:
+        raise errors.InvalidInputError(f"A task is attempted once or more; got {attempts}.")
+    planned: list[PlannedEpisode] = []
+    counts: collections.Counter[str] = collections.Counter()
+    for spec in specs:
+        for _ in range(attempts):
+            attempt = counts[spec.name]
+            counts[spec.name] += 1
+            planned.append(
+                PlannedEpisode(
+                    row=len(planned),
+                    spec=spec,
+                    attempt=attempt,
+                    seed=episode_seed(seed, spec.name, attempt),
+                )
+            )
+    return tuple(planned)
 
 
 def episode_seed(run_seed: int, task: str, attempt: int) -> int:
@@ -76,14 +158,87 @@ def episode_seed(run_seed: int, task: str, attempt: int) -> int:
     return int.from_bytes(digest, "big") >> 1
 
 
-def _plan_one(selection: registry.SelectedPreset, attempt: int, run_seed: int) -> PlannedEpisode:
-    task = selection.name if selection.tasks is None else _task_name(selection.tasks[0])
-    return PlannedEpisode(
-        selection=selection,
-        task=task,
-        attempt=attempt,
-        seed=episode_seed(run_seed, task, attempt),
+def write_plan(path: Path, plan: Sequence[PlannedEpisode], *, seed: int) -> None:
+    """Writes a plan to a new file, and waits until it is on the disk.
+
+    Raises:
+        CollectorError: It cannot be written, or is there already.
+    """
+    header = {"kind": "plan", "version": _VERSION, "seed": seed, "episodes": len(plan)}
+    rows = (
+        {
+            "row": planned.row,
+            "attempt": planned.attempt,
+            "seed": planned.seed,
+            "task": planned.spec.to_data(),
+        }
+        for planned in plan
     )
+    content = b"".join(orjson.dumps(line) + b"\n" for line in (header, *rows))
+    try:
+        files.write_atomically(path, content, sync=True, overwrite=False)
+        files.sync_folder(path.parent)
+    except OSError as error:
+        raise errors.CollectorError(
+            f"The plan {str(path)!r} cannot be written: {error}."
+        ) from error
+
+
+def read_plan(path: Path) -> tuple[PlannedEpisode, ...]:
+    """Reads a plan.
+
+    Raises:
+        InvalidInputError: There is none, or it is damaged or from a newer webtraj.
+    """
+    try:
+        header, *lines = path.read_bytes().splitlines()
+        version, episodes = _read_header(orjson.loads(header))
+        if version > _VERSION:
+            raise errors.InvalidInputError(
+                f"The plan {str(path)!r} has version {version}; this webtraj reads up to "
+                f"{_VERSION}. Install a newer one."
+            )
+        plan = tuple(_read_row(orjson.loads(line)) for line in lines)
+        if [planned.row for planned in plan] != list(range(episodes)):
+            raise ValueError(f"expected the rows 0 to {episodes - 1}, got {len(plan)} rows")
+    except FileNotFoundError:
+        raise errors.InvalidInputError(
+            f"There is no plan {str(path)!r}: name the folder of a rollout that was begun."
+        ) from None
+    except (ValueError, KeyError, TypeError) as error:
+        if isinstance(error, errors.WebtrajError):
+            raise
+        raise errors.InvalidInputError(
+            f"The plan {str(path)!r} cannot be read: {error!r:.200}. It was changed or damaged "
+            "after it was written."
+        ) from error
+    return plan
+
+
+def _read_header(data: dict[str, Any]) -> tuple[int, int]:
+    if data["kind"] != "plan":
+        raise ValueError(f"expected a line of kind 'plan', got {data['kind']!r:.50}")
+    return int(data["version"]), int(data["episodes"])
+
+
+def _read_row(data: dict[str, Any]) -> PlannedEpisode:
+    return PlannedEpisode(
+        row=int(data["row"]),
+        spec=TaskSpec.from_data(data["task"]),
+        attempt=int(data["attempt"]),
+        seed=int(data["seed"]),
+    )
+
+
+def _specs(selection: registry.SelectedPreset) -> list[TaskSpec]:
+    if selection.tasks is None:
+        return [TaskSpec(name=selection.name, preset=selection.name)]
+    every = list(selection.preset.list_tasks() or ())
+    # A selector that means this task alone; by its place, since a task may be any object.
+    return [
+        TaskSpec(name=_task_name(task), preset=f"{selection.name}:{every.index(task)}")
+        for task in selection.tasks
+    ]
 
 
 def _task_name(task: Any) -> str:

@@ -153,12 +153,12 @@ class _Rollout:
 
     async def _work(self) -> None:
         async with contextlib.AsyncExitStack() as stack:
-            selection = environment = None
+            spec = environment = None
             while self._queue:
                 planned = self._queue.popleft()
-                if environment is None or planned.selection is not selection:
+                if environment is None or planned.spec != spec:
                     await stack.aclose()
-                    selection = planned.selection
+                    spec = planned.spec
                     environment = self._make(planned)
                     stack.push_async_callback(_close, environment)
                 result = await self._play(planned, environment)
@@ -168,9 +168,10 @@ class _Rollout:
 
     def _make(self, planned: PlannedEpisode) -> environment_lib.Environment:
         options = dict(self.environment_options)
-        if planned.selection.uses_browser:
+        selection = planned.selection
+        if selection.uses_browser:
             options["pool"] = self.browser_pool
-        return bridges.as_async(planned.selection.make(**options))
+        return bridges.as_async(selection.make(**options))
 
     async def _play(
         self, planned: PlannedEpisode, environment: environment_lib.Environment
