@@ -29,9 +29,10 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.collectors import sealing
 from webtraj.collectors.background import BackgroundQueue
 from webtraj.collectors.blobs import BlobStore
-from webtraj.collectors.index import EpisodeSummary, IndexWriter
+from webtraj.collectors.index import EpisodeSummary
 from webtraj.collectors.layout import DatasetHeader, DatasetLayout
 from webtraj.collectors.recorder import JournalRecorder, check_process
+from webtraj.collectors.spool import open_index
 
 __all__ = ["Fsync", "JournalingCollector"]
 
@@ -78,7 +79,7 @@ class JournalingCollector:
         self._fsync = fsync
         self._on_sealed = on_sealed
         self._shared = BlobStore(self._layout.blobs)
-        self._index = None if header.destination else IndexWriter(self._layout.index)
+        self._index = open_index(self._layout, self._header)
         self._sealing = BackgroundQueue("webtraj-seal")
         self._lock = threading.Lock()
         self._open: set[JournalRecorder] = set()
@@ -209,7 +210,7 @@ class JournalingCollector:
 
     def _release(self) -> None:
         self._unregister_at_exit()
-        if self._sealing.shut() and self._index is not None:
+        if self._sealing.shut():
             self._index.close()
 
     def _ended(self, recorder: JournalRecorder) -> None:

@@ -11,17 +11,31 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Protocol
 
 from webtraj import formats
 from webtraj.collectors.blobs import BlobStore
-from webtraj.collectors.index import EpisodeSummary, IndexWriter, summarize
+from webtraj.collectors.index import EpisodeSummary, summarize
 from webtraj.collectors.journal import Journal, read_journal
 from webtraj.collectors.layout import SCHEMA_VERSION, DatasetHeader, DatasetLayout
 from webtraj.serialization.blobs import Blob
 from webtraj.storage import files
 
-__all__ = ["blob_store", "seal"]
+__all__ = ["Index", "blob_store", "seal"]
+
+
+class Index(Protocol):
+    """Takes the index lines of sealed episodes."""
+
+    def append(self, summary: EpisodeSummary, *, sync: bool = False) -> None:
+        """Adds one line.
+
+        Raises:
+            OSError: It could not be written.
+        """
+
+    def close(self) -> None:
+        """Lets go of all files. Idempotent."""
 
 
 def blob_store(layout: DatasetLayout, header: DatasetHeader, episode_id: str) -> BlobStore:
@@ -34,7 +48,7 @@ def seal(
     episode_id: str,
     *,
     header: DatasetHeader,
-    index: IndexWriter | None,
+    index: Index,
     blobs: Collection[Blob] = (),
     sync: bool = True,
 ) -> EpisodeSummary:
@@ -44,7 +58,7 @@ def seal(
         layout: The dataset.
         episode_id: Names the journal. If that has no end, the episode is sealed as CRASHED.
         header: Says what the dataset is.
-        index: Takes the summary; a spool, from which episodes go again, has none.
+        index: Takes the summary.
         blobs: Blobs of the episode that may not be on the disk yet.
         sync: Whether to wait until all of it is on the disk.
 
@@ -67,8 +81,7 @@ def seal(
     files.write_atomically(target, content, sync=sync)
     if sync:
         files.sync_folder(target.parent)
-    if index is not None:
-        index.append(summary, sync=sync)
+    index.append(summary, sync=sync)
     path.unlink(missing_ok=True)  # Another recovery may have been faster.
     if episode_format.self_contained:
         shutil.rmtree(store.root, ignore_errors=True)  # What is left, recovery removes.

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from webtraj import errors, formats
 from webtraj.collectors import sealing
-from webtraj.collectors.index import EpisodeSummary, IndexWriter, read_index
+from webtraj.collectors.index import EpisodeSummary, read_index
 from webtraj.collectors.journal import claim
 from webtraj.collectors.layout import DatasetHeader, DatasetLayout
+from webtraj.collectors.spool import open_index
 from webtraj.datasets.episode_file import summarize_file
 from webtraj.serialization import references
 
@@ -43,8 +44,7 @@ def recover(path: str | os.PathLike[str]) -> RecoveryReport:
     """
     layout = DatasetLayout(Path(path))
     header = layout.check()
-    # From a spool episodes go again; its index is where they go.
-    index = None if header.destination else IndexWriter(layout.index)
+    index = open_index(layout, header)
     sealed: list[EpisodeSummary] = []
     being_written: list[str] = []
     unreadable: list[str] = []
@@ -63,19 +63,19 @@ def recover(path: str | os.PathLike[str]) -> RecoveryReport:
                 unreadable.append(str(error))
         _remove_unnamed(layout)
         _remove_unshared(layout)
-        indexed = () if index is None else _complete_index(layout, header, index)
+        # In a spool, an episode without an index line is being taken away.
+        indexed = () if header.destination else _complete_index(layout, header, index)
     except OSError as error:
         raise errors.CollectorError(
             f"The recovery of {str(layout.root)!r} stopped: {error}. Nothing is lost; run it again."
         ) from error
     finally:
-        if index is not None:
-            index.close()
+        index.close()
     return RecoveryReport(tuple(sealed), indexed, tuple(being_written), tuple(unreadable))
 
 
 def _seal(
-    layout: DatasetLayout, header: DatasetHeader, episode_id: str, index: IndexWriter | None
+    layout: DatasetLayout, header: DatasetHeader, episode_id: str, index: sealing.Index
 ) -> EpisodeSummary:
     store = sealing.blob_store(layout, header, episode_id)
     journal = layout.journal(episode_id).read_bytes()
@@ -101,7 +101,7 @@ def _remove_unshared(layout: DatasetLayout) -> None:
 
 
 def _complete_index(
-    layout: DatasetLayout, header: DatasetHeader, index: IndexWriter
+    layout: DatasetLayout, header: DatasetHeader, index: sealing.Index
 ) -> tuple[str, ...]:
     """Adds sealed episodes that the index lacks: their writer died before it could."""
     stored = layout.sealed_episodes()
