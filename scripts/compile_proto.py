@@ -1,0 +1,108 @@
+"""Compiles the Protobuf schema: run it after changing src/webtraj/proto/**/trajectory.proto.
+
+It writes trajectory_pb2.py and its stub beside the schema, and what the schema holds to
+tests/golden/protobuf, by which later changes are judged. It refuses a change that would break
+readers of what has been written, and then writes nothing.
+
+protoc's own Python code runs with one major version of the protobuf package only. What is written
+here holds the same description of the messages and makes the classes of it when it is imported, by
+means that all versions have.
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from google.protobuf import descriptor_pb2
+
+from webtraj.proto.compatibility import breaking_changes
+
+ROOT = Path(__file__).resolve().parent.parent
+PROTOS = ROOT / "src/webtraj/proto"
+SCHEMA = "webtraj/v1/trajectory.proto"
+FROZEN = ROOT / "tests/golden/protobuf/trajectory_v1.descriptor"
+
+HEADER = '''"""The messages of trajectory.proto.
+
+Written by scripts/compile_proto.py; not to be edited.
+"""
+
+# ruff: noqa
+
+from google.protobuf import descriptor_pool, duration_pb2, message_factory, timestamp_pb2
+from google.protobuf.internal import enum_type_wrapper
+
+DESCRIPTOR = descriptor_pool.Default().AddSerializedFile(
+'''
+
+
+def compile_schema(protos: Path = PROTOS) -> tuple[descriptor_pb2.FileDescriptorProto, str]:
+    """Returns what the schema holds, and protoc's stub of its Python module."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [
+            *(sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={protos}"),
+            *(f"--descriptor_set_out={folder}/set", f"--pyi_out={folder}", SCHEMA),
+        ]
+        subprocess.run(command, check=True)
+        described = descriptor_pb2.FileDescriptorSet.FromString(Path(folder, "set").read_bytes())
+        stub = Path(folder, SCHEMA.replace(".proto", "_pb2.pyi")).read_text()
+    (file,) = described.file
+    return without_json_names(file), stub
+
+
+def without_json_names(
+    file: descriptor_pb2.FileDescriptorProto,
+) -> descriptor_pb2.FileDescriptorProto:
+    """Returns a description without the names that follow from others."""
+    copy = descriptor_pb2.FileDescriptorProto.FromString(file.SerializeToString())
+    messages = list(copy.message_type)
+    while messages:
+        message = messages.pop()
+        messages += message.nested_type
+        for field in message.field:
+            field.ClearField("json_name")
+    return copy
+
+
+def module_of(file: descriptor_pb2.FileDescriptorProto) -> str:
+    """Returns the source of the Python module."""
+    data = file.SerializeToString(deterministic=True)
+    lines = [f"    {data[i : i + 60]!r}" for i in range(0, len(data), 60)]
+    source = HEADER + "\n".join(lines) + "\n)\n\n"
+    for message in file.message_type:
+        source += (
+            f"{message.name} = message_factory.GetMessageClass("
+            f'DESCRIPTOR.message_types_by_name["{message.name}"])\n'
+        )
+    for enum in file.enum_type:
+        source += (
+            f"{enum.name} = enum_type_wrapper.EnumTypeWrapper("
+            f'DESCRIPTOR.enum_types_by_name["{enum.name}"])\n'
+        )
+        source += "".join(f"{value.name} = {value.number}\n" for value in enum.value)
+    return source
+
+
+def main() -> int:
+    """Does what the module says; returns the exit code."""
+    file, stub = compile_schema()
+    if FROZEN.exists():
+        old = descriptor_pb2.FileDescriptorProto.FromString(FROZEN.read_bytes())
+        if changes := breaking_changes(old, file):
+            lines = "".join(f"  {change}\n" for change in changes)
+            sys.stderr.write(f"The schema breaks what was written with the one before:\n{lines}")
+            return 1
+    target = PROTOS / SCHEMA.replace(".proto", "_pb2.py")
+    target.write_text(module_of(file))
+    stub_file = target.with_suffix(".pyi")
+    stub_file.write_text(f'# ruff: noqa\n# mypy: disable-error-code="type-arg"\n{stub}')
+    command = [sys.executable, "-m", "ruff", "format", "--quiet", str(target), str(stub_file)]
+    subprocess.run(command, check=True)
+    FROZEN.parent.mkdir(parents=True, exist_ok=True)
+    FROZEN.write_bytes(file.SerializeToString(deterministic=True))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

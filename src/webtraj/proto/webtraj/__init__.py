@@ -1,0 +1,1 @@
+"""Schemas of the Protobuf package `webtraj`."""
