@@ -1,0 +1,122 @@
+"""`webtraj serve`: vLLM for a model, watched over until Ctrl-C."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from webtraj.serving import ModelServer
+
+__all__ = ["serve"]
+
+
+def serve(
+    model: Annotated[str, typer.Argument(help="A model's folder, or its name on the HF Hub.")],
+    extra: Annotated[
+        list[str] | None, typer.Argument(help="More arguments for vLLM, after `--`.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="The model's name in requests.")] = "",
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port; 0 for one that is free.")] = 0,
+    python: Annotated[
+        str | None, typer.Option(help="The Python that has vLLM; else one is looked for.")
+    ] = None,
+    tensor_parallel: Annotated[int, typer.Option(help="Devices that share each layer.")] = 1,
+    data_parallel: Annotated[int, typer.Option(help="Copies of the model.")] = 1,
+    max_model_len: Annotated[
+        int | None, typer.Option(help="The most tokens of a prompt and its reply.")
+    ] = None,
+    max_num_seqs: Annotated[int | None, typer.Option(help="The most requests at a time.")] = None,
+    gpu_memory_utilization: Annotated[
+        float | None, typer.Option(help="The share of each GPU's memory to use.")
+    ] = None,
+    kv_cache_gib: Annotated[
+        float | None, typer.Option(help="GiB for keys and values; worth setting on a CPU.")
+    ] = None,
+    dtype: Annotated[str, typer.Option(help="The numbers' type.")] = "auto",
+    eager: Annotated[bool, typer.Option(help="Start sooner and run slower.")] = False,
+    images_per_prompt: Annotated[
+        int | None, typer.Option(help="The most images of a prompt.")
+    ] = None,
+    logprobs_mode: Annotated[
+        str, typer.Option(help="What log-probabilities are of.")
+    ] = "processed_logprobs",
+    lora: Annotated[
+        list[str] | None, typer.Option(help="A LoRA adapter, as NAME=FOLDER. Repeatable.")
+    ] = None,
+    max_lora_rank: Annotated[int | None, typer.Option(help="The adapters' highest rank.")] = None,
+    dev_mode: Annotated[
+        bool, typer.Option(help="Let weights be replaced while it runs; on this machine only.")
+    ] = False,
+    log: Annotated[Path | None, typer.Option(help="A file for what vLLM prints.")] = None,
+    start_timeout: Annotated[float, typer.Option(help="Seconds that a start may take.")] = 900.0,
+    restarts: Annotated[int, typer.Option(help="Restarts in a row before it is given up.")] = 5,
+) -> None:
+    """Serve a model with vLLM, on GPUs or on the CPU, until Ctrl-C.
+
+    Prints the URL when the server can be used. A server that dies is started again at the same
+    URL; if that happens too often, this ends with exit code 1. Nothing of it outlives the command.
+    """
+    from webtraj.cli import signals
+    from webtraj.serving import ModelServer, RestartPolicy, VllmLaunch
+
+    launch = VllmLaunch(
+        model=model,
+        name=name,
+        python=python,
+        tensor_parallel=tensor_parallel,
+        data_parallel=data_parallel,
+        max_model_len=max_model_len,
+        max_num_seqs=max_num_seqs,
+        gpu_memory_utilization=gpu_memory_utilization,
+        kv_cache_gib=kv_cache_gib,
+        dtype=dtype,
+        enforce_eager=eager,
+        images_per_prompt=images_per_prompt,
+        logprobs_mode=_checked_mode(logprobs_mode),
+        lora=dict(map(_name_and_folder, lora or ())),
+        max_lora_rank=max_lora_rank,
+        dev_mode=dev_mode,
+        extra_args=tuple(extra or ()),
+    )
+    server = ModelServer(
+        launch,
+        host=host,
+        port=port,
+        log_file=log,
+        start_timeout=start_timeout,
+        restarts=RestartPolicy(limit=restarts),
+    )
+    signals.run(_serve(server))
+
+
+async def _serve(server: ModelServer) -> None:
+    async with server:
+        print(f"{server.base_url} serves {server.model}. Its log: {server.log_file}", flush=True)
+        await server.wait()
+
+
+def _checked_mode(mode: str) -> Any:
+    import typing
+
+    from webtraj import errors
+    from webtraj.serving import vllm
+
+    known = typing.get_args(vllm.LogprobsMode)
+    if mode not in known:
+        raise errors.InvalidInputError(
+            f"--logprobs-mode is {mode!r}; give one of {', '.join(known)}."
+        )
+    return mode
+
+
+def _name_and_folder(text: str) -> tuple[str, str]:
+    from webtraj import errors
+
+    name, separator, folder = text.partition("=")
+    if not (name and separator and folder):
+        raise errors.InvalidInputError(f"--lora is {text!r}; give it as NAME=FOLDER.")
+    return name, folder

