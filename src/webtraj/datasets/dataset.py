@@ -1,69 +1,102 @@
-"""Datasets: the episodes that a collector keeps in a folder, also while it is still writing."""
+"""Datasets: the episodes that a collector keeps in a folder or a bucket, also while it writes.
+
+What is read when: opening reads the index alone, of a bucket its files many at once. In a folder
+the names of the episodes' files are read too, so that an episode without an index line (its writer
+died, or is just about to write it) is found by its file. To list all files of a bucket takes a
+second for every few thousand, so that such episodes are found there only by
+`Dataset.refresh(complete=True)`, or where there is no index at all. `webtraj recover` gives them
+their index lines.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from webtraj import errors, formats
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors.blobs import BlobStore, LazyBlobs
-from webtraj.collectors.index import EpisodeSummary, read_index
-from webtraj.collectors.layout import DatasetLayout
+from webtraj.collectors.blobs import LazyBlobs
+from webtraj.collectors.index import EpisodeSummary, merge
+from webtraj.datasets.bucket_blobs import BucketBlobs
 from webtraj.datasets.episode_file import decode_episode, summarize_file
+from webtraj.datasets.parallel import map_in_order
+from webtraj.datasets.place import DatasetPlace, Place, open_place
+from webtraj.serialization import references
 from webtraj.serialization.blobs import BlobSource
 
 __all__ = ["Blobs", "Dataset", "open_dataset"]
 
 Blobs = Literal["eager", "lazy"]
 _Enum = TypeVar("_Enum", trajectory_lib.EndReason, trajectory_lib.Outcome)
+_EPISODES_AHEAD = 4
+_WORKERS = 16
 
 
-def open_dataset(path: str | os.PathLike[str], *, blobs: Blobs = "eager") -> Dataset:
+def open_dataset(
+    place: Place,
+    *,
+    blobs: Blobs = "eager",
+    storage_options: Mapping[str, Any] | None = None,
+    blob_cache: Place | None = None,
+) -> Dataset:
     """Opens a dataset that a collector wrote, or is writing.
 
     Args:
-        path: The dataset folder.
+        place: The dataset's folder, or its URL: `s3://bucket/prefix`, `gs://`, `az://`, ...
         blobs: What stands in an episode for long bytes and text. "eager": those themselves, so that
             what was recorded comes back equal. "lazy": `webtraj.collectors.blobs.LazyBlob` objects,
-            which read their file when asked to.
+            which read them when asked to.
+        storage_options: For a bucket: what `webtraj.storage.bucket.BucketStorage` takes.
+        blob_cache: For a bucket: a folder that keeps the blobs that were read, for other processes
+            and other days.
 
     Raises:
-        NotADatasetError: The folder holds no dataset.
+        NotADatasetError: There is no dataset.
         UnsupportedSchemaError: It was written by a newer webtraj.
-        InvalidInputError: `blobs` is neither.
+        InvalidInputError: `blobs` is neither, or there is no such kind of place.
+        StorageError: The bucket cannot be read.
     """
     if blobs not in ("eager", "lazy"):
         raise errors.InvalidInputError(f"blobs={blobs!r} is not known; expected 'eager' or 'lazy'.")
-    layout = DatasetLayout(Path(path))
-    layout.check()
-    store = BlobStore(layout.blobs)
-    source: BlobSource = LazyBlobs(store) if blobs == "lazy" else store
-    return Dataset(layout, _read_summaries(layout), source)
+    opened = open_place(place, storage_options, blob_cache=blob_cache)
+    return Dataset(opened, _read_summaries(opened), blobs)
 
 
 class Dataset:
     """A sequence of sealed episodes, ordered by the time they began.
 
     `len(dataset)`, `dataset[0]`, `dataset[-1]`, `dataset["<episode id>"]` and iteration load one
-    episode at a time. `summaries` and `filter` need no episode at all. Episodes that are sealed
-    after the dataset was opened appear by `refresh`.
+    episode at a time, or from a bucket the next few ahead. `summaries` and `filter` need no episode
+    at all. Episodes that are sealed after the dataset was opened appear by `refresh`.
     """
 
     def __init__(
-        self, layout: DatasetLayout, summaries: Iterable[EpisodeSummary], blobs: BlobSource
+        self, place: DatasetPlace, summaries: Iterable[EpisodeSummary], blobs: Blobs
     ) -> None:
-        self._layout = layout
-        self._blobs = blobs
+        self._place = place
+        self._blobs: Blobs = blobs
         self._summaries = tuple(summaries)
         self._by_id = {summary.episode_id: summary for summary in self._summaries}
 
     @property
     def path(self) -> Path:
-        """The dataset folder."""
-        return self._layout.root
+        """The dataset's folder.
+
+        Raises:
+            InvalidInputError: It lies in a bucket; `url` names that.
+        """
+        if self._place.layout is None:
+            raise errors.InvalidInputError(
+                f"The dataset {self.url!r} lies in a bucket and has no path; its `url` names it."
+            )
+        return self._place.layout.root
+
+    @property
+    def url(self) -> str:
+        """Names the dataset: its folder's path, or its URL without credentials."""
+        return self._place.url
 
     @property
     def summaries(self) -> Sequence[EpisodeSummary]:
@@ -77,8 +110,11 @@ class Dataset:
 
     @property
     def open_episodes(self) -> Sequence[str]:
-        """The ids of episodes that are still being recorded, or that wait for recovery."""
-        return tuple(sorted(self._layout.open_episodes() - self._by_id.keys()))
+        """The ids of episodes that are still being recorded, or that wait for recovery.
+
+        In a bucket there are none: they are in the spools of their collectors.
+        """
+        return tuple(sorted(self._place.open_episodes() - self._by_id.keys()))
 
     def __len__(self) -> int:
         return len(self._summaries)
@@ -87,7 +123,9 @@ class Dataset:
         return episode_id in self._by_id
 
     def __iter__(self) -> Iterator[trajectory_lib.EpisodeTrajectory]:
-        return map(self._load, self._by_id)
+        if self._place.layout is not None:
+            return map(self._load, self._by_id)
+        return map_in_order(self._load, self._by_id, workers=_EPISODES_AHEAD)
 
     @overload
     def __getitem__(self, key: int | str) -> trajectory_lib.EpisodeTrajectory: ...
@@ -101,13 +139,14 @@ class Dataset:
             UnknownEpisodeError: There is no episode of that id.
             IndexError: There is no episode at that position.
             CorruptDataError: The episode, or a blob of it, is missing or damaged.
+            StorageError: The bucket cannot be read.
         """
         if isinstance(key, slice):
-            return Dataset(self._layout, self._summaries[key], self._blobs)
+            return Dataset(self._place, self._summaries[key], self._blobs)
         if isinstance(key, str):
             if key not in self._by_id:
                 raise errors.UnknownEpisodeError(
-                    f"{str(self.path)!r} has no sealed episode {key!r} among its {len(self)}."
+                    f"{self.url!r} has no sealed episode {key!r} among its {len(self)}."
                 )
             return self._load(key)
         return self._load(self._summaries[key].episode_id)
@@ -154,47 +193,54 @@ class Dataset:
                 and (predicate is None or predicate(summary))
             )
 
-        return Dataset(self._layout, filter(meets, self._summaries), self._blobs)
+        return Dataset(self._place, filter(meets, self._summaries), self._blobs)
 
-    def refresh(self) -> Dataset:
-        """Returns the whole dataset as it is on disk now."""
-        return Dataset(self._layout, _read_summaries(self._layout), self._blobs)
+    def refresh(self, *, complete: bool = False) -> Dataset:
+        """Returns the whole dataset as it is now.
+
+        Args:
+            complete: Whether to look for episodes without an index line in a bucket too.
+
+        Raises:
+            StorageError: The bucket cannot be read.
+        """
+        return Dataset(self._place, _read_summaries(self._place, complete=complete), self._blobs)
 
     def __repr__(self) -> str:
-        return f"<Dataset {str(self.path)!r}: {len(self)} episodes>"
+        return f"<Dataset {self.url!r}: {len(self)} episodes>"
 
     def _load(self, episode_id: str) -> trajectory_lib.EpisodeTrajectory:
         format_name = self._by_id[episode_id].format
-        path = self._layout.episode(episode_id, format_name)
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise errors.CorruptDataError(
-                f"The episode {episode_id!r} is in the index, but {str(path)!r} cannot be read: "
-                f"{error.strerror}. Run `webtraj verify {self.path}`."
-            ) from error
-        stored = formats.format_named(format_name).decode(content, str(path))
-        return decode_episode(stored.data, stored.blobs or self._blobs)
+        content = self._place.read_episode(episode_id, format_name)
+        stored = formats.format_named(format_name).decode(content, f"{self.url}: {episode_id}")
+        beside = self._place.blobs_of(episode_id)
+        source: BlobSource = stored.blobs or beside
+        if self._blobs == "lazy":
+            source = LazyBlobs(source)
+        elif isinstance(source, BucketBlobs):
+            source = source.read_all(references.blobs_of(stored.data))
+        return decode_episode(stored.data, source)
 
 
-def _read_summaries(layout: DatasetLayout) -> list[EpisodeSummary]:
-    """Returns the summaries of all sealed episodes, ordered by the time they began.
-
-    An episode whose index line is missing (its writer died, or is just about to write it) is found
-    by its file.
-    """
-    by_id = {summary.episode_id: summary for summary in read_index(layout.index)}
-    store = BlobStore(layout.blobs)
-    for episode_id, format_name in layout.sealed_episodes().items():
-        if episode_id in by_id:
-            continue
-        content = layout.episode(episode_id, format_name).read_bytes()
-        try:
-            summary = summarize_file(episode_id, format_name, content, store)
-        except errors.DatasetError:  # `verify` says what is wrong with it.
-            summary = EpisodeSummary(episode_id=episode_id, format=format_name, size=len(content))
-        by_id[episode_id] = summary
+def _read_summaries(place: DatasetPlace, *, complete: bool = False) -> list[EpisodeSummary]:
+    """Returns the summaries of all sealed episodes, ordered by the time they began."""
+    by_id = merge(place.read_index())
+    if complete or place.layout is not None or not by_id:
+        stored = place.sealed_episodes()
+        lost = [episode_id for episode_id in stored if episode_id not in by_id]
+        find = functools.partial(_summarize, place, stored)
+        for summary in map_in_order(find, lost, workers=_WORKERS) if lost else ():
+            by_id[summary.episode_id] = summary
     return sorted(by_id.values(), key=lambda summary: (summary.start_time or 0, summary.episode_id))
+
+
+def _summarize(place: DatasetPlace, stored: Mapping[str, str], episode_id: str) -> EpisodeSummary:
+    format_name = stored[episode_id]
+    content = place.read_episode(episode_id, format_name)
+    try:
+        return summarize_file(episode_id, format_name, content, place.blobs_of(episode_id))
+    except errors.DatasetError:  # `verify` says what is wrong with it.
+        return EpisodeSummary(episode_id=episode_id, format=format_name, size=len(content))
 
 
 def _member(enum_class: type[_Enum], name: _Enum | str | None) -> _Enum | None:

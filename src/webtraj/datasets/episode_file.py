@@ -1,17 +1,19 @@
-"""Reading one sealed episode's file."""
+"""Reading one sealed episode's file, and making one's data of a trajectory."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import orjson
+
 from webtraj import errors, formats
 from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.index import EpisodeSummary, summarize
-from webtraj.collectors.layout import episode_key
+from webtraj.collectors.layout import SCHEMA_VERSION, check_episode_id, episode_key
 from webtraj.serialization import records
-from webtraj.serialization.blobs import BlobSource
+from webtraj.serialization.blobs import BlobSink, BlobSource
 
-__all__ = ["decode_episode", "summarize_file"]
+__all__ = ["decode_episode", "encode_episode", "summarize_file"]
 
 
 def decode_episode(
@@ -23,6 +25,44 @@ def decode_episode(
         CorruptDataError: It does not follow the format, or a blob is missing.
     """
     return records.decode_record(trajectory_lib.EpisodeTrajectory, episode, blobs)
+
+
+def encode_episode(trajectory: trajectory_lib.EpisodeTrajectory, blobs: BlobSink) -> dict[str, Any]:
+    """Returns the data that stands for a trajectory: what a collector would have written of it.
+
+    Raises:
+        InvalidInputError: The trajectory has no end.
+        InvalidEpisodeIdError: Its id cannot name a file.
+        UnwritableValueError: It holds values that cannot be kept.
+    """
+    check_episode_id(trajectory.episode_id)
+    if trajectory.end is None:
+        raise errors.InvalidInputError(
+            f"The episode {trajectory.episode_id!r} has no end; give it an EpisodeEnd that says "
+            "how it ended."
+        )
+    unwritable: list[str] = []
+
+    def data_of(name: str, value: Any) -> Any:
+        content, refused = records.dumps_fields({name: value}, blobs)
+        unwritable.extend(refused)
+        return orjson.loads(content)[name]
+
+    episode = {
+        "schema_version": SCHEMA_VERSION,
+        "info": data_of("info", trajectory.info),
+        "start_time": data_of("start_time", trajectory.start_time),
+        "end_time": data_of("end_time", trajectory.end_time),
+        "steps": [data_of(f"steps[{i}]", step) for i, step in enumerate(trajectory.steps)],
+        "end": data_of("end", trajectory.end),
+    }
+    if unwritable:
+        raise errors.UnwritableValueError(
+            f"The episode {trajectory.episode_id!r} holds values that cannot be kept: "
+            f"{'; '.join(unwritable[:5])}. Give plain data, numpy arrays, bytes or dataclasses "
+            "(webtraj.serialization.values lists all kinds)."
+        )
+    return episode
 
 
 def summarize_file(

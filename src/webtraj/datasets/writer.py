@@ -1,0 +1,310 @@
+"""Writing whole episodes into a dataset, in a folder or a bucket.
+
+For episodes that are there already, as trajectories or as data: imported, converted, merged. What
+is still happening is a collector's business.
+
+The order of effects is that of sealing: blobs, then the episode's file, then its index line. So
+whatever dies in between leaves a dataset that can be read, and adding the same episodes again
+completes it: an episode that is there is compared, and skipped if it is the same. Any number of
+writers, and of threads in each, may add to one dataset at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+
+from webtraj import errors, formats
+from webtraj import trajectory as trajectory_lib
+from webtraj.collectors.blobs import BlobStore
+from webtraj.collectors.index import EpisodeSummary, IndexWriter, index_file_name, merge, summarize
+from webtraj.collectors.layout import INDEX, DatasetHeader, episode_key
+from webtraj.datasets.episode_file import encode_episode
+from webtraj.datasets.parallel import map_in_order
+from webtraj.datasets.place import Place, create_place
+from webtraj.serialization import references
+from webtraj.serialization.blobs import Blob, BlobSource
+from webtraj.storage import files
+
+__all__ = ["DatasetWriter"]
+
+_SHARD_LINES = 500
+_WORKERS = 16
+
+
+class DatasetWriter:
+    """Adds whole episodes to a dataset. Safe to share between threads.
+
+    >>> import tempfile
+    >>> from webtraj import EndReason, EpisodeEnd, EpisodeInfo, EpisodeTrajectory
+    >>> end = EpisodeEnd(reason=EndReason.CLOSED)
+    >>> with tempfile.TemporaryDirectory() as folder, DatasetWriter(folder) as writer:
+    ...     writer.add(EpisodeTrajectory(EpisodeInfo(episode_id="e1"), end=end)).episode_id
+    'e1'
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        *,
+        format: str = "json",  # noqa: A002  (As in DatasetHeader.)
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Initializes the writer, and the dataset if it is not there.
+
+        Args:
+            place: A folder's path or a URL: new, empty, or a dataset of the same format.
+            format: The format of the episodes' files; `webtraj.formats` lists them.
+            storage_options: For a bucket: what `webtraj.storage.bucket.BucketStorage` takes.
+
+        Raises:
+            CollectorError: The folder cannot be written.
+            InvalidInputError: There is no such format, or the dataset is of another one.
+            NotADatasetError: The folder holds other things.
+            UnsupportedSchemaError: The dataset was made by a newer webtraj.
+            StorageError: The bucket cannot be written.
+        """
+        self._format = formats.format_named(format)
+        self._place = create_place(place, DatasetHeader(format=format), storage_options)
+        self._lock = threading.Lock()
+        self._known: dict[str, EpisodeSummary] | None = None
+        self._lines: list[EpisodeSummary] = []
+        self._shard = 0
+        layout = self._place.layout
+        self._index = None if layout is None else IndexWriter(layout.index)
+        self._closed = False
+
+    @property
+    def url(self) -> str:
+        """Names the dataset: a path, or a URL without credentials."""
+        return self._place.url
+
+    def add(self, trajectory: trajectory_lib.EpisodeTrajectory) -> EpisodeSummary:
+        """Adds an episode that has ended; it is in the dataset when this returns.
+
+        In a bucket its index line may follow later, at the latest by `close`.
+
+        Returns:
+            What the index says of it.
+
+        Raises:
+            InvalidInputError: It has no end.
+            InvalidEpisodeIdError: Its id cannot name a file.
+            UnwritableValueError: It holds values that cannot be kept.
+            StorageConflictError: The dataset has another episode of that id.
+            StorageError: It cannot be written.
+        """
+        blobs = _MemoryBlobs()
+        return self.add_data(encode_episode(trajectory, blobs), blobs)
+
+    def add_data(self, episode: Mapping[str, Any], blobs: BlobSource) -> EpisodeSummary:
+        """Adds an episode, given as data (see `webtraj.formats.base`).
+
+        Args:
+            episode: The episode's data.
+            blobs: Gives the blobs that it refers to.
+
+        Returns:
+            What the index says of it.
+
+        Raises:
+            CorruptDataError: It does not follow the format, or a blob is missing or damaged.
+            InvalidEpisodeIdError: Its id cannot name a file.
+            StorageConflictError: The dataset has another episode of that id.
+            StorageError: It cannot be written.
+        """
+        content = self._format.encode(episode, blobs)
+        return self.add_file(episode, content, blobs)
+
+    def add_file(
+        self, episode: Mapping[str, Any], content: bytes, blobs: BlobSource
+    ) -> EpisodeSummary:
+        """Adds an episode whose file's content is known already, as `add_data` does.
+
+        Args:
+            episode: The episode's data.
+            content: The content of its file, in the dataset's format.
+            blobs: Gives the blobs that it refers to.
+        """
+        self._check_open()
+        summary = summarize(episode, content, blobs, self._format.name)
+        if self._has(summary.episode_id):
+            return self._complete(self._compared(summary, episode))
+        if not self._format.self_contained:
+            self._put_blobs(references.blobs_of(episode), blobs)
+        key = episode_key(summary.episode_id, self._format.name)
+        try:
+            self._place.storage.write(key, content, overwrite=False)
+        except errors.StorageConflictError:  # Another writer was faster.
+            summary = self._compared(summary, episode)
+        self._list(summary)
+        return summary
+
+    def flush(self) -> None:
+        """Waits until every episode that was added is in the index.
+
+        Raises:
+            StorageError: The index cannot be written; the next `flush` tries again.
+        """
+        with self._lock:
+            self._write_shard()
+
+    def close(self) -> None:
+        """Completes the index. Idempotent.
+
+        Raises:
+            StorageError: The index cannot be written; adding the same episodes again completes it.
+        """
+        self._closed = True
+        self.flush()
+        if self._index is not None:
+            self._index.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise errors.CollectorClosedError(
+                f"The writer of {self.url!r} is closed; make a new one on the same place."
+            )
+
+    def _has(self, episode_id: str) -> bool:
+        """Returns whether there is an episode of that id.
+
+        Raises:
+            StorageConflictError: It is open.
+        """
+        layout = self._place.layout
+        if layout is not None and layout.journal(episode_id).exists():
+            raise errors.StorageConflictError(
+                f"The episode {episode_id!r} is being recorded in {self.url!r}, or waits for "
+                "`webtraj recover`; an episode needs an id of its own."
+            )
+        return self._place.storage.size(episode_key(episode_id, self._format.name)) is not None
+
+    def _compared(self, summary: EpisodeSummary, episode: Mapping[str, Any]) -> EpisodeSummary:
+        """Returns the summary of the episode that is there, if it is the same.
+
+        Raises:
+            StorageConflictError: It is another one.
+        """
+        key = episode_key(summary.episode_id, self._format.name)
+        found = self._place.storage.read(key)
+        sha256 = hashlib.sha256(found).hexdigest()
+        if sha256 == summary.sha256:
+            return summary
+        # The same episode's file may have been written in another way, by another version.
+        stored = self._format.decode(found, key)
+        if orjson.dumps(stored.data) != orjson.dumps(episode):
+            raise errors.StorageConflictError(
+                f"The dataset {self.url!r} has another episode {summary.episode_id!r} already; "
+                "every episode needs an id of its own."
+            )
+        return dataclasses.replace(summary, size=len(found), sha256=sha256)
+
+    def _complete(self, summary: EpisodeSummary) -> EpisodeSummary:
+        """Adds the index line of an episode that was there, unless it has one."""
+        with self._lock:
+            if self._known is None:
+                self._known = merge(self._place.read_index())
+            known = self._known.get(summary.episode_id)
+        if known is None:
+            self._list(summary)
+        return known or summary
+
+    def _put_blobs(self, wanted: set[Blob], blobs: BlobSource) -> None:
+        target = self._place.blobs
+        if isinstance(target, BlobStore):
+            self._write_blobs(target, wanted, blobs)
+            return
+
+        def send(blob: Blob) -> None:
+            if not target.holds(blob):
+                _check_name(blob, target.put(blobs.read(blob), blob.ext))
+
+        for _ in map_in_order(send, wanted, workers=_WORKERS):
+            pass
+
+    def _write_blobs(self, target: BlobStore, wanted: set[Blob], blobs: BlobSource) -> None:
+        try:
+            for blob in wanted:
+                _check_name(blob, target.put(blobs.read(blob), blob.ext))
+            for path in [target.path(blob) for blob in wanted]:
+                files.sync_file(path)
+            for folder in {target.path(blob).parent for blob in wanted}:
+                files.sync_folder(folder)
+        except OSError as error:
+            if isinstance(error, errors.WebtrajError):
+                raise
+            raise errors.StorageError(
+                f"A blob could not be written to {str(target.root)!r}: {error}."
+            ) from error
+
+    def _list(self, summary: EpisodeSummary) -> None:
+        if self._index is None:
+            with self._lock:
+                self._lines.append(summary)
+                if len(self._lines) >= _SHARD_LINES:
+                    self._write_shard()
+            return
+        try:
+            self._index.append(summary, sync=True)
+        except OSError as error:
+            raise errors.StorageError(
+                f"The index of {self.url!r} could not be written: {error}. Add the episode again, "
+                "or run `webtraj recover`."
+            ) from error
+
+    def _write_shard(self) -> None:
+        if not self._lines:
+            return
+        name = index_file_name(f"-{self._shard:06}")
+        lines = b"".join(summary.to_line() for summary in self._lines)
+        self._place.storage.write(INDEX + name, lines)
+        self._shard += 1
+        self._lines.clear()
+
+
+class _MemoryBlobs:
+    """Blobs on their way from a trajectory to a dataset. A `BlobSink` and a `BlobSource`."""
+
+    def __init__(self) -> None:
+        self._blobs: dict[Blob, bytes] = {}
+
+    def put(self, data: bytes, ext: str) -> Blob:
+        """Keeps `data` and returns its name."""
+        blob = Blob(hashlib.sha256(data).hexdigest(), ext, len(data))
+        self._blobs[blob] = data
+        return blob
+
+    def load(self, blob: Blob, *, text: bool) -> Any:
+        """Returns a blob's bytes, or its text."""
+        data = self.read(blob)
+        return data.decode("utf-8", "surrogatepass") if text else data
+
+    def read(self, blob: Blob) -> bytes:
+        """Returns a blob's bytes."""
+        return self._blobs[blob]
+
+
+def _check_name(wanted: Blob, found: Blob) -> None:
+    if wanted != found:
+        raise errors.CorruptDataError(
+            f"A blob is called {wanted.sha256!r:.80} of {wanted.size} bytes, and holds "
+            f"{found.sha256!r} of {found.size}."
+        )
