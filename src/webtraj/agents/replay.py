@@ -1,0 +1,249 @@
+"""The replay agent: it acts a recorded episode out again.
+
+A recorded action names its element by a ref, and refs need not be the same in another run. So the
+element is found again by what the recording says of it, its role and name and which of several
+such it was. Where that leaves a doubt, the episode is given up rather than something else clicked.
+
+Each decision tells, in `metadata["replay"]`, which recorded step it repeats, what its refs have
+become, and where the page first differed from the recorded one.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from webtraj import errors
+from webtraj import trajectory as trajectory_lib
+from webtraj.environments import actions as actions_lib
+from webtraj.environments import base as environment_lib
+
+__all__ = ["Element", "Recording", "ReplayAgent"]
+
+_REF_FIELDS = ("ref", "target_ref")
+_MOST_SHOWN = 5
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Element:
+    """An element as an observation shows it."""
+
+    ref: str
+    role: str
+    name: str
+
+    @property
+    def description(self) -> tuple[str, str]:
+        """What finds it again."""
+        return self.role, self.name
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Step:
+    """A recorded action, and what the page was like when it was taken."""
+
+    index: int
+    action: Any
+    thought: str
+    elements: tuple[Element, ...]
+    acted_on: Element | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Recording:
+    """What of a recorded episode is needed to act it out again."""
+
+    episode_id: str
+    task: str
+    seed: int | None
+    steps: tuple[_Step, ...]
+
+    @classmethod
+    def of(cls, trajectory: trajectory_lib.EpisodeTrajectory) -> Recording:
+        """Returns the recording of an episode."""
+        steps = []
+        for before, after in zip(trajectory.steps, trajectory.steps[1:], strict=False):
+            thought = after.decision.thought if after.decision else ""
+            steps.append(
+                _Step(
+                    index=after.index,
+                    action=_read(after.action),
+                    thought=thought,
+                    elements=_elements_of(before.observation),
+                    acted_on=_acted_on(after.observation),
+                )
+            )
+        info = trajectory.info
+        return cls(info.episode_id, info.task, info.seed, tuple(steps))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReplayAgent:
+    """Acts recorded episodes out again, each where its task is played.
+
+    An episode gets the recording of the same task and seed; if there is none, the only one of the
+    task, or the only one there is.
+    """
+
+    recordings: Sequence[Recording]
+    name: str = "replay"
+
+    @classmethod
+    def of(cls, trajectories: Iterable[trajectory_lib.EpisodeTrajectory]) -> ReplayAgent:
+        """Returns an agent for these episodes.
+
+        Raises:
+            InvalidInputError: There is none.
+        """
+        recordings = tuple(map(Recording.of, trajectories))
+        if not recordings:
+            raise errors.InvalidInputError(
+                "A replay needs at least one recorded episode; got none."
+            )
+        return cls(recordings)
+
+    def begin_episode(self, environment: environment_lib.Environment) -> ReplayActor:
+        """Returns an actor at the beginning of the recording that fits the episode.
+
+        Raises:
+            InvalidInputError: None fits, or several do.
+        """
+        describe = getattr(environment, "describe_episode", None)
+        episode: Mapping[str, Any] = describe() if callable(describe) else {}
+        task, seed = episode.get("task", ""), episode.get("seed")
+        of_task = [recording for recording in self.recordings if recording.task == task]
+        same = [recording for recording in of_task if recording.seed == seed]
+        if same:
+            return ReplayActor(same[0])
+        for fitting in (of_task, self.recordings):
+            if len(fitting) == 1:
+                return ReplayActor(fitting[0])
+        raise errors.InvalidInputError(
+            f"None of the {len(self.recordings)} recordings is of the task {task!r} with the seed "
+            f"{seed}, and which of the others to act out is open; give the one that you mean."
+        )
+
+
+class ReplayActor:
+    """Acts one recording out."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._done = 0
+        self.first_difference = ""
+        """Where the page first differed from the recorded one; empty if it never did."""
+
+    async def act(self, observation: Any) -> trajectory_lib.Decision:
+        """Returns the next recorded action, its refs made to fit.
+
+        Raises:
+            EpisodeGivenUpError: The recording has no further action, or its element is not there.
+        """
+        steps = self._recording.steps
+        if self._done == len(steps):
+            raise self._given_up(f"the recording ends after {len(steps)} actions")
+        step = steps[self._done]
+        elements = _elements_of(observation)
+        self._compare(step, elements)
+        action, moved = self._fitted(step, elements)
+        self._done += 1
+        metadata: dict[str, Any] = {"episode_id": self._recording.episode_id, "step": step.index}
+        if moved:
+            metadata["moved"] = moved
+        if self.first_difference:
+            metadata["first_difference"] = self.first_difference
+        return trajectory_lib.Decision(
+            action=action, thought=step.thought, metadata={"replay": metadata}
+        )
+
+    def _compare(self, step: _Step, elements: Sequence[Element]) -> None:
+        if self.first_difference:
+            return
+        then = collections.Counter(element.description for element in step.elements)
+        now = collections.Counter(element.description for element in elements)
+        if then == now:
+            return
+        gone, new = _listed(then - now), _listed(now - then)
+        self.first_difference = f"before step {step.index}: gone {gone}, new {new}"
+
+    def _fitted(self, step: _Step, elements: Sequence[Element]) -> tuple[Any, dict[str, str]]:
+        """Returns the action with the refs that its elements have now, and those that are new."""
+        moved: dict[str, str] = {}
+        found: dict[str, str] = {}
+        for field in _REF_FIELDS:
+            ref = getattr(step.action, field, None)
+            if isinstance(ref, str) and isinstance(step.action, actions_lib.Action):
+                acted_on = step.acted_on if field == "ref" else None
+                found[field] = self._find(ref, acted_on, step, elements)
+                if found[field] != ref:
+                    moved[ref] = found[field]
+        action = step.action if not moved else dataclasses.replace(step.action, **found)
+        return action, moved
+
+    def _find(
+        self,
+        ref: str,
+        acted_on: Element | None,
+        step: _Step,
+        elements: Sequence[Element],
+    ) -> str:
+        recorded = next((element for element in step.elements if element.ref == ref), acted_on)
+        if recorded is None or not elements:
+            return ref  # Nothing is known of it but the ref.
+        alike = [element for element in elements if element.description == recorded.description]
+        then = [
+            element.ref for element in step.elements if element.description == recorded.description
+        ]
+        if ref in then and len(alike) == len(then):
+            return alike[then.index(ref)].ref
+        if len(alike) == 1 or any(element.ref == ref for element in alike):
+            return ref if any(element.ref == ref for element in alike) else alike[0].ref
+        what = f"{recorded.role} {recorded.name!r}"
+        if not alike:
+            raise self._given_up(f"the page has no {what}, which step {step.index} acts on")
+        raise self._given_up(
+            f"the page has {len(alike)} of {what}, of which step {step.index} acts on one of "
+            f"{max(len(then), 1)}"
+        )
+
+    def _given_up(self, reason: str) -> errors.EpisodeGivenUpError:
+        where = f"; the page first differed {self.first_difference}" * bool(self.first_difference)
+        return errors.EpisodeGivenUpError(f"{reason}{where}")
+
+
+def _read(action: Any) -> Any:
+    """Returns a recorded action as itself, where it was given to `step` as a string."""
+    if not isinstance(action, str):
+        return action
+    parsed = actions_lib.parse_action(action)
+    return action if isinstance(parsed, actions_lib.InvalidAction) else parsed
+
+
+def _elements_of(observation: Any) -> tuple[Element, ...]:
+    if not isinstance(observation, Mapping):
+        return ()
+    if "axtree" in observation:
+        from webtraj.environments.browser.observation import refs_in
+
+        found = refs_in(str(observation["axtree"]))
+        return tuple(Element(each.ref, each.role, each.name) for each in found)
+    if marks := observation.get("set_of_marks"):
+        rows = zip(marks["refs"], marks["roles"], marks["names"], strict=True)
+        return tuple(Element(str(ref), str(role), str(name)) for ref, role, name in rows)
+    return ()
+
+
+def _acted_on(observation: Any) -> Element | None:
+    """Returns what an observation says of the element that the last action was about."""
+    last = observation.get("last_action") if isinstance(observation, Mapping) else None
+    if not isinstance(last, Mapping) or not last.get("ref"):
+        return None
+    return Element(str(last["ref"]), str(last.get("role", "")), str(last.get("name", "")))
+
+
+def _listed(descriptions: collections.Counter[tuple[str, str]]) -> str:
+    named = [f"{role} {name!r}" for role, name in descriptions.elements()]
+    more = f" and {len(named) - _MOST_SHOWN} more" if len(named) > _MOST_SHOWN else ""
+    return (", ".join(named[:_MOST_SHOWN]) or "nothing") + more
