@@ -36,7 +36,8 @@ def find_vllm_python(python: str | os.PathLike[str] | None = None) -> Path:
         return _program(os.fspath(python), "python")
     if named := os.environ.get(PYTHON_VARIABLE):
         return _program(named, PYTHON_VARIABLE)
-    if importlib.util.find_spec("vllm") is not None:
+    ours = importlib.util.find_spec("vllm")
+    if ours is not None and ours.origin is not None:  # Else it is a folder that is called so.
         return Path(sys.executable)
     here = Path.cwd()
     for folder in (here, *here.parents):

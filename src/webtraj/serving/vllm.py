@@ -128,7 +128,7 @@ class VllmLaunch:
     def _check(self, host: str) -> None:
         model = os.fspath(self.model)
         looks_local = model.startswith((".", "/", "~")) or not model
-        if Path(model).is_dir():
+        if model and Path(model).is_dir():
             if not (Path(model) / "config.json").is_file():
                 raise errors.InvalidInputError(
                     f"{model!r} has no config.json; give the folder of a model with its tokenizer, "

