@@ -4,10 +4,11 @@ import dataclasses
 import secrets
 import threading
 
+import orjson
 import pytest
 from hypothesis import given, settings
 
-from webtraj import errors, open_dataset
+from webtraj import JsonTrajectoryCollector, errors, open_dataset
 from webtraj.datasets.place import open_place
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
@@ -63,13 +64,11 @@ def test_another_episode_of_the_same_id_is_refused(place, episode):
 
 
 def test_an_open_episode_of_the_same_id_is_refused(tmp_path, episode):
-    import webtraj
-
-    with webtraj.JsonTrajectoryCollector(tmp_path / "d", fsync="never") as collector:
+    with JsonTrajectoryCollector(tmp_path / "d", fsync="never") as collector:
         collector.begin_episode(EpisodeInfo(episode_id="e1"))
-        with DatasetWriter(tmp_path / "d") as writer:
-            with pytest.raises(errors.StorageConflictError, match="being recorded"):
-                writer.add(episode(1))
+        writer = DatasetWriter(tmp_path / "d")
+        with pytest.raises(errors.StorageConflictError, match="being recorded"):
+            writer.add(episode(1))
 
 
 def test_writers_at_once_write_each_episode_once(place, episode):
@@ -161,11 +160,8 @@ def test_an_episode_whose_blobs_are_missing_or_wrong_is_refused(place, tmp_path,
     with DatasetWriter(tmp_path / "other") as other:
         other.add(episode(1))
     data = open_place(tmp_path / "other").read_episode("e1", "json")
-    import orjson
-
-    with DatasetWriter(place) as writer:
-        with pytest.raises(errors.CorruptDataError):
-            writer.add_data(orjson.loads(data), blobs)
+    with DatasetWriter(place) as writer, pytest.raises(errors.CorruptDataError):
+        writer.add_data(orjson.loads(data), blobs)
     assert len(open_dataset(place)) == 0
     assert not [key for key in objects(place) if key.startswith(("episodes", "index"))]
 
@@ -173,7 +169,8 @@ def test_an_episode_whose_blobs_are_missing_or_wrong_is_refused(place, tmp_path,
 def test_a_dataset_of_another_format_is_refused(place, episode):
     with DatasetWriter(place) as writer:
         writer.add(episode(1))
-    with pytest.raises(errors.InvalidInputError, match="format 'json', and cannot take"):
+    pytest.importorskip("google.protobuf")
+    with pytest.raises(errors.InvalidInputError, match="format 'json'.* cannot take"):
         DatasetWriter(place, format="pb")
     with pytest.raises(errors.InvalidInputError, match="no format of episodes"):
         DatasetWriter(place, format="pickle")

@@ -97,6 +97,7 @@ class EpisodeSummary:
         """Returns the summary that `to_line` made a line of; what is not known is left aside.
 
         Raises:
+            UnsupportedSchemaError: It was written by a newer webtraj.
             ValueError: It is no such line.
         """
         try:
@@ -106,6 +107,12 @@ class EpisodeSummary:
 
     @classmethod
     def _from_data(cls, data: dict[str, Any]) -> Self:
+        version = data.get("schema_version", 1)
+        if isinstance(version, int) and version > formats.SCHEMA_VERSION:
+            raise errors.UnsupportedSchemaError(
+                f"An index line has schema version {version}; this webtraj reads up to "
+                f"{formats.SCHEMA_VERSION}. Install a newer one."
+            )
         known = {name: data[name] for name in _FIELDS if name in data}
         check_episode_id(data["episode_id"])
         for name, kinds in _KINDS.items():
@@ -333,6 +340,8 @@ def parse_index_file(content: bytes) -> IndexFile:
                 removals.append(Removal.from_line(line))
             else:
                 summaries.append(EpisodeSummary.from_line(line))
+        except errors.UnsupportedSchemaError:
+            raise
         except ValueError:
             unreadable += 1
     return IndexFile(tuple(summaries), tuple(removals), unreadable)

@@ -1,20 +1,28 @@
-"""Recovery: sealing what a dead writer left open, so that nothing recorded is lost."""
+"""Recovery: sealing what a dead writer left open, so that nothing recorded is lost.
+
+Journals are only ever in folders. In a bucket an episode is whole or not there, and all that its
+writer can have left undone is its index line.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import shutil
-from pathlib import Path
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
 
 from webtraj import errors, formats
 from webtraj.collectors import sealing
-from webtraj.collectors.index import EpisodeSummary, read_index
+from webtraj.collectors.index import EpisodeSummary, index_file_name, merge, read_index
 from webtraj.collectors.journal import claim
-from webtraj.collectors.layout import DatasetHeader, DatasetLayout
+from webtraj.collectors.layout import INDEX, SCHEMA_VERSION, DatasetHeader, DatasetLayout
 from webtraj.collectors.spool import open_index
 from webtraj.datasets.episode_file import summarize_file
+from webtraj.datasets.parallel import map_in_order
+from webtraj.datasets.place import DatasetPlace, Place, open_place
 from webtraj.serialization import references
 
 __all__ = ["RecoveryReport", "recover"]
@@ -34,16 +42,29 @@ class RecoveryReport:
     """What was wrong with journals that could not be sealed; they were left as they are."""
 
 
-def recover(path: str | os.PathLike[str]) -> RecoveryReport:
+_WORKERS = 16
+
+
+def recover(place: Place, *, storage_options: Mapping[str, Any] | None = None) -> RecoveryReport:
     """Seals every episode of a dataset whose writer is gone. Safe to run at any time, and again.
 
+    Args:
+        place: The dataset's folder, or its URL.
+        storage_options: For a bucket: what `webtraj.storage.bucket.BucketStorage` takes.
+
     Raises:
-        NotADatasetError: The folder holds no dataset.
+        NotADatasetError: There is no dataset.
         UnsupportedSchemaError: It was written by a newer webtraj.
         CollectorError: Something could not be written; run it again once that is mended.
+        StorageError: The bucket could not be read or written.
     """
-    layout = DatasetLayout(Path(path))
-    header = layout.check()
+    opened = open_place(place, storage_options)
+    if opened.layout is None:
+        return RecoveryReport(indexed=_complete_bucket_index(opened))
+    return _recover_folder(opened.layout, opened.header)
+
+
+def _recover_folder(layout: DatasetLayout, header: DatasetHeader) -> RecoveryReport:
     index = open_index(layout, header)
     sealed: list[EpisodeSummary] = []
     being_written: list[str] = []
@@ -79,8 +100,26 @@ def _seal(
 ) -> EpisodeSummary:
     store = sealing.blob_store(layout, header, episode_id)
     journal = layout.journal(episode_id).read_bytes()
+    _check_version(journal, episode_id)
     blobs = [blob for blob in references.blobs_in(journal) if store.holds(blob)]
     return sealing.seal(layout, episode_id, header=header, index=index, blobs=blobs)
+
+
+def _check_version(journal: bytes, episode_id: str) -> None:
+    """Checks that a journal is none that only a newer webtraj can seal.
+
+    Raises:
+        UnsupportedSchemaError: It is one.
+    """
+    try:
+        version = int(orjson.loads(journal.partition(b"\n")[0]).get("schema_version", 1))
+    except (ValueError, TypeError, AttributeError, OverflowError):
+        return  # Sealing says what is wrong with it.
+    if version > SCHEMA_VERSION:
+        raise errors.UnsupportedSchemaError(
+            f"The journal of the episode {episode_id!r} has schema version {version}; this "
+            f"webtraj reads up to {SCHEMA_VERSION}. Install a newer one to seal it."
+        )
 
 
 def _remove_unnamed(layout: DatasetLayout) -> None:
@@ -110,12 +149,34 @@ def _complete_index(
     added = []
     for episode_id in sorted(stored.keys() - known):
         format_name = stored[episode_id]
-        content = layout.episode(episode_id, format_name).read_bytes()
         store = sealing.blob_store(layout, header, episode_id)
         try:
+            content = layout.episode(episode_id, format_name).read_bytes()
             summary = summarize_file(episode_id, format_name, content, store)
+        except FileNotFoundError:
+            continue  # It was deleted meanwhile.
         except errors.DatasetError:
             continue  # `verify` reports it.
         index.append(summary)
         added.append(episode_id)
     return tuple(added)
+
+
+def _complete_bucket_index(place: DatasetPlace) -> tuple[str, ...]:
+    """Adds episodes of a bucket that the index lacks, in one file of their own."""
+    known = merge(place.read_index())
+    stored = place.sealed_episodes()
+
+    def summary_of(episode_id: str) -> EpisodeSummary | None:
+        try:
+            content = place.read_episode(episode_id, stored[episode_id])
+            return summarize_file(episode_id, stored[episode_id], content, place.blobs)
+        except errors.DatasetError:
+            return None  # `verify` reports it.
+
+    lost = sorted(stored.keys() - known.keys())
+    found = [s for s in map_in_order(summary_of, lost, workers=_WORKERS) if s is not None]
+    if found:
+        lines = b"".join(summary.to_line() for summary in found)
+        place.storage.write(INDEX + index_file_name("-recovered"), lines)
+    return tuple(summary.episode_id for summary in found)

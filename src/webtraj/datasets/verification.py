@@ -2,26 +2,28 @@
 
 Checked are: that each episode's file is what its index line says, byte for byte; that its records
 follow the format and the data model's rules; that every blob it names is there, whole and
-unchanged; that the index and the files name the same episodes; and what waits for recovery.
+unchanged; that the index and the files name the same episodes; and what waits for recovery. A
+bucket is checked like a folder, and read several objects at once.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-import os
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from webtraj import errors, formats
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors.blobs import BlobStore
-from webtraj.collectors.index import EpisodeSummary, read_index, read_index_file, summarize
+from webtraj.collectors.index import EpisodeSummary, IndexFile, merge, summarize
 from webtraj.collectors.journal import claim
-from webtraj.collectors.layout import DatasetLayout, is_episode_id
+from webtraj.collectors.layout import BLOBS, EPISODES, INDEX, blob_key, is_episode_id
+from webtraj.datasets.bucket_blobs import BucketBlobs
 from webtraj.datasets.episode_file import decode_episode
+from webtraj.datasets.parallel import map_in_order
+from webtraj.datasets.place import DatasetPlace, Place, open_place
 from webtraj.serialization import references
-from webtraj.serialization.blobs import Blob
+from webtraj.serialization.blobs import Blob, BlobSource
 
 __all__ = ["Problem", "VerificationReport", "verify"]
 
@@ -55,24 +57,29 @@ class VerificationReport:
         return not self.problems
 
 
-def verify(path: str | os.PathLike[str]) -> VerificationReport:
+_WORKERS = 8
+
+
+def verify(place: Place, *, storage_options: Mapping[str, Any] | None = None) -> VerificationReport:
     """Checks a whole dataset. Reads every byte of it, and changes none.
 
+    Args:
+        place: The dataset's folder, or its URL.
+        storage_options: For a bucket: what `webtraj.storage.bucket.BucketStorage` takes.
+
     Raises:
-        NotADatasetError: The folder holds no dataset.
+        NotADatasetError: There is no dataset.
         UnsupportedSchemaError: It was written by a newer webtraj.
+        StorageError: The bucket cannot be read.
     """
-    layout = DatasetLayout(Path(path))
-    layout.check()
-    check = _Verification(layout)
+    check = _Verification(open_place(place, storage_options))
     check.run()
     return check.report()
 
 
 class _Verification:
-    def __init__(self, layout: DatasetLayout) -> None:
-        self._layout = layout
-        self._store = BlobStore(layout.blobs)
+    def __init__(self, place: DatasetPlace) -> None:
+        self._place = place
         self._problems: list[Problem] = []
         self._being_written: list[str] = []
         self._blobs: dict[Blob, bool] = {}
@@ -81,60 +88,84 @@ class _Verification:
 
     def run(self) -> None:
         # The index first: an episode sealed meanwhile then has its file, whichever is listed.
-        index = {summary.episode_id: summary for summary in read_index(self._layout.index)}
-        stored = self._layout.sealed_episodes()
+        index_files = self._place.read_index()
+        index = merge(index_files)
+        stored = self._place.sealed_episodes()
         self._check_names()
-        self._check_index_lines()
+        self._check_index_lines(index_files)
         self._check_journals()
         for episode_id in sorted(index.keys() - stored.keys()):
             self._note(episode_id, "is in the index, but its file is missing")
         # A journal goes after the index line has come.
-        unsealed = self._layout.open_episodes()
-        indexed = {summary.episode_id for summary in read_index(self._layout.index)}
-        for episode_id in sorted(stored):
+        unsealed = self._place.open_episodes()
+        indexed = merge(self._place.read_index()).keys()
+        for episode_id, content in self._contents(stored):
             if episode_id not in indexed | unsealed:
                 self._note(episode_id, "is not in the index; run `webtraj recover`")
-            self._check_episode(episode_id, stored[episode_id], index.get(episode_id))
+            if content is not None:
+                self._check_episode(episode_id, stored[episode_id], content, index.get(episode_id))
 
     def report(self) -> VerificationReport:
-        files = {path.name for path in self._layout.blobs.glob("??/[!.]*")}
-        known = {self._store.path(blob).name for blob, sound in self._blobs.items() if sound}
+        stored = {key.rpartition("/")[2] for key in self._keys(BLOBS)}
+        known = {blob_key(blob, "")[3:] for blob, sound in self._blobs.items() if sound}
         return VerificationReport(
             num_episodes=self._num_episodes,
             num_steps=self._num_steps,
             num_blobs=len(self._blobs),
             problems=tuple(self._problems),
             being_written=tuple(self._being_written),
-            unreferenced_blobs=len(files - known),
+            unreferenced_blobs=len(stored - known),
         )
 
     def _note(self, where: str, what: str) -> None:
         self._problems.append(Problem(where, what))
 
+    def _keys(self, prefix: str) -> Iterator[str]:
+        return (entry.key for entry in self._place.storage.list(prefix))
+
+    def _contents(self, stored: Mapping[str, str]) -> Iterator[tuple[str, bytes | None]]:
+        """Yields each episode's file, as far as it can be read."""
+
+        def read(episode_id: str) -> bytes | errors.DatasetError:
+            try:
+                return self._place.read_episode(episode_id, stored[episode_id])
+            except errors.DatasetError as error:  # It was deleted meanwhile.
+                return error
+
+        names = sorted(stored)
+        read_ahead = 1 if self._place.layout is not None else _WORKERS
+        contents = map_in_order(read, names, workers=read_ahead)
+        for episode_id, content in zip(names, contents, strict=True):
+            if isinstance(content, bytes):
+                yield episode_id, content
+            else:
+                self._note(episode_id, str(content))
+                yield episode_id, None
+
     def _check_names(self) -> None:
-        layout = self._layout
-        for path in sorted(layout.episodes.glob("[!.]*")):
-            name = formats.split_name(path.name)
+        for key in self._keys(EPISODES):
+            name = formats.split_name(key.removeprefix(EPISODES))
             if name is None or not is_episode_id(name[0]):
-                self._note_foreign(path)
-        for path in sorted(layout.journals.glob("[!.]*")):
+                self._note_foreign(key)
+        if self._place.layout is None:
+            return
+        for path in sorted(self._place.layout.journals.glob("[!.]*")):
             if path.suffix != ".jsonl" or not is_episode_id(path.stem):
-                self._note_foreign(path)
+                self._note_foreign(str(path.relative_to(self._place.layout.root)))
 
-    def _note_foreign(self, path: Path) -> None:
-        name = path.relative_to(self._layout.root)
-        self._note(str(name), "is no file that a collector writes; take it out")
+    def _note_foreign(self, name: str) -> None:
+        self._note(name, "is no file that a collector writes; take it out")
 
-    def _check_index_lines(self) -> None:
-        for path in sorted(self._layout.index.glob("*.jsonl")):
-            lines = path.read_bytes().count(b"\n")
-            readable = sum(1 for _ in read_index_file(path))
-            if readable < lines:
-                self._note(f"index/{path.name}", f"{lines - readable} lines cannot be read")
+    def _check_index_lines(self, index_files: Mapping[str, IndexFile]) -> None:
+        for name, file in index_files.items():
+            if file.unreadable:
+                self._note(f"{INDEX}{name}", f"{file.unreadable} lines cannot be read")
 
     def _check_journals(self) -> None:
-        for episode_id in sorted(self._layout.open_episodes()):
-            path = self._layout.journal(episode_id)
+        layout = self._place.layout
+        for episode_id in sorted(self._place.open_episodes()) if layout else ():
+            assert layout is not None
+            path = layout.journal(episode_id)
             try:
                 with claim(path) as claimed:
                     if claimed and path.exists():
@@ -145,21 +176,26 @@ class _Verification:
                 continue  # Sealed in the meantime.
 
     def _check_episode(
-        self, episode_id: str, format_name: str, summary: EpisodeSummary | None
+        self, episode_id: str, format_name: str, content: bytes, summary: EpisodeSummary | None
     ) -> None:
         self._num_episodes += 1
-        path = self._layout.episode(episode_id, format_name)
-        content = path.read_bytes()
         if summary and summary.sha256 and hashlib.sha256(content).hexdigest() != summary.sha256:
             self._note(episode_id, "its file is not what the index says: changed or damaged")
+        where = f"{EPISODES}{episode_id}.{format_name}"
+        beside = self._place.blobs_of(episode_id)
         try:
-            stored = formats.format_named(format_name).decode(content, str(path))
-            found = summarize(stored.data, content, stored.blobs or self._store, format_name)
+            stored = formats.format_named(format_name).decode(content, where)
+            blobs: BlobSource = stored.blobs or beside
             if stored.blobs is None:
-                for blob in references.blobs_of(stored.data):
-                    self._check_blob(episode_id, blob)
-            trajectory = decode_episode(stored.data, stored.blobs or self._store)
+                wanted = references.blobs_of(stored.data)
+                if isinstance(beside, BucketBlobs):
+                    blobs = beside.read_all(wanted)
+                self._check_blobs(episode_id, wanted, blobs)
+            found = summarize(stored.data, content, blobs, format_name)
+            trajectory = decode_episode(stored.data, blobs)
         except errors.WebtrajError as error:
+            if isinstance(error, errors.StorageError):
+                raise  # That the bucket is away says nothing of what is in it.
             self._note(episode_id, f"cannot be read: {error}")
             return
         self._num_steps += trajectory.num_steps
@@ -169,10 +205,12 @@ class _Verification:
         for what in _broken_invariants(trajectory, episode_id):
             self._note(episode_id, what)
 
-    def _check_blob(self, episode_id: str, blob: Blob) -> None:
-        if blob not in self._blobs:
+    def _check_blobs(self, episode_id: str, wanted: Iterable[Blob], blobs: BlobSource) -> None:
+        for blob in wanted:
+            if blob in self._blobs:
+                continue
             try:
-                self._blobs[blob] = len(self._store.read(blob)) == blob.size
+                self._blobs[blob] = len(blobs.read(blob)) == blob.size
             except errors.CorruptDataError as error:
                 self._blobs[blob] = False
                 self._note(episode_id, str(error))

@@ -73,7 +73,8 @@ class DatasetWriter:
         self._format = formats.format_named(format)
         self._place = create_place(place, DatasetHeader(format=format), storage_options)
         self._lock = threading.Lock()
-        self._known: dict[str, EpisodeSummary] | None = None
+        self._listed: set[str] = set()
+        self._knows_index = False
         self._lines: list[EpisodeSummary] = []
         self._shard = 0
         layout = self._place.layout
@@ -220,12 +221,13 @@ class DatasetWriter:
     def _complete(self, summary: EpisodeSummary) -> EpisodeSummary:
         """Adds the index line of an episode that was there, unless it has one."""
         with self._lock:
-            if self._known is None:
-                self._known = merge(self._place.read_index())
-            known = self._known.get(summary.episode_id)
-        if known is None:
+            if not self._knows_index:
+                self._listed |= merge(self._place.read_index()).keys()
+                self._knows_index = True
+            listed = summary.episode_id in self._listed
+        if not listed:
             self._list(summary)
-        return known or summary
+        return summary
 
     def _put_blobs(self, wanted: set[Blob], blobs: BlobSource) -> None:
         target = self._place.blobs
@@ -256,12 +258,13 @@ class DatasetWriter:
             ) from error
 
     def _list(self, summary: EpisodeSummary) -> None:
-        if self._index is None:
-            with self._lock:
+        with self._lock:
+            self._listed.add(summary.episode_id)
+            if self._index is None:
                 self._lines.append(summary)
                 if len(self._lines) >= _SHARD_LINES:
                     self._write_shard()
-            return
+                return
         try:
             self._index.append(summary, sync=True)
         except OSError as error:
