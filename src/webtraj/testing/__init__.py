@@ -4,6 +4,7 @@
 * `assert_ended`, `assert_no_open_episode`, `assert_valid_trajectory` check what was recorded.
 * `fakes` holds small environments, `faults` what makes things fail, `strategies` makes arbitrary
   trajectories for hypothesis.
+* `model_server` holds a fake model server: real HTTP, with replies and faults as the test wants.
 * `plugin` is a pytest plugin with fixtures; pytest loads it by itself.
 
 Nothing is imported before it is used, so that the plugin costs a test run nothing.
@@ -26,7 +27,7 @@ _HOMES = {
     "assert_no_open_episode": "assertions",
     "assert_valid_trajectory": "assertions",
 }
-_SUBMODULES = frozenset({"assertions", "contract", "fakes", "faults", "strategies"})
+_SUBMODULES = frozenset({"assertions", "contract", "fakes", "faults", "model_server", "strategies"})
 
 __all__ = [*sorted(_HOMES)]
 

@@ -6,6 +6,7 @@ It gives fixtures:
 * `recorded_environment`: a function that has an environment recorded by that collector, and closes
   it after the test.
 * `page_environment`: a small environment with a real page in a real browser.
+* `model_server`: a server that answers as model servers do, what the test wants.
 
 Environments come as the test can use them: asynchronous in an `async def` test, synchronous (by
 `webtraj.as_sync`) in a plain one. No fixture is a coroutine, so that it does not matter which
@@ -27,8 +28,9 @@ import pytest
 
 if TYPE_CHECKING:
     from webtraj.collectors.memory import MemoryTrajectoryCollector
+    from webtraj.testing.model_server import FakeModelServer
 
-__all__ = ["page_environment", "recorded_environment", "trajectory_collector"]
+__all__ = ["model_server", "page_environment", "recorded_environment", "trajectory_collector"]
 
 _OPENED = pytest.StashKey[list[Any]]()
 
@@ -82,6 +84,25 @@ def page_environment(request: pytest.FixtureRequest) -> Iterator[Any]:
 
     yield _lender(request)(miniwob.MiniwobEnvironment("click-test"))
     _close_synchronous(request)
+
+
+@pytest.fixture
+def model_server() -> Iterator[FakeModelServer]:
+    """A `webtraj.testing.model_server.FakeModelServer` that runs: real HTTP, scripted replies.
+
+    It says what it is told until it is given replies, by `script`. The test fails if a rule of its
+    raises::
+
+        def test_my_agent(model_server):
+            model_server.script("click('12')", "noop()")
+            run_my_agent(base_url=model_server.url)
+            assert len(model_server.requests) == 2
+    """
+    from webtraj.testing import model_server as server_lib
+
+    with server_lib.FakeModelServer() as server:
+        yield server
+    assert not server.errors, f"The fake model server could not answer: {server.errors!r}"
 
 
 def _lender(request: pytest.FixtureRequest) -> Callable[[Any], Any]:

@@ -1,1 +1,48 @@
-"""Model clients: how an agent asks a model. The protocol and its messages are in `base`."""
+"""Model clients: how an agent asks a model. The protocol and its messages are in `base`.
+
+Nothing is imported before it is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from webtraj.agents.models.anthropic import AnthropicClient as AnthropicClient
+    from webtraj.agents.models.balanced import BalancedClient as BalancedClient
+    from webtraj.agents.models.base import Image as Image
+    from webtraj.agents.models.base import Message as Message
+    from webtraj.agents.models.base import ModelClient as ModelClient
+    from webtraj.agents.models.base import Sampling as Sampling
+    from webtraj.agents.models.base import Structure as Structure
+    from webtraj.agents.models.base import Text as Text
+    from webtraj.agents.models.openai import OpenAICompatibleClient as OpenAICompatibleClient
+    from webtraj.agents.models.retries import RetryPolicy as RetryPolicy
+
+_HOMES = {
+    "AnthropicClient": "anthropic",
+    "BalancedClient": "balanced",
+    "Image": "base",
+    "Message": "base",
+    "ModelClient": "base",
+    "OpenAICompatibleClient": "openai",
+    "RetryPolicy": "retries",
+    "Sampling": "base",
+    "Structure": "base",
+    "Text": "base",
+}
+
+__all__ = [*sorted(_HOMES)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'webtraj.agents.models' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"webtraj.agents.models.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,209 @@
+"""What model calls took: tokens, time, failures and money. Computed from records alone.
+
+So it works as well on a dataset of last year as on a rollout under way. Prices are the user's to
+give: any that came with webtraj would be wrong by the time they are read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Self
+
+from webtraj import errors
+from webtraj import trajectory as trajectory_lib
+
+__all__ = ["Account", "Price", "Tokens", "account_for", "cost_of", "model_calls", "tokens_of"]
+
+_MILLION = 1_000_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """Tokens of one call or many, counted in the same way for all providers."""
+
+    input: int = 0
+    """Of prompts, without those that came from a cache or went into one for a price."""
+    cached_input: int = 0
+    """Of prompts, read from the provider's cache."""
+    cache_write: int = 0
+    """Of prompts, put into the provider's cache where that has a price of its own."""
+    output: int = 0
+    """Of replies, thoughts included."""
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.input + self.cached_input + self.cache_write + self.output
+
+    def __add__(self, other: Tokens) -> Tokens:
+        return Tokens(
+            input=self.input + other.input,
+            cached_input=self.cached_input + other.cached_input,
+            cache_write=self.cache_write + other.cache_write,
+            output=self.output + other.output,
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What a model costs, per million tokens, in whatever currency."""
+
+    input: float
+    output: float
+    cached_input: float | None = None
+    """By default that of `input`."""
+    cache_write: float | None = None
+    """By default that of `input`."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value is not None and not 0 <= value < math.inf:
+                raise errors.InvalidInputError(
+                    f"The price {field.name} is {value}; give an amount per million tokens."
+                )
+
+    def of(self, tokens: Tokens) -> float:
+        """Returns what tokens cost."""
+        cached = self.input if self.cached_input is None else self.cached_input
+        written = self.input if self.cache_write is None else self.cache_write
+        total = (
+            tokens.input * self.input
+            + tokens.cached_input * cached
+            + tokens.cache_write * written
+            + tokens.output * self.output
+        )
+        return total / _MILLION
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What some calls took."""
+
+    calls: int = 0
+    """How many there were, failed ones included."""
+    failures: int = 0
+    """How many of them gave no reply."""
+    uncounted: int = 0
+    """Calls that gave a reply, and whose tokens no one has counted."""
+    tokens: Tokens = Tokens()
+    """What was counted."""
+    cost: float = 0.0
+    """What the calls cost that have a price. It is all only if there are no `unpriced` ones."""
+    unpriced: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """How many replies there were of models without a price, by model."""
+    latencies: tuple[float, ...] = ()
+    """Seconds that each call with a reply took, sorted."""
+    model_seconds: float = 0.0
+    """Seconds that all calls took, one after the other."""
+    environment_seconds: float = 0.0
+    """Seconds that the environment took for its steps; 0 for calls without an episode."""
+
+    def latency(self, fraction: float) -> float:
+        """Returns the latency that a fraction of the replies did not exceed; NaN without any.
+
+        >>> Account(latencies=(0.1, 0.2, 0.3, 0.9)).latency(0.5)
+        0.2
+        """
+        if not self.latencies:
+            return math.nan
+        rank = math.ceil(fraction * len(self.latencies))
+        return self.latencies[min(max(rank, 1), len(self.latencies)) - 1]
+
+    @classmethod
+    def total(cls, accounts: Iterable[Account]) -> Self:
+        """Returns the account of all, such as of a run from those of its episodes."""
+        accounts = list(accounts)
+        unpriced: dict[str, int] = {}
+        for account in accounts:
+            for model, calls in account.unpriced.items():
+                unpriced[model] = unpriced.get(model, 0) + calls
+        return cls(
+            calls=sum(account.calls for account in accounts),
+            failures=sum(account.failures for account in accounts),
+            uncounted=sum(account.uncounted for account in accounts),
+            tokens=sum((account.tokens for account in accounts), Tokens()),
+            cost=math.fsum(account.cost for account in accounts),
+            unpriced=unpriced,
+            latencies=tuple(sorted(s for account in accounts for s in account.latencies)),
+            model_seconds=math.fsum(account.model_seconds for account in accounts),
+            environment_seconds=math.fsum(account.environment_seconds for account in accounts),
+        )
+
+
+def account_for(
+    calls: Iterable[trajectory_lib.ModelCall] | trajectory_lib.EpisodeTrajectory,
+    prices: Mapping[str, Price] | None = None,
+) -> Account:
+    """Returns what calls took, or all calls of an episode.
+
+    Args:
+        calls: The calls, or the episode.
+        prices: The price of models by name, or by pattern (`qwen*`). Of several patterns that fit,
+            the first counts; an exact name goes before all.
+    """
+    environment_seconds = 0.0
+    if isinstance(calls, trajectory_lib.EpisodeTrajectory):
+        environment_seconds = math.fsum(
+            step.end_time - step.start_time
+            for step in calls.steps
+            if step.start_time is not None and step.end_time is not None
+        )
+        calls = model_calls(calls)
+    account = Account.total(_account_for_one(call, prices or {}) for call in calls)
+    return dataclasses.replace(account, environment_seconds=environment_seconds)
+
+
+def _account_for_one(call: trajectory_lib.ModelCall, prices: Mapping[str, Price]) -> Account:
+    failed = bool(call.error)
+    cost = cost_of(call, prices)
+    return Account(
+        calls=1,
+        failures=int(failed),
+        uncounted=int(not failed and not call.usage),
+        tokens=tokens_of(call),
+        cost=cost or 0.0,
+        unpriced={call.model: 1} if cost is None and not failed else {},
+        latencies=() if failed or call.latency is None else (call.latency,),
+        model_seconds=call.latency or 0.0,
+    )
+
+
+def model_calls(
+    trajectory: trajectory_lib.EpisodeTrajectory,
+) -> Iterator[trajectory_lib.ModelCall]:
+    """Yields all model calls of an episode, in order."""
+    for step in trajectory.steps:
+        if step.decision is not None:
+            yield from step.decision.model_calls
+
+
+def tokens_of(call: trajectory_lib.ModelCall) -> Tokens:
+    """Returns the tokens of a call, by what its provider has counted."""
+    usage = call.usage
+    if "input_tokens" in usage or "output_tokens" in usage:
+        # Anthropic counts what its cache has to do with apart.
+        return Tokens(
+            input=usage.get("input_tokens", 0),
+            cached_input=usage.get("cache_read_input_tokens", 0),
+            cache_write=usage.get("cache_creation_input_tokens", 0),
+            output=usage.get("output_tokens", 0),
+        )
+    cached = usage.get("prompt_tokens_details.cached_tokens", 0)
+    return Tokens(
+        input=usage.get("prompt_tokens", 0) - cached,
+        cached_input=cached,
+        output=usage.get("completion_tokens", 0),
+    )
+
+
+def cost_of(call: trajectory_lib.ModelCall, prices: Mapping[str, Price]) -> float | None:
+    """Returns what a call cost; None if its model has no price."""
+    price = prices.get(call.model)
+    if price is None:
+        patterns = (p for p in prices if fnmatch.fnmatchcase(call.model, p))
+        price = prices.get(next(patterns, ""))
+    return None if price is None else price.of(tokens_of(call))

@@ -1,0 +1,253 @@
+"""What the model clients have in common: how a call is prepared, made, and put on record."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypedDict
+
+from webtraj import errors
+from webtraj import trajectory as trajectory_lib
+from webtraj.agents.models import exchange as exchange_lib
+from webtraj.agents.models import messages as messages_lib
+from webtraj.agents.models import weights
+from webtraj.agents.models.base import Message, Sampling
+from webtraj.agents.models.clock import SYSTEM_CLOCK, Clock
+from webtraj.agents.models.endpoint import Endpoint
+from webtraj.agents.models.failures import AttemptError
+from webtraj.agents.models.images import Base64Cache
+from webtraj.agents.models.keys import ApiKey
+from webtraj.agents.models.limits import Limits, Turn
+from webtraj.agents.models.replies import Reply
+from webtraj.agents.models.retries import RetryPolicy
+
+__all__ = ["ClientOptions", "HttpModelClient", "Prepared"]
+
+_RESERVED = ("messages", "model", "stream")
+
+
+class ClientOptions(TypedDict, total=False):
+    """Options of every model client."""
+
+    name: str
+    """What records call the model; by default its provider and model."""
+    sampling: Sampling
+    """Parameters of calls that do not give their own."""
+    timeout: float | None
+    """Seconds for a call that does not give its own; by default 600. None for no limit."""
+    attempt_timeout: float | None
+    """Seconds for each attempt of a call, so that a server that hangs is asked again. By default
+    there is no limit but the call's own."""
+    max_concurrency: int
+    """Requests under way at once; by default 256. Others wait for their turn."""
+    requests_per_minute: float | None
+    """Requests begun per minute, retries included; by default there is no limit."""
+    tokens_per_minute: float | None
+    """Tokens per minute, there and back; by default there is no limit."""
+    retries: RetryPolicy
+    """How calls are tried again that may heal."""
+    headers: Mapping[str, str]
+    """More headers for every request. They are never recorded."""
+    policy_version: str | None
+    """Which weights answer. None, the default, has the server asked, if it is one that tells."""
+    version_interval: float
+    """Seconds that a version of a server's weights is good for once it was read; by default 1. See
+    `webtraj.agents.models.weights` for what that means for records."""
+    clock: Clock
+    """The time to go by."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Prepared:
+    """A call that is ready to be made."""
+
+    body: Mapping[str, Any]
+    """The request's body."""
+    call: trajectory_lib.ModelCall
+    """What of the record is known before."""
+    refusal: str = ""
+    """Why the server cannot do it, if that is known without asking it."""
+
+
+class HttpModelClient(abc.ABC):
+    """A `ModelClient` over HTTP. What its server understands is a subclass's business.
+
+    Args:
+        model: The model's name, as the server knows it.
+        base_url: Where the server is.
+        key: What it is opened with.
+        provider: What it is called in `name` by default.
+        headers: The headers that the server needs.
+        options: See `ClientOptions`.
+    """
+
+    _path: str
+    """Where requests go, below the base URL."""
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str,
+        key: ApiKey,
+        provider: str,
+        headers: Mapping[str, str],
+        options: ClientOptions,
+    ) -> None:
+        if not model:
+            raise errors.InvalidInputError("`model` is empty; give the name that the server uses.")
+        self.model = model
+        self._clock = options.get("clock", SYSTEM_CLOCK)
+        self._name = options.get("name") or f"{provider}/{model}"
+        self._sampling = options.get("sampling", Sampling())
+        self._endpoint = Endpoint(
+            base_url, key, {**headers, **options.get("headers", {})}, self._clock
+        )
+        self._pictures = Base64Cache()
+        self._versions = weights.WeightVersions(
+            self._read_version, options.get("version_interval", 1.0), self._clock
+        )
+        self._versions.set(options.get("policy_version"))
+        self._exchange = exchange_lib.Exchange(
+            limits=Limits(
+                options.get("max_concurrency", 256),
+                requests_per_minute=options.get("requests_per_minute"),
+                tokens_per_minute=options.get("tokens_per_minute"),
+                clock=self._clock,
+            ),
+            retries=options.get("retries", RetryPolicy()),
+            clock=self._clock,
+            timeout=options.get("timeout", 600.0),
+            attempt_timeout=options.get("attempt_timeout"),
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model!r}, {self._endpoint.url!r})"
+
+    @property
+    def name(self) -> str:
+        """What records call the model."""
+        return self._name
+
+    @property
+    def base_url(self) -> str:
+        """Where the server is."""
+        return self._endpoint.url
+
+    @abc.abstractmethod
+    def _prepare(
+        self, messages: Sequence[Message], sampling: Sampling, policy_version: str
+    ) -> Prepared:
+        """Returns a call that is ready to be made, by what is known of the server."""
+
+    @abc.abstractmethod
+    def _read(self, answer: Any) -> Reply:
+        """Returns the reply that an answer is. Raises `AttemptError`."""
+
+    async def _learn(self) -> None:  # noqa: B027 (most servers need no asking)
+        """Finds out what the server is. Raises `AttemptError`."""
+
+    async def _read_version(self) -> str:
+        """Returns which weights the server has; empty if it does not tell.
+
+        Raises:
+            AttemptError: The server does not answer.
+        """
+        return ""
+
+    def set_policy_version(self, version: str | None) -> None:
+        """Says which weights answer from now on; None has the server asked again."""
+        self._versions.set(version)
+
+    def invalidate_policy_version(self) -> None:
+        """Says that the server may have other weights now, so that it is asked again at once."""
+        self._versions.invalidate()
+
+    @abc.abstractmethod
+    async def probe(self) -> bool:
+        """Returns whether the server would answer now, by asking it something cheap."""
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        sampling: Sampling | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> trajectory_lib.ModelCall:
+        """See `ModelClient`."""
+        messages = messages_lib.with_valid_text(messages)
+        merged = merge(self._sampling, sampling)
+        timing = exchange_lib.Timing(self._clock)
+        known: trajectory_lib.ModelCall | None = None
+
+        async def attempt(turn: Turn) -> trajectory_lib.ModelCall:
+            nonlocal known
+            await self._learn()
+            before = await self._versions.before_call()
+            prepared = self._prepare(messages, merged, before)
+            known = prepared.call
+            if prepared.refusal:
+                raise AttemptError(prepared.refusal, error_class=errors.ModelRefusedError)
+            answer = await self._endpoint.post(self._path, messages_lib.dump_body(prepared.body))
+            reply = self._read(answer)
+            turn.used(reply.num_tokens)
+            after = await self._versions.after_call()
+            return dataclasses.replace(
+                known,
+                policy_version=weights.span(before, after),
+                response=answer,
+                text=reply.text,
+                finish_reason=reply.finish_reason,
+                usage=reply.usage,
+                prompt_token_ids=reply.prompt_token_ids,
+                completion_token_ids=reply.completion_token_ids,
+                logprobs=reply.logprobs,
+                start_time=timing.start_time,
+                latency=timing.elapsed,
+            )
+
+        limited = self._exchange.limits.counts_tokens
+        tokens = messages_lib.estimate_tokens(messages) if limited else 0
+        try:
+            return await self._exchange.call(attempt, timing, timeout=timeout, tokens=tokens)
+        except AttemptError as failure:
+            known = known or self._prepare(messages, merged, "").call
+            raise exchange_lib.fail(failure, known, timing) from failure.__cause__
+
+    async def aclose(self) -> None:
+        """See `ModelClient`."""
+        await self._endpoint.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+def merge(base: Sampling, override: Sampling | None) -> Sampling:
+    """Returns parameters of which those that `override` gives take precedence.
+
+    Raises:
+        InvalidInputError: `extra` has what is not its business.
+    """
+    if override is not None:
+        given = {
+            field.name: value
+            for field in dataclasses.fields(override)
+            if (value := getattr(override, field.name)) not in (None, ())
+        }
+        given["extra"] = {**base.extra, **override.extra}
+        base = dataclasses.replace(base, **given)
+    reserved = [name for name in _RESERVED if name in base.extra]
+    if reserved:
+        raise errors.InvalidInputError(
+            f"Sampling.extra has {reserved}; {', '.join(_RESERVED)} are the client's own to set."
+        )
+    return base

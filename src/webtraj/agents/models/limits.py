@@ -1,0 +1,124 @@
+"""How much is asked of a server at once and by the minute.
+
+Calls get their turn in the order in which they asked. One that is cancelled while it waits has used
+nothing up. Nothing is saved for later beyond a second's worth, so that requests go out evenly, not
+in a burst at the start of each minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from webtraj import errors
+from webtraj.agents.models.clock import SYSTEM_CLOCK, Clock
+
+__all__ = ["Limits", "Turn"]
+
+_MINUTE = 60.0
+
+
+class _Allowance:
+    """Grows by the second, and is spent. It may go into debt, which later calls wait for."""
+
+    def __init__(self, per_minute: float, clock: Clock) -> None:
+        self._per_second = per_minute / _MINUTE
+        self._most = max(1.0, self._per_second)
+        self._clock = clock
+        self._left = self._most
+        self._counted_at = clock.monotonic()
+
+    def seconds_until(self, amount: float) -> float:
+        """Returns how long to wait before so much may be spent; 0 if it may be now.
+
+        More than a second's worth may be spent as soon as nothing is owed.
+        """
+        now = self._clock.monotonic()
+        self._left = min(self._most, self._left + (now - self._counted_at) * self._per_second)
+        self._counted_at = now
+        missing = min(amount, self._most) - self._left
+        # Sleeps and sums of floats are not exact; a millionth short is enough.
+        return missing / self._per_second if missing > 1e-6 * self._most else 0.0
+
+    def spend(self, amount: float) -> None:
+        """Spends; a negative amount is given back."""
+        self._left = min(self._most, self._left - amount)
+
+
+class Turn:
+    """A call's permission to go to the server."""
+
+    def __init__(self, tokens: _Allowance | None, estimate: float) -> None:
+        self._tokens = tokens
+        self._estimate = estimate
+
+    def used(self, tokens: float | None) -> None:
+        """Says how many tokens it really was, if that is known. Later calls wait for the rest."""
+        if self._tokens is not None and tokens is not None:
+            self._tokens.spend(tokens - self._estimate)
+            self._estimate = tokens
+
+
+class Limits:
+    """Limits of one client, over all of its calls.
+
+    Args:
+        concurrency: How many requests are under way at once.
+        requests_per_minute: How many are begun; None for no limit. Retries count.
+        tokens_per_minute: How many tokens go there and back; None for no limit. Before a call, its
+            prompt is estimated; after it, what the server has counted takes the estimate's place.
+        clock: The time to go by.
+    """
+
+    def __init__(
+        self,
+        concurrency: int,
+        *,
+        requests_per_minute: float | None = None,
+        tokens_per_minute: float | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        for name, value in {
+            "max_concurrency": concurrency,
+            "requests_per_minute": requests_per_minute,
+            "tokens_per_minute": tokens_per_minute,
+        }.items():
+            if value is not None and not value > 0:
+                raise errors.InvalidInputError(
+                    f"{name} is {value}; give a number above 0, or None for no limit."
+                )
+        self.counts_tokens = tokens_per_minute is not None
+        self._slots = asyncio.Semaphore(concurrency)
+        self._line = asyncio.Lock()
+        self._clock = clock
+        self._requests = _allowance(requests_per_minute, clock)
+        self._tokens = _allowance(tokens_per_minute, clock)
+
+    @contextlib.asynccontextmanager
+    async def turn(self, tokens: float = 0) -> AsyncIterator[Turn]:
+        """Waits for a turn, and holds one of the concurrent places while it lasts.
+
+        Args:
+            tokens: How many tokens it will be, by estimate.
+        """
+        async with self._slots:
+            if self._requests is not None or self._tokens is not None:
+                await self._pay(tokens)
+            yield Turn(self._tokens, tokens)
+
+    async def _pay(self, tokens: float) -> None:
+        costs = [
+            (allowance, cost)
+            for allowance, cost in ((self._requests, 1.0), (self._tokens, tokens))
+            if allowance is not None
+        ]
+        async with self._line:
+            while delay := max(allowance.seconds_until(cost) for allowance, cost in costs):
+                await self._clock.sleep(delay)
+            for allowance, cost in costs:
+                allowance.spend(cost)
+
+
+def _allowance(per_minute: float | None, clock: Clock) -> _Allowance | None:
+    return None if per_minute is None else _Allowance(per_minute, clock)

@@ -1,0 +1,180 @@
+"""Servers that speak OpenAI's chat completions: vLLM, OpenAI itself, and most others.
+
+Of vLLM, more is asked, since it can tell more: the token ids of prompt and completion, their
+log-probabilities, and the version of the weights. Others would refuse a request with fields that
+they do not know, so they are sent only what OpenAI's own API has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Unpack
+
+from webtraj import errors
+from webtraj import trajectory as trajectory_lib
+from webtraj.agents.models import messages as messages_lib
+from webtraj.agents.models import replies
+from webtraj.agents.models.base import Message, Sampling, Structure
+from webtraj.agents.models.client import ClientOptions, HttpModelClient, Prepared
+from webtraj.agents.models.failures import AttemptError
+from webtraj.agents.models.keys import ApiKey
+
+__all__ = ["OPENAI_URL", "Kind", "OpenAICompatibleClient"]
+
+OPENAI_URL = "https://api.openai.com/v1"
+
+Kind = Literal["auto", "vllm", "openai"]
+
+
+class OpenAICompatibleClient(HttpModelClient):
+    """Asks a model behind `POST /v1/chat/completions`.
+
+    On one host, several clients of one vLLM server are worse than one: limits and connections are
+    a client's own. A LoRA adapter is a model: give its name as `model`.
+
+    Args:
+        model: The model's name, as the server knows it.
+        base_url: Where the server is: `http://127.0.0.1:8000/v1` for example.
+        api_key: The key. By default it is looked for in the environment: as `OPENAI_API_KEY` for
+            OpenAI's own server, which alone is to see that; for others in `api_key_variable`.
+        api_key_variable: The environment variable that has the key.
+        kind: What the server is. By default it is asked, with the first call: it is vLLM if the
+            models that it lists are owned by "vllm".
+        token_ids: Whether to ask vLLM for token ids.
+        logprobs: Whether to ask for log-probabilities. By default vLLM is asked.
+        salt_cache: Whether vLLM keeps what it computes of prompts apart by the version of the
+            weights, so that no new weights go on from the state of old ones.
+        options: See `ClientOptions`.
+
+    Raises:
+        InvalidInputError: An argument makes no sense.
+    """
+
+    _path = "/chat/completions"
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str = OPENAI_URL,
+        *,
+        api_key: str | None = None,
+        api_key_variable: str | None = None,
+        kind: Kind = "auto",
+        token_ids: bool = True,
+        logprobs: bool | None = None,
+        salt_cache: bool = False,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        if kind not in ("auto", "vllm", "openai"):
+            raise errors.InvalidInputError(f"kind is {kind!r}; give 'auto', 'vllm' or 'openai'.")
+        self._is_openai = base_url.startswith("https://api.openai.com/")
+        if api_key_variable is None:
+            api_key_variable = "OPENAI_API_KEY" if self._is_openai else ""
+        key = ApiKey.find(api_key, api_key_variable)
+        headers = {"content-type": "application/json"}
+        if key:
+            headers["authorization"] = f"Bearer {key.reveal()}"
+        provider = "openai" if kind == "auto" else kind
+        super().__init__(model, base_url, key, provider, headers, options)
+        self._kind: Kind = kind
+        self._asking_kind = asyncio.Lock()
+        self._token_ids = token_ids
+        self._logprobs = logprobs
+        self._salt_cache = salt_cache
+
+    async def probe(self) -> bool:
+        """Returns whether the server would answer now."""
+        try:
+            status = await self._endpoint.status("/health", from_root=True)
+        except AttemptError:
+            return False
+        return status < 500  # Those who do not know /health answer, at least.
+
+    async def _learn(self) -> None:
+        if self._kind != "auto":
+            return
+        async with self._asking_kind:
+            if self._kind == "auto":
+                self._kind = "vllm" if await self._lists_vllm_models() else "openai"
+
+    async def _lists_vllm_models(self) -> bool:
+        try:
+            answer = await self._endpoint.get("/models")
+        except AttemptError as failure:
+            if failure.may_heal:
+                raise
+            return False  # It does not list its models. Whether it answers, the call will show.
+        models = answer.get("data") if isinstance(answer, Mapping) else None
+        return isinstance(models, list) and any(
+            isinstance(model, Mapping) and model.get("owned_by") == "vllm" for model in models
+        )
+
+    async def _read_version(self) -> str:
+        if self._kind != "vllm":
+            return ""
+        answer = await self._endpoint.get("/weight_info", from_root=True)
+        version = answer.get("weight_version") if isinstance(answer, Mapping) else None
+        return "" if version is None else str(version)
+
+    def _prepare(
+        self, messages: Sequence[Message], sampling: Sampling, policy_version: str
+    ) -> Prepared:
+        is_vllm = self._kind == "vllm"
+        sent, recorded = messages_lib.to_openai(messages, self._pictures, uuids=is_vllm)
+        parameters, refusal = self._parameters(sampling)
+        if is_vllm and self._salt_cache and policy_version:
+            parameters.setdefault("cache_salt", policy_version)
+        call = trajectory_lib.ModelCall(
+            model=self.model,
+            provider="vllm" if is_vllm else "openai",
+            policy_version=policy_version,
+            messages=tuple(recorded),
+            sampling=parameters,
+        )
+        return Prepared({"model": self.model, "messages": sent, **parameters}, call, refusal)
+
+    def _parameters(self, sampling: Sampling) -> tuple[dict[str, Any], str]:
+        """Returns the body's other fields, and why the server cannot do it, if it cannot."""
+        # OpenAI has renamed it, and others have not followed.
+        max_tokens = "max_completion_tokens" if self._is_openai else "max_tokens"
+        parameters: dict[str, Any] = {
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k,
+            "min_p": sampling.min_p,
+            max_tokens: sampling.max_tokens,
+            "stop": list(sampling.stop) or None,
+            "seed": sampling.seed,
+        }
+        refusal = ""
+        if self._kind == "vllm":
+            parameters["return_token_ids"] = self._token_ids or None
+            parameters["logprobs"] = self._logprobs is not False or None
+            if sampling.structure is not None:
+                structure = sampling.structure
+                parameters["structured_outputs"] = {structure.kind: _plain(structure)}
+        else:
+            parameters["logprobs"] = self._logprobs or None
+            if sampling.structure is not None:
+                parameters["response_format"], refusal = _response_format(sampling.structure)
+        given = {name: value for name, value in parameters.items() if value is not None}
+        return {**given, **sampling.extra}, refusal
+
+    def _read(self, answer: Any) -> replies.Reply:
+        return replies.read_openai(answer)
+
+
+def _plain(structure: Structure) -> Any:
+    return list(structure.value) if structure.kind == "choice" else structure.value
+
+
+def _response_format(structure: Structure) -> tuple[dict[str, Any], str]:
+    """Returns how OpenAI is asked for a form, and why it cannot be."""
+    if structure.kind != "json":
+        return {structure.kind: _plain(structure)}, (
+            f"A reply cannot be held to a {structure.kind} by a server that is not vLLM. Give a "
+            "Structure of kind 'json', or kind='vllm' if it is one."
+        )
+    schema = {"name": "reply", "schema": structure.value, "strict": True}
+    return {"type": "json_schema", "json_schema": schema}, ""

@@ -1,0 +1,306 @@
+"""The fake model server: what it answers, and what it remembers."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import math
+import threading
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import orjson
+
+from webtraj import errors
+from webtraj.testing.model_server import shapes, tokens
+from webtraj.testing.model_server.exchange import ModelRequest, Reply
+from webtraj.testing.model_server.http import Answer, HttpThread
+
+__all__ = ["FakeModelServer", "Rule"]
+
+Rule = Callable[[ModelRequest], "str | Reply"]
+"""Gives the reply to a request. It runs in the server's thread, and must not block."""
+
+_COMPLETIONS = "/v1/chat/completions"
+_MESSAGES = "/v1/messages"
+_JSON = {"content-type": "application/json"}
+
+
+class FakeModelServer:
+    """Answers as model servers do, what the test wants.
+
+    Args:
+        replies: A rule; or the replies to give one after the other, after which requests are
+            refused. By default the last message's text comes back.
+        models: The models that it has, LoRA adapters included.
+        vendor: Whose extras it has: `vllm`'s, or `openai`'s, which refuses fields that it does not
+            know. Both answer Anthropic's messages too.
+        api_key: The key that requests must have; None takes any or none.
+        max_model_len: Tokens of the model's context; None for no limit.
+        weight_version: The version of the weights, as vLLM tells it.
+
+    Attributes:
+        url: What clients take as base URL, `/v1` included.
+        requests: The requests for replies, in the order of their arrival.
+        visits: The paths of all requests.
+        errors: What a rule has raised, or a request that makes no sense. The fixture fails a test
+            that leaves any.
+        overrides: Replies by path, whatever is asked there: `{"/health": Reply.error(503)}`.
+        peak: The most requests that it has held at once.
+    """
+
+    def __init__(
+        self,
+        replies: Rule | Sequence[str | Reply] | None = None,
+        *,
+        models: Sequence[str] = ("fake-model",),
+        vendor: Literal["vllm", "openai"] = "vllm",
+        api_key: str | None = None,
+        max_model_len: int | None = None,
+        weight_version: str = "1",
+    ) -> None:
+        self.models = tuple(models)
+        self.vendor = vendor
+        self.api_key = api_key
+        self.max_model_len = max_model_len
+        self.weight_version = weight_version
+        self.requests: list[ModelRequest] = []
+        self.visits: list[str] = []
+        self.errors: list[Exception] = []
+        self.overrides: dict[str, Reply] = {}
+        self.peak = 0
+        self._script: collections.deque[str | Reply] = collections.deque()
+        self._rule: Rule = _echo
+        if callable(replies):
+            self._rule = replies
+        elif replies is not None:
+            self._script.extend(replies)
+            self._rule = _refuse
+        self._busy = 0
+        self._port = 0
+        self._http: HttpThread | None = None
+        self._changed = threading.Condition()
+        self._paused = False
+        self._running = asyncio.Event()
+
+    def start(self) -> None:
+        """Begins to listen, at the same address as before. Returns when it does."""
+        if self._http is None:
+            # Each start has an event loop of its own, and so an event.
+            self._running = asyncio.Event()
+            self._set_running()
+            http = HttpThread(self._handle, self._notify, self._port)
+            http.start()
+            self._http, self._port = http, http.port
+
+    def stop(self) -> None:
+        """Goes away: cuts all connections, and refuses new ones. Idempotent."""
+        http, self._http = self._http, None
+        if http is not None:
+            http.stop()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        """The base URL, `/v1` included."""
+        if not self._port:
+            raise errors.EnvironmentMisuseError(
+                "The fake model server has no address yet; use it as `with FakeModelServer():`, or "
+                "call `start` first."
+            )
+        return f"http://127.0.0.1:{self._port}/v1"
+
+    @property
+    def busy(self) -> int:
+        """How many requests wait for their answer."""
+        return self._busy
+
+    @property
+    def num_connections(self) -> int:
+        """How many connections are open."""
+        return len(self._http.connections) if self._http else 0
+
+    def script(self, *replies: str | Reply) -> None:
+        """Adds replies that are given, one after the other, before the rule has its say."""
+        self._script.extend(replies)
+
+    def pause(self) -> None:
+        """Lets all requests wait from now on."""
+        self._paused = True
+        self._in_thread(self._set_running)
+
+    def resume(self) -> None:
+        """Ends a pause."""
+        self._paused = False
+        self._in_thread(self._set_running)
+
+    def wait_until(
+        self, condition: Callable[[FakeModelServer], bool], timeout: float = 30.0
+    ) -> None:
+        """Returns as soon as a condition holds, such as `lambda server: server.busy == 3`.
+
+        Blocks; an asynchronous test awaits `until`.
+
+        Raises:
+            TimeoutError: It does not come to hold.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: condition(self), timeout):
+                raise TimeoutError(
+                    f"The fake model server waited {timeout:g} s for a condition in vain; it has "
+                    f"{len(self.requests)} requests, {self._busy} of them unanswered, and "
+                    f"{self.num_connections} connections."
+                )
+
+    async def until(
+        self, condition: Callable[[FakeModelServer], bool], timeout: float = 30.0
+    ) -> None:
+        """Returns as soon as a condition holds. See `wait_until`."""
+        await asyncio.to_thread(self.wait_until, condition, timeout)
+
+    def _set_running(self) -> None:
+        if self._paused:
+            self._running.clear()
+        else:
+            self._running.set()
+
+    def _in_thread(self, action: Callable[[], None]) -> None:
+        if self._http is None:
+            action()
+        else:
+            self._http.loop.call_soon_threadsafe(action)
+
+    def _notify(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    async def _handle(self, request: ModelRequest) -> Answer:
+        with self._changed:
+            self.visits.append(request.path)
+            if request.path in (_COMPLETIONS, _MESSAGES):
+                self.requests.append(request)
+            self._busy += 1
+            self.peak = max(self.peak, self._busy)
+            self._changed.notify_all()
+        try:
+            await self._running.wait()
+            return await self._answer(request)
+        except Exception as error:
+            self.errors.append(error)
+            message = f"The fake model server's rule raised {type(error).__name__}: {error}"
+            return _json(400, shapes.error(400, {"message": message}))
+        finally:
+            self._busy -= 1
+            self._notify()
+
+    async def _answer(self, request: ModelRequest) -> Answer:
+        reply = self.overrides.get(request.path) or self._reply(request)
+        if not isinstance(reply, Reply):
+            return _json(200, reply)
+        if reply.delay == math.inf:
+            await asyncio.Event().wait()
+        elif reply.delay > 0:
+            await asyncio.sleep(reply.delay)
+        headers = {**_JSON, **reply.headers}
+        return Answer(reply.status, self._body(request, reply), headers, reply.cut)
+
+    def _body(self, request: ModelRequest, reply: Reply) -> bytes:
+        if reply.body is not None:
+            return reply.body
+        if reply.failure is not None:
+            shape = shapes.anthropic_error if request.path == _MESSAGES else shapes.error
+            return orjson.dumps(shape(reply.status, reply.failure))
+        number = len(self.requests)
+        if request.path == _MESSAGES:
+            return orjson.dumps(shapes.anthropic_message(request, reply, number))
+        if request.path == _COMPLETIONS:
+            like_vllm = self.vendor == "vllm"
+            return orjson.dumps(shapes.chat_completion(request, reply, number, like_vllm=like_vllm))
+        return reply.text.encode()
+
+    def _reply(self, request: ModelRequest) -> Reply | dict[str, Any]:
+        """Returns a reply; or, where the server's own state is asked for, JSON data."""
+        is_vllm = self.vendor == "vllm"
+        match request.method, request.path:
+            case "POST", ("/v1/chat/completions" | "/v1/messages"):
+                return self._refusal(request) or self._next_reply(request)
+            case "GET", "/v1/models":
+                return {"object": "list", "data": [self._model_card(name) for name in self.models]}
+            case "GET", "/health" if is_vllm:
+                return Reply(headers={"content-type": "text/plain"})
+            case "GET", "/version" if is_vllm:
+                return {"version": "0.32.0"}
+            case "GET", "/weight_info" if is_vllm:
+                return {"weight_version": self.weight_version}
+            case "POST", "/update_weight_version" if is_vllm:
+                self.weight_version = str(request.json["new_version"])
+                return {"success": True, "new_version": self.weight_version}
+        return Reply.error(404, "Not Found", type="NotFoundError")
+
+    def _next_reply(self, request: ModelRequest) -> Reply:
+        reply = self._script.popleft() if self._script else self._rule(request)
+        return Reply(reply) if isinstance(reply, str) else reply
+
+    def _refusal(self, request: ModelRequest) -> Reply | None:
+        body = request.json
+        given = request.headers.get("x-api-key") or request.headers.get("authorization", "")
+        if self.api_key is not None and given.removeprefix("Bearer ") != self.api_key:
+            message = f"Incorrect API key provided: {given}."
+            return Reply.error(401, message, code="invalid_api_key", type="authentication_error")
+        if request.model not in self.models:
+            message = f"The model `{request.model}` does not exist."
+            return Reply.error(404, message, type="NotFoundError", param="model")
+        if self.vendor == "openai" and request.path == _COMPLETIONS:
+            unknown = sorted(set(body) - shapes.OPENAI_FIELDS)
+            if unknown:
+                message = f"Unrecognized request argument supplied: {', '.join(unknown)}"
+                return Reply.error(400, message, code="unknown_parameter", param=unknown[0])
+        if self.max_model_len is not None:
+            return self._overflow(request, self.max_model_len)
+        return None
+
+    def _overflow(self, request: ModelRequest, limit: int) -> Reply | None:
+        length = len(tokens.prompt_ids(request))
+        if length < limit:
+            return None
+        if request.path == _MESSAGES:
+            return Reply.error(400, f"prompt is too long: {length} tokens > {limit} maximum")
+        message = (
+            f"This model's maximum context length is {limit} tokens. However, your prompt contains "
+            f"{length} input tokens. Please reduce the length of the input prompt."
+        )
+        if self.vendor == "vllm":
+            return Reply.error(400, message, type="BadRequestError", param="input_tokens")
+        code = "context_length_exceeded"
+        return Reply.error(400, message, type="invalid_request_error", code=code, param="messages")
+
+    def _model_card(self, name: str) -> dict[str, Any]:
+        owner = "vllm" if self.vendor == "vllm" else "system"
+        card: dict[str, Any] = {"id": name, "object": "model", "created": 0, "owned_by": owner}
+        if self.vendor == "vllm":
+            card |= {"root": name, "parent": None, "max_model_len": self.max_model_len}
+        return card
+
+
+def _json(status: int, data: Any) -> Answer:
+    return Answer(status, orjson.dumps(data), _JSON)
+
+
+def _echo(request: ModelRequest) -> str:
+    return request.text
+
+
+def _refuse(request: ModelRequest) -> Reply:
+    return Reply.error(400, "The script of this fake model server has no more replies.")
