@@ -55,7 +55,10 @@ STATE_VARIABLE = "XDG_STATE_HOME"
 """Names the folder under which spools lie that were given no folder; else `~/.local/state`."""
 
 # What may be kept on disk; a credential is in none of these.
-_KEPT_OPTIONS = ("endpoint", "region", "allow_http", "virtual_hosted_style", "sse", "sse_key_id")
+_KEPT_OPTIONS = (
+    "endpoint", "region", "allow_http", "virtual_hosted_style", "profile", "anonymous", "sse",
+    "sse_kms_key_id", "checksum",
+)  # fmt: skip
 _SENT = ".sent-"
 
 
@@ -119,6 +122,11 @@ class Spool:
     def path(self) -> Path:
         """The folder."""
         return self.layout.root
+
+    @property
+    def self_contained(self) -> bool:
+        """Whether the episodes' files hold their blobs."""
+        return formats.format_named(self.format).self_contained
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> tuple[Spool, str]:

@@ -1,0 +1,82 @@
+"""`webtraj push`: send what waits in a spool to its bucket."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from webtraj.datasets.pushing import PushReport
+
+__all__ = ["push"]
+
+
+def push(
+    spool: Annotated[
+        list[Path] | None,
+        typer.Argument(help="The spool folders; by default all that were given no folder."),
+    ] = None,
+    endpoint: Annotated[str, typer.Option(help="The store's URL, if it has moved.")] = "",
+    region: Annotated[str, typer.Option(help="The bucket's region.")] = "",
+    profile: Annotated[str, typer.Option(help="Whose credentials to use.")] = "",
+    allow_http: Annotated[
+        bool | None, typer.Option("--allow-http/--https", help="Whether http:// will do.")
+    ] = None,
+    max_uploads: Annotated[int, typer.Option(min=1, help="Requests at once.")] = 16,
+) -> None:
+    """Send the episodes that wait in spools to their buckets. Exits with 1 if any is left.
+
+    Episodes whose writer died are sealed first. Endpoint, region and profile are those that the
+    collector was given; credentials come from the usual places.
+    """
+    from webtraj import errors
+    from webtraj.cli import terminal, text
+    from webtraj.collectors.spool import spools
+    from webtraj.datasets import pushing
+
+    given: dict[str, Any] = {
+        "endpoint": endpoint or None,
+        "region": region or None,
+        "profile": profile or None,
+        "allow_http": allow_http,
+    }
+    options = {name: value for name, value in given.items() if value is not None}
+    console = terminal.make_console()
+    folders = spool or spools()
+    if not folders:
+        console.print("no spool is there: nothing to send")
+    complete = True
+    for folder in folders:
+        try:
+            report = pushing.push(folder, storage_options=options, max_uploads=max_uploads)
+        except errors.WebtrajError as error:
+            if len(folders) == 1:
+                raise
+            console.print(text.printable(f"{folder}: {error}"))
+            complete = False
+            continue
+        _show(console, folder, report)
+        complete = complete and report.complete
+    if not complete:
+        raise typer.Exit(1)
+
+
+def _show(console: Console, folder: Path, report: PushReport) -> None:
+    from webtraj.cli import text
+
+    for one in report.unsent:
+        console.print(text.printable(f"{one.episode_id}  not sent: {one.reason or 'no answer'}"))
+    for what in report.recovery.unreadable:
+        console.print(text.printable(what))
+    left = len(report.unsent) + len(report.recovery.unreadable)
+    console.print(
+        text.printable(
+            f"{folder} to {report.destination}: {report.sent_episodes} sent "
+            f"({report.sent_bytes:,} bytes), {len(report.recovery.sealed)} had to be sealed, "
+            f"{len(report.recovery.being_written)} being written, {left} left"
+        )
+    )

@@ -1,0 +1,371 @@
+"""The S3 collector: episodes in a bucket of any object store, by way of a spool on the disk.
+
+What is recorded goes to the spool (see `spool`), by the code and with the promises of any collector
+that keeps a journal (see `journaling`); the network has no part in it. An episode that has ended is
+sealed there, then sent by threads in the background (see `uploading`): its blobs, its file, and,
+with those of others, its index line. Only when that is in the bucket is the episode removed here.
+
+What becomes of a rollout when the bucket does not take episodes:
+
+* It goes on, and the spool keeps all. This is logged once, and again when it is over. The bucket is
+  tried again, after pauses of up to a minute, for as long as the collector lives.
+* `drain` makes the rollout wait while more than `max_unsent_bytes` wait, or the disk has less than
+  `min_free_bytes` left, but only as long as the bucket takes episodes: one that does not makes
+  nobody wait. If the disk is full in the end, recording fails by a `CollectorError`, as it does on
+  any full disk, and what was recorded before is safe.
+* `flush` and `aclose` give up after some attempts, or after `close_timeout`, by a `CollectorError`
+  that says what is not in the bucket. It is in the spool; `webtraj push` sends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import logging
+import os
+import shutil
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from webtraj import errors, formats
+from webtraj import trajectory as trajectory_lib
+from webtraj.collectors.index import EpisodeSummary
+from webtraj.collectors.journaling import Fsync, JournalingCollector
+from webtraj.collectors.layout import DatasetHeader
+from webtraj.collectors.recorder import JournalRecorder
+from webtraj.collectors.sending import EpisodeSender
+from webtraj.collectors.spool import Spool, spool_for
+from webtraj.collectors.uploading import Pauses, Unsent, Uploader, UploadStatus
+from webtraj.storage import is_url, open_storage
+
+__all__ = ["Pauses", "S3TrajectoryCollector", "UploadStatus", "open_uploader"]
+
+_LOGGER = logging.getLogger(__name__)
+
+_LOOK_AGAIN = 1.0
+"""Seconds after which a full disk is looked at again."""
+_SHOWN = 3
+
+
+class S3TrajectoryCollector:
+    """Keeps episodes in a bucket. Safe to share between tasks and threads."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        format: str = "json",  # noqa: A002
+        spool: str | os.PathLike[str] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        fsync: Fsync = "episode",
+        max_uploads: int = 16,
+        max_unsent_bytes: int = 4 << 30,
+        min_free_bytes: int = 1 << 30,
+        index_interval: float = 5.0,
+        pauses: Pauses | None = None,
+        check_timeout: float = 5.0,
+        close_timeout: float = 300.0,
+    ) -> None:
+        """Initializes the collector, and the spool folder if it is not there.
+
+        Args:
+            url: Where the episodes go: `s3://bucket/prefix`, `gs://`, `az://`, ...
+            format: The format of episodes: "json", "pb" or "pb.zst".
+            spool: The folder in which they wait; by default one for each destination, under
+                `$XDG_STATE_HOME/webtraj/spool`. Processes may share it.
+            storage_options: What `webtraj.storage.bucket.BucketStorage` takes: endpoint, region,
+                credentials, ... Those that are no secret are kept in the spool, for `webtraj push`.
+            fsync: When to wait for the disk; see `webtraj.collectors.journaling`.
+            max_uploads: Requests that are under way at once.
+            max_unsent_bytes: `drain` waits while more than this wait in a row for a bucket that
+                takes them.
+            min_free_bytes: `drain` waits, too, while the spool's disk has less room than this.
+            index_interval: Seconds for which an index line waits for others to go with it.
+            pauses: How long to leave a bucket alone that does not answer.
+            check_timeout: Seconds to wait for the bucket to say whether it holds a dataset of
+                another format; one that says nothing is asked again before the first episode goes.
+            close_timeout: Seconds after which `aclose` gives up.
+
+        Raises:
+            CollectorError: The spool folder cannot be written.
+            InvalidInputError: An argument is wrong, or the bucket or the spool keeps episodes of
+                another format or for another place.
+            MissingDependencyError: A package for the bucket, or the format, is not installed.
+            NotADatasetError: The spool folder holds other things.
+            UnsupportedSchemaError: The bucket's dataset, or the spool, was made by a newer webtraj.
+        """
+        _check(format, max_uploads)
+        options = dict(storage_options or {})
+        destination = url if is_url(url) else str(Path(url).absolute())
+        folder = Path(spool) if spool is not None else spool_for(destination, format, options)
+        self._spool = Spool(folder, format)
+        self._max_unsent_bytes = max_unsent_bytes
+        self._min_free_bytes = min_free_bytes
+        self._close_timeout = close_timeout
+        self._closed = False
+        self._process = os.getpid()
+        self._uploader = open_uploader(
+            self._spool,
+            destination,
+            options,
+            max_uploads=max_uploads,
+            index_interval=index_interval,
+            pauses=pauses,
+        )
+        with contextlib.ExitStack() as undo:
+            # Before the journals' own hook is set up, and so called after it.
+            undo.callback(_stop_at_exit(self._uploader, self._spool.path))
+            self._uploader.check(check_timeout)
+            if spool is None:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._journals = JournalingCollector(
+                folder,
+                DatasetHeader(format=format, destination=destination),
+                fsync=fsync,
+                on_sealed=self._sealed,
+            )
+            self._spool.keep_options(options)
+            self._release = undo.pop_all().close
+
+    @property
+    def url(self) -> str:
+        """Where the episodes go; holds no credentials."""
+        return self._uploader.url
+
+    @property
+    def spool(self) -> Path:
+        """The folder in which they wait."""
+        return self._spool.path
+
+    @property
+    def open_episodes(self) -> tuple[str, ...]:
+        """The ids of the episodes that have begun and not ended."""
+        return self._journals.open_episodes
+
+    def status(self) -> UploadStatus:
+        """Returns where the episodes are."""
+        return self._uploader.status(open_episodes=len(self.open_episodes))
+
+    def begin_episode(self, info: trajectory_lib.EpisodeInfo) -> JournalRecorder:
+        """Begins the record of one episode; its journal is there when this returns.
+
+        Raises:
+            CollectorClosedError: The collector is closed, or was made by another process.
+            CollectorError: The journal cannot be written, or the id is taken.
+            InvalidEpisodeIdError: The id cannot name a file.
+        """
+        return self._journals.begin_episode(info)
+
+    async def drain(self) -> None:
+        """Waits while much waits to be sent, to a bucket that takes it.
+
+        Raises:
+            CollectorError: An episode that ended earlier could not be sealed; its journal is kept.
+        """
+        await self._journals.drain()
+        if self._is_behind():
+            await self._wait_until(lambda: not self._is_behind(), look_again=_LOOK_AGAIN)
+
+    async def flush(self) -> None:
+        """Waits until every episode that ended is in the bucket, with its index line.
+
+        Raises:
+            CollectorError: One is not: it was set aside, or the bucket did not answer several
+                times in a row. The spool keeps it, and unless it was set aside, it is tried again.
+        """
+        await self._flush(None)
+
+    async def aclose(self) -> None:
+        """Ends open episodes as CLOSED, flushes, and lets go of all. Idempotent.
+
+        Raises:
+            CollectorError: Some episodes are not in the bucket; the spool keeps them.
+        """
+        if self._closed or self._process != os.getpid():
+            return
+        self._closed = True
+        deadline = time.monotonic() + self._close_timeout
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._let_go)
+            failure = await _failure_of(self._journals.aclose())
+            await self._flush(deadline, failure)
+
+    def close(self) -> None:
+        """Does what `aclose` does, for code without an event loop.
+
+        Raises:
+            CollectorError: Some episodes are not in the bucket; the spool keeps them.
+        """
+        if self._closed or self._process != os.getpid():
+            return
+        self._closed = True
+        failure: errors.CollectorError | None = None
+        try:
+            try:
+                self._journals.close()
+            except errors.CollectorError as error:
+                failure = error
+            self._report(self._uploader.wait(self._close_timeout), failure)
+        finally:
+            self._let_go()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _sealed(self, summary: EpisodeSummary) -> None:
+        self._uploader.add(summary.episode_id, self._spool.size(summary.episode_id))
+
+    async def _flush(
+        self, deadline: float | None, failure: errors.CollectorError | None = None
+    ) -> None:
+        failure = failure or await _failure_of(self._journals.flush())
+        with self._uploader.flushing() as flush:
+            await self._wait_until(flush.done, deadline=deadline)
+            self._report(flush.unsent(), failure)
+
+    def _report(self, unsent: list[Unsent], failure: errors.CollectorError | None) -> None:
+        """Raises what is to be said of episodes that were not sent, or could not be sealed."""
+        if unsent:
+            last_error = self._uploader.status().last_error
+            error = errors.CollectorError(describe_unsent(unsent, last_error, self.url, self.spool))
+            if failure is not None:
+                error.add_note(f"And: {failure}")
+            raise error
+        if failure is not None:
+            raise failure
+
+    def _is_behind(self) -> bool:
+        if self._uploader.is_behind(self._max_unsent_bytes):
+            return True
+        if not self._min_free_bytes or not self._uploader.is_behind(0):
+            return False
+        with contextlib.suppress(OSError):
+            return shutil.disk_usage(self.spool).free < self._min_free_bytes
+        return False
+
+    async def _wait_until(
+        self,
+        condition: Callable[[], bool],
+        *,
+        deadline: float | None = None,
+        look_again: float | None = None,
+    ) -> None:
+        changed = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        with self._uploader.watched(lambda: loop.call_soon_threadsafe(changed.set)):
+            while not condition():
+                seconds = look_again
+                if deadline is not None:
+                    seconds = deadline - time.monotonic()
+                    if seconds <= 0:
+                        return
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), seconds)
+                changed.clear()
+
+    def _let_go(self) -> None:
+        # Requests that are under way end in their own time, at the latest when the process does.
+        if self._uploader.stop(timeout=0.0):
+            self._release()
+
+
+def open_uploader(
+    spool: Spool,
+    destination: str,
+    options: Mapping[str, Any],
+    *,
+    max_uploads: int = 16,
+    index_interval: float = 5.0,
+    pauses: Pauses | None = None,
+) -> Uploader:
+    """Returns what sends a spool's episodes to their destination.
+
+    Raises:
+        InvalidInputError: The destination is none, or does not take the options.
+        MissingDependencyError: A package for the bucket is not installed.
+    """
+    options = dict(options)
+    if is_url(destination):
+        # What waits for the bucket is in the spool, so there is no need to insist on one request.
+        options.setdefault("retry", {"deadline": 10.0})
+    sender = EpisodeSender(spool, open_storage(destination, options))
+    return Uploader(sender, max_uploads=max_uploads, index_interval=index_interval, pauses=pauses)
+
+
+def describe_unsent(unsent: list[Unsent], last_error: str, url: str, spool: Path) -> str:
+    """Says which episodes are not in the bucket, why, and what to do."""
+    named = ", ".join(repr(one.episode_id) for one in unsent[:_SHOWN])
+    more = f" and {len(unsent) - _SHOWN} more" if len(unsent) > _SHOWN else ""
+    size = sum(one.size for one in unsent)
+    reasons = list(dict.fromkeys(one.reason.rstrip(".") for one in unsent if one.reason))
+    why = "; ".join(reasons[:_SHOWN]) or last_error.rstrip(".") or "their turn has not come"
+    return (
+        f"{len(unsent)} episodes ({size:,} bytes) are not in {url!r}: {named}{more}; {why}. "
+        f"They are kept in {str(spool)!r}; run `webtraj push {spool}` once that is mended."
+    )
+
+
+def _check(format_name: str, max_uploads: int) -> None:
+    if format_name not in ("json", "pb", "pb.zst"):
+        raise errors.InvalidInputError(
+            f"format={format_name!r} is not known; expected 'json', 'pb' or 'pb.zst'."
+        )
+    formats.format_named(format_name)  # What it needs is missed now, or never.
+    if max_uploads < 1:
+        raise errors.InvalidInputError(f"max_uploads={max_uploads!r}; expected at least 1.")
+
+
+async def _failure_of(waiting: Any) -> errors.CollectorError | None:
+    try:
+        await waiting
+    except errors.CollectorError as error:
+        return error
+    return None
+
+
+def _stop_at_exit(uploader: Uploader, spool: Path) -> Callable[[], None]:
+    """Ends the threads before the interpreter does; returns how to call that off.
+
+    A thread that is within a request when the interpreter ends would take the process down with it,
+    so requests that are under way are waited for.
+    """
+    reference = weakref.ref(uploader)
+    process = os.getpid()
+
+    def stop() -> None:
+        target = reference()
+        if target is None or process != os.getpid():
+            return
+        target.stop()
+        unsent = target.unsent()
+        if unsent:  # Nobody will ask any more.
+            _LOGGER.error(
+                "%s", describe_unsent(unsent, target.status().last_error, target.url, spool)
+            )
+
+    atexit.register(stop)
+    return lambda: atexit.unregister(stop)

@@ -1,0 +1,219 @@
+"""Sending: one episode from a spool into a bucket.
+
+The order of effects is that of a folder: blobs, then the episode, then, by the uploader, the index
+line. Each may be repeated: keys are content hashes and unique ids, and what is there already is not
+written again. An episode of the same id with another content is never overwritten.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
+
+from webtraj import errors
+from webtraj.collectors.blobs import BlobStore
+from webtraj.collectors.index import EpisodeSummary
+from webtraj.collectors.layout import HEADER, DatasetHeader, blob_key, episode_key
+from webtraj.collectors.shared_work import ByteBudget
+from webtraj.collectors.spool import Claim, Spool
+from webtraj.serialization.blobs import Blob
+from webtraj.storage.base import Storage
+
+__all__ = ["BusyError", "EpisodeSender", "SentEpisode", "Share", "StoppedError"]
+
+_KNOWN_LIMIT = 50_000
+_LARGE = 1 << 20
+"""Bytes from which on it pays to ask for a blob before sending it."""
+_MEMORY = 256 << 20
+"""Bytes of blobs and episodes that are in memory at once, unless a single one is larger."""
+
+
+class BusyError(errors.CollectorError):
+    """Another thread or process is sending the episode."""
+
+
+class StoppedError(errors.CollectorError):
+    """The uploader stops; the episode was not sent."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SentEpisode:
+    """An episode that is in the bucket, and whose index line is not yet."""
+
+    summary: EpisodeSummary
+    size: int
+    """Bytes that were sent for it."""
+    claim: Claim
+
+
+class Share(Protocol):
+    """Runs a call for each blob, perhaps several at once."""
+
+    def __call__(self, call: Callable[[Blob], None], items: Iterable[Blob], /) -> None:
+        """Returns when all calls have; raises what one of them raised."""
+
+
+class EpisodeSender:
+    """Sends a spool's episodes. Safe to share between threads."""
+
+    def __init__(self, spool: Spool, storage: Storage) -> None:
+        self.spool = spool
+        self.storage = storage
+        self._budget = ByteBudget(_MEMORY)
+        self._known: set[bytes] = set()
+        self._prepared = False
+        self._lock = threading.Lock()
+
+    def check_destination(self) -> bool:
+        """Checks that the bucket, if it holds a dataset, takes episodes of the spool's format.
+
+        Returns:
+            Whether it holds a dataset.
+
+        Raises:
+            InvalidInputError: Its dataset is of another format.
+            DatasetError: Its header cannot be read, or was made by a newer webtraj.
+            StorageError: It cannot be asked.
+        """
+        try:
+            content = self.storage.read(HEADER)
+        except errors.StorageMissingError:
+            return False
+        found = DatasetHeader.from_bytes(content, f"{self.storage.url}/{HEADER}")
+        if found != DatasetHeader(format=self.spool.format):
+            kept = "is a spool" if found.destination else f"keeps format {found.format!r}"
+            raise errors.InvalidInputError(
+                f"The dataset {self.storage.url!r} {kept}, and cannot take episodes of format "
+                f"{self.spool.format!r}. Name another prefix, or collect in that format."
+            )
+        return True
+
+    def prepare(self) -> None:
+        """Makes the bucket a dataset, unless it is one.
+
+        Raises:
+            InvalidInputError: It is one, of another format.
+            DatasetError: Its header cannot be read, or was made by a newer webtraj.
+            StorageError: It cannot be asked, or written.
+        """
+        if self._prepared:
+            return
+        with self._lock:
+            if self._prepared:
+                return
+            if not self.check_destination():
+                header = DatasetHeader(format=self.spool.format)
+                # Another writer may be faster; then its header counts.
+                with contextlib.suppress(errors.StorageConflictError):
+                    self.storage.write(HEADER, header.to_bytes(), overwrite=False)
+                self.check_destination()
+            self._prepared = True
+
+    def send(
+        self, episode_id: str, *, share: Share, stopped: Callable[[], bool]
+    ) -> SentEpisode | None:
+        """Sends an episode's blobs, and then its file.
+
+        Args:
+            episode_id: The episode.
+            share: Sends several blobs at once.
+            stopped: Says whether to give up.
+
+        Returns:
+            The episode, which stays claimed; None if another has sent it.
+
+        Raises:
+            BusyError: Another is sending it.
+            StoppedError: It was given up.
+            StorageError: The bucket does not take it.
+            CorruptDataError: What is spooled cannot be read any more.
+            CollectorError: The bucket holds another episode of the same id.
+            OSError: What is spooled cannot be read.
+        """
+        try:
+            claim = self.spool.claim(episode_id)
+        except FileNotFoundError:
+            return None
+        if claim is None:
+            raise BusyError(f"The episode {episode_id!r} is being sent by another process.")
+        try:
+            with self._memory_for(episode_id):
+                episode = self.spool.read(episode_id)
+                store = self.spool.blobs(episode_id)
+                sizes: list[int] = []
+
+                def send_blob(blob: Blob) -> None:
+                    if stopped():
+                        raise StoppedError(f"The episode {episode_id!r} was not sent.")
+                    sizes.append(self._send_blob(blob, store))
+
+                share(send_blob, episode.blobs)
+                key = episode_key(episode_id, self.spool.format)
+                sizes.append(self._send_episode(key, episode.content))
+            return SentEpisode(episode.summary, sum(sizes), claim)
+        except BaseException:
+            claim.release()
+            raise
+
+    def _send_blob(self, blob: Blob, store: BlobStore) -> int:
+        """Returns how many bytes it took."""
+        key = blob_key(blob)
+        name = bytes.fromhex(blob.sha256) + blob.ext.encode()
+        if name in self._known:
+            return 0
+        held = store.holds(blob)
+        # What was removed here is there: its episode was being taken away when that was broken off.
+        if (blob.size >= _LARGE or not held) and self.storage.size(key) == blob.size:
+            self._note(name)
+            return 0
+        with self._memory(blob.size):
+            data = store.read(blob)
+            try:
+                self.storage.write(key, data, overwrite=blob.size >= _LARGE)
+            except errors.StorageConflictError:
+                if self.storage.size(key) == blob.size:
+                    data = b""
+                else:  # It was damaged: its name tells its content.
+                    self.storage.write(key, data)
+        self._note(name)
+        return len(data)
+
+    def _note(self, name: bytes) -> None:
+        if len(self._known) >= _KNOWN_LIMIT:
+            self._known.clear()
+        self._known.add(name)
+
+    def _send_episode(self, key: str, content: bytes) -> int:
+        """Returns how many bytes it took."""
+        try:
+            if len(content) < _LARGE:
+                self.storage.write(key, content, overwrite=False)
+                return len(content)
+            if self.storage.size(key) is None:  # What goes in parts takes no condition.
+                self.storage.write(key, content)
+                return len(content)
+        except errors.StorageConflictError:
+            pass
+        if self.storage.read(key) != content:
+            raise errors.CollectorError(
+                f"{self.storage.url!r} holds another episode as {key!r}, which is not "
+                "overwritten; every episode needs an id of its own."
+            )
+        return 0
+
+    def _memory_for(self, episode_id: str) -> contextlib.AbstractContextManager[None]:
+        """Returns what holds the memory that an episode's file needs, if it holds its blobs too."""
+        if self.spool.self_contained:
+            return self._memory(self.spool.size(episode_id))
+        return contextlib.nullcontext()  # Blobs need it: to hold any might wait for ever.
+
+    @contextlib.contextmanager
+    def _memory(self, size: int) -> Iterator[None]:
+        self._budget.take(size)
+        try:
+            yield
+        finally:
+            self._budget.give_back(size)
