@@ -13,6 +13,7 @@ from webtraj.agents import contexts as contexts_lib
 from webtraj.agents import parsing as parsing_lib
 from webtraj.agents import prompts as prompts_lib
 from webtraj.agents import screens, structures
+from webtraj.agents.models import replies as model_replies
 from webtraj.agents.models.base import Sampling
 from webtraj.environments.actions import dialects as dialects_lib
 from webtraj.environments.actions.conversation import InvalidAction
@@ -73,7 +74,7 @@ class ModelActor:
             calls[-1], dialect, sections=self._prompt.sections, marks=page.marks
         )
         decision = self._decision(calls, context, reply)
-        self._note(page, reply, calls[-1].text, dialect)
+        self._note(page, reply, calls[-1], dialect)
         if self._invalid_in_a_row >= self._agent.max_invalid_actions:
             raise _given_up(
                 f"{self._invalid_in_a_row} replies in a row were no valid actions; the last: "
@@ -160,11 +161,14 @@ class ModelActor:
         self,
         page: contexts_lib.Page,
         reply: parsing_lib.Reply,
-        text: str,
+        call: trajectory_lib.ModelCall,
         dialect: dialects_lib.Dialect,
     ) -> None:
         """Keeps what the next step is told of this one."""
-        shown = text.strip() if self._agent.context.keep_thinking else reply.answer
+        shown = reply.answer
+        if self._agent.context.keep_thinking:
+            reasoning = model_replies.reasoning_of(call).strip()
+            shown = f"<think>{reasoning}</think>\n{call.text}" if reasoning else call.text.strip()
         self._last = (page, reply, shown or _said(reply, dialect))
         self._memory = reply.memory or self._memory
         invalid = isinstance(reply.action, InvalidAction)

@@ -9,8 +9,14 @@ from typing import Any
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
+from webtraj.agents.models import replies as model_replies
 from webtraj.agents.parsing import tool_calls as tool_calls_lib
-from webtraj.agents.parsing.sections import reasoning_of, sections_of, without_reasoning
+from webtraj.agents.parsing.sections import (
+    reasoning_of,
+    repeats,
+    sections_of,
+    without_reasoning,
+)
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.conversation import InvalidAction
 from webtraj.environments.actions.dialects.base import Dialect, invalid
@@ -42,7 +48,7 @@ class Reply:
     thought: str = ""
     """The reasoning, by whichever means the model gave it."""
     memory: str = ""
-    """What is to be remembered; empty if the reply has no such section."""
+    """What is to be remembered; empty if the reply has no such section, or two of them."""
     said: str = ""
     """What the section Action says in words, where the action itself follows in markup."""
     answer: str = ""
@@ -76,19 +82,22 @@ def parse_reply(
     action = _action_in(reply, dialect)
     if not isinstance(reply, str):
         return Reply(_by_mark(action, marks, reply))
+    valid = not isinstance(action, InvalidAction)
     text, reasoned = without_reasoning(reply), reasoning_of(reply)
-    if reasoned and not isinstance(action, InvalidAction) and not _same(text, action, dialect):
+    if reasoned and valid and not _same(text, action, dialect):
         text, reasoned = reply.strip(), ""  # An action that quotes the tags of reasoning.
-    parts = sections_of(text, sections or ("Thought", ACTION))
+    labels = sections or ("Thought", ACTION)
+    parts = sections_of(text, labels)
+    if valid and ACTION not in parts:
+        before = _prose_before(text, dialect, action)
+        parts = sections_of(before, labels) or {"": before}
     said = parts.get(ACTION, "") if _BEFORE_ACTION.search(text) else ""
     reasoning = [reasoned]
     reasoning += [part for label, part in parts.items() if label not in (MEMORY, ACTION)]
-    if not parts and not isinstance(action, InvalidAction):
-        reasoning.append(_prose_before(text, dialect, action))
     return Reply(
         _by_mark(action, marks, reply),
         thought="\n".join(part for part in reasoning if part),
-        memory=parts.get(MEMORY, ""),
+        memory="" if repeats(text, MEMORY) else parts.get(MEMORY, ""),
         said=" ".join(said.split()),
         answer=text,
     )
@@ -107,7 +116,7 @@ def parse_call(
     """
     calls = tool_calls_lib.tool_calls_in(call.response)
     spoken = parse_reply(call.text, dialect, sections=sections, marks=marks)
-    reasoning = tool_calls_lib.reasoning_in(call.response)
+    reasoning = model_replies.reasoning_of(call).strip()
     if calls:
         in_text = not isinstance(spoken.action, InvalidAction)
         if (number := len(calls) + in_text) > 1:
@@ -134,18 +143,19 @@ def _action_in(reply: Any, dialect: Dialect) -> Action:
     action = dialect.parse(reply)
     if not isinstance(reply, str) or not isinstance(action, InvalidAction):
         return action
-    if action.kind != "code":
+    if action.kind not in ("code", "no_action"):
         return action
-    # Labelled lines such as `Thought: done` are also valid Python, which the dialect takes for
-    # code. What follows the one label `Action:` is the action, if nothing before it is a call.
+    # Labelled lines such as `Thought: done` are also valid Python, which a dialect takes for code;
+    # and JSON after a label is not looked for by all. What follows the one label `Action:` is the
+    # action, if nothing before it is a call.
     text = without_reasoning(reply)
     labels = list(_ACTION_LABEL.finditer(text))
     if len(labels) != 1:
         if len(labels) > 1:
             return invalid("several_actions", _SEVERAL.format(number=len(labels)), reply)
-        return _after_labels(text, dialect) or action
+        return (action.kind == "code" and _after_labels(text, dialect)) or action
     before, after = text[: labels[0].start()], text[labels[0].end() :]
-    if any(_has_call(line, dialect) for line in before.splitlines()):
+    if any(_has_call(part, dialect) for part in (before, *before.splitlines())):
         return invalid("several_actions", _SEVERAL.format(number="several"), reply)
     found = dialect.parse(after)
     return invalid(found.kind, found.reason, reply) if isinstance(found, InvalidAction) else found

@@ -2,7 +2,8 @@
 
 A section begins with its label at the start of a line (`Memory: ...`, `**Memory:** ...`,
 `2) Memory: ...`, `## Memory`) and ends where a later one begins, or the markup of the action.
-Sections come in the prompt's order, each once: a label out of turn, as in a quoted page, is text.
+Sections come in the prompt's order, each once. A label out of turn, as in a quoted page, is text;
+which of two in turn is the real one, nobody can tell (`repeats`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-__all__ = ["reasoning_of", "sections_of", "without_reasoning"]
+__all__ = ["reasoning_of", "repeats", "sections_of", "without_reasoning"]
 
 _THINKING = re.compile(r"<think>(.*?)</think>", re.DOTALL)
 _MARKUP = re.compile(r"<tool_call>|<action>")
@@ -64,6 +65,11 @@ def sections_of(text: str, labels: Sequence[str]) -> Mapping[str, str]:
     if open_label:
         found[open_label] = _body(text[begin:])
     return found
+
+
+def repeats(text: str, label: str) -> bool:
+    """Returns whether a label begins more than one line of a text."""
+    return len(_label(label).findall(text)) > 1
 
 
 def _label(label: str) -> re.Pattern[str]:

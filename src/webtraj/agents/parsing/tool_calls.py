@@ -1,11 +1,11 @@
-"""Tool calls and reasoning that a server has taken out of a reply's text, in the raw response."""
+"""Tool calls that a server has taken out of a reply's text, in the raw response."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["reasoning_in", "tool_calls_in"]
+__all__ = ["tool_calls_in"]
 
 
 def tool_calls_in(response: Any) -> tuple[Mapping[str, Any], ...]:
@@ -20,17 +20,6 @@ def tool_calls_in(response: Any) -> tuple[Mapping[str, Any], ...]:
         calls.append({"name": function.get("name"), "arguments": function.get("arguments")})
     blocks = _list(_mapping(response).get("content"))
     return (*calls, *(block for block in blocks if _mapping(block).get("type") == "tool_use"))
-
-
-def reasoning_in(response: Any) -> str:
-    """Returns the reasoning that a raw response holds beside the reply's text; empty if none."""
-    message = _message(response)
-    for name in ("reasoning_content", "reasoning"):
-        if isinstance(said := message.get(name), str):
-            return said.strip()
-    blocks = map(_mapping, _list(_mapping(response).get("content")))
-    said = [block.get("thinking") for block in blocks if block.get("type") == "thinking"]
-    return "\n".join(part for part in said if isinstance(part, str)).strip()
 
 
 def _message(response: Any) -> Mapping[str, Any]:

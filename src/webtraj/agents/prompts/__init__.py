@@ -31,6 +31,7 @@ __all__ = ["LATEST", "Prompt", "load_prompt", "prompt_names", "read_prompt"]
 LATEST = "v1"
 """The version that a name without one means."""
 
+_VERSION = re.compile(r"v\d+")
 _DIVIDER = "\n---\n"
 _SECTIONS = re.compile(r"sections:(?: *[A-Z][A-Za-z ]*(?:, *[A-Z][A-Za-z ]*)*)? *")
 
@@ -73,7 +74,7 @@ def prompt_names(version: str = LATEST) -> tuple[str, ...]:
     ('bare', 'memory', 'plain', 'webgym_complete', 'webgym_vanilla')
     """
     folder = resources.files(__name__) / version
-    if not folder.is_dir():
+    if not _VERSION.fullmatch(version) or not folder.is_dir():
         return ()
     files = (file.name for file in folder.iterdir())
     return tuple(sorted(name.removesuffix(".txt") for name in files if name.endswith(".txt")))

@@ -1,0 +1,159 @@
+"""What a user may set about a model agent by name, as on the command line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import pydantic
+
+from webtraj import errors
+from webtraj.agents import contexts as contexts_lib
+from webtraj.agents.model import ModelAgent
+from webtraj.agents.models.base import Sampling
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from webtraj.agents.models.base import ModelClient
+
+__all__ = ["ModelOptions", "read_options"]
+
+_DIALECTS = {"text": "webtraj", "marks": "webgym_marks", "coordinates": "webgym"}
+_PROMPTS = {
+    "webgym": "webgym_vanilla",
+    "webgym_marks": "webgym_vanilla",
+    "anthropic": "bare",
+    "openai": "bare",
+}
+
+
+class ModelOptions(pydantic.BaseModel):
+    """The options of the agent `model`. What is None is left to the agent, client or server."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    model: str
+    """The model's name, as the server knows it."""
+    base_url: str | list[str] | None = None
+    """Where the server is, `/v1` included; several that speak OpenAI's API share the work."""
+    provider: Literal["auto", "vllm", "openai", "anthropic"] = "auto"
+    """What it speaks: Anthropic's API, or OpenAI's (`auto` asks whether it is vLLM)."""
+    api_key_variable: str | None = None
+    """The environment variable that holds the API key."""
+    max_concurrency: int | None = None
+    """Requests under way at once."""
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    timeout: float | None = None
+    """Seconds that one call may take, retries included."""
+
+    mode: contexts_lib.Mode = "text"
+    """What the model sees: see `ContextSettings`, as for the next nine."""
+    images: bool | None = None
+    full_rounds: int | None = None
+    older_lines: int | None = None
+    screenshots: int | None = None
+    page_tokens: int | None = None
+    old_page_tokens: int | None = None
+    text_tokens: int | None = None
+    memory: bool | None = None
+    keep_thinking: bool | None = None
+    cut_harder: int | None = None
+    dialect: str | None = None
+    """How it says actions; by default what fits the mode."""
+    prompt: str | None = None
+    """What it is told: a prompt's name, or a file; by default what fits the dialect."""
+
+    temperature: float | None = None
+    """How replies are sampled: see `Sampling`, as for the next five."""
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = pydantic.Field(default=(), strict=False)
+    seed: int | None = None
+    """See `ModelAgent`, as for the next three."""
+    enforce_actions: bool = False
+    max_invalid_actions: int = 5
+    viewport: tuple[int, int] | None = pydantic.Field(default=None, strict=False)
+
+    def make(self) -> ModelAgent:
+        """Returns the agent, with a client of its own.
+
+        Raises:
+            InvalidInputError: A value makes no sense.
+        """
+        dialect = self.dialect or _DIALECTS[self.mode]
+        return ModelAgent(
+            client=self._client(),
+            dialect=dialect,
+            context=contexts_lib.ContextSettings(mode=self.mode, **self._given(_CONTEXT)),
+            prompt=self.prompt or _PROMPTS.get(dialect, "plain"),
+            sampling=Sampling(**self._given(_SAMPLING)),
+            seed=self.seed,
+            enforce_actions=self.enforce_actions,
+            max_invalid_actions=self.max_invalid_actions,
+            timeout=self.timeout,
+            viewport=self.viewport,
+        )
+
+    def _client(self) -> ModelClient:
+        options = {**self._given(_LIMITS), "api_key_variable": self.api_key_variable}
+        if isinstance(self.base_url, list):
+            if self.provider == "anthropic":
+                raise errors.InvalidInputError(
+                    "The provider 'anthropic' takes one base_url; several take turns only where "
+                    "they speak OpenAI's API."
+                )
+            from webtraj.agents.models.balanced import BalancedClient
+
+            options["kind"] = self.provider
+            return BalancedClient.to(self.model, self.base_url, client_options=options)
+        if self.base_url is not None:
+            options["base_url"] = self.base_url
+        if self.provider == "anthropic":
+            from webtraj.agents.models.anthropic import AnthropicClient
+
+            return AnthropicClient(self.model, **options)
+        from webtraj.agents.models.openai import OpenAICompatibleClient
+
+        return OpenAICompatibleClient(self.model, kind=self.provider, **options)
+
+    def _given(self, names: tuple[str, ...]) -> dict[str, Any]:
+        values = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+_LIMITS = ("max_concurrency", "requests_per_minute", "tokens_per_minute")
+_CONTEXT = (
+    "images",
+    "full_rounds",
+    "older_lines",
+    "screenshots",
+    "page_tokens",
+    "old_page_tokens",
+    "text_tokens",
+    "memory",
+    "keep_thinking",
+    "cut_harder",
+)
+_SAMPLING = ("temperature", "top_p", "top_k", "min_p", "max_tokens", "stop")
+
+
+def read_options(options: Mapping[str, Any]) -> ModelOptions:
+    """Returns the options that a user gave.
+
+    Raises:
+        InvalidInputError: One is missing, unknown, or of a wrong type.
+    """
+    try:
+        return ModelOptions.model_validate(dict(options))
+    except pydantic.ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(map(str, problem['loc'])) or 'options'}: {problem['msg']}"
+            for problem in error.errors(include_url=False)
+        )
+        raise errors.InvalidInputError(
+            f"The options of the agent 'model' are wrong: {problems}. It takes "
+            f"{', '.join(ModelOptions.model_fields)}."
+        ) from None
