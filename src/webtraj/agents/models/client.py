@@ -241,8 +241,9 @@ def merge(base: Sampling, override: Sampling | None) -> Sampling:
         given = {
             field.name: value
             for field in dataclasses.fields(override)
-            if (value := getattr(override, field.name)) not in (None, ())
+            if (value := getattr(override, field.name)) is not None
         }
+        given["stop"] = override.stop or base.stop
         given["extra"] = {**base.extra, **override.extra}
         base = dataclasses.replace(base, **given)
     reserved = [name for name in _RESERVED if name in base.extra]

@@ -1,0 +1,125 @@
+"""An API key goes to its server, and nowhere else."""
+
+import asyncio
+import copy
+import logging
+import pickle
+import traceback
+
+import orjson
+import pytest
+
+from webtraj import errors
+from webtraj.agents import models
+from webtraj.agents.models import keys
+from webtraj.serialization import records
+from webtraj.testing.model_server import FakeModelServer, Reply
+
+KEY = "sk-very-secret-0123456789"
+CLASSES = [models.OpenAICompatibleClient, models.AnthropicClient]
+
+
+@pytest.fixture(params=CLASSES, ids=lambda client_class: client_class.__name__)
+def client_class(request):
+    return request.param
+
+
+def _all_of(error):
+    """Everything that a log could have of an error, causes and contexts included."""
+    seen = []
+    while error is not None:
+        seen += [repr(error), repr(vars(error)), *traceback.format_exception(error)]
+        error = error.__cause__ or error.__context__
+    return "\n".join(seen)
+
+
+async def test_the_server_gets_it(connect, ask, client_class):
+    with FakeModelServer(api_key=KEY) as server:
+        assert (await connect(server, client_class, api_key=KEY).complete(ask)).text
+
+
+async def test_it_is_in_no_repr_record_log_or_error(connect, ask, client_class, caplog):
+    caplog.set_level(logging.DEBUG)
+    with FakeModelServer(api_key="another") as server:
+        client = connect(
+            server, client_class, api_key=KEY, retries=models.RetryPolicy(max_retries=0)
+        )
+        # This server quotes the key that it refuses, as some do.
+        with pytest.raises(errors.ModelRefusedError, match="api key") as refused:
+            await client.complete(ask)
+        server.overrides[server.requests[0].path] = Reply.error(500, f"Bearer {KEY}")
+        with pytest.raises(errors.ModelUnavailableError) as failed:
+            await client.complete(ask)
+        server.overrides[server.requests[0].path] = Reply(body=f"<b>{KEY}</b>".encode())
+        with pytest.raises(errors.ModelUnavailableError) as garbled:
+            await client.complete(ask)
+        server.stop()
+        with pytest.raises(errors.ModelUnavailableError) as away:
+            await client.complete(ask)
+    shown = [repr(client), str(vars(client)), caplog.text]
+    for caught in (refused, failed, garbled, away):
+        shown.append(_all_of(caught.value))
+        fields = {"call": caught.value.call}
+        shown.append(records.dumps_fields(fields)[0].decode())
+    assert KEY not in "\n".join(shown)
+    assert "[api key]" in refused.value.call.error
+    assert len(caplog.records) > 0
+
+
+async def test_a_reply_that_quotes_it_is_recorded_without(model_server, connect, client_class):
+    client = connect(model_server, client_class, api_key=KEY)
+    call = await client.complete([models.Message.of("user", f"My key is {KEY}.")])
+    assert call.text == "My key is [api key]."
+    assert KEY not in orjson.dumps(call.response).decode()
+
+
+@pytest.mark.parametrize(
+    ("client_class", "variable"),
+    [
+        (models.OpenAICompatibleClient, "OPENAI_API_KEY"),
+        (models.AnthropicClient, "ANTHROPIC_API_KEY"),
+    ],
+    ids=["openai", "anthropic"],
+)
+async def test_a_vendors_variable_is_for_the_vendor_alone(
+    model_server, connect, ask, monkeypatch, client_class, variable
+):
+    monkeypatch.setenv(variable, KEY)
+    monkeypatch.setenv("MY_KEY", "mine")
+    await connect(model_server, client_class).complete(ask)
+    await connect(model_server, client_class, api_key_variable="MY_KEY").complete(ask)
+    [none, mine] = model_server.requests
+    assert KEY not in str(none.headers)
+    assert "mine" in str(mine.headers)
+    vendor = client_class("m")
+    assert KEY in str(dict(vendor._endpoint._headers))
+    await vendor.aclose()
+
+
+@pytest.mark.parametrize("key", ["two\nlines", "a b", "schlüssel"])
+def test_a_key_that_no_header_can_carry_is_refused_unquoted(key):
+    with pytest.raises(errors.InvalidInputError, match="API key") as caught:
+        keys.ApiKey(key, "MY_KEY")
+    assert key not in str(caught.value)
+
+
+def test_an_address_with_a_password_is_refused_unquoted():
+    with pytest.raises(errors.InvalidInputError, match="password") as caught:
+        models.OpenAICompatibleClient("m", f"https://me:{KEY}@host/v1")
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickle.dumps], ids=["deepcopy", "pickle"])
+def test_a_key_is_not_copied(copied):
+    with pytest.raises(TypeError, match="not copied"):
+        copied(keys.ApiKey(KEY))
+
+
+async def test_a_key_is_not_carried_elsewhere(model_server, connect, ask):
+    with FakeModelServer() as other:
+        elsewhere = {"location": f"{other.url}/chat/completions"}
+        model_server.script(Reply.error(307, headers=elsewhere))
+        with pytest.raises(errors.ModelRefusedError, match="redirects"):
+            await connect(model_server, api_key=KEY).complete(ask)
+        await asyncio.sleep(0)
+        assert other.visits == []

@@ -1,0 +1,338 @@
+"""What becomes of a call when its server fails it, in each of the ways in which servers do."""
+
+import asyncio
+import datetime
+import email.utils
+import math
+import ssl
+
+import httpx
+import pytest
+
+from webtraj import errors
+from webtraj.agents import models
+from webtraj.agents.models import endpoint, failures
+from webtraj.testing.model_server import FakeModelServer, Reply
+
+NO_RETRIES = models.RetryPolicy(max_retries=0)
+QUICK = models.RetryPolicy(max_retries=3, first_delay=0.001)
+
+REFUSALS = {400: "Change", 401: "api_key", 403: "allowed", 404: "base_url", 302: "redirect"}
+
+
+@pytest.mark.parametrize("status", REFUSALS)
+async def test_what_will_not_heal_is_not_tried_again(model_server, connect, ask, clock, status):
+    model_server.script(Reply.error(status, "So sad."))
+    client = connect(model_server, clock=clock)
+    with pytest.raises(errors.ModelRefusedError, match=REFUSALS[status]) as caught:
+        await client.complete(ask, models.Sampling(seed=3))
+    assert len(model_server.requests) == 1
+    assert clock.slept == []
+    call = caught.value.call
+    assert "So sad." in call.error
+    assert str(status) in call.error
+    assert call.error == str(caught.value)
+    assert call.response["error"]["message"] == "So sad."
+    assert call.messages == ({"role": "user", "content": "What now?"},)
+    assert call.sampling["seed"] == 3
+    assert call.text == ""
+    assert call.start_time is not None
+    assert call.latency >= 0
+
+
+@pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 529])
+async def test_what_may_heal_is_tried_again(model_server, connect, ask, clock, status):
+    model_server.script(Reply.error(status), Reply.error(status), "ok")
+    call = await connect(model_server, clock=clock).complete(ask)
+    assert call.text == "ok"
+    assert call.error == ""
+    assert clock.slept == [0.375, 0.75]
+    assert call.latency == pytest.approx(1.125)
+
+
+async def test_it_is_given_up_after_the_last_retry(model_server, connect, ask):
+    model_server.script(*[Reply.error(503, f"No. {n}") for n in range(9)])
+    client = connect(model_server, retries=QUICK)
+    with pytest.raises(errors.ModelUnavailableError, match="after 4 attempts") as caught:
+        await client.complete(ask)
+    assert len(model_server.requests) == 4
+    assert caught.value.call.response["error"]["message"] == "No. 3"
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [({"retry-after": "7"}, 7.0), ({"retry-after-ms": "2500"}, 2.5)],
+    ids=["seconds", "milliseconds"],
+)
+async def test_a_server_is_left_alone_as_long_as_it_asks(
+    model_server, connect, ask, clock, headers, seconds
+):
+    model_server.script(Reply.error(429, headers=headers), "ok")
+    await connect(model_server, clock=clock).complete(ask)
+    assert clock.slept == [pytest.approx(seconds * 1.05)]
+
+
+async def test_it_may_ask_by_a_date(model_server, connect, ask, clock):
+    date = datetime.datetime.fromtimestamp(clock.time() + 20, datetime.UTC)
+    model_server.script(Reply.error(503, retry_after=email.utils.format_datetime(date)), "ok")
+    await connect(model_server, clock=clock).complete(ask)
+    assert clock.slept == [pytest.approx(21.0)]
+
+
+@pytest.mark.parametrize("nonsense", ["soon", "-3", "nan", "inf", ""])
+async def test_what_it_asks_may_make_no_sense(model_server, connect, ask, clock, nonsense):
+    model_server.script(Reply.error(503, retry_after=nonsense), "ok")
+    await connect(model_server, clock=clock).complete(ask)
+    assert clock.slept == [0.375]
+
+
+async def test_a_wait_beyond_the_deadline_is_not_begun(model_server, connect, ask, clock):
+    model_server.script(Reply.error(429, retry_after=120), "never")
+    client = connect(model_server, clock=clock)
+    with pytest.raises(errors.ModelUnavailableError, match=r"due in 126\.0 s, after the call"):
+        await client.complete(ask, timeout=60)
+    assert clock.slept == []
+
+
+@pytest.mark.parametrize(
+    ("value", "tries"), [("true", 2), ("false", 1)], ids=["retry", "do not retry"]
+)
+async def test_a_server_may_say_whether_to_retry(model_server, connect, ask, clock, value, tries):
+    status = 400 if value == "true" else 500
+    model_server.script(Reply.error(status, headers={"x-should-retry": value}), "ok")
+    client = connect(model_server, clock=clock)
+    if value == "true":
+        await client.complete(ask)
+    else:
+        with pytest.raises(errors.ModelRefusedError):
+            await client.complete(ask)
+    assert len(model_server.requests) == tries
+
+
+async def test_a_quota_that_is_used_up_does_not_heal(model_server, connect, ask):
+    model_server.script(Reply.error(429, code="insufficient_quota"))
+    with pytest.raises(errors.ModelRefusedError, match="insufficient_quota"):
+        await connect(model_server).complete(ask)
+
+
+@pytest.mark.parametrize("cut", ["before", "within"])
+async def test_a_connection_that_is_cut_is_made_again(model_server, connect, ask, cut):
+    model_server.script(Reply("lost", cut=cut), "ok")
+    call = await connect(model_server, retries=QUICK).complete(ask)
+    assert call.text == "ok"
+
+
+GARBAGE = {
+    "no JSON": b"<html>It works!</html>",
+    "cut JSON": b'{"choices": [{"mess',
+    "no bytes": b"",
+    "no object": b"[]",
+    "null": b"null",
+    "no choices": b'{"choices": []}',
+    "no message": b'{"choices": [{}]}',
+    "no text": b'{"choices": [{"message": {"content": 3}}]}',
+    "no ids": b'{"choices": [{"message": {"content": "a"}, "token_ids": 3}]}',
+    "no counts": b'{"choices": [{"message": {"content": "a"}}], "usage": [1]}',
+    "no UTF-8": b'"\xff\xfe"',
+}
+
+
+@pytest.mark.parametrize("body", GARBAGE.values(), ids=GARBAGE)
+async def test_garbage_is_no_reply(model_server, connect, ask, body):
+    model_server.script(Reply(body=body), Reply(body=body))
+    client = connect(model_server, retries=models.RetryPolicy(max_retries=1, first_delay=0))
+    with pytest.raises(errors.ModelUnavailableError, match="answered what is no") as caught:
+        await client.complete(ask)
+    assert len(model_server.requests) == 2
+    assert caught.value.call.error
+
+
+async def test_garbage_may_heal(model_server, connect, ask):
+    model_server.script(Reply(body=b"<html>"), "ok")
+    assert (await connect(model_server, retries=QUICK).complete(ask)).text == "ok"
+
+
+async def test_a_gateway_may_hide_an_error_in_a_success(model_server, connect, ask, clock):
+    body = b'{"error": {"message": "upstream is down", "code": 503}}'
+    model_server.script(Reply(body=body), "ok")
+    assert (await connect(model_server, clock=clock).complete(ask)).text == "ok"
+    assert len(clock.slept) == 1
+
+
+OVERFLOWS = {
+    "openai": {"status": 400, "code": "context_length_exceeded"},
+    "vllm": {"status": 400, "type": "BadRequestError", "param": "input_tokens"},
+    "llama.cpp": {"status": 400, "type": "exceed_context_size_error"},
+    "too many bytes": {"status": 413},
+    **{
+        f"text {number}": {"status": 400, "message": f"Sorry: {text} 4096."}
+        for number, text in enumerate(failures.OVERFLOW_TEXTS)
+    },
+}
+
+
+@pytest.mark.parametrize("error", OVERFLOWS.values(), ids=OVERFLOWS)
+async def test_a_conversation_may_be_too_long(model_server, connect, ask, error):
+    model_server.script(Reply.error(**error))
+    with pytest.raises(errors.ContextOverflowError, match="too long for the model") as caught:
+        await connect(model_server).complete(ask)
+    assert len(model_server.requests) == 1
+    assert caught.value.call.error
+
+
+@pytest.mark.parametrize("vendor", ["vllm", "openai"])
+async def test_a_context_that_is_full_is_told_by_fields(connect, ask, vendor):
+    with FakeModelServer(vendor=vendor, max_model_len=40) as server:
+        client = connect(server)
+        await client.complete(ask)
+        with pytest.raises(errors.ContextOverflowError):
+            await client.complete([*ask, *ask])
+
+
+async def test_a_bad_request_that_speaks_of_length_is_no_overflow(model_server, connect, ask):
+    model_server.script(Reply.error(400, "temperature is too long", param="max_tokens"))
+    with pytest.raises(errors.ModelRefusedError):
+        await connect(model_server).complete(ask)
+
+
+async def test_nobody_listens(model_server, connect, ask):
+    client = connect(model_server, retries=QUICK)
+    model_server.stop()
+    with pytest.raises(errors.ModelUnavailableError, match="model server runs there") as caught:
+        await client.complete(ask)
+    assert caught.value.call.messages == ({"role": "user", "content": "What now?"},)
+    assert caught.value.call.provider == "openai"
+
+
+async def test_a_server_is_killed_and_comes_back(model_server, connect, ask):
+    client = connect(model_server, retries=models.RetryPolicy(max_retries=200, max_delay=0.02))
+    await client.complete(ask)
+    model_server.pause()
+    calls = [asyncio.create_task(client.complete(ask)) for _ in range(8)]
+    await model_server.until(lambda server: server.busy >= 8)
+    model_server.stop()
+    model_server.resume()
+    model_server.start()
+    assert [call.text for call in await asyncio.gather(*calls)] == ["What now?"] * 8
+    # Its connections from before the end are not taken for good ones.
+    assert (await client.complete(ask)).error == ""
+
+
+async def test_one_deadline_is_over_all(model_server, connect, ask):
+    model_server.script(Reply(delay=math.inf))
+    client = connect(model_server, timeout=60)
+    with pytest.raises(
+        errors.ModelUnavailableError, match=r"within 0.2 s .*Give it more time"
+    ) as e:
+        await client.complete(ask, timeout=0.2)
+    assert e.value.call.latency < 30
+    await model_server.until(lambda server: server.busy == 0)
+
+
+async def test_the_deadline_tells_of_the_failure_before(model_server, connect, ask):
+    model_server.script(Reply.error(503, "Warming up."), Reply(delay=math.inf))
+    client = connect(model_server, retries=QUICK, timeout=0.3)
+    with pytest.raises(errors.ModelUnavailableError, match=r"attempt 2.*Warming up") as caught:
+        await client.complete(ask)
+    assert caught.value.call.response["error"]["message"] == "Warming up."
+
+
+async def test_the_deadline_is_over_the_wait_for_a_turn_too(model_server, connect, ask):
+    model_server.pause()
+    client = connect(model_server, max_concurrency=1)
+    first = asyncio.create_task(client.complete(ask))
+    await model_server.until(lambda server: server.busy == 1)
+    with pytest.raises(errors.ModelUnavailableError, match="never got its turn"):
+        await client.complete(ask, timeout=0.05)
+    model_server.resume()
+    assert (await first).text == "What now?"
+
+
+async def test_an_attempt_that_hangs_is_made_again(model_server, connect, ask):
+    model_server.script(Reply(delay=math.inf), "ok")
+    client = connect(model_server, attempt_timeout=0.5, retries=QUICK)
+    assert (await client.complete(ask)).text == "ok"
+    model_server.script(*[Reply(delay=math.inf)] * 2)
+    client = connect(model_server, attempt_timeout=0.1, retries=NO_RETRIES)
+    with pytest.raises(errors.ModelUnavailableError, match="attempt_timeout"):
+        await client.complete(ask)
+
+
+async def test_cancelled_calls_leave_nothing_behind(model_server, connect, ask):
+    model_server.pause()
+    client = connect(model_server, max_concurrency=4)
+    calls = [asyncio.create_task(client.complete(ask)) for _ in range(8)]
+    await model_server.until(lambda server: server.busy >= 1)
+    for call in calls:
+        call.cancel()
+    done = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(outcome) for outcome in done} == {asyncio.CancelledError}
+    await model_server.until(lambda server: server.num_connections == 0)
+    model_server.resume()
+    # All places are free again.
+    calls = [await call for call in [client.complete(ask) for _ in range(8)]]
+    assert [call.error for call in calls] == [""] * 8
+
+
+async def test_cancelled_in_the_middle_of_a_request(model_server, connect, ask):
+    client = connect(model_server, max_concurrency=4)
+    await client.complete(ask)
+    model_server.pause()
+    calls = [asyncio.create_task(client.complete(ask)) for _ in range(4)]
+    await model_server.until(lambda server: server.busy == 4)
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+    await model_server.until(lambda server: server.busy == server.num_connections == 0)
+    model_server.resume()
+    assert (await client.complete(ask)).text == "What now?"
+
+
+async def test_a_closed_client_refuses_calls(model_server, connect, ask):
+    client = connect(model_server)
+    await client.complete(ask)
+    await client.aclose()
+    await client.aclose()
+    await model_server.until(lambda server: server.num_connections == 0)
+    with pytest.raises(errors.ModelRefusedError, match="was closed") as caught:
+        await client.complete(ask)
+    assert caught.value.call is not None
+
+
+async def test_calls_under_way_end_when_the_client_is_closed(model_server, connect, ask):
+    client = connect(model_server, retries=QUICK)
+    await client.complete(ask)
+    model_server.pause()
+    calls = [asyncio.create_task(client.complete(ask)) for _ in range(4)]
+    await model_server.until(lambda server: server.busy == 4)
+    await client.aclose()
+    done = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(outcome) for outcome in done} == {errors.ModelRefusedError}
+    await model_server.until(lambda server: server.num_connections == 0)
+
+
+ADDRESSES = ["", "localhost:8000", "ftp://host/v1", "http://", "http://[::1", "/v1"]
+
+
+@pytest.mark.parametrize("url", ADDRESSES)
+def test_an_address_that_is_none_is_refused(url):
+    with pytest.raises(errors.InvalidInputError, match="base_url"):
+        models.OpenAICompatibleClient("m", url)
+
+
+def test_an_address_needs_no_path():
+    client = models.OpenAICompatibleClient("m", "http://127.0.0.1:8000")
+    assert client.base_url == "http://127.0.0.1:8000/v1"
+
+
+def test_a_certificate_that_is_no_good_does_not_heal():
+    error = httpx.ConnectError("[SSL]")
+    error.__cause__ = ssl.SSLCertVerificationError()
+    assert endpoint._is_certificate_error(error)
+    assert not endpoint._is_certificate_error(httpx.ConnectError("refused"))
+
+
+async def test_headers_that_are_none_do_not_heal(model_server, connect, ask):
+    client = connect(model_server, headers={"x-note": "two\nlines"})
+    with pytest.raises(errors.ModelRefusedError, match="Check `headers`"):
+        await client.complete(ask)
