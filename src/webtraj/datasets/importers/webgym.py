@@ -1,0 +1,293 @@
+"""WebGym's trajectory files: `train_trajectories.pt.iteration1` and their like.
+
+A file holds `{"trajectories": [[step, ...], ...], "metadata": {...}}`. A step holds the observation
+shown, the action chosen there, and a `Reward` of which only the last step's means anything. What
+the last action led to is not in the file, so LAST has no observation.
+
+A reward of 0 stands there for a task that was failed, but also for a judge that failed, a browser
+that died and a task that nobody has graded yet. What tells them apart is what WebGym itself writes
+beside it, and that is all that is used here (`webgym_ends`): only what was graded has a reward.
+
+Actions are read from the model's replies. What WebGym did with a reply that it could not read (it
+waits, or clicks in the middle) is kept as the decision's `executed`. Screenshots are files beside;
+those that are not found are counted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from webtraj import errors
+from webtraj import trajectory as trajectory_lib
+from webtraj.datasets.importers import base, webgym_ends
+from webtraj.datasets.importers.base import Found, Problem, Skipped, Source
+from webtraj.datasets.importers.torch_files import is_torch_file, read_torch_file
+from webtraj.environments.actions import InvalidAction
+from webtraj.environments.actions.dialects import make_dialect
+from webtraj.serialization import encoding
+from webtraj.serialization.record_types import OpaqueRecord
+from webtraj.trajectory import StepType
+
+__all__ = ["CLASS_NAMES", "read", "recognises"]
+
+SYSTEM = "webgym"
+CLASS_NAMES = frozenset(
+    f"webgym.data.components.{name}"
+    for name in ("Action", "Observation", "Response", "Reward", "Task")
+)
+"""The classes that a trajectory file may name."""
+
+VIEWPORT = (1280, 768)
+"""WebGym's, in which its coordinates from 0 to 1000 are read."""
+
+_FILE = re.compile(r".*\.pt(\.iteration[0-9]+)?(_rank_[0-9]+)?(\.checkpoint)?")
+_ITERATION = re.compile(r"\.iteration([0-9]{1,9})")
+_LONGEST_START = 64
+
+
+def recognises(path: Path) -> bool:
+    """Returns whether a file is one of torch's, or a folder holds such files."""
+    source = Source(path=path)
+    return any(_is_torch(file) for file in source.files(_is_wanted))
+
+
+def read(source: Source) -> Iterator[Found]:
+    """Yields the episodes of a trajectory file, or of all those below a folder."""
+    seen: set[str] = set()
+    for path in source.files(_is_wanted):
+        where = base.relative(source.root, path)
+        try:
+            found = _File(source, path, where)
+        except errors.WebtrajError as error:
+            yield Problem(where, error)
+            continue
+        yield from found.read(seen)
+
+
+def _is_wanted(name: str) -> bool:
+    return _FILE.fullmatch(name) is not None
+
+
+def _is_torch(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return is_torch_file(file.read(_LONGEST_START))
+    except OSError:
+        return False
+
+
+class _File:
+    """One trajectory file."""
+
+    def __init__(self, source: Source, path: Path, where: str) -> None:
+        content = source.read(path)
+        names = CLASS_NAMES | frozenset(source.allow_classes)
+        data = read_torch_file(content, where, names=names, limits=source.limits)
+        # Checkpoints without metadata are but the list.
+        whole = data if isinstance(data, dict) else {"trajectories": data}
+        trajectories, metadata = whole.get("trajectories"), whole.get("metadata")
+        if not isinstance(trajectories, list):
+            raise errors.CorruptDataError(
+                f"{where!r} holds no list of trajectories, as a file of WebGym does."
+            )
+        self._trajectories = trajectories
+        self._metadata = metadata if isinstance(metadata, dict) else {}
+        self._source = source
+        self._path = path
+        self._where = where
+        self._sha256 = base.digest(content)
+        iteration = _ITERATION.search(path.name)
+        named = int(iteration[1]) if iteration else None
+        self._iteration = self._metadata.get("iteration", named)
+        self._missing = 0
+
+    def read(self, seen: set[str]) -> Iterator[Found]:
+        """Yields the file's episodes, but for those that were seen in another file."""
+        for i, steps in enumerate(self._trajectories):
+            where = f"{self._where}[{i}]"
+            if not steps:
+                yield Skipped(where, "it is empty")
+                continue
+            try:
+                # The same episode may stand in a checkpoint, in one rank's file and in the last.
+                content, _ = encoding.dumps([self._iteration, steps])
+                identity = base.episode_id(SYSTEM, base.digest(content))
+                if identity in seen:
+                    yield Skipped(where, "another file holds it too", identity)
+                elif known := self._source.already(identity, where):
+                    yield known
+                else:
+                    yield self._trajectory(identity, i, _checked(steps, where))
+                seen.add(identity)
+            except errors.WebtrajError as error:
+                yield Problem(where, error)
+        if self._missing:
+            yield Skipped(
+                self._where,
+                f"{self._missing} screenshots that it names are not beside it; name their folder",
+            )
+
+    def _trajectory(
+        self, identity: str, index: int, steps: list[Mapping[str, Any]]
+    ) -> trajectory_lib.EpisodeTrajectory:
+        end = webgym_ends.end_of(steps)
+        imported = base.provenance(SYSTEM, self._where, self._sha256, index=index)
+        info = self._info(identity, steps, imported, end)
+        shown = steps[: len(steps) - end.dummies]
+        records = [self._record(i, shown, end) for i in range(len(shown))]
+        if shown and (end.ended or end.in_flight):
+            last = shown[-1]
+            action, decision = self._decided(last)
+            if end.ended:
+                records.append(
+                    trajectory_lib.StepRecord(
+                        index=len(records),
+                        step_type=StepType.LAST,
+                        observation=None,
+                        action=action,
+                        reward=end.reward,
+                        discount=0.0 if end.terminated else 1.0,
+                        decision=decision,
+                    )
+                )
+            return trajectory_lib.EpisodeTrajectory(
+                info, tuple(records), end.to_record(action, decision)
+            )
+        return trajectory_lib.EpisodeTrajectory(info, tuple(records), end.to_record(None, None))
+
+    def _info(
+        self,
+        identity: str,
+        steps: list[Mapping[str, Any]],
+        imported: dict[str, Any],
+        end: webgym_ends.End,
+    ) -> trajectory_lib.EpisodeInfo:
+        task = webgym_ends.fields_of(webgym_ends.fields_of(steps[0].get("observation")).get("task"))
+        number = task.get("task_id")
+        name = base.text_of(task.get("task_name"))
+        metadata: dict[str, Any] = {
+            "imported": imported,
+            "task": dict(task),
+            "webgym": {**self._metadata, "iteration": self._iteration},
+            "rewards": [webgym_ends.fields_of(step.get("reward")) for step in steps],
+        }
+        extra = [_rest(step) for step in steps]
+        if any(extra):
+            metadata["steps"] = extra
+        if end.dummies:
+            metadata["dummies"] = [dict(step) for step in steps[-end.dummies :]]
+        return trajectory_lib.EpisodeInfo(
+            episode_id=identity,
+            task=f"webgym/{number}" if number not in (None, "") else "webgym",
+            goal=name,
+            site=base.text_of(task.get("website")),
+            environment="webgym",
+            policy=base.text_of(self._metadata.get("solution_model")),
+            metadata=metadata,
+        )
+
+    def _record(
+        self, index: int, steps: list[Mapping[str, Any]], end: webgym_ends.End
+    ) -> trajectory_lib.StepRecord:
+        observation = self._observation(steps[index])
+        if not index:
+            return trajectory_lib.StepRecord(0, StepType.FIRST, observation)
+        action, decision = self._decided(steps[index - 1])
+        # Rewards come at the end; before it there are none, if any were given at all.
+        reward = None if end.reward is None else 0.0
+        return trajectory_lib.StepRecord(
+            index, StepType.MID, observation, action, reward, 1.0, decision=decision
+        )
+
+    def _observation(self, step: Mapping[str, Any]) -> dict[str, Any]:
+        fields = webgym_ends.fields_of(step.get("observation"))
+        page = fields.get("page_metadata")
+        page = page if isinstance(page, Mapping) else {}
+        path = base.text_of(fields.get("image_path"))
+        observation = {
+            "url": page.get("url", ""),
+            "title": page.get("title", ""),
+            "axtree": fields.get("ac_tree"),
+            "image_path": path,
+        }
+        picture = self._picture(path) if path else None
+        return observation if picture is None else {**observation, "screenshot": picture}
+
+    def _picture(self, path: str) -> bytes | None:
+        """Returns a screenshot's bytes; None, and counts it, if it is not found.
+
+        Its path is of the machine that the rollout ran on, and may be anything. So only the end of
+        it counts, below folders where WebGym or the user puts them, and only pictures are taken.
+        """
+        parts = [part for part in re.split(r"[/\\]", path) if part not in ("", ".")]
+        ends = [] if ".." in parts else [Path(*parts[-n:]) for n in (3, 2, 1) if len(parts) >= n]
+        folders = [self._source.images, self._path.parent, self._path.parent.parent]
+        for folder in filter(None, folders):
+            for end in ends:
+                found = folder / end
+                if found.is_file() and found.resolve().is_relative_to(folder.resolve()):
+                    data = found.read_bytes()
+                    if base.is_image(data):
+                        return data
+        self._missing += 1
+        return None
+
+    def _decided(self, step: Mapping[str, Any]) -> tuple[Any, trajectory_lib.Decision | None]:
+        """Returns the action that was chosen at a step, and how it came about."""
+        response = webgym_ends.fields_of(step.get("response"))
+        executed = webgym_ends.fields_of(step.get("action"))
+        if not response:
+            return None, None
+        reply = base.text_of(response.get("raw_response"))
+        tokens = response.get("answering_tokens")
+        tokens = tokens if isinstance(tokens, Mapping) else {}
+        action = _parse(reply)
+        call = trajectory_lib.ModelCall(
+            model=base.text_of(self._metadata.get("solution_model")),
+            messages=_messages(base.text_of(response.get("raw_prompt"))),
+            text=reply,
+        )
+        decision = trajectory_lib.Decision(
+            action=action,
+            thought=base.text_of(tokens.get("thinking")) or base.text_of(tokens.get("thought")),
+            memory=base.text_of(tokens.get("memory")),
+            parse_error=action.reason if isinstance(action, InvalidAction) else "",
+            model_calls=(call,),
+            metadata={"executed": executed, "answering_tokens": tokens},
+        )
+        return action, decision
+
+
+def _checked(steps: Any, where: str) -> list[Mapping[str, Any]]:
+    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+        raise errors.CorruptDataError(f"{where!r} is no list of steps, as a trajectory is.")
+    if not all(isinstance(step.get("observation"), OpaqueRecord) for step in steps):
+        raise errors.CorruptDataError(f"{where!r} has a step without an observation.")
+    return steps
+
+
+def _rest(step: Mapping[str, Any]) -> dict[str, Any]:
+    known = ("observation", "action", "response", "reward")
+    return {key: value for key, value in step.items() if key not in known}
+
+
+def _parse(reply: str) -> Any:
+    by_coordinates = make_dialect("webgym", VIEWPORT).parse(reply)
+    if not isinstance(by_coordinates, InvalidAction):
+        return by_coordinates
+    by_marks = make_dialect("webgym_marks", VIEWPORT).parse(reply)
+    return by_coordinates if isinstance(by_marks, InvalidAction) else by_marks
+
+
+def _messages(prompt: str) -> tuple[Any, ...]:
+    if not prompt:
+        return ()
+    try:
+        messages = json.loads(prompt)
+    except (ValueError, RecursionError):
+        messages = None
+    return tuple(messages) if isinstance(messages, list) else (prompt,)
