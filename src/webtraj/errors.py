@@ -31,6 +31,7 @@ catches the builtin goes on working::
      │       ├─ ContextOverflowError             the conversation is too long for it
      │       ├─ ModelRefusedError                the server does not take the request
      │       └─ ModelUnavailableError            the server is away, or too slow
+     ├─ EpisodeTimeoutError (TimeoutError)       an episode, or a step of it, took too long
      ├─ RolloutStoppedError (RuntimeError)       too many episodes failed, one after the other
      └─ BrowserError (RuntimeError)              the browser failed: never a reward
          ├─ BrowserNotFoundError                 no browser is installed
@@ -170,6 +171,10 @@ class ModelRefusedError(ModelError):
 
 class ModelUnavailableError(ModelError):
     """The server is away, overloaded or too slow, and stayed so through all retries."""
+
+
+class EpisodeTimeoutError(WebtrajError, TimeoutError):
+    """An episode, or one step of it, was not done in time."""
 
 
 class RolloutStoppedError(WebtrajError, RuntimeError):

@@ -59,7 +59,7 @@ async def test_result_says_how_the_episode_ended(
         assert trajectory.info.task == result.task
         assert trajectory.info.seed == result.seed
         assert trajectory.info.policy == "climber-1"
-        assert result.episode_id == (trajectory.episode_id if trajectory.steps else "")
+        assert result.episode_id == trajectory.episode_id
 
 
 async def test_decisions_are_recorded_and_the_environment_gets_the_action(climber, collector):

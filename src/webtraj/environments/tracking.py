@@ -349,6 +349,8 @@ def _noted(episode: _OpenEpisode, error: Exception) -> Exception:
 def _whose_error(error: BaseException, phase: Phase) -> trajectory_lib.Outcome:
     if isinstance(error, errors.AgentError):
         return trajectory_lib.Outcome.AGENT_ERROR
+    if isinstance(error, errors.EpisodeTimeoutError):
+        return trajectory_lib.Outcome.TIMEOUT
     if phase is Phase.EXIT and not isinstance(error, errors.BrowserError):
         return trajectory_lib.Outcome.UNKNOWN  # Raised by the body of `async with`: who knows.
     return trajectory_lib.Outcome.ENV_ERROR

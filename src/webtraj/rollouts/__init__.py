@@ -1,24 +1,40 @@
 """Rollouts: an agent plays many episodes at once, and every one of them is accounted for.
 
-* `plan`: which episodes there are to play, with their seeds.
+* `tasks`, `sampling`: what there is to play, and which of it is played.
+* `plan`: which episodes that makes, with their seeds.
+* `collecting`: a rollout in one call; `settings`: how it is run.
+* `runner`: playing the plan, a few at a time, with `scheduling`, `deadlines` and `retrying`.
 * `episode`: playing one, to a result that says how it ended.
-* `runner`: playing them all, a few at a time.
+* `runs`: a rollout on record, to be gone on with after any death.
 * `observer`: looking on meanwhile.
 * `results`, `summary`: what came of it.
 """
 
+from webtraj.rollouts.collecting import collect
+from webtraj.rollouts.deadlines import Deadlines
 from webtraj.rollouts.observer import RolloutObserver
-from webtraj.rollouts.plan import PlannedEpisode, plan_episodes
+from webtraj.rollouts.plan import PlannedEpisode, plan_episodes, plan_tasks
 from webtraj.rollouts.results import EpisodeResult
-from webtraj.rollouts.runner import collect
+from webtraj.rollouts.retrying import RetryPolicy
+from webtraj.rollouts.scheduling import Politeness
+from webtraj.rollouts.settings import Completion, RolloutSettings
 from webtraj.rollouts.summary import RolloutSummary, TaskSummary
+from webtraj.rollouts.tasks import TaskSpec, read_tasks
 
 __all__ = [
+    "Completion",
+    "Deadlines",
     "EpisodeResult",
     "PlannedEpisode",
+    "Politeness",
+    "RetryPolicy",
     "RolloutObserver",
+    "RolloutSettings",
     "RolloutSummary",
+    "TaskSpec",
     "TaskSummary",
     "collect",
     "plan_episodes",
+    "plan_tasks",
+    "read_tasks",
 ]

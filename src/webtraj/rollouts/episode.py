@@ -19,11 +19,13 @@ import dataclasses
 import logging
 import time
 from collections.abc import Callable
+from typing import Any
 
 from webtraj import errors
 from webtraj.agents import base as agents_lib
 from webtraj.environments import base as environment_lib
 from webtraj.environments import contract
+from webtraj.rollouts.deadlines import Deadline
 from webtraj.rollouts.plan import PlannedEpisode
 from webtraj.rollouts.results import EpisodeResult
 from webtraj.trajectory import Decision, EndReason, Outcome, reward_value
@@ -46,7 +48,11 @@ async def play_episode(
     agent: agents_lib.Agent,
     *,
     report: Callable[[EpisodeResult], None],
+    episode_id: str = "",
+    number: int = 0,
     max_steps: int | None = None,
+    max_repetitive_actions: int | None = None,
+    deadline: Deadline | None = None,
 ) -> EpisodeResult:
     """Plays one episode to its end.
 
@@ -56,7 +62,12 @@ async def play_episode(
             it has one; left open after an end of its own, closed after any other.
         agent: Who plays.
         report: Is given the result, also that of an episode that is cancelled.
+        episode_id: The id of its record, if that is known beforehand.
+        number: How many tries at it there were before this one.
         max_steps: Truncates the episode after so many steps; None leaves that to the environment.
+        max_repetitive_actions: Truncates the episode when the same action has been taken so often
+            in a row, and is chosen once more; None lets the agent repeat itself.
+        deadline: Limits the agent's decisions; the environment sees to its own calls.
 
     Returns:
         The result.
@@ -65,7 +76,9 @@ async def play_episode(
         InvalidInputError: The agent cannot play this task. No episode was begun.
         Exception: One of `FATAL`.
     """
-    play = _Play(planned, environment, agent, max_steps)
+    play = _Play(
+        planned, environment, agent, number, max_steps, max_repetitive_actions, deadline, episode_id
+    )
     actor = play.begin()
     try:
         end_reason = await play.loop(actor)
@@ -99,13 +112,18 @@ class _Play:
     planned: PlannedEpisode
     environment: environment_lib.Environment
     agent: agents_lib.Agent
+    number: int
     max_steps: int | None
+    max_repetitive_actions: int | None
+    deadline: Deadline | None
+    episode_id: str
     start: float = dataclasses.field(default_factory=time.perf_counter)
     seed: int | None = None
-    episode_id: str = ""
     num_steps: int = 0
     total_reward: float = 0.0
     agent_decides: bool = False
+    repeated: int = 0
+    last_action: Any = None
 
     def begin(self) -> agents_lib.Actor:
         set_seed = getattr(self.environment, "set_seed", None)
@@ -116,26 +134,49 @@ class _Play:
 
     async def loop(self, actor: agents_lib.Actor) -> EndReason:
         timestep = await self.environment.reset()
-        self.episode_id = getattr(self.environment, "episode_id", None) or ""
+        self.episode_id = getattr(self.environment, "episode_id", None) or self.episode_id
         takes_decisions = getattr(self.environment, "accepts_decisions", False)
         while not timestep.last():
             if self.num_steps == self.max_steps:
                 return self._truncate(f"the rollout's limit of {self.max_steps} steps")
             self.agent_decides = True
             try:
-                decision = await actor.act(timestep.observation)
+                decision = await self._decide(actor, timestep.observation)
             except errors.EpisodeGivenUpError as given_up:
                 self.agent_decides = False
                 return self._truncate(str(given_up), given_up.decision)
             self.agent_decides = False
+            if self._repeats(decision.action):
+                return self._truncate(f"the same action {self.repeated} times in a row", decision)
             timestep = await self.environment.step(decision if takes_decisions else decision.action)
             self.num_steps += 1
             self.total_reward += reward_value(timestep.reward)
         terminated = contract.is_termination(timestep.discount)
         return EndReason.TERMINATED if terminated else EndReason.TRUNCATED
 
+    async def _decide(self, actor: agents_lib.Actor, observation: Any) -> Decision:
+        call = actor.act(observation)
+        if self.deadline is None:
+            return await call
+        return await self.deadline.within("The agent's decision", call)
+
+    def _repeats(self, action: Any) -> bool:
+        """Returns whether an action has been taken too often, and this is the same."""
+        if self.max_repetitive_actions is None:
+            return False
+        if self.repeated and _same(action, self.last_action):
+            if self.repeated >= self.max_repetitive_actions:
+                return True
+            self.repeated += 1
+        else:
+            self.repeated = 1
+        self.last_action = action
+        return False
+
     def blame(self, error: Exception) -> Outcome:
         """Says whose fault an error is. The browser's is never the agent's."""
+        if isinstance(error, errors.EpisodeTimeoutError):
+            return Outcome.TIMEOUT
         if self.agent_decides and not isinstance(error, errors.BrowserError):
             return Outcome.AGENT_ERROR
         return Outcome.ENV_ERROR
@@ -157,6 +198,11 @@ class _Play:
             total_reward=self.total_reward if ended_by_itself else None,
             seconds=time.perf_counter() - self.start,
             error="" if error is None else f"{type(error).__name__}: {error}",
+            row=self.planned.row,
+            number=self.number,
+            site=self.planned.spec.site,
+            level=self.planned.spec.level,
+            cause=error,
         )
 
     def _truncate(self, reason: str, decision: Decision | None = None) -> EndReason:
@@ -184,6 +230,13 @@ def _told_apart(error: Exception, outcome: Outcome) -> Exception:
     agent_error = errors.AgentError(f"{type(error).__name__}: {error}")
     agent_error.__cause__ = error
     return agent_error
+
+
+def _same(action: Any, other: Any) -> bool:
+    try:
+        return bool(action == other)
+    except ValueError:  # Arrays, which have no one truth.
+        return repr(action) == repr(other)
 
 
 def _outcome(environment: environment_lib.Environment) -> Outcome:

@@ -18,23 +18,21 @@ import collections
 import dataclasses
 import hashlib
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import orjson
 
 from webtraj import errors, registry
 from webtraj.rollouts.tasks.spec import TaskSpec
-from webtraj.storage import files
 
 __all__ = [
     "PlannedEpisode",
     "episode_seed",
     "plan_episodes",
+    "plan_from_bytes",
     "plan_tasks",
-    "read_plan",
+    "plan_to_bytes",
     "specs_of_presets",
-    "write_plan",
 ]
 
 _VERSION = 1
@@ -158,12 +156,8 @@ def episode_seed(run_seed: int, task: str, attempt: int) -> int:
     return int.from_bytes(digest, "big") >> 1
 
 
-def write_plan(path: Path, plan: Sequence[PlannedEpisode], *, seed: int) -> None:
-    """Writes a plan to a new file, and waits until it is on the disk.
-
-    Raises:
-        CollectorError: It cannot be written, or is there already.
-    """
+def plan_to_bytes(plan: Sequence[PlannedEpisode], *, seed: int) -> bytes:
+    """Returns the content of a plan's file; it follows from the plan alone."""
     header = {"kind": "plan", "version": _VERSION, "seed": seed, "episodes": len(plan)}
     rows = (
         {
@@ -174,42 +168,31 @@ def write_plan(path: Path, plan: Sequence[PlannedEpisode], *, seed: int) -> None
         }
         for planned in plan
     )
-    content = b"".join(orjson.dumps(line) + b"\n" for line in (header, *rows))
-    try:
-        files.write_atomically(path, content, sync=True, overwrite=False)
-        files.sync_folder(path.parent)
-    except OSError as error:
-        raise errors.CollectorError(
-            f"The plan {str(path)!r} cannot be written: {error}."
-        ) from error
+    return b"".join(orjson.dumps(line) + b"\n" for line in (header, *rows))
 
 
-def read_plan(path: Path) -> tuple[PlannedEpisode, ...]:
-    """Reads a plan.
+def plan_from_bytes(content: bytes, where: str) -> tuple[PlannedEpisode, ...]:
+    """Returns the plan that a file holds. `where` names the file in errors.
 
     Raises:
-        InvalidInputError: There is none, or it is damaged or from a newer webtraj.
+        InvalidInputError: It is damaged, or from a newer webtraj.
     """
     try:
-        header, *lines = path.read_bytes().splitlines()
+        header, *lines = content.splitlines()
         version, episodes = _read_header(orjson.loads(header))
         if version > _VERSION:
             raise errors.InvalidInputError(
-                f"The plan {str(path)!r} has version {version}; this webtraj reads up to "
+                f"The plan {where!r} has version {version}; this webtraj reads up to "
                 f"{_VERSION}. Install a newer one."
             )
         plan = tuple(_read_row(orjson.loads(line)) for line in lines)
         if [planned.row for planned in plan] != list(range(episodes)):
             raise ValueError(f"expected the rows 0 to {episodes - 1}, got {len(plan)} rows")
-    except FileNotFoundError:
-        raise errors.InvalidInputError(
-            f"There is no plan {str(path)!r}: name the folder of a rollout that was begun."
-        ) from None
     except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, errors.WebtrajError):
             raise
         raise errors.InvalidInputError(
-            f"The plan {str(path)!r} cannot be read: {error!r:.200}. It was changed or damaged "
+            f"The plan {where!r} cannot be read: {error!r:.200}. It was changed or damaged "
             "after it was written."
         ) from error
     return plan

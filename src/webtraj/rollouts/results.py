@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 from webtraj.trajectory import EndReason, Outcome
+
+if TYPE_CHECKING:
+    from webtraj.collectors.index import EpisodeSummary
+    from webtraj.rollouts.plan import PlannedEpisode
 
 __all__ = ["EpisodeResult"]
 
@@ -33,8 +38,46 @@ class EpisodeResult:
     """How long it took."""
     error: str = ""
     """What went wrong, if something did; the record has it in full."""
+    row: int = 0
+    """The planned episode's place in the plan."""
+    number: int = 0
+    """How many tries at that planned episode there were before this one."""
+    site: str = ""
+    """The site, where there is one."""
+    level: str = "unknown"
+    """The task's difficulty in a word."""
+    cause: BaseException | None = dataclasses.field(default=None, repr=False, compare=False)
+    """The error itself, if it happened in this process."""
 
     @property
     def failed(self) -> bool:
         """Whether an error ended it, so that nothing can be said of the policy."""
         return self.end_reason is EndReason.ERRORED
+
+    @property
+    def finished(self) -> bool:
+        """Whether it ended by itself, or by a limit that belongs to it."""
+        return self.end_reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
+
+    @classmethod
+    def of_summary(
+        cls, summary: EpisodeSummary, planned: PlannedEpisode, number: int
+    ) -> EpisodeResult:
+        """Returns the result that an episode on record had."""
+        finished = summary.end_reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
+        start, end = summary.start_time, summary.end_time
+        return cls(
+            task=summary.task or planned.task,
+            seed=summary.seed,
+            attempt=planned.attempt,
+            episode_id=summary.episode_id,
+            end_reason=summary.end_reason,
+            outcome=summary.outcome,
+            num_steps=summary.num_steps,
+            total_reward=summary.total_reward if finished else None,
+            seconds=0.0 if start is None or end is None else max(end - start, 0.0),
+            row=planned.row,
+            number=number,
+            site=planned.spec.site,
+            level=planned.spec.level,
+        )

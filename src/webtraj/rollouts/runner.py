@@ -3,216 +3,272 @@
 from __future__ import annotations
 
 import asyncio
-import collections
 import contextlib
 import dataclasses
+import itertools
 import logging
-import math
-import os
-import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
 from webtraj.agents import base as agents_lib
-from webtraj.agents import catalog
 from webtraj.environments import base as environment_lib
 from webtraj.environments import bridges
 from webtraj.rollouts import episode as episode_lib
-from webtraj.rollouts.observer import NullRolloutObserver, RolloutObserver
-from webtraj.rollouts.plan import PlannedEpisode, plan_episodes
+from webtraj.rollouts.deadlines import Deadline, DeadlineEnvironment, Deadlines
+from webtraj.rollouts.observer import RolloutObserver
+from webtraj.rollouts.plan import PlannedEpisode
 from webtraj.rollouts.results import EpisodeResult
-from webtraj.rollouts.summary import RolloutSummary
-from webtraj.trajectory import EpisodeInfo, new_episode_id
+from webtraj.rollouts.runs import Run
+from webtraj.rollouts.sampling.blocklist import Blocklist
+from webtraj.rollouts.scheduling import Scheduler, Turn
+from webtraj.rollouts.settings import RolloutSettings
+from webtraj.trajectory import EpisodeInfo, Outcome, new_episode_id
 
 if TYPE_CHECKING:
     from webtraj.collectors.base import TrajectoryCollector
     from webtraj.environments.browser.pool import BrowserPool
 
-__all__ = ["collect"]
+__all__ = ["Runner"]
 
 _logger = logging.getLogger(__name__)
 
-_CONTEXTS_PER_BROWSER = 16
-_MAX_CONSECUTIVE_ERRORS = 10
-
-
-async def collect(
-    presets: str | Sequence[str],
-    agent: agents_lib.Agent | str,
-    *,
-    episodes: int | None = None,
-    parallel: int = 1,
-    seed: int = 0,
-    out: str | os.PathLike[str] | None = None,
-    trajectory_collector: TrajectoryCollector | None = None,
-    max_steps: int | None = None,
-    environment_options: Mapping[str, Any] | None = None,
-    browser_pool: BrowserPool | None = None,
-    max_consecutive_errors: int | None = None,
-    observer: RolloutObserver | None = None,
-) -> RolloutSummary:
-    """Lets an agent play episodes of presets and records them.
-
-    All workers share one browser pool. Which episodes are played, and their seeds, do not depend on
-    how many workers there are (`rollouts.plan`). An episode that an error ends is recorded as
-    ERRORED, counted, has no reward, and the next is played. If the task is cancelled, open
-    episodes are sealed as CANCELLED, and everything that was opened here is closed.
-
-    Args:
-        presets: A selector or several: `miniwob/click-test`, `miniwob/all@2/8`.
-        agent: Who plays: an agent, or the name of one (`webtraj.agents.catalog`), which is then
-            seeded with `seed`.
-        episodes: How many to play in all, dealt out evenly to the tasks; by default one each.
-        parallel: How many to play at a time.
-        seed: The run's seed.
-        out: A folder to record to; a dataset in it is added to.
-        trajectory_collector: Records instead, and is left open. With neither, nothing is recorded.
-        max_steps: Truncates an episode after so many steps; None leaves that to the environment.
-        environment_options: For the presets' factories.
-        browser_pool: Shared and left open; by default one is made for as many as are needed.
-        max_consecutive_errors: Gives up after so many episodes in a row that an error ended. By
-            default 10, or twice `parallel` if that is more: a browser that dies takes every episode
-            in it along, and is replaced.
-        observer: Is told what happens.
-
-    Returns:
-        Every result, and what follows from them.
-
-    Raises:
-        InvalidInputError: An argument is wrong, or the agent cannot play a task at all.
-        UnknownPresetError: There is no preset of that name.
-        RolloutStoppedError: Too many episodes failed one after the other.
-        CollectorError: What was played could not be recorded.
-        BrowserNotFoundError: A preset needs a browser, and there is none.
-    """
-    _check("parallel", parallel)
-    if max_consecutive_errors is None:
-        max_consecutive_errors = max(_MAX_CONSECUTIVE_ERRORS, 2 * parallel)
-    _check("max_consecutive_errors", max_consecutive_errors)
-    if max_steps is not None:
-        _check("max_steps", max_steps)
-    if out is not None and trajectory_collector is not None:
-        raise errors.InvalidInputError(
-            f"Give out={os.fspath(out)!r} or a trajectory_collector, not both."
-        )
-    if isinstance(agent, str):
-        agent = catalog.make_agent(agent, seed=seed)
-    plan = plan_episodes(presets, episodes=episodes, seed=seed)
-    observer = observer or NullRolloutObserver()
-    observer.rollout_planned(plan)
-    async with contextlib.AsyncExitStack() as stack:
-        if out is not None:
-            trajectory_collector = await stack.enter_async_context(_open_collector(out))
-        if browser_pool is None and any(planned.selection.uses_browser for planned in plan):
-            browser_pool = await stack.enter_async_context(_open_pool(parallel))
-        rollout = _Rollout(
-            agent=agent,
-            plan=plan,
-            trajectory_collector=trajectory_collector,
-            max_steps=max_steps,
-            environment_options=environment_options or {},
-            browser_pool=browser_pool,
-            max_consecutive_errors=max_consecutive_errors,
-            observer=observer,
-        )
-        start = time.perf_counter()
-        await rollout.run(min(parallel, len(plan)))
-        seconds = time.perf_counter() - start
-    return RolloutSummary(results=tuple(rollout.results), seconds=seconds)
-
 
 @dataclasses.dataclass(kw_only=True)
-class _Rollout:
-    """The queue of planned episodes, and the workers that empty it."""
+class Runner:
+    """Plays turns until none is left.
+
+    Workers take turns from a scheduler; each keeps its environment for as long as the task stays
+    the same. What a worker raises ends the rollout, and so does a cancellation; both leave every
+    episode sealed and every environment closed.
+    """
 
     agent: agents_lib.Agent
-    plan: Sequence[PlannedEpisode]
-    trajectory_collector: TrajectoryCollector | None
-    max_steps: int | None
-    environment_options: Mapping[str, Any]
-    browser_pool: BrowserPool | None
-    max_consecutive_errors: int
+    turns: Sequence[Turn]
+    settings: RolloutSettings
     observer: RolloutObserver
+    run: Run | None = None
+    """Names the episodes; None if they are not to be gone on with."""
+    trajectory_collector: TrajectoryCollector | None = None
+    environment_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    browser_pool: BrowserPool | None = None
+    blocklist: Blocklist | None = None
+    """Takes the sites that refused the agent."""
 
     def __post_init__(self) -> None:
         self.results: list[EpisodeResult] = []
-        self._queue = collections.deque(self.plan)
+        self._scheduler = Scheduler(
+            self.turns, order=self.settings.order, politeness=self.settings.politeness
+        )
         self._errors_in_a_row = 0
-        self._run_id = new_episode_id()
+        self._rows_over = 0
+        self._cut_off = False
+        self._random = random.Random()  # For pauses alone; no episode follows from it.
+        self._group = self.run.run_id if self.run is not None else new_episode_id()
 
-    async def run(self, workers: int) -> None:
+    async def play(self) -> list[EpisodeResult]:
+        """Plays all turns.
+
+        Returns:
+            The result of every episode that was begun, in the order of their ends.
+
+        Raises:
+            RolloutStoppedError: Too many episodes failed one after the other.
+            Exception: What an episode raised that no other would be spared.
+        """
+        number = min(self.settings.parallel, len(self.turns))
+        loop = asyncio.get_running_loop()
+        self._workers = [loop.create_task(self._work()) for _ in range(number)]
+        end = self.settings.deadlines.run
+        timer = None if end is None else loop.call_later(end, self._cut, f"{end} s are over")
         try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(workers):
-                    group.create_task(self._work())
-        except BaseExceptionGroup as raised:
-            # The first ended the others; a caller wants to catch it by its type.
-            raise raised.exceptions[0] from None
+            await self._until_all_are_done()
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return self.results
+
+    async def _until_all_are_done(self) -> None:
+        pending = set(self._workers)
+        raised: BaseException | None = None
+        while pending:
+            try:
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+            except asyncio.CancelledError as cancelled:
+                # Each one is handed on, also that of somebody who is tired of waiting.
+                raised = cancelled
+                self._cancel(pending)
+                continue
+            failures = [failure for failure in map(self._failure_of, done) if failure is not None]
+            if failures and raised is None:
+                raised = failures[0]
+                self._cancel(pending)
+        if raised is not None:
+            raise raised
+
+    def _failure_of(self, worker: asyncio.Task[None]) -> BaseException | None:
+        if not worker.cancelled():
+            return worker.exception()
+        return None if self._cut_off else asyncio.CancelledError()
+
+    def _cancel(self, workers: Iterable[asyncio.Task[None]]) -> None:
+        self._scheduler.stop()
+        for worker in workers:
+            worker.cancel()
+
+    def _cut(self, why: str) -> None:
+        """Ends the rollout before its time, in good order."""
+        if self._cut_off:
+            return
+        _logger.warning("The rollout ends before all is played: %s.", why)
+        self._cut_off = True
+        self._cancel(self._workers)
 
     async def _work(self) -> None:
         async with contextlib.AsyncExitStack() as stack:
             spec = environment = None
-            while self._queue:
-                planned = self._queue.popleft()
+            while (turn := await self._scheduler.take()) is not None:
+                planned = turn.planned
                 if environment is None or planned.spec != spec:
                     await stack.aclose()
                     spec = planned.spec
                     environment = self._make(planned)
                     stack.push_async_callback(_close, environment)
-                result = await self._play(planned, environment)
+                again: Turn | None = None
+                delay = 0.0
+                try:
+                    result = await self._play(turn, environment)
+                    again, delay = self._retry(turn, result)
+                finally:
+                    self._scheduler.done(turn, again, delay=delay)
                 if result.failed:
                     environment = None
                 self._give_up_after_too_many(result)
+                self._note_over(turn, again)
 
     def _make(self, planned: PlannedEpisode) -> environment_lib.Environment:
         options = dict(self.environment_options)
         selection = planned.selection
         if selection.uses_browser:
             options["pool"] = self.browser_pool
-        return bridges.as_async(selection.make(**options))
+        if planned.spec.preset == "web":
+            options["task"] = _web_task(planned)
+        environment = bridges.as_async(selection.make(**options))
+        if self.settings.deadlines == Deadlines():
+            return environment
+        return DeadlineEnvironment(environment)
 
-    async def _play(
-        self, planned: PlannedEpisode, environment: environment_lib.Environment
-    ) -> EpisodeResult:
+    async def _play(self, turn: Turn, environment: environment_lib.Environment) -> EpisodeResult:
+        planned = turn.planned
+        deadline = None
+        if isinstance(environment, DeadlineEnvironment):
+            deadline = environment.deadline = Deadline(self.settings.deadlines)
+        episode_id = ""
         if self.trajectory_collector is not None:
             from webtraj.environments.collecting import TrajectoryCollectingEnvironment
 
+            info = self._info(turn, environment)
+            episode_id = info.episode_id
             environment = TrajectoryCollectingEnvironment(
-                environment,
-                self.trajectory_collector,
-                episode_info=self._info(planned, environment),
+                environment, self.trajectory_collector, episode_info=_once(info)
             )
         return await episode_lib.play_episode(
-            planned, environment, self.agent, report=self._report, max_steps=self.max_steps
+            planned,
+            environment,
+            self.agent,
+            report=self._report,
+            episode_id=episode_id,
+            number=turn.number,
+            max_steps=planned.spec.max_steps or self.settings.max_steps,
+            max_repetitive_actions=self.settings.max_repetitive_actions,
+            deadline=deadline,
         )
 
-    def _info(
-        self, planned: PlannedEpisode, environment: environment_lib.Environment
-    ) -> EpisodeInfo:
-        return EpisodeInfo(
+    def _info(self, turn: Turn, environment: environment_lib.Environment) -> EpisodeInfo:
+        planned = turn.planned
+        place: dict[str, Any] = {"row": planned.row, "try": turn.number}
+        if self.run is not None:
+            place["run"] = self.run.run_id
+        info = EpisodeInfo(
             # What an environment says of itself is known better, and fills what is left open here.
             task="" if hasattr(environment, "describe_episode") else planned.task,
             seed=planned.seed if hasattr(environment, "set_seed") else None,
             policy=self.agent.name,
-            group_id=f"{self._run_id}/{planned.task}",
+            group_id=f"{self._group}/{planned.task}",
             attempt=planned.attempt,
+            retry_of=turn.retry_of,
+            metadata={"rollout": place},
         )
+        if self.run is None:
+            return info
+        return dataclasses.replace(info, episode_id=self.run.episode_id(turn))
+
+    def _retry(self, turn: Turn, result: EpisodeResult) -> tuple[Turn | None, float]:
+        failures = turn.failures + 1
+        retry = self.settings.retry
+        if not result.failed or not retry.retries(result.outcome, failures, result.cause):
+            return None, 0.0
+        again = Turn(
+            planned=turn.planned,
+            number=turn.number + 1,
+            failures=failures,
+            retry_of=result.episode_id,
+        )
+        return again, retry.delay(failures, self._random)
 
     def _report(self, result: EpisodeResult) -> None:
         self.results.append(result)
         self.observer.episode_ended(result)
+        if result.outcome is Outcome.BLOCKED and self.blocklist is not None and result.site:
+            self.blocklist.add(result.site, task=result.task, episode_id=result.episode_id)
+
+    def _note_over(self, turn: Turn, again: Turn | None) -> None:
+        """Counts rows that are over; with enough of them the others get but some grace."""
+        if again is not None:
+            return
+        self._rows_over += 1
+        completion = self.settings.completion
+        enough = completion.threshold * len(self.turns)
+        if self._rows_over - 1 < enough <= self._rows_over < len(self.turns):
+            asyncio.get_running_loop().call_later(
+                completion.grace,
+                self._cut,
+                f"{self._rows_over} of {len(self.turns)} episodes were over "
+                f"{completion.grace} s ago",
+            )
 
     def _give_up_after_too_many(self, result: EpisodeResult) -> None:
         self._errors_in_a_row = self._errors_in_a_row + 1 if result.failed else 0
-        if self._errors_in_a_row < self.max_consecutive_errors:
+        if self._errors_in_a_row != self.settings.patience:
             return
+        self._scheduler.stop()  # The other workers would go on until they are cancelled.
         raise errors.RolloutStoppedError(
             f"{self._errors_in_a_row} episodes in a row ended in an error, so the rollout was "
-            f"stopped after {len(self.results)} of {len(self.plan)}. The last, of task "
+            f"stopped after {len(self.results)} of {len(self.turns)}. The last, of task "
             f"{result.task!r}, with {result.error}"
         )
+
+
+def _once(info: EpisodeInfo) -> Callable[[], EpisodeInfo]:
+    """Returns a function that gives `info`, and from then on one with another id.
+
+    An environment that begins a second episode by itself has that recorded too.
+    """
+    infos = itertools.chain([info], iter(lambda: _renamed(info), None))
+    return lambda: next(infos)
+
+
+def _renamed(info: EpisodeInfo) -> EpisodeInfo:
+    return dataclasses.replace(info, episode_id=new_episode_id())
+
+
+def _web_task(planned: PlannedEpisode) -> Any:
+    """Returns the task of the preset `web` that a plan's task is."""
+    from webtraj.environments.browser.tasks import WebTask
+
+    spec = planned.spec
+    return WebTask(name=spec.name, goal=spec.goal, start_url=spec.start_url, site=spec.site)
 
 
 async def _close(environment: environment_lib.Environment) -> None:
@@ -221,21 +277,3 @@ async def _close(environment: environment_lib.Environment) -> None:
         await environment.close()
     except Exception:
         _logger.warning("An environment could not be closed.", exc_info=True)
-
-
-def _check(name: str, value: int) -> None:
-    if value < 1:
-        raise errors.InvalidInputError(f"{name} must be 1 or more; got {value}.")
-
-
-def _open_collector(out: str | os.PathLike[str]) -> TrajectoryCollector:
-    from webtraj.collectors.json import JsonTrajectoryCollector
-
-    return JsonTrajectoryCollector(Path(out))
-
-
-def _open_pool(parallel: int) -> BrowserPool:
-    from webtraj.environments.browser.pool import BrowserPool
-
-    browsers = math.ceil(parallel / _CONTEXTS_PER_BROWSER)
-    return BrowserPool(browsers, math.ceil(parallel / browsers))

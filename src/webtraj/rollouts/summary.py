@@ -83,6 +83,15 @@ class RolloutSummary:
         return tuple(TaskSummary.of(task, by_task[task]) for task in sorted(by_task))
 
     @property
+    def last_tries(self) -> tuple[EpisodeResult, ...]:
+        """The last try at each row of the plan, by row: what the retries before it came to."""
+        last: dict[int, EpisodeResult] = {}
+        for result in self.results:
+            if result.row not in last or last[result.row].number <= result.number:
+                last[result.row] = result
+        return tuple(last[row] for row in sorted(last))
+
+    @property
     def total(self) -> TaskSummary:
         """A summary of all tasks together."""
         return TaskSummary.of("all", self.results)

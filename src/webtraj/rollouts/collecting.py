@@ -1,0 +1,222 @@
+"""`collect`: a rollout in one call, from what to play to what came of it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from webtraj import errors
+from webtraj.agents import base as agents_lib
+from webtraj.agents import catalog
+from webtraj.rollouts.observer import NullRolloutObserver, RolloutObserver
+from webtraj.rollouts.plan import PlannedEpisode, plan_episodes, plan_tasks
+from webtraj.rollouts.runner import Runner
+from webtraj.rollouts.runs import Progress, Run, new_run_id, progress_of
+from webtraj.rollouts.scheduling import Turn
+from webtraj.rollouts.settings import RolloutSettings
+from webtraj.rollouts.summary import RolloutSummary
+from webtraj.rollouts.tasks.spec import TaskSpec
+
+if TYPE_CHECKING:
+    from webtraj.collectors.base import TrajectoryCollector
+    from webtraj.environments.browser.pool import BrowserPool
+    from webtraj.rollouts.sampling.blocklist import Blocklist
+
+__all__ = ["Playable", "collect"]
+
+_CONTEXTS_PER_BROWSER = 16
+
+Playable = str | Sequence[str] | Sequence[TaskSpec] | Sequence[PlannedEpisode]
+"""What a rollout can play: a preset's selector or several, tasks, or a plan."""
+
+
+async def collect(
+    tasks: Playable,
+    agent: agents_lib.Agent | str,
+    *,
+    episodes: int | None = None,
+    attempts: int = 1,
+    parallel: int | None = None,
+    seed: int = 0,
+    out: str | os.PathLike[str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    trajectory_collector: TrajectoryCollector | None = None,
+    run_id: str | None = None,
+    resume: bool | str = False,
+    max_steps: int | None = None,
+    max_consecutive_errors: int | None = None,
+    settings: RolloutSettings | None = None,
+    environment_options: Mapping[str, Any] | None = None,
+    browser_pool: BrowserPool | None = None,
+    blocklist: Blocklist | None = None,
+    observer: RolloutObserver | None = None,
+) -> RolloutSummary:
+    """Lets an agent play episodes and records them.
+
+    All workers share one browser pool. Which episodes are played, and their seeds, do not depend on
+    how many workers there are (`rollouts.plan`). An episode that an error ends is recorded as
+    ERRORED, counted, has no reward, and the next is played; `settings.retry` says whether it is
+    tried again. If the task is cancelled, open episodes are sealed as CANCELLED, and everything
+    that was opened here is closed.
+
+    With `out`, the plan is written there before the first episode, and after any death `resume`
+    plays exactly what is left of it (`rollouts.runs`).
+
+    Args:
+        tasks: A selector or several, `miniwob/click-test` or `miniwob/all@2/8`; or tasks, as
+            `read_tasks` and samplers give them; or a plan. Ignored on `resume`.
+        agent: Who plays: an agent, or the name of one (`webtraj.agents.catalog`), which is then
+            seeded with `seed`.
+        episodes: For selectors: how many to play in all, dealt out evenly to the tasks; by default
+            one each.
+        attempts: For tasks: how often each is played, with other seeds.
+        parallel: How many to play at a time; `settings.parallel` by default.
+        seed: The run's seed.
+        out: A folder or a bucket's URL to record to; a dataset in it is added to.
+        storage_options: For a bucket, as `webtraj.storage.open_storage` takes them.
+        trajectory_collector: Records instead, and is left open. With neither, nothing is recorded.
+        run_id: Names the run in `out`; by default a new name.
+        resume: Whether to go on with a run of `out`: its id, or True for the latest.
+        max_steps: Overrides `settings.max_steps`.
+        max_consecutive_errors: Overrides `settings.max_consecutive_errors`.
+        settings: How to play.
+        environment_options: For the presets' factories.
+        browser_pool: Shared and left open; by default one is made for as many as are needed.
+        blocklist: Takes the sites that refused the agent.
+        observer: Is told what happens.
+
+    Returns:
+        Every result, those of a resumed run's earlier episodes included, and what follows from
+        them.
+
+    Raises:
+        InvalidInputError: An argument is wrong, or the agent cannot play a task at all.
+        UnknownPresetError: There is no preset of that name.
+        RolloutStoppedError: Too many episodes failed one after the other.
+        CollectorError: What was played could not be recorded.
+        BrowserNotFoundError: A preset needs a browser, and there is none.
+    """
+    overrides: dict[str, Any] = {
+        "parallel": parallel,
+        "max_steps": max_steps,
+        "max_consecutive_errors": max_consecutive_errors,
+    }
+    settings = dataclasses.replace(
+        settings or RolloutSettings(),
+        **{name: value for name, value in overrides.items() if value is not None},
+    )
+    if out is not None and trajectory_collector is not None:
+        raise errors.InvalidInputError(
+            f"Give out={os.fspath(out)!r} or a trajectory_collector, not both."
+        )
+    if out is None and (resume or run_id):
+        raise errors.InvalidInputError("resume and run_id need out, where the run is kept.")
+    if isinstance(agent, str):
+        agent = catalog.make_agent(agent, seed=seed)
+    plan = () if resume else _plan(tasks, episodes=episodes, attempts=attempts, seed=seed)
+    observer = observer or NullRolloutObserver()
+    async with contextlib.AsyncExitStack() as stack:
+        run, progress = None, Progress((), tuple(Turn(planned=planned) for planned in plan))
+        if out is not None:
+            trajectory_collector = await stack.enter_async_context(
+                _open_collector(out, storage_options)
+            )
+            run, progress = _open_run(
+                out, storage_options, plan, run_id=run_id, resume=resume, seed=seed, about=settings
+            )
+        turns = progress.left
+        observer.rollout_planned([turn.planned for turn in turns])
+        if browser_pool is None and any(turn.planned.selection.uses_browser for turn in turns):
+            browser_pool = await stack.enter_async_context(_open_pool(settings.parallel))
+        runner = Runner(
+            agent=agent,
+            turns=turns,
+            settings=settings,
+            observer=observer,
+            run=run,
+            trajectory_collector=trajectory_collector,
+            environment_options=environment_options or {},
+            browser_pool=browser_pool,
+            blocklist=blocklist,
+        )
+        start = time.perf_counter()
+        results = await runner.play()
+        seconds = time.perf_counter() - start
+    return RolloutSummary(results=(*progress.done, *results), seconds=seconds)
+
+
+def _plan(
+    tasks: Playable, *, episodes: int | None, attempts: int, seed: int
+) -> tuple[PlannedEpisode, ...]:
+    if isinstance(tasks, str):
+        tasks = [tasks]
+    items: list[Any] = list(tasks)
+    if all(isinstance(item, str) for item in items):
+        if attempts != 1 and episodes is None:
+            episodes = attempts * len(plan_episodes(items))
+        return plan_episodes(items, episodes=episodes, seed=seed)
+    if episodes is not None:
+        raise errors.InvalidInputError(
+            "episodes is for presets; say how often each task is played by attempts."
+        )
+    if all(isinstance(item, TaskSpec) for item in items):
+        return plan_tasks(items, attempts=attempts, seed=seed)
+    if all(isinstance(item, PlannedEpisode) for item in items):
+        return tuple(items)
+    kinds = ", ".join(sorted({type(item).__name__ for item in items}))
+    raise errors.InvalidInputError(
+        f"A rollout plays selectors, TaskSpecs or PlannedEpisodes, all of one kind; got {kinds}."
+    )
+
+
+def _open_run(
+    out: str | os.PathLike[str],
+    storage_options: Mapping[str, Any] | None,
+    plan: Iterable[PlannedEpisode],
+    *,
+    run_id: str | None,
+    resume: bool | str,
+    seed: int,
+    about: RolloutSettings,
+) -> tuple[Run, Progress]:
+    """Writes a new run's plan, or finds out how far an old one has come."""
+    from webtraj.storage import open_storage
+
+    storage = open_storage(out, storage_options)
+    if not resume:
+        plan = tuple(plan)
+        run = Run(storage, run_id or new_run_id())
+        run.write_plan(plan, seed=seed, settings=dataclasses.asdict(about))
+        return run, Progress((), tuple(Turn(planned=planned) for planned in plan))
+    from webtraj.datasets.dataset import open_dataset
+    from webtraj.datasets.recovery import recover
+
+    run = Run(storage, resume) if isinstance(resume, str) else Run.last(storage)
+    recover(out)
+    summaries = open_dataset(out).summaries
+    return run, progress_of(run, run.read_plan(), summaries, about.retry)
+
+
+def _open_collector(
+    out: str | os.PathLike[str], storage_options: Mapping[str, Any] | None
+) -> TrajectoryCollector:
+    from webtraj.collectors.json import JsonTrajectoryCollector
+    from webtraj.storage import is_url
+
+    if not is_url(out):
+        return JsonTrajectoryCollector(out)
+    from webtraj.collectors.object_store import S3TrajectoryCollector
+
+    return S3TrajectoryCollector(os.fspath(out), storage_options=storage_options)
+
+
+def _open_pool(parallel: int) -> BrowserPool:
+    from webtraj.environments.browser.pool import BrowserPool
+
+    browsers = math.ceil(parallel / _CONTEXTS_PER_BROWSER)
+    return BrowserPool(browsers, math.ceil(parallel / browsers))

@@ -1,0 +1,117 @@
+"""Deadlines: what takes too long ends in an error, never in a reward.
+
+`DeadlineEnvironment` stands inside the recording wrapper, so that the record says that it was a
+timeout and not a cancellation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from webtraj import errors
+from webtraj.environments import base as environment_lib
+
+__all__ = ["Deadline", "DeadlineEnvironment", "Deadlines"]
+
+_T = TypeVar("_T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Deadlines:
+    """How long things may take, in seconds; None for as long as they like."""
+
+    step: float | None = None
+    """One `reset` or `step`, or one decision of the agent."""
+    episode: float | None = None
+    """One try at an episode."""
+    run: float | None = None
+    """The whole rollout. What is open then is recorded as cancelled, and played again when the
+    rollout is resumed."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            seconds = getattr(self, field.name)
+            if seconds is not None and not seconds > 0:
+                raise errors.InvalidInputError(
+                    f"The deadline {field.name!r} must be more than 0 s; got {seconds}."
+                )
+
+
+class Deadline:
+    """The deadlines of one episode, under way."""
+
+    def __init__(
+        self, deadlines: Deadlines, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._step = deadlines.step
+        self._episode = deadlines.episode
+        self._clock = clock
+        self._end = None if deadlines.episode is None else clock() + deadlines.episode
+
+    async def within(self, what: str, call: Coroutine[Any, Any, _T]) -> _T:
+        """Awaits a call.
+
+        Raises:
+            EpisodeTimeoutError: It took too long, and was cancelled.
+        """
+        left = None if self._end is None else self._end - self._clock()
+        limits = [limit for limit in (self._step, left) if limit is not None]
+        limit = min(limits, default=None)
+        timeout = asyncio.timeout(limit)
+        try:
+            async with timeout:
+                return await call
+        except TimeoutError as error:
+            if not timeout.expired():
+                raise  # A timeout of its own.
+            raise errors.EpisodeTimeoutError(self._told(what, limit, left)) from error
+
+    def _told(self, what: str, limit: float | None, left: float | None) -> str:
+        if limit == left:
+            return f"The episode was not over after {self._episode} s; {what} was cancelled."
+        return f"{what} took more than {self._step} s, and was cancelled."
+
+
+class DeadlineEnvironment:
+    """An environment whose `reset` and `step` have to be done in time.
+
+    Attributes that it does not have itself are the inner environment's.
+    """
+
+    def __init__(self, environment: environment_lib.Environment) -> None:
+        self._environment = environment
+        self.deadline: Deadline | None = None
+        """The deadline of the episode that is played; None for none."""
+
+    @property
+    def environment_name(self) -> str:
+        """The name of the inner environment, for the record."""
+        name = getattr(self._environment, "environment_name", "")
+        return name or type(self._environment).__name__
+
+    async def reset(self) -> Any:
+        """Resets the environment in time."""
+        return await self._within("reset", self._environment.reset())
+
+    async def step(self, action: Any) -> Any:
+        """Acts in time."""
+        return await self._within("step", self._environment.step(action))
+
+    async def _within(self, what: str, call: Coroutine[Any, Any, _T]) -> _T:
+        return await (call if self.deadline is None else self.deadline.within(what, call))
+
+    async def __aenter__(self) -> DeadlineEnvironment:
+        await self._environment.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc_info: Any) -> None:
+        await self._environment.__aexit__(*exc_info)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._environment, name)

@@ -1,0 +1,170 @@
+"""A run: a rollout on record, so that it can be gone on with after any death.
+
+Its files lie beside the episodes, in the same folder or bucket::
+
+    <dataset>/runs/<run id>/plan.jsonl      written before the first episode (see `plan`)
+                            settings.json   what it was run with, for people
+
+What has been done is not written down a second time: the episodes say it themselves. An episode's
+id is `<run id>-<row>-<try>`, so the dataset's index tells which rows of the plan were played, how
+often, and how they ended; and no two processes can both record the same try.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+import webtraj
+from webtraj import errors
+from webtraj.collectors.index import EpisodeSummary
+from webtraj.rollouts.plan import PlannedEpisode, plan_from_bytes, plan_to_bytes
+from webtraj.rollouts.results import EpisodeResult
+from webtraj.rollouts.retrying import RETRIED, RetryPolicy
+from webtraj.rollouts.scheduling import Turn
+from webtraj.storage import Storage
+from webtraj.trajectory import new_episode_id
+
+__all__ = ["Progress", "Run", "new_run_id", "progress_of"]
+
+_RUNS = "runs/"
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def new_run_id() -> str:
+    """Returns an id that is unique and sorts by time: `20261120T130405-9f86d081`."""
+    return new_episode_id()[:-8]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Run:
+    """A run's files."""
+
+    storage: Storage
+    """The dataset."""
+    run_id: str
+
+    def __post_init__(self) -> None:
+        if not _RUN_ID.fullmatch(self.run_id):
+            raise errors.InvalidInputError(
+                f"{self.run_id!r:.200} cannot name a run; expected up to 100 characters of "
+                "A-Z a-z 0-9 . _ -, the first a letter or digit."
+            )
+
+    @classmethod
+    def last(cls, storage: Storage) -> Run:
+        """Returns the latest run of a dataset.
+
+        Raises:
+            InvalidInputError: It has none.
+        """
+        plans = [entry.key for entry in storage.list(_RUNS) if entry.key.endswith("/plan.jsonl")]
+        if not plans:
+            raise errors.InvalidInputError(
+                f"{storage.url!r} has no run to go on with: no plan was written to it."
+            )
+        return cls(storage, max(plans).split("/")[1])
+
+    def write_plan(
+        self, plan: Sequence[PlannedEpisode], *, seed: int, settings: Mapping[str, Any]
+    ) -> None:
+        """Writes the plan, and what the run is made with.
+
+        Raises:
+            StorageConflictError: The run has a plan already.
+            StorageError: It cannot be written.
+        """
+        self.storage.write(self._key("plan.jsonl"), plan_to_bytes(plan, seed=seed), overwrite=False)
+        about = {"webtraj_version": webtraj.__version__, "seed": seed, **settings}
+        self.storage.write(
+            self._key("settings.json"),
+            orjson.dumps(about, default=repr, option=orjson.OPT_INDENT_2),
+        )
+
+    def read_plan(self) -> tuple[PlannedEpisode, ...]:
+        """Returns the plan.
+
+        Raises:
+            InvalidInputError: There is none, or it is damaged or from a newer webtraj.
+        """
+        key = self._key("plan.jsonl")
+        try:
+            content = self.storage.read(key)
+        except errors.StorageMissingError:
+            raise errors.InvalidInputError(
+                f"{self.storage.url!r} has no run {self.run_id!r} to go on with: there is no {key}."
+            ) from None
+        return plan_from_bytes(content, key)
+
+    def episode_id(self, turn: Turn) -> str:
+        """Returns the id of the episode that a turn is."""
+        return f"{self.run_id}-{turn.planned.row:06d}-{turn.number:02d}"
+
+    def place_of(self, episode_id: str) -> tuple[int, int] | None:
+        """Returns the row and the try that an id tells; None if it is of another run."""
+        row, _, number = episode_id.removeprefix(f"{self.run_id}-").partition("-")
+        if not episode_id.startswith(f"{self.run_id}-") or not (row + number).isdecimal():
+            return None
+        return int(row), int(number)
+
+    def _key(self, name: str) -> str:
+        return f"{_RUNS}{self.run_id}/{name}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run has come."""
+
+    done: tuple[EpisodeResult, ...]
+    """Every try that was made, by row."""
+    left: tuple[Turn, ...]
+    """The next try of every row that is not over, by row."""
+
+
+def progress_of(
+    run: Run,
+    plan: Sequence[PlannedEpisode],
+    summaries: Iterable[EpisodeSummary],
+    retry: RetryPolicy,
+) -> Progress:
+    """Returns how far a run has come, given the episodes on record.
+
+    A row is over when an episode of it ended by itself, or an error ended as many as the retry
+    policy allows. Episodes that were cut short, by a death or a cancellation, do not count as
+    tries, and stay as they are.
+    """
+    tries: dict[int, dict[int, EpisodeSummary]] = {}
+    for summary in summaries:
+        place = run.place_of(summary.episode_id)
+        if place is not None and place[0] < len(plan):
+            tries.setdefault(place[0], {})[place[1]] = summary
+    done: list[EpisodeResult] = []
+    left: list[Turn] = []
+    for planned in plan:
+        made = sorted(tries.get(planned.row, {}).items())
+        results = [EpisodeResult.of_summary(summary, planned, number) for number, summary in made]
+        done += results
+        failures = sum(RETRIED[result.outcome] and not result.finished for result in results)
+        if not results:
+            left.append(Turn(planned=planned))
+        elif _is_open(results[-1], failures, retry):
+            last = results[-1]
+            left.append(
+                Turn(
+                    planned=planned,
+                    number=last.number + 1,
+                    failures=failures,
+                    retry_of=last.episode_id,
+                )
+            )
+    return Progress(tuple(done), tuple(left))
+
+
+def _is_open(last: EpisodeResult, failures: int, retry: RetryPolicy) -> bool:
+    if last.finished:
+        return False
+    return not last.failed or retry.retries(last.outcome, failures)

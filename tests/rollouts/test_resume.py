@@ -1,0 +1,322 @@
+"""Runs: tried again, cut short, and gone on with after any death, exactly."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from webtraj import EndReason, Outcome, errors, open_dataset
+from webtraj.rollouts import (
+    Completion,
+    Deadlines,
+    RetryPolicy,
+    RolloutSettings,
+    collect,
+    plan_episodes,
+)
+from webtraj.rollouts.runs import Run
+from webtraj.storage import open_storage
+
+QUICK = RetryPolicy(max_retries=2, pause=0)
+
+
+def places(dataset):
+    """Returns row, try, outcome of each episode on record."""
+    return sorted(
+        (*map(int, summary.episode_id.rsplit("-", 2)[1:]), summary.outcome)
+        for summary in dataset.summaries
+    )
+
+
+async def test_plan_is_there_before_the_first_episode(climber, tmp_path):
+    class Looker(climber):
+        def begin_episode(self, environment):
+            assert Run.last(open_storage(tmp_path)).read_plan() == plan
+            return super().begin_episode(environment)
+
+    plan = plan_episodes("ladder/climb", episodes=3, seed=4)
+    await collect("ladder/climb", Looker(), episodes=3, seed=4, out=tmp_path)
+    assert places(open_dataset(tmp_path)) == [(row, 0, Outcome.SUCCESS) for row in range(3)]
+
+
+async def test_every_try_is_kept_and_linked_to_the_one_before(climber, tmp_path):
+    summary = await collect(
+        "ladder/crash", climber(), out=tmp_path, settings=RolloutSettings(retry=QUICK)
+    )
+    assert [result.number for result in summary.results] == [0, 1, 2]
+    dataset = open_dataset(tmp_path)
+    assert places(dataset) == [(0, number, Outcome.ENV_ERROR) for number in range(3)]
+    links = [episode.info.retry_of for episode in dataset]
+    assert links == ["", *dataset.episode_ids[:2]]
+    assert summary.last_tries == summary.results[2:]
+
+
+async def test_a_retry_that_goes_well_is_the_last(climber, ladder, monkeypatch, tmp_path):
+    async def reset(self, reset=ladder.reset):
+        if len(self.made) < 3:
+            raise errors.BrowserTimeoutError("the door did not open")
+        return await reset(self)
+
+    monkeypatch.setattr(ladder, "reset", reset)
+    summary = await collect(
+        "ladder/climb", climber(), out=tmp_path, settings=RolloutSettings(retry=QUICK)
+    )
+    assert [result.outcome for result in summary.last_tries] == [Outcome.SUCCESS]
+    assert places(open_dataset(tmp_path))[-1] == (0, 2, Outcome.SUCCESS)
+
+
+@pytest.mark.parametrize(
+    ("error", "tries"),
+    [
+        (errors.ModelUnavailableError("away"), 3),
+        (errors.ModelRefusedError("no"), 1),
+        (ValueError("a bug"), 1),
+    ],
+    ids=["model away", "model refuses", "bug"],
+)
+async def test_an_agents_error_is_tried_again_if_that_may_help(error, tries, climber):
+    summary = await collect("ladder/climb", climber(error), settings=RolloutSettings(retry=QUICK))
+    assert len(summary.results) == tries
+    assert {result.outcome for result in summary.results} == {Outcome.AGENT_ERROR}
+
+
+async def test_success_and_failure_are_never_tried_again(climber):
+    summary = await collect(
+        ["ladder/climb", "ladder/slip", "ladder/tire"],
+        climber(),
+        settings=RolloutSettings(retry=QUICK),
+    )
+    assert len(summary.results) == 3
+
+
+async def test_a_step_that_hangs_is_a_timeout_with_its_action_in_flight(climber, tmp_path):
+    summary = await collect(
+        "ladder/hang",
+        climber(),
+        out=tmp_path,
+        settings=RolloutSettings(deadlines=Deadlines(step=0.05)),
+    )
+    (result,) = summary.results
+    assert (result.end_reason, result.outcome) == (EndReason.ERRORED, Outcome.TIMEOUT)
+    assert result.total_reward is None
+    (episode,) = open_dataset(tmp_path)
+    assert episode.outcome is Outcome.TIMEOUT
+    assert episode.end.in_flight_action == "up"
+    assert "0.05 s" in episode.end.error.message
+    assert episode.info.environment == "Ladder"
+
+
+@pytest.mark.parametrize("limit", ["step", "episode"])
+async def test_an_agent_that_thinks_too_long_is_a_timeout(limit, climber, tmp_path):
+    class Thinker(climber):
+        async def act(self, observation):
+            await asyncio.Event().wait()
+
+    summary = await collect(
+        "ladder/climb",
+        Thinker(),
+        out=tmp_path,
+        settings=RolloutSettings(deadlines=Deadlines(**{limit: 0.05})),
+    )
+    assert [result.outcome for result in summary.results] == [Outcome.TIMEOUT]
+    (episode,) = open_dataset(tmp_path)
+    assert episode.outcome is Outcome.TIMEOUT
+
+
+async def test_a_timeout_of_the_environments_own_is_its_error(climber, ladder, monkeypatch):
+    async def step(self, action):
+        raise TimeoutError("of its own")
+
+    monkeypatch.setattr(ladder, "step", step)
+    settings = RolloutSettings(deadlines=Deadlines(step=30))
+    summary = await collect("ladder/climb", climber(), settings=settings)
+    assert [result.outcome for result in summary.results] == [Outcome.ENV_ERROR]
+
+
+async def test_an_agent_that_repeats_itself_is_truncated(climber, tmp_path):
+    summary = await collect(
+        "ladder/climb",
+        climber(),
+        out=tmp_path,
+        environment_options={"height": 50},
+        settings=RolloutSettings(max_repetitive_actions=4),
+    )
+    (result,) = summary.results
+    assert (result.end_reason, result.num_steps) == (EndReason.TRUNCATED, 4)
+    (episode,) = open_dataset(tmp_path)
+    assert "4 times" in episode.end.detail
+    assert episode.end.in_flight_decision.action == "up"
+
+
+async def test_the_runs_deadline_keeps_what_was_done_and_resume_does_the_rest(
+    climber, ladder, tmp_path
+):
+    tasks = ["ladder/climb", "ladder/hang", "ladder/slip"]
+    summary = await collect(
+        tasks, climber(), out=tmp_path, settings=RolloutSettings(deadlines=Deadlines(run=0.3))
+    )
+    assert [result.outcome for result in summary.results] == [Outcome.SUCCESS, Outcome.CANCELLED]
+    partial = open_dataset(tmp_path)[1]
+    assert partial.num_steps == 1
+    assert all(made.closed for made in ladder.made)
+
+    await asyncio.wait_for(_resume_and_cancel(tmp_path, climber), 30)
+    assert places(open_dataset(tmp_path)) == [
+        (0, 0, Outcome.SUCCESS),
+        (1, 0, Outcome.CANCELLED),
+        (1, 1, Outcome.TIMEOUT),
+        (2, 0, Outcome.FAILURE),
+    ]
+    retried = open_dataset(tmp_path).filter(lambda summary: summary.episode_id.endswith("1-01"))
+    assert retried[0].info.retry_of == partial.episode_id
+
+
+async def _resume_and_cancel(path, climber):
+    settings = RolloutSettings(deadlines=Deadlines(step=0.05))
+    summary = await collect("", climber(), out=path, resume=True, settings=settings)
+    assert len(summary.results) == 4
+    assert [result.outcome for result in summary.last_tries] == [
+        Outcome.SUCCESS,
+        Outcome.TIMEOUT,
+        Outcome.FAILURE,
+    ]
+    again = await collect("", climber(), out=path, resume=True, settings=settings)
+    assert len(again.results) == 4
+
+
+async def test_slow_ones_get_some_grace_and_keep_what_they_did(climber, tmp_path):
+    summary = await collect(
+        ["ladder/hang", "ladder/climb", "ladder/slip", "ladder/tire"],
+        climber(),
+        parallel=2,
+        out=tmp_path,
+        settings=RolloutSettings(completion=Completion(threshold=0.7, grace=0)),
+    )
+    outcomes = {result.task: result.outcome for result in summary.results}
+    assert outcomes["ladder/hang"] is Outcome.CANCELLED
+    assert len(outcomes) == 4
+    (hung,) = open_dataset(tmp_path).filter(task="ladder/hang")
+    assert hung.num_steps == 1
+
+
+async def test_every_cancellation_reaches_an_episode_that_will_not_close(
+    climber, ladder, monkeypatch
+):
+    closing = asyncio.Queue()
+
+    async def close(self):
+        closing.put_nowait(self)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(ladder, "close", close)
+    rollout = asyncio.ensure_future(collect("ladder/hang", climber()))
+    while not any(made.rung for made in ladder.made):
+        await asyncio.sleep(0)
+    rollout.cancel()
+    for _ in range(2):  # It is closed as a part of its episode, and by its worker.
+        await closing.get()
+        rollout.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await rollout
+
+
+async def test_one_run_cannot_be_begun_twice(climber, tmp_path):
+    await collect("ladder/climb", climber(), out=tmp_path, run_id="one")
+    with pytest.raises(errors.StorageConflictError):
+        await collect("ladder/climb", climber(), out=tmp_path, run_id="one")
+    await collect("ladder/slip", climber(), out=tmp_path, run_id="two")
+    assert [summary.episode_id for summary in open_dataset(tmp_path).summaries] == [
+        "one-000000-00",
+        "two-000000-00",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"resume": True}, "no run"),
+        ({"resume": "nobody"}, "nobody"),
+        ({"run_id": "../up"}, "cannot name a run"),
+    ],
+    ids=["nothing yet", "no such run", "hostile"],
+)
+async def test_what_cannot_be_gone_on_with(arguments, words, climber, tmp_path):
+    with pytest.raises(errors.InvalidInputError, match=words):
+        await collect("ladder/climb", climber(), out=tmp_path, **arguments)
+
+
+async def test_resume_needs_a_place(climber):
+    with pytest.raises(errors.InvalidInputError, match="out"):
+        await collect("ladder/climb", climber(), resume=True)
+
+
+ROLLOUT = """
+    import asyncio, sys, time
+    import dm_env
+    from webtraj import Decision, registry
+    from webtraj.rollouts import collect
+
+    class Walk:
+        def __init__(self, tasks):
+            self.left = 0
+        async def reset(self):
+            self.left = 5
+            return dm_env.restart(self.left)
+        async def step(self, action):
+            await asyncio.sleep(0.002)
+            self.left -= 1
+            if self.left:
+                return dm_env.transition(0.0, self.left)
+            return dm_env.termination(1.0, self.left)
+        async def close(self): pass
+        async def __aenter__(self): return self
+        async def __aexit__(self, *exc): pass
+
+    class Walker:
+        name = "walker"
+        def begin_episode(self, environment): return self
+        async def act(self, observation): return Decision(action=observation)
+
+    registry.register("walk", Walk, tasks=tuple(f"w{i}" for i in range(60)))
+    print("begins", flush=True)
+    resume = sys.argv[2] == "resume"
+    asyncio.run(collect("walk", Walker(), parallel=6, out=sys.argv[1], resume=resume))
+"""
+
+
+def test_killed_five_times_and_resumed_every_row_is_there_once(tmp_path):
+    out = tmp_path / "out"
+    program = [sys.executable, "-c", textwrap.dedent(ROLLOUT), str(out)]
+    for kill in range(5):
+        mode = "resume" if kill else "new"
+        with subprocess.Popen([*program, mode], stdout=subprocess.PIPE) as process:
+            assert process.stdout.readline() == b"begins\n"
+            # Each life seals some episodes of its own before it is killed.
+            wanted = 8 * (kill + 1)
+            while process.poll() is None and _num_files(out / "episodes") < wanted:
+                pass
+            os.kill(process.pid, signal.SIGKILL)
+        assert process.returncode == -signal.SIGKILL
+    subprocess.run([*program, "resume"], check=True, timeout=120, capture_output=True)
+    dataset = open_dataset(out)
+    finished = [place for *place, end in ends(dataset) if end is EndReason.TERMINATED]
+    assert sorted(row for row, _ in finished) == list(range(60))
+    cut_short = [end for *_, end in ends(dataset) if end is not EndReason.TERMINATED]
+    assert set(cut_short) <= {EndReason.CRASHED}
+    assert cut_short  # Five kills in the middle of six episodes each.
+    assert all(s.total_reward == 1.0 for s in dataset.filter(end_reason="terminated").summaries)
+
+
+def ends(dataset):
+    return [
+        (*map(int, summary.episode_id.rsplit("-", 2)[1:]), summary.end_reason)
+        for summary in dataset.summaries
+    ]
+
+
+def _num_files(folder):
+    return sum(1 for _ in folder.glob("[!.]*")) if folder.exists() else 0

@@ -1,0 +1,160 @@
+"""Whose turn is next: order, politeness, retries, and an end."""
+
+import asyncio
+
+import pytest
+
+from webtraj import errors
+from webtraj.rollouts.plan import plan_tasks
+from webtraj.rollouts.scheduling import Politeness, Scheduler, Turn
+from webtraj.rollouts.tasks import TaskSpec
+
+
+def turns(*tasks):
+    """Makes a turn for each (site, difficulty)."""
+    specs = [
+        TaskSpec(name=f"{site}{number}", site=site, difficulty=difficulty)
+        for number, (site, difficulty) in enumerate(tasks)
+    ]
+    return [Turn(planned=planned) for planned in plan_tasks(specs)]
+
+
+def sites(*names):
+    return turns(*((name, 0) for name in names))
+
+
+class Clock:
+    """A clock that is moved by hand."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+async def take_all(scheduler):
+    """Takes one turn after the other, each given back before the next."""
+    taken = []
+    while (turn := await scheduler.take()) is not None:
+        taken.append(turn)
+        scheduler.done(turn)
+    return [turn.planned.task for turn in taken]
+
+
+async def at_once(scheduler):
+    """Returns the turn that can be had without waiting, or None."""
+    task = asyncio.ensure_future(scheduler.take())
+    await asyncio.sleep(0)
+    if task.done():
+        return task.result().planned.task
+    task.cancel()
+    return None
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("given", ["a0", "a1", "a2", "b3", "c4"]),
+        ("fair", ["a0", "b3", "c4", "a1", "a2"]),
+        ("longest", ["c4", "a1", "a0", "a2", "b3"]),
+    ],
+)
+async def test_order(order, expected):
+    given = turns(("a", 1), ("a", 3), ("a", 1), ("b", 1), ("c", 9))
+    assert await take_all(Scheduler(given, order=order)) == expected
+
+
+async def test_several_workers_are_fair_too():
+    scheduler = Scheduler(sites("a", "a", "a", "b", "b", "c"), order="fair")
+    assert [await at_once(scheduler) for _ in range(6)] == ["a0", "b3", "c5", "a1", "b4", "a2"]
+
+
+async def test_no_more_at_a_site_than_it_takes():
+    scheduler = Scheduler(sites("a", "a", "b"), politeness=Politeness(per_site=1))
+    first = await scheduler.take()
+    assert await at_once(scheduler) == "b2"
+    assert await at_once(scheduler) is None
+    waiting = asyncio.ensure_future(scheduler.take())
+    await asyncio.sleep(0)
+    scheduler.done(first)
+    assert (await waiting).planned.task == "a1"
+
+
+async def test_a_site_rests_between_visits():
+    clock = Clock()
+    scheduler = Scheduler(sites("a", "a", "b"), politeness=Politeness(interval=60), clock=clock)
+    assert await at_once(scheduler) == "a0"
+    assert await at_once(scheduler) == "b2"
+    assert await at_once(scheduler) is None
+    clock.now = 60.0
+    assert await at_once(scheduler) == "a1"
+
+
+async def test_a_retry_comes_when_its_pause_is_over_and_before_what_is_new():
+    clock = Clock()
+    scheduler = Scheduler(sites("a", "a", "a"), clock=clock)
+    first = await scheduler.take()
+    again = Turn(planned=first.planned, number=1)
+    scheduler.done(first, again, delay=30)
+    assert await at_once(scheduler) == "a1"
+    clock.now = 30.0
+    assert await scheduler.take() == again
+    assert await at_once(scheduler) == "a2"
+
+
+async def test_workers_wait_for_what_may_come_again():
+    scheduler = Scheduler(sites("a"))
+    turn = await scheduler.take()
+    other = asyncio.ensure_future(scheduler.take())
+    await asyncio.sleep(0)
+    assert not other.done()
+    again = Turn(planned=turn.planned, number=1)
+    scheduler.done(turn, again)
+    assert await other == again
+    last = asyncio.ensure_future(scheduler.take())
+    await asyncio.sleep(0)
+    scheduler.done(again)
+    assert await last is None
+
+
+async def test_stopped_it_hands_out_nothing():
+    scheduler = Scheduler(sites("a", "a"), politeness=Politeness(per_site=1))
+    await scheduler.take()
+    waiting = asyncio.ensure_future(scheduler.take())
+    await asyncio.sleep(0)
+    scheduler.stop()
+    assert await waiting is None
+    assert await scheduler.take() is None
+
+
+@pytest.mark.parametrize("order", ["given", "fair", "longest"])
+@pytest.mark.parametrize("per_site", [None, 1, 2])
+async def test_every_turn_is_played_once_by_any_number_of_workers(order, per_site):
+    given = sites(*(f"s{number % 7}" for number in range(60)))
+    scheduler = Scheduler(given, order=order, politeness=Politeness(per_site=per_site))
+    played, visitors, most = [], {}, 0
+
+    async def work():
+        nonlocal most
+        while (turn := await scheduler.take()) is not None:
+            visitors[turn.site] = visitors.get(turn.site, 0) + 1
+            most = max(most, visitors[turn.site])
+            await asyncio.sleep(0)
+            visitors[turn.site] -= 1
+            played.append(turn.planned.row)
+            again = None
+            if turn.planned.row % 5 == 0 and turn.number == 0:
+                again = Turn(planned=turn.planned, number=1)
+            scheduler.done(turn, again)
+
+    await asyncio.gather(*(work() for _ in range(9)))
+    assert sorted(played) == sorted([*range(60), *range(0, 60, 5)])
+    assert most <= (per_site or 9)
+    assert scheduler.left == 0
+
+
+@pytest.mark.parametrize("arguments", [{"per_site": 0}, {"interval": -1}], ids=["none", "past"])
+def test_impossible_politeness(arguments):
+    with pytest.raises(errors.InvalidInputError):
+        Politeness(**arguments)
