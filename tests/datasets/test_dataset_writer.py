@@ -170,7 +170,7 @@ def test_a_dataset_of_another_format_is_refused(place, episode):
     with DatasetWriter(place) as writer:
         writer.add(episode(1))
     pytest.importorskip("google.protobuf")
-    with pytest.raises(errors.InvalidInputError, match="format 'json'.* cannot take"):
+    with pytest.raises(errors.InvalidInputError, match="'json'"):
         DatasetWriter(place, format="pb")
     with pytest.raises(errors.InvalidInputError, match="no format of episodes"):
         DatasetWriter(place, format="pickle")

@@ -20,6 +20,7 @@ from webtraj.collectors.index import EpisodeSummary, index_file_name, merge, rea
 from webtraj.collectors.journal import claim
 from webtraj.collectors.layout import INDEX, SCHEMA_VERSION, DatasetHeader, DatasetLayout
 from webtraj.collectors.spool import open_index
+from webtraj.datasets import garbage
 from webtraj.datasets.episode_file import summarize_file
 from webtraj.datasets.parallel import map_in_order
 from webtraj.datasets.place import DatasetPlace, Place, open_place
@@ -83,6 +84,7 @@ def _recover_folder(layout: DatasetLayout, header: DatasetHeader) -> RecoveryRep
             except errors.DatasetError as error:
                 unreadable.append(str(error))
         _remove_unnamed(layout)
+        garbage.restore(layout)
         _remove_unshared(layout)
         # In a spool, an episode without an index line is being taken away.
         indexed = () if header.destination else _complete_index(layout, header, index)

@@ -1,0 +1,354 @@
+"""One index file of many: nothing lost beside writers, readers, other compactions and deaths."""
+
+import contextlib
+import secrets
+import threading
+
+import pytest
+
+from webtraj import JsonTrajectoryCollector, errors, open_dataset
+from webtraj import trajectory as trajectory_lib
+from webtraj.collectors.index import (
+    IndexFile,
+    IndexWriter,
+    Removal,
+    merge,
+    parse_index_file,
+    read_index,
+)
+from webtraj.datasets import compaction
+from webtraj.datasets.compaction import compact, rebuild
+from webtraj.datasets.deletion import delete
+from webtraj.datasets.place import DatasetPlace, open_place
+from webtraj.datasets.recovery import recover
+from webtraj.datasets.verification import verify
+from webtraj.datasets.writer import DatasetWriter
+from webtraj.storage import open_storage
+from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeInfo
+
+
+@pytest.fixture
+def many(place, episode):
+    """A dataset of 12 episodes and as many index files."""
+    for number in range(12):
+        with DatasetWriter(place) as writer:
+            writer.add(episode(number))
+    return place
+
+
+def index_names(place):
+    return open_place(place).index_names()
+
+
+def lines(place):
+    return sorted(s.to_line() for s in open_dataset(place).summaries)
+
+
+def test_one_file_of_many(many):
+    before = lines(many)
+    report = compact(many)
+    assert (report.num_episodes, report.files_before, report.files_after) == (12, 12, 1)
+    assert len(index_names(many)) == 1
+    assert lines(many) == before
+    assert verify(many).clean
+    names = index_names(many)
+    compact(many)
+    assert index_names(many) == names
+
+
+def test_a_large_index_becomes_several_files(many, monkeypatch):
+    monkeypatch.setattr(compaction, "_FILE_LINES", 5)
+    before = lines(many)
+    assert compact(many).files_after == 3
+    assert lines(many) == before
+
+
+def test_more_files_than_a_process_may_have_open(many, monkeypatch):
+    monkeypatch.setattr(compaction, "_FILES_AT_ONCE", 3)
+    before = lines(many)
+    compact(many)
+    assert len(index_names(many)) <= 3
+    assert lines(many) == before
+    rebuild(many)
+    assert lines(many) == before
+
+
+def test_the_file_of_a_living_writer_is_left_alone(tmp_path, episode):
+    place = tmp_path / "d"
+    with DatasetWriter(place) as first:
+        first.add(episode(0))
+        with DatasetWriter(place) as second:
+            second.add(episode(1))
+        with DatasetWriter(place) as third:
+            third.add(episode(2))
+        report = compact(place)
+        assert (report.files_after, report.being_written) == (2, 1)
+        first.add(episode(3))
+    assert len(open_dataset(place)) == 4
+    assert compact(place).files_after == 1
+    assert verify(place).clean
+
+
+async def test_beside_a_busy_writer_and_reader_nothing_is_lost(tmp_path, episode):
+    place = tmp_path / "d"
+    with DatasetWriter(place) as writer:
+        for number in range(5):
+            writer.add(episode(number))
+    stop = threading.Event()
+    failures = []
+
+    def often(function):
+        while not stop.is_set():
+            try:
+                function()
+            except Exception as error:
+                failures.append(error)
+                raise
+
+    def read():
+        assert len(open_dataset(place)) >= 5
+
+    threads = [
+        threading.Thread(target=often, args=(function,))
+        for function in (lambda: compact(place), lambda: compact(place), read)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        for number in range(60):
+            async with JsonTrajectoryCollector(place, fsync="never") as collector:
+                recorder = collector.begin_episode(EpisodeInfo(episode_id=f"n{number}"))
+                recorder.end_episode(EpisodeEnd(reason=EndReason.CLOSED))
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert not failures
+    compact(place)
+    assert len(index_names(place)) == 1
+    assert len(open_dataset(place)) == 65
+    assert verify(place).clean
+
+
+class Hooked:
+    """A storage that lets something happen before some call."""
+
+    def __init__(self, storage, method, happen, *, at=1):
+        self._storage, self._method, self._happen, self._left = storage, method, happen, at
+
+    def __getattr__(self, name):
+        called = getattr(self._storage, name)
+        if name != self._method:
+            return called
+
+        def call(*args, **kwargs):
+            self._left -= 1
+            if self._left == 0:
+                self._happen()
+            return called(*args, **kwargs)
+
+        return call
+
+
+def hooked(place, method, happen, **kwargs):
+    opened = open_place(place)
+    storage = Hooked(opened.storage, method, happen, **kwargs)
+    return DatasetPlace(storage, opened.header, opened.layout, opened.blobs)
+
+
+@pytest.fixture
+def bucket(episode):
+    place = f"memory://{secrets.token_hex(8)}"
+    for number in range(4):
+        with DatasetWriter(place) as writer:
+            writer.add(episode(number))
+    return place
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_shard_that_goes_between_list_and_read_is_looked_for_again(bucket, at):
+    opened = hooked(bucket, "read", lambda: compact(bucket), at=at)
+    files = opened.read_index()
+    assert sum(len(file.summaries) for file in files.values()) >= 4
+    assert {s.episode_id for f in files.values() for s in f.summaries} == {"e0", "e1", "e2", "e3"}
+
+
+def test_an_index_that_never_holds_still_is_an_error(bucket):
+    class Restless(Hooked):
+        def __getattr__(self, name):
+            if name == "read":
+
+                def read(key):
+                    raise errors.StorageMissingError(key)
+
+                return read
+            return getattr(self._storage, name)
+
+    opened = open_place(bucket)
+    place = DatasetPlace(Restless(opened.storage, "", None), opened.header, None, opened.blobs)
+    with pytest.raises(errors.CorruptDataError, match="changed each of the"):
+        place.read_index()
+
+
+@pytest.mark.parametrize(
+    ("method", "at"),
+    [(method, at) for method in ("read", "list", "delete") for at in (1, 2, 3)] + [("write", 1)],
+)
+@pytest.mark.parametrize("other", ["compact", "delete", "add"])
+def test_whatever_happens_meanwhile_in_a_bucket_the_index_is_right(
+    bucket, episode, monkeypatch, method, at, other
+):
+    def add():
+        with DatasetWriter(bucket) as writer:
+            writer.add(episode(9))
+
+    others = {
+        "compact": (lambda: compact(bucket), ["e0", "e1", "e2", "e3"]),
+        "delete": (lambda: delete(bucket, ["e1"]), ["e0", "e2", "e3"]),
+        "add": (add, ["e0", "e1", "e2", "e3", "e9"]),
+    }
+    happen, expected = others[other]
+    happened = []
+
+    def once():
+        happened.append(True)
+        with monkeypatch.context() as patch:
+            patch.setattr(compaction, "open_place", open_place)
+            happen()
+
+    place = hooked(bucket, method, once, at=at)
+    with monkeypatch.context() as patch:
+        patch.setattr(compaction, "open_place", lambda *_: place)
+        compact(bucket)
+    assert happened
+    assert sorted(open_dataset(bucket).episode_ids) == expected
+    assert verify(bucket).clean
+    compact(bucket)
+    assert sorted(open_dataset(bucket).episode_ids) == expected
+
+
+class DiedError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("method", ["write", "delete"])
+@pytest.mark.parametrize("at", [1, 2, 5])
+def test_a_compaction_that_dies_loses_nothing(many, monkeypatch, method, at):
+    def die():
+        raise DiedError
+
+    delete(many, ["e3"])
+    with DatasetWriter(many) as writer:
+        for number in (20, 21):
+            writer.add(many_episode(number))
+    before = lines(many)
+    place = hooked(many, method, die, at=at)
+    with monkeypatch.context() as patch:
+        patch.setattr(compaction, "open_place", lambda *_: place)
+        with contextlib.suppress(DiedError):
+            compact(many)
+    assert lines(many) == before
+    compact(many)
+    assert lines(many) == before
+    assert verify(many).clean
+
+
+def many_episode(number):
+    end = EpisodeEnd(reason=EndReason.CLOSED)
+    return trajectory_lib.EpisodeTrajectory(EpisodeInfo(episode_id=f"e{number}"), end=end)
+
+
+# Lines that cannot be read.
+
+
+def test_files_with_lines_that_cannot_be_read_are_left_for_rebuild(many):
+    storage = open_storage(many)
+    name = index_names(many)[0]
+    storage.write(f"index/{name}", b"{\n" + storage.read(f"index/{name}"))
+    assert compact(many).files_after == 2
+    assert name in index_names(many)
+    assert [p.what for p in verify(many).problems] == ["1 lines cannot be read"]
+    assert rebuild(many).files_after == 1
+    assert verify(many).clean
+
+
+# Rebuilding.
+
+
+@pytest.mark.parametrize("spoil", ["lost", "wrong", "stale"])
+def test_an_index_is_made_anew_from_the_episodes(many, spoil):
+    storage = open_storage(many)
+    before = lines(many)
+    dropped = ()
+    for name in index_names(many):
+        key = f"index/{name}"
+        if spoil == "lost":
+            storage.delete(key)
+        elif spoil == "wrong":
+            storage.write(key, storage.read(key).replace(b'"t0"', b'"t9"'))
+    if spoil == "stale":
+        storage.delete("episodes/e5.json")
+        before = [line for line in before if b'"e5"' not in line]
+        dropped = ("e5",)
+    report = rebuild(many)
+    assert (report.num_episodes, report.files_after, report.dropped) == (len(before), 1, dropped)
+    assert lines(many) == before
+    assert verify(many).clean
+
+
+def test_a_damaged_episode_keeps_its_line(many):
+    storage = open_storage(many)
+    storage.write("episodes/e5.json", b"{")
+    before = lines(many)
+    report = rebuild(many)
+    assert len(report.unreadable) == 1
+    assert lines(many) == before
+
+
+def test_an_unindexed_episode_of_a_bucket_is_found_when_asked_for(bucket):
+    storage = open_storage(bucket)
+    for name in index_names(bucket)[:1]:
+        storage.delete(f"index/{name}")
+    assert len(open_dataset(bucket)) == 3
+    assert len(open_dataset(bucket).refresh(complete=True)) == 4
+    assert [p.what for p in verify(bucket).problems] == [
+        "is not in the index; run `webtraj recover`"
+    ]
+    assert len(recover(bucket).indexed) == 1
+    assert recover(bucket).indexed == ()
+    assert len(open_dataset(bucket)) == 4
+    assert verify(bucket).clean
+
+
+def test_a_bucket_without_any_index_is_read_all_the_same(bucket):
+    storage = open_storage(bucket)
+    for name in index_names(bucket):
+        storage.delete(f"index/{name}")
+    assert len(open_dataset(bucket)) == 4
+
+
+# Lines of removal.
+
+
+def test_a_removal_takes_back_the_lines_of_the_files_that_it_names(tmp_path, episode):
+    with DatasetWriter(tmp_path) as writer:
+        summary = writer.add(episode(1))
+    writer = IndexWriter(tmp_path / "index")
+    writer.append(Removal("e1", (index_names(tmp_path)[0],)))
+    writer.append(summary)  # Added again since: not what was removed.
+    writer.close()
+    files = open_place(tmp_path).read_index()
+    assert list(merge(files)) == ["e1"]
+    assert [s.episode_id for s in read_index(tmp_path / "index")] == ["e1"]
+    compact(tmp_path)
+    (file,) = open_place(tmp_path).read_index().values()
+    assert file == IndexFile((summary,))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b'{"removed":"../x","from":[]}', b'{"removed":"e1"}', b'{"removed":"e1","from":"a"}',
+     b'{"removed":"e1","from":[1]}', b'{"removed"'],
+)  # fmt: skip
+def test_removals_that_cannot_be_read_are_counted(line):
+    assert parse_index_file(line + b"\n") == IndexFile(unreadable=1)
