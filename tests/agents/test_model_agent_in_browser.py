@@ -1,0 +1,185 @@
+"""A model plays in a real browser, over real HTTP, and all of it is on record."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from webtraj import EndReason, Outcome, open_dataset
+from webtraj.agents.contexts import ContextSettings
+from webtraj.agents.models import Sampling
+from webtraj.agents.timing import time_split
+from webtraj.datasets.verification import verify
+from webtraj.environments import actions as a
+from webtraj.rollouts import collect
+from webtraj.testing.model_server import FakeModelServer, Reply
+
+pytestmark = pytest.mark.browser
+
+
+def reader(request):
+    """A model that reads: it does what the tasks of these tests ask for."""
+    goal = re.search(r"Task: (.*)", request.parts(1)[0]["text"])[1]
+    page = request.text
+    wanted = re.search(r'"(.*?)"', goal)
+    if "into the text field" in goal and f'value="{wanted[1]}"' not in page:
+        return (
+            f"Thought: The field is empty.\nAction: fill('{ref(page, 'textbox')}', '{wanted[1]}')"
+        )
+    name = wanted[1] if wanted and "text field" not in goal else None
+    return f"Thought: I press it.\nAction: click('{ref(page, 'button', name)}')"
+
+
+def ref(page, role, name=None):
+    named = "" if name is None else f' "{re.escape(name)}"'
+    return re.search(rf"\[(\w+)\] {role}{named}", page)[1]
+
+
+async def roll_out(agent, out, *presets, **options):
+    environment_options = {"observe": [*agent.channels, "timings", "info"]}
+    await collect(presets, agent, out=out, environment_options=environment_options, **options)
+    assert verify(out).clean
+    return open_dataset(out)
+
+
+async def test_reading_model_solves_tasks_and_leaves_all_that_training_needs(
+    tmp_path, served_agent
+):
+    tasks = ("miniwob/click-test", "miniwob/click-button", "miniwob/enter-text")
+    with FakeModelServer(reader) as server:
+        agent = served_agent(server, sampling=Sampling(temperature=1.0))
+        dataset = await roll_out(agent, tmp_path / "data", *tasks, episodes=6, parallel=3)
+        assert not server.errors
+    assert [t.outcome for t in dataset] == [Outcome.SUCCESS] * 6
+    assert {t.info.policy for t in dataset} == {"model/openai/fake-model"}
+    for trajectory in dataset:
+        for step in trajectory.steps[1:]:
+            (call,) = step.decision.model_calls
+            assert step.decision.thought
+            assert call.policy_version == "1"
+            assert call.prompt_token_ids
+            assert len(call.completion_token_ids) == len(call.logprobs) > 0
+            assert call.messages[0]["role"] == "system"
+            assert step.decision.metadata["prompt"]["version"] == "v1"
+            assert step.action == step.decision.action
+        split = time_split(trajectory)
+        assert split.model > 0
+        assert split.environment > 0
+        assert split.total == pytest.approx(trajectory.end_time - trajectory.start_time)
+
+
+async def test_model_that_sees_marks_and_names_them_by_number(tmp_path, served_agent):
+    def rule(request):
+        assert len(request.images) == 1
+        number = ref(request.text, "button")
+        return (
+            "Action: Press the button.\n<tool_call>\n"
+            '{"name": "web_interaction", "arguments": '
+            f'{{"action": "click", "element_id": "{number}"}}}}\n</tool_call>'
+        )
+
+    with FakeModelServer(rule) as server:
+        agent = served_agent(
+            server,
+            dialect="webgym_marks",
+            prompt="webgym_vanilla",
+            context=ContextSettings(mode="marks"),
+        )
+        dataset = await roll_out(agent, tmp_path / "data", "miniwob/click-test", episodes=2)
+        assert not server.errors
+        sent = [request.images[0] for request in server.requests]
+    assert [t.outcome for t in dataset] == [Outcome.SUCCESS] * 2
+    for trajectory, image in zip(dataset, sent, strict=True):
+        assert trajectory.steps[0].observation["set_of_marks"]["image"] == image
+        (call,) = trajectory.steps[1].decision.model_calls
+        assert image in str_parts(call.messages[-1])
+
+
+def str_parts(message):
+    """Returns the pictures of a recorded message."""
+    return [part["image_url"]["url"] for part in message["content"] if part["type"] == "image_url"]
+
+
+async def test_model_that_points(tmp_path, served_agent):
+    call = (
+        '<tool_call>{"name": "computer_use", "arguments": '
+        '{"action": "left_click", "coordinate": [500, 250]}}</tool_call>'
+    )
+    with FakeModelServer(lambda request: call) as server:
+        agent = served_agent(
+            server,
+            dialect="webgym",
+            prompt="webgym_complete",
+            context=ContextSettings(mode="coordinates"),
+        )
+        (trajectory,) = await roll_out(agent, tmp_path / "data", "miniwob/click-test", max_steps=1)
+    scroll = trajectory.steps[0].observation["scroll"]
+    step = trajectory.steps[1]
+    assert step.action == a.ClickAt(scroll["width"] / 2, scroll["height"] / 4)
+    assert step.observation["last_action"]["error"] == ""
+
+
+async def test_invalid_replies_change_nothing_and_end_in_a_truncation(tmp_path, served_agent):
+    with FakeModelServer(lambda request: "Click the button!") as server:
+        agent = served_agent(server, max_invalid_actions=3)
+        (trajectory,) = await roll_out(agent, tmp_path / "data", "miniwob/click-test")
+        assert len(server.requests) == 3
+    assert trajectory.end_reason is EndReason.TRUNCATED
+    assert trajectory.outcome not in (Outcome.SUCCESS, Outcome.AGENT_ERROR, Outcome.ENV_ERROR)
+    assert "3 replies in a row" in trajectory.end.detail
+    assert len({step.observation["axtree"] for step in trajectory.steps}) == 1
+    assert [type(step.action) for step in trajectory.steps[1:]] == [a.InvalidAction] * 2
+    assert trajectory.steps[1].observation["last_action"]["error_kind"] == "invalid_no_action"
+    last = trajectory.end.in_flight_decision
+    assert last.model_calls[0].text == "Click the button!"
+    assert not trajectory.end.action_in_flight
+
+
+async def test_server_that_fails_is_an_agents_error_with_the_call_on_record(tmp_path, served_agent):
+    def rule(request):
+        failed = len(request.messages) > 2
+        return Reply.error(500, "Out of memory.") if failed else "Thought: Wait.\nAction: noop(0)"
+
+    with FakeModelServer(rule) as server:
+        (trajectory,) = await roll_out(
+            served_agent(server), tmp_path / "data", "miniwob/click-test"
+        )
+    assert trajectory.end_reason is EndReason.ERRORED
+    assert trajectory.outcome is Outcome.AGENT_ERROR
+    assert trajectory.end.error.type == "webtraj.errors.ModelUnavailableError"
+    assert not trajectory.end.action_in_flight
+    (call,) = trajectory.end.in_flight_decision.model_calls
+    assert "Out of memory" in call.error
+    assert call.latency is not None
+    assert trajectory.num_steps == 1
+
+
+async def test_context_overflow_is_a_truncation_with_all_calls_on_record(tmp_path, served_agent):
+    with FakeModelServer(reader, max_model_len=50) as server:
+        (trajectory,) = await roll_out(
+            served_agent(server), tmp_path / "data", "miniwob/click-test"
+        )
+    assert trajectory.end_reason is EndReason.TRUNCATED
+    assert "too long for the model" in trajectory.end.detail
+    calls = trajectory.end.in_flight_decision.model_calls
+    assert len(calls) == 3
+    assert all(call.error for call in calls)
+
+
+def test_model_plays_from_the_command_line(tmp_path):
+    with FakeModelServer(reader) as server:
+        options = ("--model", "fake-model", "--base-url", server.url, "--out", "data")
+        more = ("--agent-set", "temperature=0.5", "--agent-set", "full_rounds=2")
+        done = subprocess.run(
+            [sys.executable, "-m", "webtraj.cli", "rollout", "--preset", "miniwob/click-test",
+             *options, *more],
+            cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert not server.errors
+    (trajectory,) = open_dataset(tmp_path / "data")
+    assert trajectory.outcome is Outcome.SUCCESS
+    assert trajectory.steps[1].decision.model_calls[0].sampling["temperature"] == 0.5
+    assert "info" in trajectory.steps[0].observation
+    assert "1/1 (100%)" in done.stdout
