@@ -16,10 +16,12 @@ from webtraj import (
     open_dataset,
 )
 from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector
+from webtraj.collectors.protobuf import ProtobufTrajectoryCollector
 from webtraj.testing.faults import FailingCollector
 from webtraj.trajectory import EndReason, EpisodeEnd
 
-KINDS = ["null", "memory", "json", "tee"]
+KINDS = ["null", "memory", "json", "protobuf", "tee"]
+FILED = ["json", "protobuf"]
 
 
 class Kind:
@@ -32,6 +34,7 @@ class Kind:
             "null": NullTrajectoryCollector,
             "memory": lambda: memory,
             "json": lambda: JsonTrajectoryCollector(path, fsync="never"),
+            "protobuf": lambda: ProtobufTrajectoryCollector(path, fsync="never"),
             "tee": lambda: TeeTrajectoryCollector(
                 NullTrajectoryCollector(), memory, JsonTrajectoryCollector(path, fsync="never")
             ),
@@ -145,8 +148,8 @@ class TestACollectorThatKeeps:
 
     @pytest.mark.parametrize("ended", [False, True], ids=["open", "ended"])
     async def test_an_id_is_taken_once(self, request, tmp_path, records, ended):
-        for name in ("memory", "json"):
-            kind = Kind(name, tmp_path / "dataset")
+        for name in ("memory", *FILED):
+            kind = Kind(name, tmp_path / name)
             recorder = kind.collector.begin_episode(records.info("once"))
             if ended:
                 recorder.end_episode(records.end)
@@ -159,7 +162,7 @@ class TestACollectorThatKeeps:
     @pytest.mark.parametrize(
         "episode_id", ["", ".", "..", "../x", "a/b", ".hidden", "a b", "é", "x" * 129, "a\n", None]
     )
-    @pytest.mark.parametrize("name", ["memory", "json"])
+    @pytest.mark.parametrize("name", ["memory", *FILED])
     async def test_an_id_that_cannot_name_a_file_is_refused(
         self, name, tmp_path, records, episode_id
     ):
@@ -178,7 +181,7 @@ class TestACollectorThatKeeps:
         await keeping.collector.flush()
         assert keeping.episodes()["mine"].info == records.info("mine", task="t")
 
-    @pytest.mark.parametrize("name", ["memory", "json"])
+    @pytest.mark.parametrize("name", ["memory", *FILED])
     @pytest.mark.parametrize("call", ["info", "intent", "step", "end"])
     async def test_an_ended_episode_takes_nothing_more(self, name, call, tmp_path, records):
         kind = Kind(name, tmp_path / "dataset")

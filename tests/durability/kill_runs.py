@@ -1,7 +1,8 @@
 """Kills recording processes at random moments and checks what recovery brings back.
 
-Run as a script: `python kill_runs.py RUNS SEED FOLDER`. It prints one JSON object. A warm process
-forks each victim, so that a run costs milliseconds and not an interpreter's start.
+Run as a script: `python kill_runs.py RUNS SEED FOLDER [COLLECTOR]`, where COLLECTOR is json,
+protobuf or protobuf-zst. It prints one JSON object. A warm process forks each victim, so that a run
+costs milliseconds and not an interpreter's start.
 
 A victim tells over a pipe what it knows to be recorded: that an environment was entered with an
 action (so the intent's call had returned), that a step's call returned, that an episode's last
@@ -13,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import fcntl
+import functools
 import json
 import os
 import random
@@ -25,6 +27,8 @@ from pathlib import Path
 import dm_env
 
 import webtraj
+from webtraj.collectors.journaling import JournalingCollector
+from webtraj.collectors.protobuf import ProtobufTrajectoryCollector
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
 
@@ -64,11 +68,18 @@ class Environment:
         pass
 
 
-def victim(folder: Path, pipe: int, seed: int) -> None:
+COLLECTORS = {
+    "json": webtraj.JsonTrajectoryCollector,
+    "protobuf": ProtobufTrajectoryCollector,
+    "protobuf-zst": functools.partial(ProtobufTrajectoryCollector, compression="zst"),
+}
+
+
+def victim(folder: Path, pipe: int, seed: int, collector_name: str) -> None:
     def tell(what: str, episode: str, index: int) -> None:
         os.write(pipe, f"{what} {episode} {index}\n".encode())
 
-    async def play(collector: webtraj.JsonTrajectoryCollector, rng: random.Random) -> None:
+    async def play(collector: JournalingCollector, rng: random.Random) -> None:
         inner = Environment(tell, rng)
 
         def info() -> webtraj.EpisodeInfo:
@@ -86,7 +97,7 @@ def victim(folder: Path, pipe: int, seed: int) -> None:
                 tell("ended" if timestep.last() else "returned", inner.episode, index)
 
     async def main() -> None:
-        collector = webtraj.JsonTrajectoryCollector(folder)
+        collector = COLLECTORS[collector_name](folder)
         await asyncio.gather(
             *(play(collector, random.Random(f"{seed}/{worker}")) for worker in range(PARALLEL))
         )
@@ -94,7 +105,7 @@ def victim(folder: Path, pipe: int, seed: int) -> None:
     asyncio.run(main())
 
 
-def run(folder: Path, seed: int) -> dict[str, int]:
+def run(folder: Path, seed: int, collector_name: str) -> dict[str, int]:
     """One victim's life and what is left of it; raises AssertionError if anything is missing."""
     rng = random.Random(seed)
     reader, writer = os.pipe()
@@ -103,7 +114,7 @@ def run(folder: Path, seed: int) -> dict[str, int]:
     if pid == 0:
         os.close(reader)
         try:
-            victim(folder, writer, seed)
+            victim(folder, writer, seed, collector_name)
         finally:
             os._exit(1)
     os.close(writer)
@@ -172,9 +183,10 @@ def check(folder: Path, told: str) -> dict[str, int]:
 
 def main() -> None:
     runs, seed, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+    collector_name = sys.argv[4] if len(sys.argv) > 4 else "json"
     totals: collections.Counter[str] = collections.Counter()
     for number in range(runs):
-        totals.update(run(folder / f"run{number}", seed + number))
+        totals.update(run(folder / f"run{number}", seed + number, collector_name))
         totals["runs"] += 1
     print(json.dumps(totals))
 

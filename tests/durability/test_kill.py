@@ -11,10 +11,15 @@ SCRIPT = Path(__file__).with_name("kill_runs.py")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1000])
-def test_nothing_whose_call_returned_is_lost_in_100_killed_runs(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("collector", "seed"),
+    [("json", 0), ("json", 1000), ("protobuf", 0), ("protobuf-zst", 1000)],
+)
+def test_nothing_whose_call_returned_is_lost_in_100_killed_runs(
+    collector: str, seed: int, tmp_path: Path
+) -> None:
     result = subprocess.run(
-        [sys.executable, str(SCRIPT), "100", str(seed), str(tmp_path)],
+        [sys.executable, str(SCRIPT), "100", str(seed), str(tmp_path), collector],
         capture_output=True,
         text=True,
         check=False,
