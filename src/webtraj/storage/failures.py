@@ -8,12 +8,14 @@ text is read here and nowhere else; whatever is not understood counts as not wor
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
 from webtraj import errors
 
-__all__ = ["Failure", "understand"]
+__all__ = ["NO_BUCKET", "Failure", "Secrets", "understand"]
 
 _STATUS = re.compile(r"^\s*status: (\d{3}),$", re.MULTILINE)
 _METADATA = re.compile(r"^\s*http://\S+/latest/(?:api/token|meta-data)", re.MULTILINE)
@@ -21,9 +23,15 @@ _TRANSPORT = re.compile(
     r"^\s*kind: (Connect|Request|Timeout|Interrupted|Unknown|Decode),$", re.MULTILINE
 )
 _SYSTEM = re.compile(r'^\s*message: "([^"\n]{1,200})",$', re.MULTILINE)
+_QUERY = re.compile(r"\?\S+")
 _CODE = re.compile(r"<Code>(\w{1,80})</Code>")
 _MESSAGE = re.compile(r"<Message>([^<]{1,300})</Message>")
+_SECRET = re.compile("secret|token|password|key|signature|sas")
+_NOT_SECRET = frozenset({"access_key_id", "sse_kms_key_id", "sse_bucket_key_enabled"})
 _DEBUG = "\n\nDebug source:\n"
+
+NO_BUCKET = frozenset({"ContainerNotFound", "NoSuchBucket"})
+"""The stores' words for a bucket that is not there."""
 
 _PASSING_CODES = frozenset(
     {
@@ -31,6 +39,7 @@ _PASSING_CODES = frozenset(
         "ConditionalRequestConflict",
         "IncompleteBody",
         "InternalError",
+        "NoSuchUpload",  # Parts were put together already, and the answer to that was lost.
         "OperationAborted",
         "RequestTimeout",
         "ServiceUnavailable",
@@ -76,12 +85,34 @@ class Failure:
         return self.kind(f"{what}: {self.reason}.")
 
 
-def understand(error: BaseException, *, secrets: Sequence[str] = ()) -> Failure:
+class Secrets:
+    """The texts that must be in no other: credentials that were given, or in the environment."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        """Initializes the secrets with those of a store's configuration."""
+        self._given = [
+            value
+            for name, value in config.items()
+            if isinstance(value, str) and _SECRET.search(name.lower()) and name not in _NOT_SECRET
+        ]
+
+    def hide(self, text: str) -> str:
+        """Returns a text without secrets."""
+        of_environment = map(os.environ.get, ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"))
+        for secret in filter(None, (*self._given, *of_environment)):
+            text = text.replace(secret, "***")
+        return text
+
+    def __repr__(self) -> str:
+        return "Secrets()"
+
+
+def understand(error: BaseException, secrets: Secrets) -> Failure:
     """Returns what an exception of obstore means.
 
     Args:
         error: The exception.
-        secrets: Texts that must not appear in the reason.
+        secrets: What must not appear in the reason.
     """
     display, _, debug = str(error).rpartition(_DEBUG)
     match = _STATUS.search(debug)
@@ -89,11 +120,11 @@ def understand(error: BaseException, *, secrets: Sequence[str] = ()) -> Failure:
     match = _CODE.search(debug)
     code = match[1] if match else ""
     match = _MESSAGE.search(debug)
-    said = _clean(f"{code}: {match[1]}" if code and match else code, secrets)
+    said = f"{code}: {match[1]}" if code and match else code
     kind, reason = _kind_and_reason(error, status, code, display or debug, debug)
     if said:
         reason += f" (it says {said.rstrip('.')!r})"
-    return Failure(kind, _clean(reason, secrets), code)
+    return Failure(kind, secrets.hide(reason), code)
 
 
 def _kind_and_reason(
@@ -107,8 +138,8 @@ def _kind_and_reason(
             "AWS_PROFILE, or give access_key_id and secret_access_key"
         )
     if code in _PASSING_CODES:
-        return errors.StorageUnavailableError, f"the store asks to try again (status {status})"
-    if code == "NoSuchBucket":
+        return errors.StorageUnavailableError, f"it did not work this time (status {status})"
+    if code in NO_BUCKET:
         return errors.StorageMissingError, (
             "there is no such bucket; create it, or check its name and the endpoint"
         )
@@ -142,10 +173,4 @@ def _kind_and_reason(
         return errors.StorageUnavailableError, _REASONS[match[1]] + detail
     if "kind: PermissionDenied," in debug:
         return errors.StorageDeniedError, "the system denies it"
-    return errors.StorageError, " ".join(display.split())[:300].rstrip(".")
-
-
-def _clean(text: str, secrets: Sequence[str]) -> str:
-    for secret in secrets:
-        text = text.replace(secret, "***")
-    return text
+    return errors.StorageError, _QUERY.sub("?...", " ".join(display.split()))[:300].rstrip(".")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from pathlib import Path
 
-__all__ = ["sync_file", "sync_folder", "write_all", "write_atomically"]
+__all__ = ["make_folder", "sync_file", "sync_folder", "write_all", "write_atomically"]
 
 
 def write_all(descriptor: int, data: bytes) -> None:
@@ -31,7 +32,8 @@ def write_atomically(
         FileExistsError: It is there, and was not to be replaced.
         OSError: It cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    # Without the name in it, which may be as long as a name can be.
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
         descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644)
         try:
@@ -48,6 +50,29 @@ def write_atomically(
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def make_folder(path: Path, *, sync: bool = False) -> None:
+    """Makes a folder, and those that it is in, if they are not there.
+
+    Args:
+        path: The folder.
+        sync: Whether they must be on the disk afterwards.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    try:
+        path.mkdir()
+    except FileNotFoundError:
+        make_folder(path.parent, sync=sync)
+        path.mkdir(exist_ok=True)
+    except FileExistsError:
+        if not path.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None
+        return
+    if sync:
+        sync_folder(path.parent)
 
 
 def sync_file(path: Path) -> None:

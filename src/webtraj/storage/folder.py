@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 from webtraj import errors
 from webtraj.storage import files
-from webtraj.storage.base import Entry, check_key
+from webtraj.storage.base import Entry, check_key, check_prefix
 
 __all__ = ["FolderStorage"]
+
+_ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+"""How the system says that there is no file of a name, or a folder."""
 
 
 class FolderStorage:
@@ -42,10 +46,11 @@ class FolderStorage:
             StorageMissingError: There is no such object.
             StorageError: It cannot be read.
         """
+        path = self.path(key)
         try:
-            return self.path(key).read_bytes()
+            return path.read_bytes()
         except OSError as error:
-            raise _translated(error, f"{str(self.path(key))!r} could not be read") from error
+            raise _translated(error, f"{str(path)!r} could not be read") from error
 
     def write(self, key: str, data: bytes, *, overwrite: bool = True) -> None:
         """Writes an object.
@@ -56,36 +61,63 @@ class FolderStorage:
         """
         path = self.path(key)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            files.write_atomically(path, data, sync=self._sync, overwrite=overwrite)
+            try:
+                files.write_atomically(path, data, sync=self._sync, overwrite=overwrite)
+            except FileNotFoundError:
+                files.make_folder(path.parent, sync=self._sync)
+                files.write_atomically(path, data, sync=self._sync, overwrite=overwrite)
             if self._sync:
                 files.sync_folder(path.parent)
+        except _ABSENT as error:
+            raise errors.StorageError(
+                f"{str(path)!r} could not be written: a part of it is a folder, or is none "
+                f"({error.strerror})."
+            ) from error
         except OSError as error:
             raise _translated(error, f"{str(path)!r} could not be written") from error
 
     def size(self, key: str) -> int | None:
-        """Returns an object's size in bytes; None if there is no such object."""
+        """Returns an object's size in bytes; None if there is no such object.
+
+        Raises:
+            StorageError: It cannot be looked at.
+        """
+        path = self.path(key)
         try:
-            return self.path(key).stat().st_size
-        except (FileNotFoundError, NotADirectoryError):
+            status = path.stat()
+        except _ABSENT:
             return None
         except OSError as error:
-            raise _translated(error, f"{str(self.path(key))!r} could not be looked at") from error
+            raise _translated(error, f"{str(path)!r} could not be looked at") from error
+        return status.st_size if stat.S_ISREG(status.st_mode) else None
 
     def list(self, prefix: str = "") -> Iterator[Entry]:
-        """Yields the objects whose keys begin with `prefix`; hidden files are none."""
-        folder = self.path(prefix.rstrip("/")) if prefix else self.root
+        """Yields the objects whose keys begin with `prefix`, in the order of their names.
+
+        Raises:
+            StorageError: A folder cannot be listed.
+        """
+        folder = self.root / check_prefix(prefix)
         try:
             yield from _walk(folder, prefix)
         except OSError as error:
             raise _translated(error, f"{str(folder)!r} could not be listed") from error
 
     def delete(self, key: str) -> None:
-        """Deletes an object. It is no error if there is none."""
+        """Deletes an object. It is no error if there is none.
+
+        Raises:
+            StorageError: It cannot be deleted.
+        """
+        path = self.path(key)
         try:
-            self.path(key).unlink(missing_ok=True)
+            path.unlink()
+        except _ABSENT:
+            return
         except OSError as error:
-            raise _translated(error, f"{str(self.path(key))!r} could not be deleted") from error
+            if path.is_dir():  # Which error that is depends on the system.
+                return
+            raise _translated(error, f"{str(path)!r} could not be deleted") from error
 
     def __repr__(self) -> str:
         return f"FolderStorage({str(self.root)!r})"
@@ -93,25 +125,26 @@ class FolderStorage:
 
 def _walk(folder: Path, prefix: str) -> Iterator[Entry]:
     try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except (FileNotFoundError, NotADirectoryError):
+        with os.scandir(folder) as scan:
+            entries = sorted(scan, key=lambda entry: entry.name)
+    except _ABSENT:
         return
     for entry in entries:
+        key = prefix + entry.name
         if entry.name.startswith("."):
             continue
         if entry.is_dir(follow_symlinks=False):
-            yield from _walk(Path(entry.path), f"{prefix}{entry.name}/")
-            continue
-        try:
-            yield Entry(prefix + entry.name, entry.stat().st_size)
-        except FileNotFoundError:  # Deleted meanwhile.
-            continue
+            yield from _walk(Path(entry.path), f"{key}/")
+        elif entry.is_file():
+            try:
+                yield Entry(key, entry.stat().st_size)
+            except FileNotFoundError:  # Deleted meanwhile.
+                continue
 
 
 def _translated(error: OSError, what: str) -> errors.StorageError:
     kinds: dict[type[OSError], type[errors.StorageError]] = {
-        FileNotFoundError: errors.StorageMissingError,
-        NotADirectoryError: errors.StorageMissingError,
+        **dict.fromkeys(_ABSENT, errors.StorageMissingError),
         FileExistsError: errors.StorageConflictError,
         PermissionError: errors.StorageDeniedError,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from collections.abc import Mapping
@@ -13,7 +14,6 @@ from webtraj.storage.base import Storage
 __all__ = ["is_url", "open_storage"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
-_SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "file", "memory")
 
 
 def is_url(place: str | os.PathLike[str]) -> bool:
@@ -36,25 +36,29 @@ def open_storage(
         options: For a bucket: what `webtraj.storage.bucket.BucketStorage` takes.
 
     Raises:
-        InvalidInputError: The URL is of no kind that is known.
+        InvalidInputError: The URL is of no kind that is known, or an option is.
         MissingDependencyError: It names a bucket, and `webtraj[s3]` is not installed.
     """
+    from webtraj.storage import stores
     from webtraj.storage.folder import FolderStorage
 
-    if not is_url(place):
+    url = os.fspath(place)
+    parsed = stores.parse_url(url) if is_url(place) else None
+    if parsed is None or parsed.kind == "file":
         if options:
             raise errors.InvalidInputError(
                 f"A folder takes no storage options; got {', '.join(sorted(options))} "
-                f"for {os.fspath(place)!r}."
+                f"for {url!r:.200}."
             )
-        return FolderStorage(place)
-    url = os.fspath(place)
-    match = _SCHEME.match(url)
-    if match is None or match[1].lower() not in _SCHEMES:
-        raise errors.InvalidInputError(
-            f"{url!r:.200} names no storage that is known; expected a path or a URL that begins "
-            f"with one of {', '.join(f'{scheme}://' for scheme in _SCHEMES)}."
-        )
+        # A folder of our own waits for the disk, which obstore's does not.
+        return FolderStorage(place if parsed is None else parsed.path)
     from webtraj.storage.bucket import BucketStorage
 
+    known = inspect.signature(BucketStorage).parameters
+    unknown = sorted(set(options or ()) - (set(known) - {"url"}))
+    if unknown:
+        raise errors.InvalidInputError(
+            f"{parsed.url!r} takes no option {', '.join(unknown)}; expected some of "
+            f"{', '.join(name for name in known if name != 'url')}."
+        )
     return BucketStorage(url, **(options or {}))

@@ -6,8 +6,8 @@ import dataclasses
 import logging
 import random
 import time
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from webtraj import errors
 
@@ -44,6 +44,23 @@ class RetryPolicy:
                 f"longest_delay={self.longest_delay!r}."
             )
 
+    @classmethod
+    def of(cls, retry: RetryPolicy | Mapping[str, Any] | None) -> RetryPolicy:
+        """Returns a policy that was given as such, by its fields, or not at all.
+
+        Raises:
+            InvalidInputError: It has other fields.
+        """
+        if isinstance(retry, RetryPolicy):
+            return retry
+        try:
+            return cls(**(retry or {}))
+        except TypeError:
+            raise errors.InvalidInputError(
+                "A retry policy takes deadline, first_delay and longest_delay, in seconds; "
+                f"got {retry!r:.200}."
+            ) from None
+
     def run(self, attempt: Callable[[], _T]) -> _T:
         """Returns what `attempt` returns, once it does.
 
@@ -58,12 +75,11 @@ class RetryPolicy:
             try:
                 return attempt()
             except errors.StorageUnavailableError as error:
-                delay = self.random() * min(
-                    self.longest_delay, self.first_delay * 2.0 ** min(attempts - 1, 60)
-                )
                 elapsed = self.clock() - start
-                if elapsed + delay >= self.deadline:
+                if elapsed >= self.deadline:
                     error.add_note(f"Given up after {attempts} attempts in {elapsed:.1f} s.")
                     raise
+                longest = min(self.longest_delay, self.first_delay * 2.0 ** min(attempts - 1, 60))
+                delay = min(self.random() * longest, self.deadline - elapsed)
                 _logger.info("Trying again in %.1f s: %s", delay, error)
             self.sleep(delay)

@@ -1,9 +1,10 @@
-"""From a URL and options to obstore's stores. The only place that knows how each is configured."""
+"""From a URL and options to obstore's stores. The only place that knows how they are configured."""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
+import os
 import re
 import threading
 import urllib.parse
@@ -13,7 +14,7 @@ from typing import Any
 from webtraj import errors
 from webtraj.storage.base import check_key
 
-__all__ = ["Place", "make_store", "parse_url"]
+__all__ = ["Place", "StoreMaker", "check_process", "parse_url"]
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(?:/([^?#]*))?")
 _CLOUDS = {
@@ -22,13 +23,14 @@ _CLOUDS = {
     "gs": "gs",
     "az": "az",
     "azure": "az",
-    "adl": "az",
     "abfs": "az",
     "abfss": "az",
 }
 
 _memory_stores: dict[str, Any] = {}
-_memory_lock = threading.Lock()
+_lock = threading.Lock()
+_process = 0
+"""The process that obstore's threads live in; 0 as long as there are none."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,95 +50,142 @@ class Place:
 def parse_url(url: str) -> Place:
     """Returns a storage URL's parts.
 
+    >>> parse_url("s3://bucket/runs/demo/").path
+    'runs/demo'
+
     Raises:
         InvalidInputError: It is no such URL, or has credentials in it.
     """
     match = _URL.fullmatch(url)
-    if match is None:
-        # What follows ? or # may be a signature, so none of it is shown.
-        raise errors.InvalidInputError(
-            f"{re.split('[?#@]', url)[0]!r:.200} is no storage URL; expected s3://bucket/prefix or "
-            "the like, without a query or a fragment."
-        )
-    scheme, bucket, path = match[1].lower(), match[2], match[3] or ""
+    scheme = match[1].lower() if match else ""
     kind = _CLOUDS.get(scheme, scheme)
+    if match is None or kind not in {*_CLOUDS.values(), "file", "memory"}:
+        # What follows ?, # or precedes @ may be secret, so none of it is shown.
+        shown = re.sub(r"(?<=://).*@", "***@", re.split("[?#]", url)[0])
+        raise errors.InvalidInputError(
+            f"{shown!r:.200} names no storage that is known; expected a path, or a URL without "
+            f"query that begins with one of {', '.join(f'{known}://' for known in _CLOUDS)}, "
+            "file://, memory://."
+        )
+    bucket, path = match[2], (match[3] or "").strip("/")
     user, at, _ = bucket.rpartition("@")
     if at and (":" in user or scheme not in ("abfs", "abfss")):
         raise errors.InvalidInputError(
-            f"The URL {scheme}://***@... has credentials in it; give them as options, in the "
-            "environment or in a credentials file."
+            f"{scheme}://***@... has credentials in it; give them as options, in the environment "
+            "or in a credentials file."
         )
     if kind == "file":
-        folder = "/" + urllib.parse.unquote(path)
-        if bucket not in ("", "localhost") or folder == "/":
+        if bucket not in ("", "localhost") or not path:
             raise errors.InvalidInputError(f"{url!r:.200} names no folder; expected file:///path.")
-        return Place(url.rstrip("/"), kind, "", folder)
-    if kind == "memory" or kind in _CLOUDS.values():
-        if not bucket and kind != "memory":
-            raise errors.InvalidInputError(f"{url!r:.200} names no bucket; expected {kind}://name.")
-        path = path.strip("/")
-        if path:
-            check_key(path)
-        return Place(url.rstrip("/") if bucket or path else "memory://", kind, bucket, path)
-    raise errors.InvalidInputError(
-        f"{url!r:.200} names no storage that is known; expected a URL that begins with one of "
-        f"{', '.join(f'{known}://' for known in (*_CLOUDS, 'file', 'memory'))}."
-    )
+        return Place(f"file:///{path}", kind, "", "/" + urllib.parse.unquote(path))
+    if not bucket and (path or kind != "memory"):
+        raise errors.InvalidInputError(f"{url!r:.200} names no bucket; expected {scheme}://name.")
+    if path:
+        check_key(path)
+    return Place(f"{scheme}://{bucket}{'/' if path else ''}{path}", kind, bucket, path)
 
 
-def make_store(
-    place: Place,
-    *,
-    config: Mapping[str, Any],
-    client_options: Mapping[str, Any],
-    retry_for: float,
-    credential_provider: Callable[[], Any] | None,
-) -> Any:
-    """Returns obstore's store for a place.
+class StoreMaker:
+    """Makes obstore's stores for one place. It holds credentials, and never shows them."""
 
-    Args:
-        place: Where.
-        config: The configuration, in obstore's words.
-        client_options: The HTTP client's, in obstore's words.
-        retry_for: For how many seconds obstore itself tries a request again; 0 for never.
-        credential_provider: Gives credentials, where they are not to come from obstore's own chain.
+    def __init__(
+        self,
+        place: Place,
+        *,
+        config: Mapping[str, Any],
+        client_options: Mapping[str, Any],
+        credential_provider: Callable[[], Any] | None,
+    ) -> None:
+        """Initializes the maker.
+
+        Args:
+            place: Where the stores are.
+            config: How the store is configured, in obstore's words.
+            client_options: How its HTTP client is, in obstore's words.
+            credential_provider: Gives credentials, if they are not to come from obstore's chain.
+
+        Raises:
+            MissingDependencyError: obstore is not installed.
+        """
+        try:
+            import obstore  # noqa: F401
+        except ImportError as error:
+            raise errors.MissingDependencyError(
+                f'{place.kind}:// needs obstore; install it with pip install "webtraj[s3]".'
+            ) from error
+        self._place = place
+        self._config = dict(config)
+        self._client_options = dict(client_options)
+        self._provider = credential_provider
+        self._stores: dict[tuple[float, float], Any] = {}
+
+    def store(self, *, timeout: float, retry_for: float = 0.0) -> Any:
+        """Returns a store; the same one for the same arguments.
+
+        Args:
+            timeout: Seconds that one request may take.
+            retry_for: For how many seconds obstore itself repeats a request; 0 for never.
+
+        Raises:
+            InvalidInputError: obstore does not take the configuration.
+        """
+        store = self._stores.get((timeout, retry_for))
+        if store is None:
+            with _lock:
+                store = self._stores.setdefault(
+                    (timeout, retry_for), self._make(timeout, retry_for)
+                )
+        return store
+
+    def _make(self, timeout: float, retry_for: float) -> Any:
+        from obstore import exceptions
+        from obstore import store as store_lib
+
+        if self._place.kind == "memory":
+            return _memory_stores.setdefault(self._place.bucket, store_lib.MemoryStore())
+        try:
+            if self._place.kind == "file":
+                return store_lib.LocalStore(self._place.path, mkdir=True)
+            options: dict[str, Any] = {
+                **self._config,
+                "credential_provider": self._provider,
+                "client_options": {
+                    "timeout": datetime.timedelta(seconds=timeout),
+                    **self._client_options,
+                },
+                "retry_config": {
+                    "max_retries": 1_000_000 if retry_for else 0,  # Time alone is the limit.
+                    "retry_timeout": datetime.timedelta(seconds=retry_for),
+                    "backoff": {
+                        "init_backoff": datetime.timedelta(milliseconds=100),
+                        "max_backoff": datetime.timedelta(seconds=20),
+                        "base": 2,
+                    },
+                },
+            }
+            return store_lib.from_url(self._place.url, **options)
+        except (exceptions.BaseError, OSError, ValueError, TypeError) as error:
+            reason = type(error).__name__
+        # What obstore says may quote the configuration, credentials included.
+        raise errors.InvalidInputError(
+            f"{self._place.url!r} could not be opened ({reason}); check the options that were "
+            f"given: {', '.join(sorted({*self._config, *self._client_options}))}."
+        )
+
+    def __repr__(self) -> str:
+        return f"StoreMaker({self._place.url!r})"
+
+
+def check_process() -> None:
+    """Makes sure that obstore can work in this process.
 
     Raises:
-        InvalidInputError: obstore does not take the options.
-        MissingDependencyError: obstore is not installed.
+        StorageError: It was in use when this process was forked, and would hang now.
     """
-    try:
-        import obstore.exceptions
-        import obstore.store
-    except ImportError as error:
-        raise errors.MissingDependencyError(
-            f'{place.kind}:// needs obstore; install it with pip install "webtraj[s3]".'
-        ) from error
-    if place.kind == "memory":
-        with _memory_lock:
-            return _memory_stores.setdefault(place.bucket, obstore.store.MemoryStore())
-    if place.kind == "file":
-        return obstore.store.LocalStore(place.path, mkdir=True)
-    options: dict[str, Any] = {
-        "client_options": dict(client_options),
-        # Time alone is the limit.
-        "retry_config": {
-            "max_retries": 1_000_000 if retry_for else 0,
-            "retry_timeout": datetime.timedelta(seconds=retry_for),
-            "backoff": {
-                "init_backoff": datetime.timedelta(milliseconds=200),
-                "max_backoff": datetime.timedelta(seconds=20),
-                "base": 2,
-            },
-        },
-    }
-    if credential_provider is not None:
-        options["credential_provider"] = credential_provider
-    try:
-        return obstore.store.from_url(place.url, **dict(config), **options)
-    except (obstore.exceptions.BaseError, ValueError, TypeError) as error:
-        reason = type(error).__name__
-        raise errors.InvalidInputError(
-            f"{place.url!r} could not be opened with these options ({reason}): "
-            f"{', '.join(sorted({*config, *client_options}))}."
-        ) from None
+    global _process
+    _process = _process or os.getpid()
+    if _process != os.getpid():
+        raise errors.StorageError(
+            "Buckets cannot be used in a process that was forked from one which used them; start "
+            "it by the method 'spawn' or 'forkserver', or open no bucket before it is forked."
+        )
