@@ -52,18 +52,27 @@ class BlobStore:
             OSError: It cannot be written.
         """
         blob = Blob(hashlib.sha256(data).hexdigest(), ext, len(data))
-        now = self._clock()
-        if 0.0 <= now - self._known.get(blob, -TOUCH_INTERVAL) < TOUCH_INTERVAL:
-            return blob
-        path = self.path(blob)
-        # Touched first, then looked at: what is removed in between is seen to be missing.
-        if not (_touch(path) and self.holds(blob)):
+        if not self.keep(blob):
             self._make_folder(blob.sha256[:2])
-            files.write_atomically(path, data)  # Also one that a power cut had cut short.
+            files.write_atomically(self.path(blob), data)
+            self._note(blob)
+        return blob
+
+    def keep(self, blob: Blob) -> bool:
+        """Does what `put` does if the blob is there already, and returns whether it is."""
+        if 0.0 <= self._clock() - self._known.get(blob, -TOUCH_INTERVAL) < TOUCH_INTERVAL:
+            return True
+        # Touched first, then looked at: what is removed in between is seen to be missing. One that
+        # a power cut had cut short is written again.
+        if not (_touch(self.path(blob)) and self.holds(blob)):
+            return False
+        self._note(blob)
+        return True
+
+    def _note(self, blob: Blob) -> None:
         if len(self._known) >= _KNOWN_LIMIT:
             self._known.clear()
-        self._known[blob] = now
-        return blob
+        self._known[blob] = self._clock()
 
     def load(self, blob: Blob, *, text: bool) -> Any:
         """Returns a blob's bytes, or its text.

@@ -98,6 +98,10 @@ class BucketBlobs:
             self._storage.write(blob_key(blob), data)
         return blob
 
+    def keep(self, blob: Blob) -> bool:
+        """Returns whether a blob is there already, and need not be put."""
+        return self.holds(blob)
+
     def holds(self, blob: Blob) -> bool:
         """Returns whether a blob is there, in its full size.
 

@@ -99,6 +99,11 @@ class Dataset:
         return self._place.url
 
     @property
+    def place(self) -> DatasetPlace:
+        """Where it lies."""
+        return self._place
+
+    @property
     def summaries(self) -> Sequence[EpisodeSummary]:
         """What a list shows of each episode, in the dataset's order."""
         return self._summaries

@@ -25,17 +25,27 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.blobs import BlobStore
 from webtraj.collectors.index import EpisodeSummary, IndexWriter, index_file_name, merge, summarize
 from webtraj.collectors.layout import INDEX, DatasetHeader, episode_key
+from webtraj.datasets.bucket_blobs import BucketBlobs
 from webtraj.datasets.episode_file import encode_episode
 from webtraj.datasets.parallel import map_in_order
-from webtraj.datasets.place import Place, create_place
+from webtraj.datasets.place import DatasetPlace, Place, create_place
 from webtraj.serialization import references
 from webtraj.serialization.blobs import Blob, BlobSource
 from webtraj.storage import files
 
-__all__ = ["DatasetWriter"]
+__all__ = ["Addition", "DatasetWriter"]
 
 _SHARD_LINES = 500
 _WORKERS = 16
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Addition:
+    """What became of an episode."""
+
+    summary: EpisodeSummary
+    added: bool
+    """Whether it was written; if not, it was there already, the same."""
 
 
 class DatasetWriter:
@@ -86,6 +96,16 @@ class DatasetWriter:
         """Names the dataset: a path, or a URL without credentials."""
         return self._place.url
 
+    @property
+    def place(self) -> DatasetPlace:
+        """Where the dataset lies."""
+        return self._place
+
+    @property
+    def format(self) -> formats.EpisodeFormat:
+        """The format of the episodes' files."""
+        return self._format
+
     def add(self, trajectory: trajectory_lib.EpisodeTrajectory) -> EpisodeSummary:
         """Adds an episode that has ended; it is in the dataset when this returns.
 
@@ -121,11 +141,9 @@ class DatasetWriter:
             StorageError: It cannot be written.
         """
         content = self._format.encode(episode, blobs)
-        return self.add_file(episode, content, blobs)
+        return self.add_file(episode, content, blobs).summary
 
-    def add_file(
-        self, episode: Mapping[str, Any], content: bytes, blobs: BlobSource
-    ) -> EpisodeSummary:
+    def add_file(self, episode: Mapping[str, Any], content: bytes, blobs: BlobSource) -> Addition:
         """Adds an episode whose file's content is known already, as `add_data` does.
 
         Args:
@@ -136,16 +154,17 @@ class DatasetWriter:
         self._check_open()
         summary = summarize(episode, content, blobs, self._format.name)
         if self._has(summary.episode_id):
-            return self._complete(self._compared(summary, episode))
+            return Addition(self._complete(self._compared(summary, episode)), added=False)
         if not self._format.self_contained:
             self._put_blobs(references.blobs_of(episode), blobs)
         key = episode_key(summary.episode_id, self._format.name)
+        added = True
         try:
             self._place.storage.write(key, content, overwrite=False)
         except errors.StorageConflictError:  # Another writer was faster.
-            summary = self._compared(summary, episode)
+            summary, added = self._compared(summary, episode), False
         self._list(summary)
-        return summary
+        return Addition(summary, added=added)
 
     def flush(self) -> None:
         """Waits until every episode that was added is in the index.
@@ -231,30 +250,23 @@ class DatasetWriter:
 
     def _put_blobs(self, wanted: set[Blob], blobs: BlobSource) -> None:
         target = self._place.blobs
-        if isinstance(target, BlobStore):
-            self._write_blobs(target, wanted, blobs)
-            return
 
-        def send(blob: Blob) -> None:
-            if not target.holds(blob):
+        def put(blob: Blob) -> None:
+            if not target.keep(blob):
                 _check_name(blob, target.put(blobs.read(blob), blob.ext))
 
-        for _ in map_in_order(send, wanted, workers=_WORKERS):
-            pass
-
-    def _write_blobs(self, target: BlobStore, wanted: set[Blob], blobs: BlobSource) -> None:
+        # From a folder to a folder one after the other: threads would only wait for each other.
+        slow = isinstance(target, BucketBlobs) or isinstance(blobs, BucketBlobs)
         try:
-            for blob in wanted:
-                _check_name(blob, target.put(blobs.read(blob), blob.ext))
-            for path in [target.path(blob) for blob in wanted]:
-                files.sync_file(path)
-            for folder in {target.path(blob).parent for blob in wanted}:
-                files.sync_folder(folder)
+            for _ in map_in_order(put, wanted, workers=_WORKERS) if slow else map(put, wanted):
+                pass
+            if isinstance(target, BlobStore):
+                _sync(target, wanted)
         except OSError as error:
             if isinstance(error, errors.WebtrajError):
                 raise
             raise errors.StorageError(
-                f"A blob could not be written to {str(target.root)!r}: {error}."
+                f"A blob could not be written to {self.url!r}: {error}."
             ) from error
 
     def _list(self, summary: EpisodeSummary) -> None:
@@ -303,6 +315,14 @@ class _MemoryBlobs:
     def read(self, blob: Blob) -> bytes:
         """Returns a blob's bytes."""
         return self._blobs[blob]
+
+
+def _sync(store: BlobStore, blobs: set[Blob]) -> None:
+    paths = [store.path(blob) for blob in blobs]
+    for path in paths:
+        files.sync_file(path)
+    for folder in {path.parent for path in paths}:
+        files.sync_folder(folder)
 
 
 def _check_name(wanted: Blob, found: Blob) -> None:
