@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from webtraj.collectors.json import JsonTrajectoryCollector as JsonTrajectoryCollector
     from webtraj.collectors.memory import MemoryTrajectoryCollector as MemoryTrajectoryCollector
     from webtraj.collectors.null import NullTrajectoryCollector as NullTrajectoryCollector
+    from webtraj.collectors.object_store import S3TrajectoryCollector as S3TrajectoryCollector
+    from webtraj.collectors.protobuf import (
+        ProtobufTrajectoryCollector as ProtobufTrajectoryCollector,
+    )
     from webtraj.collectors.tee import TeeTrajectoryCollector as TeeTrajectoryCollector
     from webtraj.datasets.dataset import open_dataset as open_dataset
     from webtraj.environments.base import Environment as Environment
@@ -52,6 +56,8 @@ _HOMES = {
     "ModelCall": "trajectory",
     "NullTrajectoryCollector": "collectors.null",
     "Outcome": "trajectory",
+    "ProtobufTrajectoryCollector": "collectors.protobuf",
+    "S3TrajectoryCollector": "collectors.object_store",
     "StepRecord": "trajectory",
     "TeeTrajectoryCollector": "collectors.tee",
     "TrajectoryCollectingEnvironment": "environments.collecting",

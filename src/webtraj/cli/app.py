@@ -1,7 +1,8 @@
 """The commands together, and what becomes of their errors.
 
-A command lives in the module of its name, in a function of its name, and is added by its name in
-`COMMANDS`. Its module imports nothing heavy at the top, so that `webtraj --help` is fast.
+A command lives in the module of its name, in a function of its name (`import_` for `import`, which
+Python keeps for itself), and is added by its name in `COMMANDS`. Its module imports nothing heavy
+at the top, so that `webtraj --help` is fast.
 
 Exit codes: 0 done; 1 something failed; 2 wrong input; 128 + n ended by signal n (130: Ctrl-C). An
 error of webtraj's own is one line on stderr; with `WEBTRAJ_DEBUG=1`, its traceback.
@@ -10,6 +11,7 @@ error of webtraj's own is one line on stderr; with `WEBTRAJ_DEBUG=1`, its traceb
 from __future__ import annotations
 
 import importlib
+import keyword
 import os
 import sys
 from typing import Annotated
@@ -28,6 +30,8 @@ COMMANDS = (
     "show",
     "verify",
     "recover",
+    "push",
+    "serve",
     "presets",
     "doctor",
 )
@@ -68,8 +72,9 @@ def make_app() -> typer.Typer:
     )
     app.callback()(_global_options)
     for name in COMMANDS:
-        module = importlib.import_module(f"webtraj.cli.{name}")
-        app.command(name)(getattr(module, name))
+        in_python = f"{name}_" if keyword.iskeyword(name) else name
+        module = importlib.import_module(f"webtraj.cli.{in_python}")
+        app.command(name)(getattr(module, in_python))
     return app
 
 
