@@ -52,7 +52,8 @@ class _Server:
     number: int
     busy: int = 0
     """Calls under way."""
-    num_calls: int = 0
+    last_call: int = 0
+    """Number of the call that it had last, among those of all servers."""
     failures: int = 0
     """Calls and probes failed in a row."""
     nursing: asyncio.Task[None] | None = None
@@ -90,6 +91,7 @@ class BalancedClient:
         self._clock = clock
         self._someone_is_back = asyncio.Event()
         self._closed = False
+        self._num_calls = 0
 
     @classmethod
     def to(
@@ -200,7 +202,8 @@ class BalancedClient:
         timeout: float | None,
     ) -> trajectory_lib.ModelCall:
         server.busy += 1
-        server.num_calls += 1
+        self._num_calls += 1
+        server.last_call = self._num_calls
         try:
             return await server.client.complete(messages, sampling, timeout=timeout)
         finally:
@@ -284,7 +287,7 @@ class BalancedClient:
 
 
 def _choose(servers: Sequence[_Server], key: str) -> _Server:
-    least = min(servers, key=lambda server: (server.busy, server.num_calls))
+    least = min(servers, key=lambda server: (server.busy, server.last_call))
     if key:
         # Each episode has its own order of the servers, in which the first that is there is taken:
         # so one that goes away moves none but its own episodes.
