@@ -231,16 +231,20 @@ def s3_servers() -> Iterator[dict[str, S3Server]]:
         server.close()
 
 
+def running(servers: dict[str, S3Server], kind: str) -> S3Server:
+    """Returns the session's server of a kind, started if it does not run."""
+    if kind not in servers:
+        servers[kind] = S3Server(kind)
+    if not servers[kind].running:
+        servers[kind].start()
+    return servers[kind]
+
+
 @pytest.fixture(params=["rclone", "moto"])
 def s3_server(
     request: pytest.FixtureRequest, s3_servers: dict[str, S3Server]
 ) -> Iterator[S3Server]:
-    kind = request.param
-    if kind not in s3_servers:
-        s3_servers[kind] = S3Server(kind)
-    server = s3_servers[kind]
-    if not server.running:
-        server.start()
+    server = running(s3_servers, request.param)
     yield server
     if server.running:
         server.resume()

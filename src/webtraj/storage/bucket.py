@@ -74,8 +74,8 @@ class BucketStorage:
         container or the instance is given. Google and Azure: as obstore finds them.
 
         Args:
-            url: `s3://bucket/prefix`, or with `gs://`, `az://`, `file://` or `memory://`. What is
-                in memory is shared by all who open the same `memory://name` in this process.
+            url: `s3://bucket/prefix`, or with `gs://`, `az://` or `memory://`. What is in memory
+                is shared by all who open the same `memory://name` in this process.
             endpoint: S3: the server's URL, if it is not AWS.
             allow_http: Whether requests may go unencrypted; without, such an endpoint fails.
             region: S3: the bucket's region.
@@ -106,6 +106,10 @@ class BucketStorage:
             MissingDependencyError: obstore is not installed.
         """
         self._place = place = stores.parse_url(url)
+        if place.kind == "file":
+            raise errors.InvalidInputError(
+                f"{place.url!r} names a folder, not a bucket; open it with open_storage."
+            )
         self._retry = RetryPolicy.of(retry)
         if part_size < 5 * _MIB or parallel_parts < 1 or timeout <= 0 or connect_timeout <= 0:
             raise errors.InvalidInputError(
@@ -159,9 +163,9 @@ class BucketStorage:
             else not conditional_writes
         )
         self._compares_etags = place.kind == "s3"
-        self._marks = place.kind not in ("file", "memory")
+        self._marks = place.kind != "memory"
         self._prefix = f"{place.path}/" if place.kind == "memory" and place.path else ""
-        self._bucket_seen = place.kind in ("file", "memory")
+        self._bucket_seen = place.kind == "memory"
         self._store()  # So that options which obstore does not take are refused at once.
 
     @property

@@ -171,6 +171,4 @@ def _kind_and_reason(
         system = _SYSTEM.findall(debug)
         detail = f" ({system[-1]})" if system else ""
         return errors.StorageUnavailableError, _REASONS[match[1]] + detail
-    if "kind: PermissionDenied," in debug:
-        return errors.StorageDeniedError, "the system denies it"
     return errors.StorageError, _QUERY.sub("?...", " ".join(display.split()))[:300].rstrip(".")

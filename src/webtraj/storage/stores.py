@@ -144,8 +144,6 @@ class StoreMaker:
         if self._place.kind == "memory":
             return _memory_stores.setdefault(self._place.bucket, store_lib.MemoryStore())
         try:
-            if self._place.kind == "file":
-                return store_lib.LocalStore(self._place.path, mkdir=True)
             options: dict[str, Any] = {
                 **self._config,
                 "credential_provider": self._provider,

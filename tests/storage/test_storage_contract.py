@@ -1,0 +1,235 @@
+"""What every storage must do, on each of them: a folder, memory, and real S3 servers."""
+
+import contextlib
+import itertools
+import os
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from bucket_servers import QUICK, running
+from webtraj import errors
+from webtraj.storage import Entry, open_storage
+
+KINDS = ("folder", "file URL", "memory", "rclone", "moto")
+ATOMIC = tuple(kind for kind in KINDS if kind != "rclone")
+"""Those that refuse the second of two writers at the same moment."""
+
+_names = itertools.count()
+
+
+@pytest.fixture(params=KINDS)
+def place(request, tmp_path, s3_servers):
+    """A function that opens one and the same place, each time anew."""
+    kind = request.param
+    if kind in ("rclone", "moto"):
+        server = running(s3_servers, kind)
+        url = f"{server.make_bucket()}/some/pre.fix"
+        return lambda: open_storage(url, server.options(**QUICK))
+    if kind == "memory":
+        url = f"memory://place{next(_names)}-{os.getpid()}/some/prefix"
+        return lambda: open_storage(url)
+    if kind == "file URL":
+        return lambda: open_storage(f"file://{tmp_path}/with%20space/and/more")
+    return lambda: open_storage(tmp_path / "new" / "folder")
+
+
+@pytest.fixture
+def storage(place):
+    return place()
+
+
+@pytest.mark.parametrize("size", [0, 1, 1000, 9 << 20], ids=["empty", "1 B", "1 kB", "9 MiB"])
+@pytest.mark.parametrize("overwrite", [True, False], ids=["overwrite", "create"])
+def test_what_was_written_is_read(storage, size, overwrite):
+    data = random.Random(size).randbytes(size)
+    storage.write("a/b.bin", data, overwrite=overwrite)
+    read = storage.read("a/b.bin")
+    assert type(read) is bytes
+    assert read == data
+    assert storage.size("a/b.bin") == size
+
+
+def test_every_opening_sees_the_same(place):
+    place().write("a/b", b"1")
+    assert place().read("a/b") == b"1"
+    assert list(place().list()) == [Entry("a/b", 1)]
+    assert place().url == place().url
+
+
+def test_a_write_replaces(storage):
+    storage.write("a", b"long before")
+    storage.write("a", b"after")
+    assert storage.read("a") == b"after"
+
+
+def test_a_write_that_must_not_overwrite_does_not(storage):
+    storage.write("a", b"first", overwrite=False)
+    with pytest.raises(errors.StorageConflictError, match=r"there already|exists"):
+        storage.write("a", b"second", overwrite=False)
+    assert storage.read("a") == b"first"
+
+
+def test_a_large_write_that_must_not_overwrite_does_not(storage):
+    first = bytes(9 << 20)
+    storage.write("a", first, overwrite=False)
+    with pytest.raises(errors.StorageConflictError):
+        storage.write("a", b"\1" + first, overwrite=False)
+    assert storage.read("a") == first
+
+
+def test_what_is_not_there_is_missing(storage):
+    storage.write("folder/a", b"")
+    for key in ("a", "folder", "folder/b", "folder/a/b"):
+        with pytest.raises(errors.StorageMissingError, match=key):
+            storage.read(key)
+        assert storage.size(key) is None
+    for key in ("a", "folder/b"):
+        storage.delete(key)
+    assert storage.read("folder/a") == b""
+
+
+def test_a_deleted_object_is_gone(storage):
+    storage.write("a/b", b"")
+    storage.write("a/c", b"")
+    storage.delete("a/b")
+    storage.delete("a/b")
+    assert storage.size("a/b") is None
+    assert list(storage.list()) == [Entry("a/c", 0)]
+    storage.write("a/b", b"again", overwrite=False)
+    assert storage.read("a/b") == b"again"
+
+
+def test_a_listing_tells_keys_and_sizes(storage):
+    assert list(storage.list()) == []
+    assert list(storage.list("none/")) == []
+    sizes = {"top": 3, "a/b": 1, "a/c/d": 2, "a.b/c": 0, "ab/c": 4, "a-b": 5}
+    for key, size in sizes.items():
+        storage.write(key, bytes(size))
+    assert {entry.key: entry.size for entry in storage.list()} == sizes
+    assert {entry.key for entry in storage.list("a/")} == {"a/b", "a/c/d"}
+    assert {entry.key for entry in storage.list("a/c/")} == {"a/c/d"}
+    assert list(storage.list("top/")) == []
+
+
+def test_a_listing_has_more_than_one_page(storage):
+    keys = {f"many/{number:04}.json" for number in range(1203)}
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda key: storage.write(key, b"{}"), keys))
+    storage.write("other", b"")
+    entries = list(storage.list("many/"))
+    assert len(entries) == len(keys)
+    assert {entry.key for entry in entries} == keys
+    assert {entry.size for entry in entries} == {2}
+
+
+def test_a_listing_may_be_left_early(storage):
+    for key in "abc":
+        storage.write(key, b"")
+    entry = next(storage.list())
+    assert entry.key in "abc"
+
+
+OUTSIDE = (
+    "", "/", "/etc/passwd", "..", "../a", "a/../../b", "a/..", "./a", "a/./b", "a//b", "a/", "/a",
+    "~/a", "~", "a\\..\\b", "C:a", "a b", "a\nb", "a\0", "%2e%2e/a", "a?b", "a#b", "s3://b/a",
+    ".hidden", "a/.hidden", "-option", "é", "a" * 256, "/".join(["a" * 100] * 9),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("key", OUTSIDE, ids=map(ascii, (key[:20] for key in OUTSIDE)))
+def test_a_key_that_could_lead_out_is_refused(storage, tmp_path, key):
+    storage.write("inside", b"")
+    before = sorted(tmp_path.rglob("*"))
+    for call in (
+        lambda: storage.read(key),
+        lambda: storage.write(key, b"x"),
+        lambda: storage.write(key, b"x", overwrite=False),
+        lambda: storage.size(key),
+        lambda: storage.delete(key),
+    ):
+        with pytest.raises(errors.InvalidInputError, match="no key of an object"):
+            call()
+    assert sorted(tmp_path.rglob("*")) == before
+    assert [entry.key for entry in storage.list()] == ["inside"]
+
+
+@pytest.mark.parametrize("prefix", ["a", "/", "../", "a//", "/a/", "./", "a/../"])
+def test_a_prefix_that_is_none_is_refused(storage, prefix):
+    with pytest.raises(errors.InvalidInputError, match="no prefix of keys"):
+        next(storage.list(prefix))
+
+
+def test_a_name_may_be_as_long_as_a_key_may_be(storage):
+    key = "/".join(["x" * 255, "y" * 255, "z.json"])
+    storage.write(key, b"1")
+    storage.write(key, b"2")
+    with pytest.raises(errors.StorageConflictError):
+        storage.write(key, b"3", overwrite=False)
+    assert storage.read(key) == b"2"
+    assert [entry.key for entry in storage.list()] == [key]
+
+
+@pytest.mark.parametrize("place", ATOMIC, indirect=True)
+def test_of_many_writers_at_once_exactly_one_wins(place):
+    for round_number in range(5):
+        key = f"race/{round_number}"
+        barrier = threading.Barrier(8)
+
+        def write(number, key=key, barrier=barrier):
+            storage = place()
+            barrier.wait()
+            try:
+                storage.write(key, f"writer {number}".encode(), overwrite=False)
+            except errors.StorageConflictError:
+                return None
+            return number
+
+        with ThreadPoolExecutor(8) as pool:
+            winners = [number for number in pool.map(write, range(8)) if number is not None]
+        assert len(winners) == 1
+        assert place().read(key) == f"writer {winners[0]}".encode()
+
+
+def test_one_storage_serves_many_threads(storage):
+    def use(number):
+        data = random.Random(number).randbytes(number * 997)
+        for turn in range(5):
+            storage.write(f"t{number}/{turn}", data)
+        assert all(storage.read(f"t{number}/{turn}") == data for turn in range(5))
+        assert len(list(storage.list(f"t{number}/"))) == 5
+        for turn in range(4):
+            storage.delete(f"t{number}/{turn}")
+        return len(data)
+
+    with ThreadPoolExecutor(16) as pool:
+        sizes = list(pool.map(use, range(16)))
+    assert sorted(entry.size for entry in storage.list()) == sorted(sizes)
+
+
+def test_nobody_sees_half_of_an_object(storage):
+    versions = [bytes([number]) * (300_000 + number) for number in range(4)]
+    storage.write("a", versions[0])
+    done = threading.Event()
+
+    def keep_writing():
+        with contextlib.ExitStack() as stack:
+            stack.callback(done.set)
+            for turn in range(40):
+                storage.write("a", versions[turn % 4])
+
+    def keep_reading():
+        seen = set()
+        while not done.is_set():
+            data = storage.read("a")
+            assert data in versions
+            seen.add(data[0])
+        return seen
+
+    with ThreadPoolExecutor(3) as pool:
+        writer = pool.submit(keep_writing)
+        readers = [pool.submit(keep_reading) for _ in range(2)]
+        writer.result()
+        assert all(reader.result() for reader in readers)
