@@ -64,6 +64,14 @@ def test_prompt_of_ones_own(tmp_path):
     assert prompt.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def test_prompt_with_windows_line_ends(tmp_path):
+    path = tmp_path / "mine.txt"
+    path.write_bytes(b"sections: Action\r\n---\r\n${actions}\r\nGo on.\r\n---\r\nGo.\r\n")
+    prompt = prompts.load_prompt(str(path))
+    assert (prompt.sections, prompt.ask) == (("Action",), "Go.")
+    assert prompt.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

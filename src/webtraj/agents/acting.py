@@ -93,7 +93,7 @@ class ModelActor:
             context = contexts_lib.build_context(
                 conversation, self._settings, count=agent.count_tokens
             )
-            sampling = self._sampling(dialect, conversation.page)
+            sampling = self._sampling(dialect, context.page)
             try:
                 call = await agent.client.complete(
                     context.messages, sampling, timeout=agent.timeout
@@ -127,7 +127,7 @@ class ModelActor:
             sampling = dataclasses.replace(sampling or Sampling(), seed=seed)
         if agent.enforce_actions:
             structure = structures.action_structure(
-                dialect, refs=page.refs, sections=self._prompt.sections
+                dialect, refs=page.names, sections=self._prompt.sections
             )
             sampling = dataclasses.replace(sampling or Sampling(), structure=structure)
         return sampling
@@ -192,6 +192,10 @@ class ModelActor:
         where = f"On {before.heading}: " if before.heading else ""
         line = _shortened(f"{where}{_said(reply, self._dialect)} -> {effect}")
         self._rounds.append(contexts_lib.Round(before, shown, line, notice))
+        if (past := len(self._rounds) - self._settings.full_rounds) > 0:
+            # Never shown in full again: hundreds of episodes need not keep all their pictures.
+            past_round = self._rounds[past - 1]
+            self._rounds[past - 1] = dataclasses.replace(past_round, page=contexts_lib.Page())
 
     def _choose_dialect(self, observation: Any, page: contexts_lib.Page) -> dialects_lib.Dialect:
         chosen = self._agent.dialect

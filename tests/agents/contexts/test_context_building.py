@@ -218,8 +218,6 @@ OBSERVATION = {
                 OBSERVATION["axtree"],
                 b"",
                 (),
-                None,
-                ("1", "2"),
             ),
         ),
         (
@@ -229,8 +227,6 @@ OBSERVATION = {
                 OBSERVATION["axtree"],
                 b"a picture",
                 (),
-                None,
-                ("1", "2"),
             ),
         ),
         (
@@ -241,7 +237,6 @@ OBSERVATION = {
                 b"a marked picture",
                 (),
                 ("7", "9"),
-                ("1", "2"),
             ),
         ),
         (
@@ -252,7 +247,6 @@ OBSERVATION = {
                 b"",
                 (),
                 ("7", "9"),
-                ("1", "2"),
             ),
         ),
         (
@@ -265,6 +259,18 @@ OBSERVATION = {
 def test_page_in_each_mode(settings, page):
     assert page_of(OBSERVATION, settings) == page
     assert set(settings.channels) <= {*OBSERVATION, "scroll"}
+
+
+def test_elements_go_by_what_is_shown_of_them():
+    def names(mode, **options):
+        settings = ContextSettings(mode=mode, **options)
+        made = conversation(page=page_of(OBSERVATION, settings))
+        return build_context(made, settings).page.names
+
+    assert names("text") == ("1", "2")
+    assert names("text", page_tokens=12) == ("1",)
+    assert names("marks") == ("1", "2")
+    assert names("coordinates") == ()
 
 
 def test_what_has_happened_is_told():

@@ -60,6 +60,8 @@ class Context:
     """What goes to the model."""
 
     messages: tuple[Message, ...]
+    page: Page
+    """The current page, as far as it is shown."""
     cuts: tuple[Cut, ...] = ()
     """What was left out."""
 
@@ -104,17 +106,18 @@ def _draft(
         what = f"round {len(older) + position + 1}"
         said = [opening] if position == 0 else []
         old_budget = settings.old_page_tokens or None
-        said += _said_of(round_.page, notice, old_budget, what, count, cuts)
+        said += _said_of(_cut(round_.page, old_budget, what, count, cuts), notice)
         messages.append(_user(said, images[position]))
         messages.append(Message.of("assistant", round_.reply))
         notice = round_.notice
     said = [opening] if not recent else []
-    said += _said_of(conversation.page, notice, page_tokens, "page", count, cuts)
+    page = _cut(conversation.page, page_tokens, "page", count, cuts)
+    said += _said_of(page, notice)
     if settings.memory and conversation.memory:
         said.append(f"What you chose to remember:\n{conversation.memory}")
     said.append(conversation.ask)
     messages.append(_user(said, images[-1]))
-    return Context(tuple(messages), tuple(cuts))
+    return Context(tuple(messages), page, tuple(cuts))
 
 
 def _opening(
@@ -135,20 +138,24 @@ def _opening(
     yield "\n".join(lines)
 
 
-def _said_of(
-    page: Page, notice: str, budget: int | None, what: str, count: CountTokens, cuts: list[Cut]
-) -> Iterator[str]:
-    """Yields what is said of a page; its text is not wanted if the budget is None."""
+def _cut(page: Page, budget: int | None, what: str, count: CountTokens, cuts: list[Cut]) -> Page:
+    """Returns a page whose text fits the budget; without its text if that is None."""
+    if budget is None or not page.text:
+        return dataclasses.replace(page, text="")
+    text, left_out = cut_lines(page.text, budget, count)
+    if left_out:
+        cuts.append(Cut(what, left_out))
+    return dataclasses.replace(page, text=text)
+
+
+def _said_of(page: Page, notice: str) -> Iterator[str]:
     events = [notice] if notice else []
     events += page.notices
     if events:
         yield "\n".join(events)
     lines = [f"Page: {page.heading}"] if page.heading else []
-    if page.text and budget is not None:
-        body, left_out = cut_lines(page.text, budget, count)
-        lines.append(body)
-        if left_out:
-            cuts.append(Cut(what, left_out))
+    if page.text:
+        lines.append(page.text)
     if lines:
         yield "\n".join(lines)
 

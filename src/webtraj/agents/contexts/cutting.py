@@ -59,19 +59,19 @@ def cut_lines(text: str, budget: int, count: CountTokens) -> tuple[str, int]:
     lines = text.splitlines()
     if len(lines) == 1:
         kept = _most(
-            len(text), lambda n: count(text[:n] + _cut(len(text) - n, "characters")), budget
+            len(text), lambda n: count(text[:n] + _cut(len(text) - n, "character")), budget
         )
-        return text[:kept] + _cut(len(text) - kept, "characters"), len(text) - kept
+        return text[:kept] + _cut(len(text) - kept, "character"), len(text) - kept
 
     def shortened(n: int) -> str:
-        return "\n".join([*lines[:n], _cut(len(lines) - n, "lines")])
+        return "\n".join([*lines[:n], _cut(len(lines) - n, "line")])
 
     kept = _most(len(lines) - 1, lambda n: count(shortened(n)), budget)
     return shortened(kept), len(lines) - kept
 
 
 def _cut(number: int, unit: str) -> str:
-    return f"[... {number} {unit} cut]"
+    return f"[... {number} {unit}{'s' * (number != 1)} cut]"
 
 
 def _most(limit: int, cost: Callable[[int], int], budget: int) -> int:

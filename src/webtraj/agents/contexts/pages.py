@@ -36,8 +36,15 @@ class Page:
     """What has happened since the last step, a line each."""
     marks: tuple[str, ...] | None = None
     """The ref of each mark, where elements go by marks; mark n is at index n - 1."""
-    refs: tuple[str, ...] = ()
-    """What actions can name: the refs, or the marks' numbers. Empty where they go by point."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What elements go by: the marks' numbers, or the refs in the text."""
+        if self.marks is not None:
+            return tuple(str(number) for number in range(1, len(self.marks) + 1))
+        from webtraj.environments.browser.observation import refs_in
+
+        return tuple(element.ref for element in refs_in(self.text))
 
 
 def page_of(observation: Any, settings: ContextSettings) -> Page:
@@ -52,15 +59,12 @@ def page_of(observation: Any, settings: ContextSettings) -> Page:
             f"got a {type(observation).__name__}."
         )
     text = ""
-    refs: tuple[str, ...] = ()
     marks: tuple[str, ...] | None = None
     if settings.mode == "text":
         text = str(_channel(observation, "axtree", settings))
-        refs = _refs_of(text)
     elif settings.mode == "marks":
         marked = _channel(observation, "set_of_marks", settings)
         marks = tuple(str(ref) for ref in marked["refs"])
-        refs = tuple(str(number) for number in range(1, len(marks) + 1))
         text = "\n".join(_marks(marked))
     image = b""
     if settings.with_images and settings.mode == "marks":
@@ -73,7 +77,6 @@ def page_of(observation: Any, settings: ContextSettings) -> Page:
         image=image,
         notices=tuple(_notices(observation)),
         marks=marks,
-        refs=refs,
     )
 
 
@@ -85,12 +88,6 @@ def _channel(observation: Mapping[str, Any], name: str, settings: ContextSetting
             f"observe={list(settings.channels)}."
         )
     return observation[name]
-
-
-def _refs_of(axtree: str) -> tuple[str, ...]:
-    from webtraj.environments.browser.observation import refs_in
-
-    return tuple(element.ref for element in refs_in(axtree))
 
 
 def _marks(marked: Mapping[str, Any]) -> Iterator[str]:

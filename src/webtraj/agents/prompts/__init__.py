@@ -98,8 +98,8 @@ def load_prompt(name: str) -> Prompt:
             f"There is no prompt {name!r}; the prompts are {', '.join(prompt_names())}, or the "
             "path of a file that ends in .txt."
         )
-    text = (resources.files(__name__) / version / f"{short}.txt").read_text(encoding="utf-8")
-    return read_prompt(text, name=short, version=version)
+    data = (resources.files(__name__) / version / f"{short}.txt").read_bytes()
+    return read_prompt(data.decode(), name=short, version=version)
 
 
 def read_prompt(text: str, *, name: str, version: str = "") -> Prompt:
@@ -108,7 +108,7 @@ def read_prompt(text: str, *, name: str, version: str = "") -> Prompt:
     Raises:
         InvalidInputError: The text does not follow the format.
     """
-    parts = text.split(_DIVIDER)
+    parts = text.replace("\r\n", "\n").split(_DIVIDER)
     if len(parts) != 3 or not _SECTIONS.fullmatch(parts[0].strip()):
         raise errors.InvalidInputError(
             f"The prompt {name!r} does not follow the format: a line 'sections: Thought, Action', "
