@@ -98,7 +98,9 @@ def browsergym(folder: Path) -> None:
             summary["stack_trace"] = "Traceback (most recent call last):\n  ..."
         (args.exp_dir / "summary_info.json").write_text(json.dumps(summary, indent=4))
         versions = args.exp_dir / "package_versions.txt"
-        lines = [li for li in versions.read_text().splitlines() if "browsergym" in li or "numpy" in li]
+        lines = [
+            li for li in versions.read_text().splitlines() if "browsergym" in li or "numpy" in li
+        ]
         versions.write_text("\n".join(lines))
 
 

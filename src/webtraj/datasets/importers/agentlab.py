@@ -22,50 +22,15 @@ from typing import Any
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.importers import agentlab_records, base
+from webtraj.datasets.importers.agentlab_names import STEP_NAMES
 from webtraj.datasets.importers.agentlab_records import Record
 from webtraj.datasets.importers.base import Found, Problem, Skipped, Source
 from webtraj.datasets.importers.restricted_pickle import read_pickle
 from webtraj.serialization.record_types import OpaqueRecord
 
-__all__ = ["STEP_NAMES", "read", "recognises"]
+__all__ = ["read", "recognises"]
 
 SYSTEM = "agentlab"
-
-STEP_NAMES = frozenset(
-    {
-        *(
-            f"{home}.{name}"
-            for home in ("browsergym.experiments.loop", "agentlab.experiments.loop")
-            for name in ("StepInfo", "StepTimestamps")
-        ),
-        "browsergym.experiments.agent.AgentInfo",
-        *(
-            f"agentlab.llm.llm_utils.{name}"
-            for name in ("Discussion", "BaseMessage", "SystemMessage", "HumanMessage", "AIMessage")
-        ),
-        *(
-            f"openai.types.chat.{name}"
-            for name in (
-                "chat_completion.ChatCompletion",
-                "chat_completion.Choice",
-                "chat_completion_message.ChatCompletionMessage",
-                "chat_completion_message_tool_call.ChatCompletionMessageToolCall",
-                "chat_completion_message_tool_call.Function",
-            )
-        ),
-        *(f"openai.types.completion_usage.{name}" for name in ("CompletionUsage",)),
-        *(
-            f"anthropic.types.{name}"
-            for name in (
-                "message.Message",
-                "text_block.TextBlock",
-                "tool_use_block.ToolUseBlock",
-                "usage.Usage",
-            )
-        ),
-    }
-)
-"""The classes that step files may name. Arguments of an experiment may name any."""
 
 _STEP = re.compile(r"step_([0-9]{1,9})\.pkl\.gz")
 _FOLDER = re.compile(
@@ -127,7 +92,9 @@ class _Experiment:
         for name in names:
             if _is_read(name):
                 self._keep(name)
-        sha256 = base.digest(*(part for item in sorted(self._content.items()) for part in _of(item)))
+        sha256 = base.digest(
+            *(part for item in sorted(self._content.items()) for part in _of(item))
+        )
         identity = base.episode_id(SYSTEM, sha256)
         if known := self._source.already(identity, self._where):
             yield known
@@ -144,7 +111,10 @@ class _Experiment:
         imported = base.provenance(SYSTEM, self._where, sha256, **more)
         info = self._info(identity, arguments, summary, records, imported)
         yield agentlab_records.to_trajectory(
-            info, records, self._end(summary, records), [problem.where for problem in self._problems]
+            info,
+            records,
+            self._end(summary, records),
+            [problem.where for problem in self._problems],
         )
         yield from self._problems
 
@@ -184,7 +154,8 @@ class _Experiment:
         if isinstance(summary, dict):
             return summary
         self._complain(
-            "summary_info.json", errors.CorruptDataError(f"summary_info.json is no object: {summary}")
+            "summary_info.json",
+            errors.CorruptDataError(f"summary_info.json is no object: {summary}"),
         )
         return None
 

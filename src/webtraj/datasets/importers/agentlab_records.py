@@ -108,9 +108,7 @@ class Record:
             "in_flight_decision": self.decision(),
         }
 
-    def _model_call(
-        self, said: Mapping[str, Any], stats: Any
-    ) -> trajectory_lib.ModelCall | None:
+    def _model_call(self, said: Mapping[str, Any], stats: Any) -> trajectory_lib.ModelCall | None:
         messages = said.get("chat_messages")
         messages = _plain(messages).get("messages", messages)
         if not isinstance(messages, (list, tuple)) or not messages:
@@ -192,7 +190,9 @@ def to_trajectory(
 
 
 def _last_words(record: Record) -> trajectory_lib.Decision | None:
-    return record.decision() if record.has_stats or _plain(record.fields.get("agent_info")) else None
+    return (
+        record.decision() if record.has_stats or _plain(record.fields.get("agent_info")) else None
+    )
 
 
 def _plain(value: Any) -> Mapping[str, Any]:

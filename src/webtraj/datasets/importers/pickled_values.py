@@ -8,129 +8,20 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import math
 import pathlib
-import re
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from webtraj.datasets.importers import pickled_arrays
+from webtraj.datasets.importers.pickled_arrays import PendingArray, PendingDtype
+from webtraj.datasets.importers.pickled_objects import Name, NotPlainError, StandIn
 from webtraj.serialization.record_types import OpaqueRecord
 
-__all__ = ["BUILDERS", "TAKES_STATE", "Name", "NotPlainError", "StandIn", "modern", "settle"]
+__all__ = ["BUILDERS", "KNOWN", "TAKES_STATE", "modern", "settle"]
 
 _ATOMS = (type(None), bool, int, float, complex, str, bytes)
 _TEXT_UNIT = 1024
 """Characters or bytes that count as one value."""
-_DTYPE = re.compile(r"[<>|=]?([biufcSU])([0-9]{0,9})")
-_MAX_DIMENSIONS = 32
-
-
-class NotPlainError(ValueError):
-    """A value cannot be made plain data; the message says why."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Name:
-    """A class or function, by its full name. It is never looked up."""
-
-    full: str
-
-
-@dataclasses.dataclass(slots=True)
-class StandIn:
-    """An object of a class that is not loaded: what it was made from."""
-
-    class_name: str
-    arguments: tuple[Any, ...] = ()
-    keywords: dict[Any, Any] = dataclasses.field(default_factory=dict)
-    state: Any = None
-    items: list[tuple[Any, Any]] = dataclasses.field(default_factory=list)
-    """What was set in it by key, in order."""
-    elements: list[Any] = dataclasses.field(default_factory=list)
-    """What was appended to it, in order."""
-
-    def set_state(self, state: Any) -> None:
-        """Notes the state that `__setstate__` would get."""
-        self.state = state
-
-
-@dataclasses.dataclass(slots=True)
-class PendingDtype:
-    """A numpy dtype whose state may still come."""
-
-    code: Any
-    state: Any = None
-
-    def set_state(self, state: Any) -> None:
-        """Notes the state."""
-        self.state = state
-
-    def resolve(self) -> np.dtype[Any] | None:
-        """Returns the dtype; None for Python objects."""
-        if self.code in ("O", "O8", "|O"):
-            return None
-        match = _DTYPE.fullmatch(self.code) if isinstance(self.code, str) else None
-        order = self.state[1] if isinstance(self.state, tuple) and len(self.state) > 1 else "|"
-        if match is None or order not in ("<", ">", "|", "="):
-            raise NotPlainError(f"a numpy dtype is {str(self.code):.40!r}, which is not taken")
-        try:
-            dtype = np.dtype(match[1] + match[2])
-        except (TypeError, ValueError, OverflowError) as error:
-            raise NotPlainError(f"a numpy dtype is wrong: {error}") from None
-        if not dtype.itemsize:
-            raise NotPlainError("a numpy dtype has no size")
-        return dtype.newbyteorder(order) if order in "<>" else dtype
-
-
-@dataclasses.dataclass(slots=True)
-class PendingArray:
-    """A numpy array or scalar whose parts may still come."""
-
-    dtype: Any = None
-    shape: Any = ()
-    data: Any = None
-    fortran: bool = False
-    scalar: bool = False
-
-    def set_state(self, state: Any) -> None:
-        """Takes the state of `ndarray.__reduce__`."""
-        if not isinstance(state, tuple) or len(state) not in (4, 5):
-            raise NotPlainError("a numpy array has a state of another kind")
-        self.shape, self.dtype, self.fortran, self.data = state[-4:]
-
-    def resolve(self, plain: Callable[[Any], Any]) -> Any:
-        """Returns the array."""
-        if not isinstance(self.dtype, PendingDtype):
-            raise NotPlainError("a numpy array has no dtype")
-        shape = self.shape
-        sound = isinstance(shape, tuple) and len(shape) <= _MAX_DIMENSIONS
-        if not sound or not all(type(size) is int and 0 <= size < 2**62 for size in shape):
-            raise NotPlainError(f"a numpy array has the shape {str(shape):.60}")
-        count = math.prod(shape)
-        dtype = self.dtype.resolve()
-        flat = self._objects(count, plain) if dtype is None else self._numbers(count, dtype)
-        if self.scalar:
-            return flat[0]
-        return flat.reshape(shape, order="F" if self.fortran else "C")
-
-    def _numbers(self, count: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-        if not isinstance(self.data, (bytes, bytearray)):
-            raise NotPlainError("a numpy array's data are no bytes")
-        if len(self.data) != count * dtype.itemsize:
-            raise NotPlainError(
-                f"a numpy array of {count} times {dtype.itemsize} bytes has {len(self.data)}"
-            )
-        return np.frombuffer(self.data, dtype).copy() if count else np.empty(0, dtype)
-
-    def _objects(self, count: int, plain: Callable[[Any], Any]) -> np.ndarray[Any, Any]:
-        if not isinstance(self.data, list) or len(self.data) != count or self.scalar:
-            raise NotPlainError(f"a numpy array of {count} objects does not hold as many")
-        flat = np.empty(count, object)
-        for i, item in enumerate(self.data):
-            flat[i] = plain(item)
-        return flat
 
 
 TAKES_STATE = (StandIn, PendingDtype, PendingArray)
@@ -256,24 +147,6 @@ class _Settling:
         return fields
 
 
-def _array(kind: Any, shape: Any, typecode: Any) -> PendingArray:
-    if kind != Name("numpy.ndarray"):
-        raise NotPlainError("a numpy array is of a class of its own")
-    return PendingArray(PendingDtype("b"), (0,), b"")
-
-
-def _array_from_buffer(data: Any, dtype: Any, shape: Any, order: Any) -> PendingArray:
-    return PendingArray(dtype, shape, data, fortran=order == "F")
-
-
-def _scalar(dtype: Any, data: Any) -> PendingArray:
-    return PendingArray(dtype, (), data, scalar=True)
-
-
-def _dtype(code: Any, align: Any = False, copy: Any = True) -> PendingDtype:
-    return PendingDtype(code)
-
-
 def _encoded(text: Any, encoding: Any) -> bytes:
     if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
         raise NotPlainError("bytes are encoded in another way than pickle's")
@@ -331,7 +204,15 @@ def _datetime(state: Any, *rest: Any) -> Any:
         return StandIn("datetime.datetime", (state, *rest))
     microsecond = int.from_bytes(state[7:])
     return StandInDate(
-        datetime.datetime(int.from_bytes(state[:2]), state[2] & 0x7F, *state[3:7], microsecond)
+        datetime.datetime(
+            int.from_bytes(state[:2]),
+            state[2] & 0x7F,
+            state[3],
+            state[4],
+            state[5],
+            state[6],
+            microsecond,
+        )
     )
 
 
@@ -365,10 +246,9 @@ BUILDERS: dict[str, Callable[..., Any]] = {
     "pathlib.Path": _path,
     "_codecs.encode": _encoded,
     "copyreg._reconstructor": _reconstructed,
-    "numpy.ndarray": _array,
-    "numpy.dtype": _dtype,
-    "numpy._core.multiarray._reconstruct": _array,
-    "numpy._core.multiarray.scalar": _scalar,
-    "numpy._core.numeric._frombuffer": _array_from_buffer,
+    **pickled_arrays.BUILDERS,
 }
 """What stands for the functions that pickles of data call, by their full names."""
+
+KNOWN = frozenset({*BUILDERS, "numpy.ndarray"})
+"""The names that any pickle may ask for."""

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from webtraj import errors
 from webtraj.datasets.importers import pickled_values
-from webtraj.datasets.importers.pickled_values import Name, StandIn
+from webtraj.datasets.importers.pickled_objects import Name, NotPlainError, StandIn
 
 __all__ = ["Limits", "RestrictedUnpickler", "read_pickle"]
 
@@ -108,8 +108,10 @@ class RestrictedUnpickler:
             return pickled_values.settle(
                 value, depth=self._limits.depth, expanded=self._limits.expanded
             )
-        except pickled_values.NotPlainError as error:
+        except NotPlainError as error:
             self._fail(str(error))
+        except (ValueError, TypeError, OverflowError) as error:
+            self._fail(f"{type(error).__name__}: {error}")
 
     def find_class(self, module: str, name: str) -> Name:
         """Returns what stands for a name, if the file may ask for it.
@@ -118,7 +120,7 @@ class RestrictedUnpickler:
             CorruptDataError: It may not.
         """
         found = Name(f"{pickled_values.modern(module)}.{name}")
-        listed = found.full in self._names or found.full in pickled_values.BUILDERS
+        listed = found.full in self._names or found.full in pickled_values.KNOWN
         if not (listed or self._any_name):
             raise errors.CorruptDataError(
                 f"{self._where!r} asks for {found.full[:200]!r}, which is not among the names that "
@@ -128,10 +130,8 @@ class RestrictedUnpickler:
         return found
 
     def _run(self) -> Any:
-        count = 0
-        for opcode, argument, _ in pickletools.genops(self._stream):
-            count += 1
-            if count > self._limits.operations:
+        for count, (opcode, argument, _) in enumerate(pickletools.genops(self._stream)):
+            if count >= self._limits.operations:
                 self._refuse(f"has more than {self._limits.operations:,} operations; no more are")
             if opcode.name == "STOP":
                 return self._pop()
@@ -139,7 +139,7 @@ class RestrictedUnpickler:
             if handler is None:
                 self._refuse(f"uses the operation {opcode.name}; only plain ones are")
             handler(self, argument)
-        self._fail("it breaks off")
+        raise ValueError("it breaks off")
 
     def _fail(self, why: str) -> NoReturn:
         raise errors.CorruptDataError(
@@ -171,6 +171,9 @@ class RestrictedUnpickler:
                 del self._stack[i:]
                 return items
         raise ValueError("a mark is missing")
+
+    def _drop_marked(self, _: Any) -> None:
+        self._pop_marked()
 
     def _top(self) -> Any:
         value = self._stack[-1]
@@ -313,7 +316,7 @@ _HANDLERS: dict[str, _Handler] = {
     "EMPTY_SET": _pushes(lambda _: set()),
     "MARK": _pushes(lambda _: _MARK),
     "POP": lambda machine, _: machine._stack.pop() and None,
-    "POP_MARK": lambda machine, _: machine._pop_marked() and None,
+    "POP_MARK": RestrictedUnpickler._drop_marked,
     "DUP": lambda machine, _: machine._push(machine._top()),
     "LIST": lambda machine, _: machine._push(machine._pop_marked()),
     "TUPLE": lambda machine, _: machine._push(tuple(machine._pop_marked())),

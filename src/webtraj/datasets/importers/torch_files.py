@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from webtraj import errors
-from webtraj.datasets.importers.pickled_values import Name, NotPlainError
+from webtraj.datasets.importers.pickled_objects import Name, NotPlainError
 from webtraj.datasets.importers.restricted_pickle import Limits, RestrictedUnpickler
 
 __all__ = ["TORCH_NAMES", "is_torch_file", "read_torch_file"]
@@ -143,7 +143,7 @@ class _TorchUnpickler(RestrictedUnpickler):
                 if kind in _DTYPES:
                     storage = _Storage(kind, key, count)
                     return self.storages.setdefault(key, storage)
-        raise NotPlainError(f"a persistent id is {str(pid):.100}")
+        raise NotPlainError(f"a persistent id is {pid!r:.100}")
 
     def _make(self, called: Any, arguments: Any, keywords: dict[Any, Any]) -> None:
         name = called.full if type(called) is Name else ""

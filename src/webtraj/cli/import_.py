@@ -1,0 +1,82 @@
+"""`webtraj import`: take in what other systems recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["import_"]
+
+
+def import_(
+    source: Annotated[Path, typer.Argument(help="The file or folder to import.")],
+    out: Annotated[str, typer.Option(help="The dataset: a folder or a URL.")],
+    system: Annotated[
+        str,
+        typer.Option(
+            "--from", help="What it comes from: agentlab, webgym, orby, miniwob-demos or atif."
+        ),
+    ] = "auto",
+    format: Annotated[  # noqa: A002  (The option's name.)
+        str, typer.Option(help="The format of a new dataset: json, pb or pb.zst.")
+    ] = "json",
+    descriptor: Annotated[
+        Path | None,
+        typer.Option(help="For orby: the schema, made by protoc --descriptor_set_out."),
+    ] = None,
+    images: Annotated[
+        Path | None, typer.Option(help="For webgym: the folder of its screenshots.")
+    ] = None,
+    allow_class: Annotated[
+        list[str] | None,
+        typer.Option(help="A further class that pickles may name; taken as data, never loaded."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say only what went wrong.")] = False,
+) -> None:
+    """Import what other systems recorded. Exits with 1 if something could not be read.
+
+    Run again it adds what is new. Pickles are read as data: nothing in them is loaded or run.
+    """
+    from webtraj.cli import terminal, text
+    from webtraj.collectors.index import EpisodeSummary
+    from webtraj.datasets import importers
+
+    console = terminal.make_console()
+
+    def tell(found: EpisodeSummary | importers.Problem | importers.Skipped) -> None:
+        if isinstance(found, importers.Problem):
+            console.print(text.printable(f"failed   {found.where}: {found.error}"))
+        elif quiet:
+            return
+        elif isinstance(found, importers.Skipped):
+            console.print(text.printable(f"skipped  {found.where}: {found.why}"))
+        else:
+            console.print(
+                text.printable(
+                    f"imported {found.episode_id}  {found.task}: {found.num_steps} steps, "
+                    f"{found.end_reason.name.lower()}, {found.outcome.name.lower()}"
+                )
+            )
+
+    report = importers.import_episodes(
+        importers.Source(
+            path=source,
+            descriptor=descriptor,
+            images=images,
+            allow_classes=tuple(allow_class or ()),
+        ),
+        out,
+        system=system,
+        format=format,
+        on_found=tell,
+    )
+    console.print(
+        text.printable(
+            f"{report.system}: {len(report.imported)} imported, {len(report.skipped)} skipped, "
+            f"{len(report.problems)} failed"
+        )
+    )
+    if report.problems:
+        raise typer.Exit(1)

@@ -1,0 +1,75 @@
+"""Trajectories of Orby's collector: `.pb`, `.pb.xz` and `.pb.zst` files, an episode each.
+
+The numbers of Orby's fields are not public, so their files need their schema: a serialized
+FileDescriptorSet (`Source.descriptor`), as `protoc --include_imports --descriptor_set_out` makes
+it. Without one they are read by webtraj's own. See `webtraj.formats.protobuf.orby`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from webtraj import errors
+from webtraj.datasets.importers import base
+from webtraj.datasets.importers.base import Found, Problem, Source
+from webtraj.trajectory import EpisodeTrajectory
+
+__all__ = ["read", "recognises"]
+
+SYSTEM = "orby"
+_ENDS = (".pb", ".pb.xz", ".pb.zst")
+
+
+def recognises(path: Path) -> bool:
+    """Returns whether a file is called like a trajectory, or a folder holds such files."""
+    found = next(Source(path=path).files(_is_wanted), None)
+    return found is not None and _is_wanted(found.name)
+
+
+def read(source: Source) -> Iterator[Found]:
+    """Yields the episode of a file, or of each of those below a folder.
+
+    Raises:
+        InvalidInputError: The schema cannot be read.
+        MissingDependencyError: Protobuf is not installed.
+    """
+    read_orby = _reader()
+    descriptor = None
+    if source.descriptor is not None:
+        try:
+            descriptor = source.descriptor.read_bytes()
+        except OSError as error:
+            raise errors.InvalidInputError(
+                f"The schema {str(source.descriptor)!r} cannot be read: {error.strerror}. Name a "
+                "FileDescriptorSet, as protoc --include_imports --descriptor_set_out makes it."
+            ) from error
+    for path in source.files(_is_wanted):
+        where = base.relative(source.root, path)
+        try:
+            content = source.read(path)
+            episode = read_orby(content, where, descriptor_set=descriptor)
+            known = source.already(episode.episode_id, where)
+            imported = base.provenance(SYSTEM, where, base.digest(content))
+            metadata = {**episode.info.metadata, "imported": imported}
+            info = dataclasses.replace(episode.info, metadata=metadata)
+            yield known or dataclasses.replace(episode, info=info)
+        except errors.WebtrajError as error:
+            yield Problem(where, error)
+
+
+def _is_wanted(name: str) -> bool:
+    return name.endswith(_ENDS)
+
+
+def _reader() -> Callable[..., EpisodeTrajectory]:
+    try:
+        from webtraj.formats.protobuf.orby import read_orby
+    except ImportError as error:
+        if isinstance(error, errors.WebtrajError):
+            raise
+        raise errors.MissingDependencyError(
+            'Reading Orby\'s trajectories needs Protobuf: pip install "webtraj[protobuf]".'
+        ) from error
+    return read_orby
