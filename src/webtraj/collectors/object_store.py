@@ -309,7 +309,7 @@ def open_uploader(
         MissingDependencyError: A package for the bucket is not installed.
     """
     options = dict(options)
-    if is_url(destination):
+    if is_url(destination) and not destination.lower().startswith("file:"):
         # What waits for the bucket is in the spool, so there is no need to insist on one request.
         options.setdefault("retry", {"deadline": 10.0})
     sender = EpisodeSender(spool, open_storage(destination, options))

@@ -64,6 +64,8 @@ class EpisodeSender:
         self.storage = storage
         self._budget = ByteBudget(_MEMORY)
         self._known: set[bytes] = set()
+        self._doubtful: set[str] = set()
+        self._same_blob = [threading.Lock() for _ in range(256)]
         self._prepared = False
         self._lock = threading.Lock()
 
@@ -162,23 +164,32 @@ class EpisodeSender:
         """Returns how many bytes it took."""
         key = blob_key(blob)
         name = bytes.fromhex(blob.sha256) + blob.ext.encode()
-        if name in self._known:
-            return 0
-        held = store.holds(blob)
+        with self._same_blob[name[0]]:  # Episodes that share a blob send it once.
+            return 0 if name in self._known else self._send_unknown(blob, key, name, store)
+
+    def _send_unknown(self, blob: Blob, key: str, name: bytes, store: BlobStore) -> int:
         # What was removed here is there: its episode was being taken away when that was broken off.
-        if (blob.size >= _LARGE or not held) and self.storage.size(key) == blob.size:
+        ask = blob.size >= _LARGE or not store.holds(blob)
+        if ask and key not in self._doubtful and self.storage.size(key) == blob.size:
             self._note(name)
             return 0
         with self._memory(blob.size):
-            data = store.read(blob)
-            try:
-                self.storage.write(key, data, overwrite=blob.size >= _LARGE)
-            except errors.StorageConflictError:
-                if self.storage.size(key) == blob.size:
-                    data = b""
-                else:  # It was damaged: its name tells its content.
-                    self.storage.write(key, data)
+            sent = self._write_blob(key, store.read(blob))
+        self._doubtful.discard(key)
         self._note(name)
+        return sent
+
+    def _write_blob(self, key: str, data: bytes) -> int:
+        try:
+            # What goes in parts takes no condition.
+            self.storage.write(key, data, overwrite=len(data) >= _LARGE or key in self._doubtful)
+        except errors.StorageConflictError:
+            if self.storage.read(key) == data:
+                return 0
+            self.storage.write(key, data)  # It is damaged: its name tells its content.
+        except errors.StorageError:
+            self._doubtful.add(key)  # Perhaps something of it did arrive.
+            raise
         return len(data)
 
     def _note(self, name: bytes) -> None:

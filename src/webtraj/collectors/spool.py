@@ -57,7 +57,7 @@ STATE_VARIABLE = "XDG_STATE_HOME"
 # What may be kept on disk; a credential is in none of these.
 _KEPT_OPTIONS = (
     "endpoint", "region", "allow_http", "virtual_hosted_style", "profile", "anonymous", "sse",
-    "sse_kms_key_id", "checksum",
+    "sse_kms_key_id", "conditional_writes",
 )  # fmt: skip
 _SENT = ".sent-"
 

@@ -386,7 +386,7 @@ class Uploader:
 
     def _cut_batch(self, now: float) -> None:
         """Makes a shard of the batch, if it is full, or old, or if nothing is to come."""
-        nothing_comes = self._flushes and not (self._waiting or self._busy or self._sending)
+        nothing_comes = self._flushes and not (self._waiting or self._sending)
         while self._batch and (
             len(self._batch) >= _BATCH or nothing_comes or now >= self._batch_due
         ):

@@ -1,0 +1,299 @@
+"""The S3 collector against real S3 servers, and against every fault that a network has."""
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+
+import pytest
+from spool_support import QUICK, read_bucket
+
+from fault_proxy import Fault
+from webtraj import errors, open_dataset
+from webtraj.collectors.object_store import Pauses, S3TrajectoryCollector
+from webtraj.datasets.pushing import push
+from webtraj.datasets.verification import verify
+
+FORMATS = ["json"]
+
+
+@pytest.fixture
+def impatient(bucket_options):
+    """Options with which a storage gives up soon, so that the collector's own patience is seen."""
+    return {**bucket_options, "timeout": 2.0, "retry": {"deadline": 0.05, "first_delay": 0.01}}
+
+
+@pytest.fixture
+def through_proxy(impatient, fault_proxy):
+    return {**impatient, "endpoint": fault_proxy.endpoint}
+
+
+def record(records, collector, shot, count, *, first=0):
+    """Records episodes of three steps, which share some of their screenshots; returns their ids."""
+    ids = set()
+    for number in range(first, first + count):
+        recorder = collector.begin_episode(records.info(task="t", seed=number))
+        for index in range(3):
+            seen = {"shot": shot(number + index), "number": number}
+            recorder.record_step(records.step(index, seen, last=index == 2))
+        recorder.end_episode(records.end)
+        ids.add(recorder.episode_id)
+    return ids
+
+
+async def until(condition):
+    while not condition():
+        await asyncio.sleep(0.005)
+
+
+async def flush_until_done(collector):
+    """Flushes again and again, as a rollout does that goes on."""
+    while True:
+        try:
+            await collector.flush()
+            return
+        except errors.CollectorError:
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+async def test_what_was_recorded_is_read_back(
+    collect, records, shot, bucket_url, bucket_options, format_name
+):
+    place = f"{bucket_url}/some/prefix"
+    async with collect(place, format=format_name, storage_options=bucket_options) as collector:
+        ids = record(records, collector, shot, 30)
+    assert collector.url == place
+    bucket = read_bucket(place, bucket_options)
+    assert sorted(bucket.indexed) == sorted(ids)
+    dataset = open_dataset(place, storage_options=bucket_options)
+    for episode in dataset:
+        assert [step.observation["number"] for step in episode.steps] == [episode.info.seed] * 3
+        assert episode.steps[2].observation["shot"] == shot(episode.info.seed + 2)
+    assert verify(place, storage_options=bucket_options).clean
+
+
+async def test_a_plain_client_sees_the_layout(
+    collect, records, shot, s3_server, bucket_url, bucket_options
+):
+    async with collect(bucket_url, storage_options=bucket_options) as collector:
+        record(records, collector, shot, 1)
+    client = s3_server.client()
+    listed = client.list_objects_v2(Bucket=bucket_url.removeprefix("s3://"))["Contents"]
+    kinds = sorted(item["Key"].partition("/")[0] for item in listed)
+    assert kinds == ["blobs"] * 3 + ["dataset.json", "episodes", "index"]
+
+
+async def test_two_collectors_write_to_one_place_at_once(
+    collect, records, shot, tmp_path, bucket_url, bucket_options
+):
+    async with (
+        collect(bucket_url, storage_options=bucket_options) as one,
+        collect(bucket_url, storage_options=bucket_options, spool=tmp_path / "other") as other,
+    ):
+        ids = record(records, one, shot, 20) | record(records, other, shot, 20)
+    assert set(read_bucket(bucket_url, bucket_options).episodes) == ids
+
+
+async def test_large_blobs_go_in_parts(collect, records, bucket_url, bucket_options):
+    large = b"\xff\xd8\xff" + os.urandom(20 << 20)
+    async with collect(bucket_url, storage_options=bucket_options) as collector:
+        recorder = collector.begin_episode(records.info("large"))
+        recorder.record_step(records.step(0, large))
+        recorder.end_episode(records.end)
+    assert read_bucket(bucket_url, bucket_options).episodes["large"].steps[0].observation == large
+
+
+# What a person must mend.
+
+
+async def test_wrong_credentials_are_reported_and_never_shown(
+    collect, records, shot, caplog, bucket_url, bucket_options
+):
+    caplog.set_level(logging.INFO)
+    wrong = {**bucket_options, "secret_access_key": "WRONGSECRET"}
+    collector = collect(bucket_url, storage_options=wrong)
+    ids = record(records, collector, shot, 3)
+    with pytest.raises(errors.CollectorError, match=r"3 episodes .*denies.*credentials") as caught:
+        await collector.aclose()
+    assert "WRONGSECRET" not in caplog.text + repr(caught.value) + repr(collector.status())
+    assert wrong["access_key_id"] not in caplog.text + repr(caught.value)
+    report = push(collector.spool, storage_options=bucket_options)
+    assert report.complete
+    assert set(read_bucket(bucket_url, bucket_options).episodes) == ids
+
+
+async def test_a_missing_bucket_is_reported_and_used_once_it_is_there(
+    collect, records, shot, s3_server, impatient
+):
+    collector = collect("s3://not-there-yet", storage_options=impatient)
+    ids = record(records, collector, shot, 3)
+    with pytest.raises(errors.CollectorError, match="no such bucket"):
+        await collector.flush()
+    s3_server.client().create_bucket(Bucket="not-there-yet")
+    await collector.flush()
+    assert set(read_bucket("s3://not-there-yet", impatient).episodes) == ids
+    for item in s3_server.client().list_objects_v2(Bucket="not-there-yet")["Contents"]:
+        s3_server.client().delete_object(Bucket="not-there-yet", Key=item["Key"])
+    s3_server.client().delete_bucket(Bucket="not-there-yet")
+
+
+# Faults of the network and of the server.
+
+FAULTS = {
+    "500": (Fault(status=500), {"every": 3}),
+    "500 after all": (Fault(status=500, applied=True), {"every": 3}),
+    "throttled": (Fault(status=503, code="SlowDown"), {"every": 2}),
+    "slow": (Fault(delay=0.05), {}),
+    "no answer": (Fault(delay=30.0), {"times": 2}),
+    "refused": (Fault(refuse=True), {"every": 3}),
+    "request cut": (Fault(cut_request_after=1000), {"every": 3, "method": "PUT"}),
+    "answer cut": (Fault(cut_response_after=0), {"every": 3}),
+    "request changed": (Fault(flip_request_at=100), {"every": 3, "path": "blobs/"}),
+    "narrow": (Fault(bytes_per_second=200_000), {}),
+    "no index": (Fault(status=500), {"path": "index/", "times": 3}),
+    "no header": (Fault(status=500), {"path": "dataset.json", "times": 3}),
+    "large in parts": (Fault(cut_request_after=1 << 20), {"path": "partNumber=2", "times": 2}),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+async def test_every_episode_arrives_once_whatever_the_network_does(
+    collect, records, shot, bucket_url, through_proxy, impatient, fault_proxy, name
+):
+    fault, to_which = FAULTS[name]
+    collector = collect(bucket_url, storage_options=through_proxy)
+    rule = fault_proxy.inject(fault, **to_which)
+    ids = record(records, collector, shot, 15)
+    if name == "large in parts":
+        recorder = collector.begin_episode(records.info("large"))
+        recorder.record_step(records.step(0, b"\xff\xd8\xff" + os.urandom(18 << 20)))
+        recorder.end_episode(records.end)
+        ids.add("large")
+    async with asyncio.timeout(120):
+        await flush_until_done(collector)
+    assert rule.injected > 0
+    assert collector.status().failed_episodes == 0
+    assert set(read_bucket(bucket_url, impatient).episodes) == ids
+    assert verify(bucket_url, storage_options=impatient).clean
+
+
+@pytest.mark.parametrize("s3_server", ["moto"], indirect=True)
+async def test_uploads_that_were_cut_leave_no_parts_behind(
+    collect, records, s3_server, bucket_url, through_proxy, fault_proxy
+):
+    collector = collect(bucket_url, storage_options=through_proxy)
+    fault_proxy.inject(Fault(cut_request_after=1 << 20), path="partNumber=2", times=2)
+    recorder = collector.begin_episode(records.info("large"))
+    recorder.record_step(records.step(0, b"\xff\xd8\xff" + os.urandom(18 << 20)))
+    recorder.end_episode(records.end)
+    async with asyncio.timeout(120):
+        await flush_until_done(collector)
+    bucket = bucket_url.removeprefix("s3://")
+    assert "Uploads" not in s3_server.client().list_multipart_uploads(Bucket=bucket)
+
+
+# rclone keeps its data on disk, so that a kill loses nothing; moto would lose all.
+@pytest.mark.parametrize("s3_server", ["rclone"], indirect=True)
+@pytest.mark.parametrize("way", ["killed", "frozen", "cut off"])
+async def test_a_server_that_goes_in_the_middle_and_comes_back(
+    collect, records, shot, s3_server, fault_proxy, bucket_url, through_proxy, impatient, way
+):
+    collector = collect(bucket_url, storage_options=through_proxy, index_interval=0.01)
+    ids = record(records, collector, shot, 20)
+    for round_ in range(3):
+        sent = collector.status().sent_episodes
+        ids |= record(records, collector, shot, 20, first=100 * round_)
+        await until(lambda sent=sent: collector.status().sent_episodes > sent)
+        if way == "killed":
+            s3_server.kill()
+        elif way == "frozen":
+            s3_server.pause()
+        else:
+            fault_proxy.refuse()
+        ids |= record(records, collector, shot, 20, first=100 * round_ + 50)
+        await until(lambda: not collector.status().healthy)
+        await collector.drain()
+        if way == "killed":
+            s3_server.start()
+        elif way == "frozen":
+            s3_server.resume()
+        else:
+            fault_proxy.accept()
+    async with asyncio.timeout(120):
+        await flush_until_done(collector)
+    await collector.aclose()
+    assert set(read_bucket(bucket_url, impatient).episodes) == ids
+    assert verify(bucket_url, storage_options=impatient).clean
+
+
+@pytest.mark.parametrize("s3_server", ["rclone"], indirect=True)
+async def test_a_bucket_that_is_away_for_good_leaves_all_to_push(
+    collect, records, shot, s3_server, bucket_url, bucket_options, impatient
+):
+    s3_server.kill()
+    collector = collect(bucket_url, storage_options=impatient)
+    ids = record(records, collector, shot, 10)
+    with pytest.raises(errors.CollectorError, match=r"10 episodes .*no connection.*webtraj push"):
+        await collector.aclose()
+    s3_server.start()
+    # Another process, which has only what the spool says, and credentials from the usual place.
+    result = subprocess.run(
+        [sys.executable, "-m", "webtraj.cli", "push", str(collector.spool)],
+        env={
+            **os.environ,
+            "AWS_ACCESS_KEY_ID": s3_server.access_key_id,
+            "AWS_SECRET_ACCESS_KEY": s3_server.secret_access_key,
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "10 sent" in result.stdout
+    assert set(read_bucket(bucket_url, bucket_options).episodes) == ids
+
+
+@pytest.mark.parametrize("s3_server", ["rclone"], indirect=True)
+def test_a_process_that_ends_in_the_middle_of_requests_ends_in_good_order(
+    tmp_path, bucket_url, impatient, fault_proxy, through_proxy
+):
+    """obstore's threads must not meet an interpreter that is gone."""
+    fault_proxy.inject(Fault(delay=0.3))
+    result = subprocess.run(
+        [sys.executable, "-c", LEAVE, bucket_url, str(tmp_path / "spool"), repr(through_proxy)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    fault_proxy.clear()
+    assert push(tmp_path / "spool", storage_options=through_proxy, pauses=Pauses()).complete
+    assert len(read_bucket(bucket_url, impatient).episodes) == 40
+
+
+LEAVE = """
+import ast, sys
+from webtraj import EpisodeEnd, EpisodeInfo, EndReason
+from webtraj.collectors.object_store import S3TrajectoryCollector
+collector = S3TrajectoryCollector(
+    sys.argv[1], spool=sys.argv[2], storage_options=ast.literal_eval(sys.argv[3])
+)
+for number in range(40):
+    recorder = collector.begin_episode(EpisodeInfo(goal=f"{number} " * 3000))
+    recorder.end_episode(EpisodeEnd(reason=EndReason.TERMINATED))
+while not collector.status().unsent_episodes:
+    pass
+"""
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+async def test_any_place_that_obstore_knows_will_do(collect, records, shot, tmp_path, kind):
+    place = {"memory": f"memory://{tmp_path.name}", "file": (tmp_path / "there").as_uri()}[kind]
+    collector = S3TrajectoryCollector(place, spool=tmp_path / "spool", **QUICK)
+    async with collector:
+        ids = record(records, collector, shot, 5)
+    assert set(read_bucket(place).episodes) == ids
