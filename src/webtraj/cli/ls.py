@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from webtraj.cli.options import OPTION_HELP, PLACE_HELP, WHERE_HELP
 
 __all__ = ["ls"]
 
 
 def ls(
-    dataset: Annotated[Path, typer.Argument(help="The dataset folder.")],
+    dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
     task: Annotated[str | None, typer.Option(help="Only this task.")] = None,
     policy: Annotated[str | None, typer.Option(help="Only this policy.")] = None,
     outcome: Annotated[
@@ -21,8 +22,10 @@ def ls(
         str | None, typer.Option(help="Only this end: terminated, truncated, crashed, ...")
     ] = None,
     min_reward: Annotated[float | None, typer.Option(help="At least this total reward.")] = None,
+    where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
     limit: Annotated[int, typer.Option(help="Show so many, the latest; 0: all.")] = 50,
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
     """List a dataset's episodes, also while it is being written."""
     import sys
@@ -31,11 +34,18 @@ def ls(
     from rich.table import Table
 
     from webtraj.cli import text
+    from webtraj.cli.options import storage_options
+    from webtraj.datasets.conditions import parse_condition
     from webtraj.datasets.dataset import open_dataset
 
-    whole = open_dataset(dataset)
+    whole = open_dataset(dataset, storage_options=storage_options(option))
     found = whole.filter(
-        task=task, policy=policy, outcome=outcome, end_reason=end_reason, min_reward=min_reward
+        None if where is None else parse_condition(where),
+        task=task,
+        policy=policy,
+        outcome=outcome,
+        end_reason=end_reason,
+        min_reward=min_reward,
     )
     shown = found.summaries[-limit:] if limit else found.summaries
     if json:

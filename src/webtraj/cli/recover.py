@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from webtraj.cli.options import OPTION_HELP, PLACE_HELP
+
 __all__ = ["recover"]
 
 
-def recover(dataset: Annotated[Path, typer.Argument(help="The dataset folder.")]) -> None:
+def recover(
+    dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
+    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+) -> None:
     """Seal the episodes whose writer died. Exits with 1 if one cannot be."""
     from rich.console import Console
 
     from webtraj.cli import text
+    from webtraj.cli.options import storage_options
     from webtraj.datasets import recovery
 
-    report = recovery.recover(dataset)
+    report = recovery.recover(dataset, storage_options=storage_options(option))
     console = Console(markup=False, highlight=False)
     for summary in report.sealed:
         console.print(

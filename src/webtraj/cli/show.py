@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from webtraj.cli.options import OPTION_HELP, PLACE_HELP
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,20 +17,22 @@ __all__ = ["show"]
 
 
 def show(
-    dataset: Annotated[Path, typer.Argument(help="The dataset folder.")],
+    dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
     episode: Annotated[
         str, typer.Argument(help="An episode's id, the beginning of one, or its position.")
     ] = "-1",
     step: Annotated[
         int | None, typer.Option(help="Show this step's whole observation and decision.")
     ] = None,
+    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
     """Show one episode: what it was, each step, and how it ended. By default the latest."""
     from rich.console import Console
 
+    from webtraj.cli.options import storage_options
     from webtraj.datasets.dataset import open_dataset
 
-    opened = open_dataset(dataset)
+    opened = open_dataset(dataset, storage_options=storage_options(option))
     trajectory = opened[_find(opened.episode_ids, episode)]
     console = Console(markup=False, highlight=False)
     if step is None:

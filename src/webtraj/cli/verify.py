@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from webtraj.cli.options import OPTION_HELP, PLACE_HELP
+
 __all__ = ["verify"]
 
 
-def verify(dataset: Annotated[Path, typer.Argument(help="The dataset folder.")]) -> None:
+def verify(
+    dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
+    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+) -> None:
     """Check every byte of a dataset. Exits with 1 if anything is wrong."""
     from rich.console import Console
 
     from webtraj.cli import text
+    from webtraj.cli.options import storage_options
     from webtraj.datasets import verification
 
-    report = verification.verify(dataset)
+    report = verification.verify(dataset, storage_options=storage_options(option))
     console = Console(markup=False, highlight=False)
     for problem in report.problems:
         console.print(f"{text.printable(problem.where)}: {text.printable(problem.what)}")

@@ -65,7 +65,7 @@ def parse_condition(text: str) -> Callable[[EpisodeSummary], bool]:
     def met(summary: EpisodeSummary) -> bool:
         try:
             return bool(value(summary))
-        except TypeError as error:
+        except (TypeError, RecursionError) as error:
             raise errors.InvalidInputError(
                 f"The condition {text!r:.200} cannot be told of the episode "
                 f"{summary.episode_id!r}: {error}."

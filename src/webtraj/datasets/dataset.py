@@ -211,6 +211,21 @@ class Dataset:
         """
         return Dataset(self._place, _read_summaries(self._place, complete=complete), self._blobs)
 
+    def to_parquet(self, target: Place, *, storage_options: Mapping[str, Any] | None = None) -> int:
+        """Writes `summaries` as a Parquet file, one row an episode; returns their number.
+
+        Args:
+            target: The file's path, or its URL.
+            storage_options: For a bucket: what `webtraj.storage.bucket.BucketStorage` takes.
+
+        Raises:
+            MissingDependencyError: pyarrow is not installed.
+            StorageError: The file cannot be written.
+        """
+        from webtraj.datasets.parquet import write_parquet
+
+        return write_parquet(self._summaries, target, storage_options=storage_options)
+
     def __repr__(self) -> str:
         return f"<Dataset {self.url!r}: {len(self)} episodes>"
 

@@ -13,22 +13,23 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from webtraj import errors, formats
-from webtraj.collectors.index import EpisodeSummary, merge
+from webtraj.collectors.index import EpisodeSummary
+from webtraj.collectors.index import merge as merge_index
 from webtraj.datasets.bucket_blobs import BucketBlobs
 from webtraj.datasets.dataset import Dataset, open_dataset
 from webtraj.datasets.parallel import map_in_order
-from webtraj.datasets.place import DatasetPlace, Place, open_place
+from webtraj.datasets.place import DatasetPlace, Place
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.serialization import references
 from webtraj.serialization.blobs import BlobSource
 
-__all__ = ["TransferReport", "convert", "copy", "transfer"]
+__all__ = ["TransferReport", "convert", "copy", "merge", "transfer"]
 
 _WORKERS = 8
 
@@ -113,11 +114,50 @@ def convert(
         InvalidInputError: The target is of another format than that.
         StorageError: One of them could not be read or written; run it again.
     """
-    header = open_place(source, source_options).header
-    dataset = open_dataset(source, storage_options=source_options).refresh(complete=True)
-    wanted = format or header.format
+    dataset = _open_complete(source, source_options)
+    wanted = format or dataset.place.header.format
     with DatasetWriter(target, format=wanted, storage_options=target_options) as writer:
         return transfer(dataset if where is None else dataset.filter(where), writer)
+
+
+def merge(
+    sources: Sequence[Place],
+    target: Place,
+    *,
+    format: str | None = None,  # noqa: A002  (As in DatasetHeader.)
+    source_options: Options | None = None,
+    target_options: Options | None = None,
+) -> TransferReport:
+    """Copies several datasets into one.
+
+    An episode that several of them have is taken from the first; if it is not the same in another,
+    that is a clash, which is reported.
+
+    Args:
+        sources: Their folders or URLs, of any formats.
+        target: A folder or URL: new, empty, or a dataset of the format, which is added to.
+        format: The format of the target; None: as the first source.
+        source_options: For buckets: what `webtraj.storage.bucket.BucketStorage` takes.
+        target_options: Likewise.
+
+    Raises:
+        InvalidInputError: There are no sources, or the target is of another format.
+        NotADatasetError: A source is no dataset, or the target holds other things.
+        UnsupportedSchemaError: One of them was written by a newer webtraj.
+        StorageError: One of them could not be read or written; run it again.
+    """
+    if not sources:
+        raise errors.InvalidInputError("No datasets were named; name at least one to merge.")
+    datasets = [_open_complete(source, source_options) for source in sources]
+    wanted = format or datasets[0].place.header.format
+    with DatasetWriter(target, format=wanted, storage_options=target_options) as writer:
+        reports = [transfer(dataset, writer) for dataset in datasets]
+    return TransferReport(
+        **{
+            field.name: tuple(what for report in reports for what in getattr(report, field.name))
+            for field in dataclasses.fields(TransferReport)
+        }
+    )
 
 
 def transfer(dataset: Dataset, writer: DatasetWriter) -> TransferReport:
@@ -130,11 +170,19 @@ def transfer(dataset: Dataset, writer: DatasetWriter) -> TransferReport:
     return _Transfer(dataset.place, writer).run(dataset.summaries)
 
 
+def _open_complete(place: Place, options: Options | None) -> Dataset:
+    """Opens a dataset with the episodes that its index lacks."""
+    dataset = open_dataset(place, storage_options=options)
+    return dataset if dataset.place.layout is not None else dataset.refresh(complete=True)
+
+
 class _Transfer:
     def __init__(self, source: DatasetPlace, writer: DatasetWriter) -> None:
         self._source = source
         self._writer = writer
-        self._there = {s.episode_id: s.sha256 for s in merge(writer.place.read_index()).values()}
+        self._there = {
+            s.episode_id: s.sha256 for s in merge_index(writer.place.read_index()).values()
+        }
 
     def run(self, summaries: Iterable[EpisodeSummary]) -> TransferReport:
         found: dict[str, list[str]] = {"added": [], "skipped": [], "clashes": [], "failed": []}

@@ -1,0 +1,55 @@
+"""`webtraj index`: a dataset's index in one file, made anew, or as Parquet."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from webtraj.cli.options import OPTION_HELP, PLACE_HELP
+
+__all__ = ["index"]
+
+
+def index(
+    dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Make it anew from the episodes, reading them all.")
+    ] = False,
+    parquet: Annotated[
+        str | None, typer.Option(help="Only write a Parquet file, to this path or URL.")
+    ] = None,
+    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+) -> None:
+    """Make one index file of many. Safe beside living writers and readers."""
+    from webtraj import errors
+    from webtraj.cli import terminal, text
+    from webtraj.cli.options import storage_options
+    from webtraj.datasets import compaction
+    from webtraj.datasets.dataset import open_dataset
+    from webtraj.datasets.parquet import write_parquet
+    from webtraj.storage import is_url
+
+    console = terminal.make_console()
+    options = storage_options(option)
+    if parquet is not None:
+        if rebuild:
+            raise errors.InvalidInputError("--parquet and --rebuild are two things; name one.")
+        opened = open_dataset(dataset, storage_options=options if is_url(dataset) else None)
+        elsewhere = options if is_url(parquet) else None
+        rows = write_parquet(opened.summaries, parquet, storage_options=elsewhere)
+        console.print(f"{parquet}: {rows} rows")
+        return
+    do = compaction.rebuild if rebuild else compaction.compact
+    report = do(dataset, storage_options=options)
+    for episode_id in report.dropped:
+        console.print(f"{episode_id}: its file is missing; taken out of the index")
+    for what in report.unreadable:
+        console.print(text.printable(what))
+    console.print(
+        f"{report.num_episodes} episodes, {report.files_before} index files before, "
+        f"{report.files_after} now"
+        + (f", {report.being_written} of them being written" if report.being_written else "")
+    )
+    if report.unreadable:
+        raise typer.Exit(1)

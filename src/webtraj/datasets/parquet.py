@@ -1,0 +1,146 @@
+"""A dataset's index as a Parquet file, for the tools that people use: pandas, DuckDB, datasets, ...
+
+One row an episode, in the dataset's order, with the fields of
+`webtraj.collectors.index.EpisodeSummary` as columns. Times are seconds since the epoch (UTC), as in
+the index; outcomes and end reasons are names in lower case. A seed beyond 64 bits is null here, and
+text that is no Unicode has question marks; the episode itself has both. Needs the extra `parquet`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from webtraj import errors
+from webtraj.collectors.index import EpisodeSummary
+from webtraj.storage import is_url, open_storage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["write_parquet"]
+
+_ROWS_AT_ONCE = 10_000
+_TEXTS = (
+    "episode_id", "task", "goal", "site", "environment", "policy", "group_id", "format", "sha256"
+)  # fmt: skip
+
+
+def write_parquet(
+    summaries: Iterable[EpisodeSummary],
+    target: str | os.PathLike[str],
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> int:
+    """Writes summaries as a Parquet file, which is there whole or not at all.
+
+    Args:
+        summaries: What to write; read as it comes.
+        target: The file's path, or its URL.
+        storage_options: For a bucket: what `webtraj.storage.bucket.BucketStorage` takes.
+
+    Returns:
+        The number of rows.
+
+    Raises:
+        MissingDependencyError: pyarrow is not installed.
+        StorageError: The file cannot be written.
+    """
+    if is_url(target):
+        url, _, name = os.fspath(target).rpartition("/")
+        with tempfile.TemporaryDirectory(prefix="webtraj-") as folder:
+            path = Path(folder) / "index.parquet"
+            count = _write(summaries, path)
+            open_storage(url, storage_options).write(name, path.read_bytes())
+        return count
+    path = Path(target)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        try:
+            count = _write(summaries, temporary)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        if isinstance(error, errors.WebtrajError):
+            raise
+        raise errors.StorageError(f"{str(path)!r} cannot be written: {error}.") from error
+    return count
+
+
+def _write(summaries: Iterable[EpisodeSummary], path: Path) -> int:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise errors.MissingDependencyError(
+            "Parquet files need pyarrow, which is not installed: "
+            f'pip install "webtraj[parquet]" ({error}).'
+        ) from error
+    schema = _schema()
+    count = 0
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for rows in _batches(summaries):
+            writer.write_table(pa.Table.from_pylist([_row(row) for row in rows], schema=schema))
+            count += len(rows)
+    return count
+
+
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            ("episode_id", pa.string()),
+            ("task", pa.string()),
+            ("goal", pa.string()),
+            ("site", pa.string()),
+            ("environment", pa.string()),
+            ("policy", pa.string()),
+            ("seed", pa.int64()),
+            ("group_id", pa.string()),
+            ("attempt", pa.int64()),
+            ("end_reason", pa.string()),
+            ("outcome", pa.string()),
+            ("num_steps", pa.int64()),
+            ("total_reward", pa.float64()),
+            ("start_time", pa.float64()),
+            ("end_time", pa.float64()),
+            ("format", pa.string()),
+            ("size", pa.int64()),
+            ("sha256", pa.string()),
+        ]
+    )
+
+
+def _batches(summaries: Iterable[EpisodeSummary]) -> Iterator[list[EpisodeSummary]]:
+    waiting = iter(summaries)
+    while batch := list(itertools.islice(waiting, _ROWS_AT_ONCE)):
+        yield batch
+
+
+def _row(summary: EpisodeSummary) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        name: getattr(summary, name).encode("utf-8", "replace").decode() for name in _TEXTS
+    }
+    return {
+        **row,
+        "seed": _int64(summary.seed),
+        "attempt": _int64(summary.attempt),
+        "end_reason": summary.end_reason.name.lower(),
+        "outcome": summary.outcome.name.lower(),
+        "num_steps": _int64(summary.num_steps),
+        "total_reward": float(summary.total_reward),
+        "start_time": summary.start_time,
+        "end_time": summary.end_time,
+        "size": _int64(summary.size),
+    }
+
+
+def _int64(value: int | None) -> int | None:
+    return value if value is not None and -(2**63) <= value < 2**63 else None

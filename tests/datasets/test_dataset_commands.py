@@ -1,0 +1,119 @@
+"""The commands that work on datasets, as a person runs them."""
+
+import secrets
+
+import pytest
+from typer.testing import CliRunner
+
+from webtraj import errors, open_dataset
+from webtraj.cli import convert, copy, delete, index, ls, merge, recover, show, split, verify
+from webtraj.datasets.verification import verify as verify_dataset
+from webtraj.datasets.writer import DatasetWriter
+
+MODULES = (convert, copy, delete, index, ls, merge, recover, show, split, verify)
+
+
+@pytest.fixture
+def run():
+    import typer
+
+    app = typer.Typer()
+    for module in MODULES:
+        name = module.__name__.rpartition(".")[2]
+        app.command(name)(getattr(module, name))
+
+    def run(*arguments, code=0):
+        result = CliRunner().invoke(app, list(map(str, arguments)))
+        if isinstance(result.exception, errors.WebtrajError):
+            raise result.exception
+        assert result.exit_code == code, result.output
+        return result.output
+
+    return run
+
+
+@pytest.fixture
+def five(place, episodes):
+    with DatasetWriter(place) as writer:
+        for episode in episodes:
+            writer.add(episode)
+    return place
+
+
+def test_a_dataset_is_listed_shown_and_verified_wherever_it_lies(run, five):
+    assert "5 shown of 5 found among 5" in run("ls", five)
+    assert "2 found among 5" in run("ls", five, "--where", "task == 't1'")
+    assert "total reward 1" in run("show", five, "e3")
+    assert "5 episodes, 5 steps, 6 blobs: all is well" in run("verify", five)
+    assert "0 sealed, 0 added" in run("recover", five)
+
+
+@pytest.mark.parametrize("there", ["folder", "bucket"])
+def test_a_dataset_goes_to_another_format_and_back(run, five, tmp_path, there):
+    pb = tmp_path / "pb" if there == "folder" else f"memory://{secrets.token_hex(8)}"
+    assert "5 episodes written, 0 there already" in run("convert", five, pb, "--format", "pb")
+    assert "0 episodes written, 5 there already" in run("convert", five, pb, "--format", "pb")
+    assert "5 episodes written" in run("convert", pb, tmp_path / "json", "--format", "json")
+    assert "2 episodes written" in run("copy", pb, tmp_path / "t1", "--where", "task == 't1'")
+    assert verify_dataset(tmp_path / "json").clean
+
+
+def test_datasets_are_merged_and_clashes_told(run, five, tmp_path, episode):
+    with DatasetWriter(tmp_path / "other") as writer:
+        writer.add(episode(1, goal="another"))
+        writer.add(episode(7))
+    output = run("merge", five, tmp_path / "other", tmp_path / "all", code=1)
+    assert "another episode 'e1'" in output
+    assert "6 episodes written, 0 there already, 1 clash with others" in output
+    with pytest.raises(errors.InvalidInputError, match="One place was named"):
+        run("merge", five)
+
+
+def test_a_dataset_is_split(run, five, tmp_path):
+    output = run("split", five, tmp_path, "--part", "train=0.8", "--part", "test=0.2")
+    assert "train: 4 episodes written" in output
+    assert "test: 1 episodes written" in output
+    with pytest.raises(errors.InvalidInputError, match="--part 'train'"):
+        run("split", five, tmp_path, "--part", "train")
+
+
+def test_episodes_are_deleted(run, five):
+    assert run("delete", five, "--where", "task == 't1'", "--dry-run").split() == ["e1", "e3"]
+    assert len(open_dataset(five)) == 5
+    output = run("delete", five, "e0", "--where", "task == 't1'", "--alone")
+    assert "3 episodes deleted" in output
+    assert "3 blobs removed" in output
+    assert list(open_dataset(five).episode_ids) == ["e2", "e4"]
+
+
+def test_an_index_is_compacted_made_anew_and_written_as_parquet(run, five, tmp_path, episode):
+    with DatasetWriter(five) as writer:
+        writer.add(episode(8))
+    assert "6 episodes, 2 index files before, 1 now" in run("index", five)
+    assert "6 episodes, 1 index files before, 1 now" in run("index", five, "--rebuild")
+    assert "6 rows" in run("index", five, "--parquet", tmp_path / "index.parquet")
+    assert (tmp_path / "index.parquet").stat().st_size > 100
+
+
+@pytest.mark.parametrize(
+    ("option", "what"),
+    [
+        ("endpoint", "--option 'endpoint' is not known"),
+        ("secret_access_key=x", "Credentials come from"),
+        ("allow_http=perhaps", "expected true or false"),
+        ("timeout=soon", "expected a number"),
+    ],
+)
+def test_options_that_are_none_are_refused(run, option, what):
+    with pytest.raises(errors.InvalidInputError, match=what):
+        run("ls", "s3://bucket/x", "--option", option)
+
+
+def test_a_place_that_is_none_is_refused(run, tmp_path):
+    for command in ("ls", "verify", "recover", "show", "index", "delete"):
+        with pytest.raises(errors.NotADatasetError):
+            run(command, tmp_path)
+        with pytest.raises(errors.NotADatasetError):
+            run(command, f"memory://{secrets.token_hex(4)}/none")
+        with pytest.raises(errors.InvalidInputError, match="names no storage"):
+            run(command, "ftp://host/none")

@@ -1,0 +1,268 @@
+"""Copying, converting, merging and splitting: the identity, round and round, and nothing lost."""
+
+import contextlib
+import dataclasses
+import secrets
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from webtraj import errors, open_dataset
+from webtraj.collectors.index import EpisodeSummary
+from webtraj.datasets.place import open_place
+from webtraj.datasets.splitting import assign, split
+from webtraj.datasets.transfer import convert, copy, merge
+from webtraj.datasets.verification import verify
+from webtraj.datasets.writer import DatasetWriter
+from webtraj.formats.protobuf.codec import ProtobufFormat
+from webtraj.storage import open_storage
+from webtraj.testing.strategies import same, trajectories
+
+FORMATS = ["json", "pb", "pb.zst"]
+
+
+def bucket():
+    return f"memory://{secrets.token_hex(8)}/dataset"
+
+
+def content(place):
+    """Returns a dataset's episodes and blobs, byte for byte."""
+    storage = open_storage(place)
+    prefixes = ("episodes/", "blobs/")
+    return {e.key: storage.read(e.key) for prefix in prefixes for e in storage.list(prefix)}
+
+
+@pytest.fixture
+def source(tmp_path, episodes):
+    with DatasetWriter(tmp_path / "source") as writer:
+        for episode in episodes:
+            writer.add(episode)
+    return tmp_path / "source"
+
+
+@pytest.mark.parametrize("workers", [1, 8])
+def test_a_copy_is_byte_for_byte(source, place, workers, monkeypatch):
+    monkeypatch.setattr("webtraj.datasets.transfer._WORKERS", workers)
+    report = copy(source, place)
+    assert report.added == ("e0", "e1", "e2", "e3", "e4")
+    assert report.complete
+    assert content(place) == content(source)
+    assert verify(place).clean
+    assert copy(source, place).skipped == report.added
+
+
+ROUTES = {
+    "json pb json": ["pb", "json"],
+    "json zst json": ["pb.zst", "json"],
+    "json pb zst pb json": ["pb", "pb.zst", "pb", "json"],
+}
+
+
+@pytest.mark.parametrize("where", ["folders", "buckets", "both"])
+@pytest.mark.parametrize("route", ROUTES.values(), ids=ROUTES)
+def test_round_and_round_is_the_identity(source, tmp_path, route, where):
+    here = source
+    for number, format_name in enumerate(route):
+        in_bucket = where == "buckets" or (where == "both" and number % 2 == 0)
+        there = bucket() if in_bucket else tmp_path / f"stop{number}"
+        assert convert(here, there, format=format_name).complete
+        assert verify(there).clean
+        assert all(map(same, open_dataset(there), open_dataset(source)))
+        here = there
+    assert content(here) == content(source)
+
+
+@given(trajectories(max_steps=3))
+@settings(deadline=None, max_examples=25)
+def test_any_episode_comes_back_byte_for_byte(trajectory):
+    with tempfile.TemporaryDirectory() as folder:
+        json = Path(folder, "json")
+        with DatasetWriter(json) as writer:
+            writer.add(trajectory)
+        places = [bucket(), str(Path(folder, "pb")), bucket(), str(Path(folder, "again"))]
+        here = json
+        for there, format_name in zip(places, ["pb", "pb.zst", "json", "json"], strict=True):
+            assert convert(here, there, format=format_name).complete
+            here = there
+        assert content(here) == content(json)
+
+
+def test_lazy_blobs_are_read_when_they_are_asked_for_in_every_format(source, tmp_path):
+    for format_name in FORMATS:
+        place = bucket()
+        convert(source, place, format=format_name)
+        (first, *_) = open_dataset(place, blobs="lazy")
+        lazy = first.steps[0].observation["shot"]
+        assert lazy.load() == open_dataset(source)[0].steps[0].observation["shot"]
+        with pytest.raises(errors.InvalidInputError, match="no file of its own"):
+            lazy.path  # noqa: B018
+
+
+class DiedError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("survived", [0, 1, 2, 3, 7, 11])
+def test_a_conversion_that_died_leaves_a_sound_dataset_and_goes_on(
+    source, place, monkeypatch, survived
+):
+    writes = []
+    storage_type = type(open_place(source).storage if place[0] == "/" else open_storage(place))
+    write = storage_type.write
+
+    def dying(self, key, data, **kwargs):
+        if key.startswith(("episodes/", "blobs/", "index/")):
+            writes.append(key)
+            if len(writes) > survived:
+                raise DiedError
+        return write(self, key, data, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage_type, "write", dying)
+        with contextlib.suppress(DiedError):  # A folder needs fewer writes of this kind.
+            convert(source, place, format="json")
+    assert not [p for p in verify(place).problems if "not in the index" not in p.what]
+    assert convert(source, place, format="json").complete
+    assert content(place) == content(source)
+    assert verify(place).clean
+
+
+def test_a_condition_chooses_what_is_copied(source, place):
+    copy(source, place, where=lambda summary: summary.task == "t0")
+    assert list(open_dataset(place).episode_ids) == ["e0", "e2", "e4"]
+    assert verify(place).unreferenced_blobs == 0
+
+
+DAMAGE = {
+    "a changed episode": ("episodes/e1.json", lambda d: d.replace(b"click", b"clack"), "e1"),
+    "an episode cut short": ("episodes/e1.json", lambda d: d[:-9], "e1"),
+    "an episode of another": ("episodes/e1.json", lambda d: d.replace(b'"e1"', b'"e9"'), "e1"),
+}
+
+
+@pytest.mark.parametrize(("key", "damage", "where"), DAMAGE.values(), ids=DAMAGE)
+@pytest.mark.parametrize("indexed", [True, False])
+def test_what_cannot_be_read_is_reported_and_the_rest_is_copied(
+    source, place, key, damage, where, indexed
+):
+    path = source / key
+    path.write_bytes(damage(path.read_bytes()))
+    if not indexed:
+        for index in (source / "index").glob("*.jsonl"):
+            index.unlink()
+    report = copy(source, place)
+    if not indexed and key == "episodes/e1.json" and b"clack" in path.read_bytes():
+        assert report.complete  # Nothing says what it was.
+        return
+    assert [what[:2] for what in report.failed] == [where]
+    assert not report.complete
+    assert report.added == ("e0", "e2", "e3", "e4")
+    assert verify(place).clean
+
+
+def test_a_missing_blob_is_reported_with_its_episode(source, place):
+    dataset = open_dataset(source, blobs="lazy")
+    dataset["e2"].steps[1].observation.path.unlink()
+    report = copy(source, place)
+    assert [what[:2] for what in report.failed] == ["e2"]
+    assert "e2" not in open_dataset(place)
+
+
+def test_an_episode_that_cannot_be_kept_without_loss_is_reported(source, place, monkeypatch):
+    decode = ProtobufFormat.decode
+
+    def lossy(self, content, where):
+        stored = decode(self, content, where)
+        return dataclasses.replace(stored, data={**stored.data, "end": {}})
+
+    monkeypatch.setattr(ProtobufFormat, "decode", lossy)
+    report = convert(source, place, format="pb")
+    assert len(report.failed) == 5
+    assert "without loss" in report.failed[0]
+    assert content(place) == {}
+
+
+# Merging.
+
+
+def test_datasets_of_several_kinds_become_one(source, tmp_path, place, episode):
+    other = bucket()
+    with DatasetWriter(other, format="pb") as writer:
+        for number in (3, 4, 5, 6):
+            writer.add(episode(number))
+    report = merge([source, other], place)
+    assert report.complete
+    assert len(report.added) == 7
+    assert report.skipped == ("e3", "e4")
+    assert [e.episode_id for e in open_dataset(place)] == [f"e{n}" for n in range(7)]
+    assert verify(place).clean
+
+
+def test_episodes_of_the_same_id_that_differ_are_reported(source, tmp_path, place, episode):
+    with DatasetWriter(tmp_path / "other") as writer:
+        writer.add(episode(1, goal="another"))
+        writer.add(episode(9))
+    report = merge([source, tmp_path / "other"], place)
+    assert len(report.clashes) == 1
+    assert "another episode 'e1'" in report.clashes[0]
+    assert not report.complete
+    assert open_dataset(place)["e1"].info.goal == ""
+    assert "e9" in open_dataset(place)
+    with pytest.raises(errors.InvalidInputError, match="name at least one"):
+        merge([], place)
+
+
+# Splitting.
+
+
+def test_parts_by_share_are_whole_and_apart(source, place):
+    split(source, place, {"train": 0.6, "test": 0.4}, seed=3)
+    parts = [open_dataset(f"{place}/{name}") for name in ("train", "test")]
+    assert [len(part) for part in parts] == [3, 2]
+    assert {e for part in parts for e in part.episode_ids} == {f"e{n}" for n in range(5)}
+    assert all(verify(part.url).clean for part in parts)
+
+
+def test_a_split_depends_on_its_seed_and_on_nothing_else(source):
+    summaries = open_dataset(source).summaries
+    found = [assign(summaries, {"a": 0.5, "b": 0.5}, seed=seed) for seed in range(20)]
+    again = [assign(reversed(summaries), {"a": 0.5, "b": 0.5}, seed=seed) for seed in range(20)]
+    assert [sorted(part["a"]) for part in found] == [sorted(part["a"]) for part in again]
+    assert len({tuple(sorted(part["a"])) for part in found}) > 3
+
+
+@pytest.mark.parametrize("together", ["task", "site", "group"])
+def test_what_belongs_together_stays_so(together):
+    summaries = [
+        EpisodeSummary(episode_id=f"e{n}", task=f"x{n % 7}", site=f"x{n % 7}", group_id=f"x{n % 7}")
+        for n in range(70)
+    ]
+    parts = assign(summaries, {"a": 0.7, "b": 0.3}, together=together)
+    groups = [{int(e[1:]) % 7 for e in ids} for ids in parts.values()]
+    assert not groups[0] & groups[1]
+    assert [len(ids) for ids in parts.values()] == [50, 20]
+
+
+def test_a_rest_goes_nowhere(source):
+    parts = assign(open_dataset(source).summaries, {"a": 0.2, "b": 0.2})
+    assert [len(ids) for ids in parts.values()] == [1, 1]
+
+
+def test_parts_by_condition(source, place):
+    split(source, place, {"even": "task == 't0'", "late": "seed >= 3"})
+    assert list(open_dataset(f"{place}/even").episode_ids) == ["e0", "e2", "e4"]
+    assert list(open_dataset(f"{place}/late").episode_ids) == ["e3"]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [{}, {"a": 0.8, "b": 0.3}, {"a": -0.1}, {"a": float("nan")}, {"a": 0.5, "b": "seed > 1"},
+     {"../a": 0.5}, {"a": "import os"}, {"": 1.0}],
+    ids=str,
+)  # fmt: skip
+def test_parts_that_are_none_are_refused_and_leave_nothing(source, tmp_path, parts):
+    with pytest.raises(errors.InvalidInputError):
+        split(source, tmp_path / "parts", parts)
+    assert not (tmp_path / "parts").exists()
