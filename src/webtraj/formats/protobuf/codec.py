@@ -69,7 +69,7 @@ def decode_message(message: pb.TrajectoryData, where: str) -> StoredEpisode:
     version = message.webtraj.schema_version
     if version > SCHEMA_VERSION:
         check_data({"schema_version": version, "steps": [], "info": {}}, where)
-    if not message.HasField("webtraj"):
+    if version < 1:
         raise errors.CorruptDataError(
             f"{where!r} holds no episode of webtraj's. If it is one of Orby's collector, import it "
             "by webtraj.formats.protobuf.orby.read_orby."

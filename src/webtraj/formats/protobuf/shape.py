@@ -43,10 +43,11 @@ def fill_episode(message: pb.TrajectoryData, data: Mapping[str, Any]) -> None:
     fields = last.get("fields") if type(last) is dict else None
     if outcome == "success":
         message.success.SetInParent()
-        text = fields.get("text") if name in _ANSWERS and type(fields) is dict else None
+        answered = type(name) is str and name in _ANSWERS
+        text = fields.get("text") if answered and type(fields) is dict else None
         if type(text) is str:
             message.success.answer = text
-    elif outcome in _FAILURES:
+    elif type(outcome) is str and outcome in _FAILURES:
         # Never the zero, which some readers take for a success.
         infeasible = name == "action/report_infeasible"
         message.failure.failure_message = (
