@@ -235,6 +235,27 @@ async def test_one_run_cannot_be_begun_twice(climber, tmp_path):
     ]
 
 
+async def test_a_run_in_a_bucket_is_gone_on_with_too(climber, ladder, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    url = "memory://test-resume/rollouts"
+    tasks = ["ladder/climb", "ladder/hang", "ladder/slip"]
+    cut = RolloutSettings(deadlines=Deadlines(run=0.3))
+    await collect(tasks, climber(), out=url, settings=cut)
+    dataset = open_dataset(url)
+    assert places(dataset) == [(0, 0, Outcome.SUCCESS), (1, 0, Outcome.CANCELLED)]
+    await _resume_and_cancel(url, climber)
+    assert len(places(open_dataset(url))) == 4
+
+
+async def test_a_run_in_a_bucket_that_has_no_episode_yet(climber, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    url = "memory://test-resume/nothing-yet"
+    plan = plan_episodes("ladder/climb", episodes=2)
+    Run(open_storage(url), "one").write_plan(plan, seed=0, settings={})
+    summary = await collect("", climber(), out=url, resume="one")
+    assert [result.outcome for result in summary.results] == [Outcome.SUCCESS] * 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -8,6 +8,7 @@ import math
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
@@ -24,6 +25,7 @@ from webtraj.rollouts.tasks.spec import TaskSpec
 
 if TYPE_CHECKING:
     from webtraj.collectors.base import TrajectoryCollector
+    from webtraj.collectors.index import EpisodeSummary
     from webtraj.environments.browser.pool import BrowserPool
     from webtraj.rollouts.sampling.blocklist import Blocklist
 
@@ -127,7 +129,14 @@ async def collect(
                 _open_collector(out, storage_options)
             )
             run, progress = _open_run(
-                out, storage_options, plan, run_id=run_id, resume=resume, seed=seed, about=settings
+                out,
+                storage_options,
+                plan,
+                run_id=run_id,
+                resume=resume,
+                seed=seed,
+                about=settings,
+                spool=getattr(trajectory_collector, "spool", None),
             )
         turns = progress.left
         observer.rollout_planned([turn.planned for turn in turns])
@@ -183,6 +192,7 @@ def _open_run(
     resume: bool | str,
     seed: int,
     about: RolloutSettings,
+    spool: Path | None,
 ) -> tuple[Run, Progress]:
     """Writes a new run's plan, or finds out how far an old one has come."""
     from webtraj.storage import open_storage
@@ -193,13 +203,33 @@ def _open_run(
         run = Run(storage, run_id or new_run_id())
         run.write_plan(plan, seed=seed, settings=dataclasses.asdict(about))
         return run, Progress((), tuple(Turn(planned=planned) for planned in plan))
+    run = Run(storage, resume) if isinstance(resume, str) else Run.last(storage)
+    plan = run.read_plan()
+    return run, progress_of(
+        run, plan, _episodes_on_record(out, storage_options, spool), about.retry
+    )
+
+
+def _episodes_on_record(
+    out: str | os.PathLike[str], storage_options: Mapping[str, Any] | None, spool: Path | None
+) -> Sequence[EpisodeSummary]:
+    """Returns the summaries of all episodes, those of writers that died included."""
     from webtraj.datasets.dataset import open_dataset
+    from webtraj.datasets.pushing import push
     from webtraj.datasets.recovery import recover
 
-    run = Run(storage, resume) if isinstance(resume, str) else Run.last(storage)
-    recover(out)
-    summaries = open_dataset(out).summaries
-    return run, progress_of(run, run.read_plan(), summaries, about.retry)
+    if spool is not None:
+        report = push(spool, storage_options=storage_options)
+        if not report.complete:
+            raise errors.CollectorError(
+                f"Episodes of {str(spool)!r} could not be sent to {report.destination!r}, so it is "
+                f"not known what is left to play. Run `webtraj push {spool}`, and resume then."
+            )
+    try:
+        recover(out, storage_options=storage_options)
+        return open_dataset(out, storage_options=storage_options).summaries
+    except errors.NotADatasetError:
+        return ()  # A bucket has the plan before it has its first episode.
 
 
 def _open_collector(
