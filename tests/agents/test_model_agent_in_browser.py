@@ -1,10 +1,13 @@
 """A model plays in a real browser, over real HTTP, and all of it is on record."""
 
+import io
+import json
 import re
 import subprocess
 import sys
 
 import pytest
+from PIL import Image
 
 from webtraj import EndReason, Outcome, open_dataset
 from webtraj.agents.contexts import ContextSettings
@@ -101,23 +104,39 @@ def str_parts(message):
     return [part["image_url"]["url"] for part in message["content"] if part["type"] == "image_url"]
 
 
-async def test_model_that_points(tmp_path, served_agent):
-    call = (
-        '<tool_call>{"name": "computer_use", "arguments": '
-        '{"action": "left_click", "coordinate": [500, 250]}}</tool_call>'
-    )
-    with FakeModelServer(lambda request: call) as server:
+def looker(request):
+    """A model that sees: it finds the one button in the picture, and points at its middle."""
+    picture = Image.open(io.BytesIO(request.images[-1])).convert("L")
+    page = picture.crop((0, GOAL_HEIGHT, 160, 210))
+    left, top, right, bottom = page.point(lambda grey: 255 * (200 < grey < 245)).getbbox()
+    x = (left + right) / 2 / picture.width
+    y = (GOAL_HEIGHT + (top + bottom) / 2) / picture.height
+    point = [round(1000 * x), round(1000 * y)]
+    call = {"name": "computer_use", "arguments": {"action": "left_click", "coordinate": point}}
+    said = "Memory: {}\nIntention: Press it.\nAction: Click the button.\n"
+    return f"{said}<tool_call>\n{json.dumps(call)}"
+
+
+GOAL_HEIGHT = 50
+"""CSS pixels that a page's own display of the goal takes."""
+
+
+async def test_model_that_looks_and_points(tmp_path, served_agent):
+    with FakeModelServer(looker) as server:
         agent = served_agent(
             server,
             dialect="webgym",
             prompt="webgym_complete",
             context=ContextSettings(mode="coordinates"),
         )
-        (trajectory,) = await roll_out(agent, tmp_path / "data", "miniwob/click-test", max_steps=1)
-    scroll = trajectory.steps[0].observation["scroll"]
-    step = trajectory.steps[1]
-    assert step.action == a.ClickAt(scroll["width"] / 2, scroll["height"] / 4)
-    assert step.observation["last_action"]["error"] == ""
+        dataset = await roll_out(agent, tmp_path / "data", "miniwob/click-test", episodes=3)
+        assert not server.errors
+        assert all("] button" not in request.text for request in server.requests)
+    assert [t.outcome for t in dataset] == [Outcome.SUCCESS] * 3
+    for trajectory in dataset:
+        assert {type(step.action) for step in trajectory.steps[1:]} == {a.ClickAt}
+        assert trajectory.steps[1].decision.memory == "{}"
+        assert trajectory.steps[1].decision.thought == "Press it."
 
 
 async def test_invalid_replies_change_nothing_and_end_in_a_truncation(tmp_path, served_agent):

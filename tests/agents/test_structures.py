@@ -68,7 +68,7 @@ def test_every_word_that_it_has_can_be_said(dialect):
 def test_schema_has_every_action_of_the_dialect():
     words = {
         option["properties"]["action"]["const"]
-        for option in structure("webgym").value["properties"]["arguments"]["oneOf"]
+        for option in structure("webgym").value["properties"]["arguments"]["anyOf"]
     }
     assert words == {
         "left_click", "type", "scroll", "wait", "go_back", "navigate", "answer"
@@ -77,7 +77,7 @@ def test_schema_has_every_action_of_the_dialect():
 
 def test_without_elements_there_are_no_actions_on_them():
     assert not re.compile(structure("webtraj", refs=()).value).fullmatch("click('1')")
-    options = structure("webgym_marks", refs=()).value["properties"]["arguments"]["oneOf"]
+    options = structure("webgym_marks", refs=()).value["properties"]["arguments"]["anyOf"]
     assert "click" not in {option["properties"]["action"]["const"] for option in options}
 
 
@@ -109,8 +109,8 @@ def instances(schema):
         return st.just(schema["const"])
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
-    if "oneOf" in schema:
-        return st.one_of([instances(option) for option in schema["oneOf"]])
+    if "anyOf" in schema:
+        return st.one_of([instances(option) for option in schema["anyOf"]])
     match schema["type"]:
         case "object":
             properties = {

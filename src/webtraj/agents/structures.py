@@ -182,7 +182,8 @@ def _with_refs(schema: Mapping[str, Any], refs: Sequence[str]) -> dict[str, Any]
         if "url" in properties:
             properties["url"] = {"type": "string", "pattern": f"^{_URL}$"}
         options.append(option)
-    arguments["oneOf"] = options
+    # Its alternatives are told apart by their action; servers know anyOf better.
+    bound["properties"]["arguments"] = {"anyOf": options}
     bound["additionalProperties"] = False
     return bound
 
