@@ -110,12 +110,9 @@ class _Experiment:
         more: dict[str, Any] = {"files_left": left} if left else {}
         imported = base.provenance(SYSTEM, self._where, sha256, **more)
         info = self._info(identity, arguments, summary, records, imported)
-        yield agentlab_records.to_trajectory(
-            info,
-            records,
-            self._end(summary, records),
-            [problem.where for problem in self._problems],
-        )
+        end = self._end(summary, records)
+        unreadable = [str(problem.error) for problem in self._problems]
+        yield agentlab_records.to_trajectory(info, records, end, unreadable)
         yield from self._problems
 
     def _keep(self, name: str) -> None:
@@ -160,17 +157,15 @@ class _Experiment:
         return None
 
     def _arguments(self) -> Mapping[str, Any]:
-        arguments = self._unpickled("exp_args.pkl", any_name=True)
-        if isinstance(arguments, OpaqueRecord):
-            return arguments.fields
-        # AgentLab's own way when it cannot be read is to fail; the folder's name tells the rest.
+        """Returns the experiment's arguments; what they do not tell, the folder's name may."""
         match = _FOLDER.fullmatch(self._folder.name)
-        if match is None:
-            return {}
-        return {
-            "agent_args": OpaqueRecord("", {"agent_name": match[1]}),
-            "env_args": OpaqueRecord("", {"task_name": match[2], "task_seed": int(match[3])}),
-        }
+        named: dict[str, Any] = {}
+        if match is not None:
+            named = {
+                "agent_args": OpaqueRecord("", {"agent_name": match[1]}),
+                "env_args": OpaqueRecord("", {"task_name": match[2], "task_seed": int(match[3])}),
+            }
+        return {**named, **_fields(self._unpickled("exp_args.pkl", any_name=True))}
 
     def _records(self) -> list[Record]:
         """Returns the records in order; those that cannot be read are missing."""
@@ -254,10 +249,11 @@ class _Experiment:
         in_flight = records[-2] if last is not None and last.empty and len(records) > 1 else None
         flight: dict[str, Any] = {} if in_flight is None else in_flight.in_flight()
         if known.get("terminated") or known.get("truncated"):
-            # It ended well, but the record of that is missing.
+            error = errors.CorruptDataError(f"{self._where!r} has no record of its last step.")
+            self._problems.append(Problem(self._where, error))
             total = known.get("cum_reward") if known.get("terminated") else None
             ended = reason.TERMINATED if known.get("terminated") else reason.TRUNCATED
-            return trajectory_lib.EpisodeEnd(reason=ended, outcome=_outcome(total), **flight)
+            return trajectory_lib.EpisodeEnd(reason=ended, outcome=_outcome(total))
         said = base.text_of(known.get("err_msg"))
         if said.rstrip().endswith(_INTERRUPTED):
             return trajectory_lib.EpisodeEnd(reason=reason.CANCELLED, detail=said, **flight)

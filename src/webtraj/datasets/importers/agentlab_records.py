@@ -146,12 +146,12 @@ def to_trajectory(
         info: What is known of it.
         records: The records that could be read, in order.
         end: How it ended.
-        unreadable: The names of files that could not be read.
+        unreadable: What could not be read.
     """
     shown = [record for record in records if not record.empty]
     steps, violations = [], []
     for i, record in enumerate(shown):
-        over = record.terminated or record.truncated
+        over = _is_over(record)
         is_last = over and i == len(shown) - 1
         if over and not is_last:
             violations.append(f"record {record.number} is the end, and {record.number + 1} follows")
@@ -172,13 +172,15 @@ def to_trajectory(
                 decision=before.decision() if before is not None and known else None,
             )
         )
-    if shown and shown[-1].action is None and not end.in_flight_decision:
+    ended = end.reason in (trajectory_lib.EndReason.TERMINATED, trajectory_lib.EndReason.TRUNCATED)
+    if ended and len(steps) > 0 and not steps[-1].last and not _is_over(shown[-1]):
+        steps.append(_unseen(len(steps), shown[-1], end.reason))
+    elif shown and shown[-1].action is None and not end.in_flight_decision:
         # What the agent said when it gave no action, or failed to.
         end = dataclasses.replace(end, in_flight_decision=_last_words(shown[-1]))
     elif shown and shown[-1].action is not None and not end.action_in_flight:
         end = dataclasses.replace(end, **shown[-1].in_flight())
-    missing = tuple(f"{where} could not be read" for where in unreadable)
-    end = dataclasses.replace(end, violations=tuple(violations), recording_errors=missing)
+    end = dataclasses.replace(end, violations=tuple(violations), recording_errors=tuple(unreadable))
     times = [time for step in steps for time in (step.start_time, step.end_time) if time]
     return trajectory_lib.EpisodeTrajectory(
         info,
@@ -186,6 +188,25 @@ def to_trajectory(
         end,
         start_time=min(times, default=None),
         end_time=max(times, default=None),
+    )
+
+
+def _is_over(record: Record) -> bool:
+    return record.terminated or record.truncated
+
+
+def _unseen(
+    index: int, before: Record, reason: trajectory_lib.EndReason
+) -> trajectory_lib.StepRecord:
+    """Returns the last step of an episode whose last record is missing: nobody knows its reward."""
+    terminated = reason is trajectory_lib.EndReason.TERMINATED
+    return trajectory_lib.StepRecord(
+        index=index,
+        step_type=StepType.LAST,
+        observation=None,
+        action=before.action,
+        discount=0.0 if terminated else 1.0,
+        decision=before.decision(),
     )
 
 

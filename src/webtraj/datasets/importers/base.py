@@ -190,6 +190,8 @@ def gunzip(content: bytes, where: str, limit: int) -> bytes:
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
             data = file.read(limit + 1)
+        if not content:
+            raise EOFError("it is empty")
     except (OSError, EOFError, zlib.error) as error:
         raise errors.CorruptDataError(
             f"{where!r} is no readable gzip file: {error}. It is damaged or cut off."

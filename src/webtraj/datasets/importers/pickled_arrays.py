@@ -114,6 +114,10 @@ def _scalar(dtype: Any, data: Any) -> PendingArray:
     return PendingArray(dtype, (), data, scalar=True)
 
 
+def _bare(*arguments: Any) -> PendingArray:
+    raise NotPlainError("a numpy array is made in a way that is not taken")
+
+
 def _dtype(code: Any, align: Any = False, copy: Any = True) -> PendingDtype:
     """Stands for `numpy.dtype`."""
     return PendingDtype(code)
@@ -121,6 +125,7 @@ def _dtype(code: Any, align: Any = False, copy: Any = True) -> PendingDtype:
 
 BUILDERS: dict[str, Callable[..., Any]] = {
     "numpy.dtype": _dtype,
+    "numpy.ndarray": _bare,
     "numpy._core.multiarray._reconstruct": _array,
     "numpy._core.multiarray.scalar": _scalar,
     "numpy._core.numeric._frombuffer": _array_from_buffer,

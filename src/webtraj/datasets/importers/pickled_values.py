@@ -17,7 +17,7 @@ from webtraj.datasets.importers.pickled_arrays import PendingArray, PendingDtype
 from webtraj.datasets.importers.pickled_objects import Name, NotPlainError, StandIn
 from webtraj.serialization.record_types import OpaqueRecord
 
-__all__ = ["BUILDERS", "KNOWN", "TAKES_STATE", "modern", "settle"]
+__all__ = ["BUILDERS", "TAKES_STATE", "modern", "settle"]
 
 _ATOMS = (type(None), bool, int, float, complex, str, bytes)
 _TEXT_UNIT = 1024
@@ -249,6 +249,3 @@ BUILDERS: dict[str, Callable[..., Any]] = {
     **pickled_arrays.BUILDERS,
 }
 """What stands for the functions that pickles of data call, by their full names."""
-
-KNOWN = frozenset({*BUILDERS, "numpy.ndarray"})
-"""The names that any pickle may ask for."""

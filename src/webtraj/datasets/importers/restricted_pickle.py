@@ -99,7 +99,14 @@ class RestrictedUnpickler:
             return self._run()
         except errors.CorruptDataError:
             raise
-        except (ValueError, TypeError, LookupError, OverflowError, struct.error) as error:
+        except (
+            ValueError,
+            TypeError,
+            LookupError,
+            OverflowError,
+            struct.error,
+            Warning,
+        ) as error:  # A warning, of a strange escape in old text, where warnings are errors.
             self._fail(f"{type(error).__name__}: {error}")
 
     def settle(self, value: Any) -> Any:
@@ -120,7 +127,7 @@ class RestrictedUnpickler:
             CorruptDataError: It may not.
         """
         found = Name(f"{pickled_values.modern(module)}.{name}")
-        listed = found.full in self._names or found.full in pickled_values.KNOWN
+        listed = found.full in self._names or found.full in pickled_values.BUILDERS
         if not (listed or self._any_name):
             raise errors.CorruptDataError(
                 f"{self._where!r} asks for {found.full[:200]!r}, which is not among the names that "
