@@ -59,7 +59,7 @@ def _fields(where: str, old: _Message, new: _Message) -> Iterator[str]:
         yield from _attributes(what, before, after, _FIELD_ATTRIBUTES)
         if _oneof(old, before) != _oneof(new, after):
             yield f"{what} has another oneof"
-        if before.options.packed != after.options.packed:
+        if _packed(before) != _packed(after):
             yield f"{what} has another packing"
     numbers = {field.number for field in old.field}
     for after in new.field:
@@ -74,6 +74,10 @@ def _oneof(message: _Message, field: _Field) -> str:
     if field.proto3_optional or not field.HasField("oneof_index"):
         return ""
     return str(message.oneof_decl[field.oneof_index].name)
+
+
+def _packed(field: _Field) -> bool:
+    return bool(field.options.packed) if field.options.HasField("packed") else True
 
 
 def _enums(scope: str, old: Iterable[_Enum], new: Iterable[_Enum]) -> Iterator[str]:
