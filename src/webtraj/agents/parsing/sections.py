@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 
 __all__ = ["reasoning_of", "repeats", "sections_of", "without_reasoning"]
 
-_THINKING = re.compile(r"<think>(.*?)</think>", re.DOTALL)
 _MARKUP = re.compile(r"<tool_call>|<action>")
 
 
