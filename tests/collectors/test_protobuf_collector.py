@@ -1,0 +1,214 @@
+"""What the Protobuf collector promises beyond what every collector does."""
+
+import lzma
+import shutil
+import subprocess
+import sys
+
+import orjson
+import pytest
+
+import webtraj
+from webtraj import JsonTrajectoryCollector, errors, open_dataset
+from webtraj.collectors.protobuf import ProtobufTrajectoryCollector
+from webtraj.datasets.recovery import recover
+from webtraj.datasets.verification import verify
+from webtraj.formats.protobuf import compression
+from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
+from webtraj.trajectory import EndReason, Outcome
+
+SUFFIXES = {None: "pb", "zst": "pb.zst"}
+SHOT = b"\xff\xd8\xff" + bytes(range(256)) * 40
+SEEN = {"url": "https://a.example/", "screenshot": SHOT, "text": "long " * 2000}
+
+
+@pytest.fixture(params=SUFFIXES, ids=["plain", "zst"])
+def squeezed(request):
+    return request.param
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "dataset"
+
+
+def record(collector, records, episode_id="one", num_steps=3):
+    recorder = collector.begin_episode(records.info(episode_id, goal="tea"))
+    for index in range(num_steps):
+        if index:
+            recorder.record_intent(f"a{index}")
+        recorder.record_step(records.step(index, SEEN, last=index == num_steps - 1))
+    return recorder
+
+
+def test_an_episode_is_one_file_and_leaves_nothing_else(folder, records, squeezed):
+    with ProtobufTrajectoryCollector(folder, compression=squeezed) as collector:
+        record(collector, records).end_episode(records.end)
+    files = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
+    assert sorted(name for name in files if not name.startswith("index/")) == [
+        "dataset.json",
+        f"episodes/one.{SUFFIXES[squeezed]}",
+    ]
+    assert not list((folder / "unshared").iterdir())
+    (episode,) = open_dataset(folder)
+    assert [step.observation for step in episode.steps] == [SEEN] * 3
+    assert verify(folder).clean
+
+
+def test_the_file_alone_is_the_episode(folder, records, tmp_path):
+    with ProtobufTrajectoryCollector(folder) as collector:
+        record(collector, records).end_episode(records.end)
+    message = pb.TrajectoryData.FromString((folder / "episodes/one.pb").read_bytes())
+    shutil.rmtree(folder)
+    assert message.goal == "tea"
+    assert message.actions[1].browser_gym_action.action_string == "a1"
+    assert message.actions[1].after_state.viewport.screenshot.content == SHOT
+
+
+async def test_the_three_formats_hold_the_same(folder, records, tmp_path):
+    collectors = {
+        "json": JsonTrajectoryCollector(tmp_path / "json"),
+        "pb": ProtobufTrajectoryCollector(tmp_path / "pb"),
+        "pb.zst": ProtobufTrajectoryCollector(tmp_path / "zst", compression="zst"),
+    }
+    async with webtraj.TeeTrajectoryCollector(*collectors.values()) as collector:
+        record(collector, records).end_episode(records.end)
+    read = [open_dataset(tmp_path / name)["one"] for name in ("json", "pb", "zst")]
+    assert read[0].steps == read[1].steps == read[2].steps
+    assert read[0].end == read[1].end == read[2].end
+
+
+def test_a_folder_keeps_to_one_format(folder):
+    ProtobufTrajectoryCollector(folder).close()
+    for other in (
+        lambda: ProtobufTrajectoryCollector(folder, compression="zst"),
+        lambda: JsonTrajectoryCollector(folder),
+    ):
+        with pytest.raises(errors.InvalidInputError, match="format 'pb'"):
+            other()
+
+
+def test_a_compression_that_is_none_is_refused(folder):
+    with pytest.raises(errors.InvalidInputError, match="expected None or 'zst'"):
+        ProtobufTrajectoryCollector(folder, compression="xz")
+    assert not folder.exists()
+
+
+def test_what_a_dead_process_left_is_recovered(folder, records, squeezed):
+    program = f"""
+import os, webtraj
+from webtraj.collectors.protobuf import ProtobufTrajectoryCollector
+from webtraj.trajectory import StepRecord, StepType
+collector = ProtobufTrajectoryCollector({str(folder)!r}, compression={squeezed!r})
+recorder = collector.begin_episode(webtraj.EpisodeInfo(episode_id="one"))
+recorder.record_step(StepRecord(0, StepType.FIRST, {SEEN!r}))
+recorder.record_intent("a1")
+os._exit(9)
+"""
+    done = subprocess.run([sys.executable, "-c", program], timeout=60, check=False)
+    assert done.returncode == 9
+    (sealed,) = recover(folder).sealed
+    assert (sealed.end_reason, sealed.format) == (EndReason.CRASHED, SUFFIXES[squeezed])
+    (episode,) = open_dataset(folder)
+    assert episode.steps[0].observation == SEEN
+    assert episode.end.in_flight_action == "a1"
+    assert not (folder / "unshared").exists() or not list((folder / "unshared").iterdir())
+    assert verify(folder).clean
+
+
+def test_an_episode_that_is_too_large_keeps_its_journal(folder, records, monkeypatch):
+    monkeypatch.setattr(compression, "MAX_SIZE", 25_000)
+    collector = ProtobufTrajectoryCollector(folder)
+    record(collector, records).end_episode(records.end)
+    record(collector, records, "small", num_steps=1).end_episode(records.end)
+    with pytest.raises(errors.CollectorError, match=r"'one' has at least .* Its journal is kept"):
+        collector.close()
+    assert [path.name for path in (folder / "episodes").iterdir()] == ["small.pb"]
+    assert (folder / "journal/one.jsonl").exists()
+    report = recover(folder)
+    assert not report.sealed
+    assert "a Protobuf file takes" in report.unreadable[0]
+    monkeypatch.undo()
+    (sealed,) = recover(folder).sealed
+    assert sealed.episode_id == "one"
+    assert open_dataset(folder)["one"].steps[2].observation == SEEN
+
+
+def test_a_damaged_blob_seals_nothing_and_loses_nothing(folder, records):
+    collector = ProtobufTrajectoryCollector(folder)
+    recorder = record(collector, records)
+    (shot,) = (folder / "unshared/one").glob("*/*.jpg")
+    whole = shot.read_bytes()
+    shot.write_bytes(whole[:-1] + b"!")
+    recorder.end_episode(records.end)
+    with pytest.raises(errors.CollectorError, match="Its journal is kept"):
+        collector.close()
+    shot.write_bytes(whole)
+    assert len(recover(folder).sealed) == 1
+    assert open_dataset(folder)["one"].steps[0].observation == SEEN
+
+
+def test_a_changed_file_is_found(folder, records, squeezed):
+    with ProtobufTrajectoryCollector(folder, compression=squeezed) as collector:
+        record(collector, records).end_episode(records.end)
+    path = folder / f"episodes/one.{SUFFIXES[squeezed]}"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    assert any("not what the index says" in str(each) for each in verify(folder).problems)
+
+
+def test_files_compressed_by_xz_are_read_in_place(folder, records):
+    with ProtobufTrajectoryCollector(folder) as collector:
+        record(collector, records).end_episode(records.end)
+    path = folder / "episodes/one.pb"
+    (folder / "episodes/one.pb.xz").write_bytes(lzma.compress(path.read_bytes()))
+    path.unlink()
+    shutil.rmtree(folder / "index")
+    (folder / "index").mkdir()
+    dataset = open_dataset(folder)
+    assert dataset.summaries[0].format == "pb.xz"
+    assert dataset["one"].steps[2].observation == SEEN
+
+
+async def test_an_outcome_reaches_orbys_result(folder):
+    from webtraj.testing import fakes
+
+    async with ProtobufTrajectoryCollector(folder) as collector:
+        env = webtraj.TrajectoryCollectingEnvironment(fakes.CatchEnvironment(), collector)
+        timestep = await env.reset()
+        while not timestep.last():
+            timestep = await env.step(1)
+        await env.close()
+    (episode,) = open_dataset(folder)
+    message = pb.TrajectoryData.FromString(
+        (folder / f"episodes/{episode.episode_id}.pb").read_bytes()
+    )
+    results = {Outcome.SUCCESS: "success", Outcome.UNKNOWN: None}
+    assert message.WhichOneof("result") == results.get(episode.outcome, "failure")
+    assert len(message.actions) == len(episode.steps)
+
+
+@pytest.mark.parametrize("missing", ["google.protobuf", "zstandard"])
+def test_a_missing_package_is_named_before_a_folder_is_made(folder, missing):
+    program = f"""
+import sys
+sys.modules[{missing!r}] = None
+from webtraj import errors
+from webtraj.collectors.protobuf import ProtobufTrajectoryCollector
+try:
+    ProtobufTrajectoryCollector({str(folder)!r})
+except errors.MissingDependencyError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert 'pip install "webtraj[protobuf]"' in done.stdout
+    assert not folder.exists()
+
+
+def test_the_header_says_the_format(folder, squeezed):
+    ProtobufTrajectoryCollector(folder, compression=squeezed).close()
+    header = orjson.loads((folder / "dataset.json").read_bytes())
+    assert header["format"] == SUFFIXES[squeezed]
