@@ -1,6 +1,8 @@
 """The model agent, with a model server over real HTTP: what it asks, reads, and leaves behind."""
 
+import itertools
 import json
+import re
 
 import numpy as np
 import pytest
@@ -65,6 +67,19 @@ async def test_history_is_what_was_seen_and_replied(model_server, served_agent):
     assert "Earlier steps:\n1. On Shop (https://shop.test/): click('1') -> done\n" in first
     assert reply == {"role": "assistant", "content": "click('12')"}
     assert last.startswith("The last action was not done: Element 12 is covered.\n\nPage: Basket")
+
+
+@pytest.mark.parametrize("slide", [1, 3])
+async def test_rounds_are_shown_in_full_until_their_time_comes(slide, model_server, served_agent):
+    model_server.script(*[VALID] * 8)
+    act = play(served_agent(model_server, context=ContextSettings(full_rounds=2, slide=slide)))
+    for number in range(8):
+        await act(title=f"Page {number}")
+    for number, request in enumerate(model_server.requests):
+        said = [request.parts(index)[-1]["text"] for index in range(1, len(request.messages), 2)]
+        full = [re.findall(r"^Page: Page (\d)", text, re.MULTILINE) for text in said]
+        lines = re.findall(r"^\d\. On Page (\d)", said[0], re.MULTILINE)
+        assert [*lines, *itertools.chain(*full)] == [str(n) for n in range(number + 1)]
 
 
 async def test_step_without_effect_is_told_as_such(model_server, served_agent):

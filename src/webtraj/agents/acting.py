@@ -43,6 +43,7 @@ class ModelActor:
         self._dialect: dialects_lib.Dialect | None = None
         self._system = ""
         self._rounds: list[contexts_lib.Round] = []
+        self._forgotten = 0
         self._last: tuple[contexts_lib.Page, parsing_lib.Reply, str] | None = None
         self._memory = ""
         self._invalid_in_a_row = 0
@@ -192,10 +193,12 @@ class ModelActor:
         where = f"On {before.heading}: " if before.heading else ""
         line = _shortened(f"{where}{_said(reply, self._dialect)} -> {effect}")
         self._rounds.append(contexts_lib.Round(before, shown, line, notice))
-        if (past := len(self._rounds) - self._settings.full_rounds) > 0:
+        past = len(self._rounds) - self._settings.shown_in_full(len(self._rounds))
+        for index in range(self._forgotten, past):
             # Never shown in full again: hundreds of episodes need not keep all their pictures.
-            past_round = self._rounds[past - 1]
-            self._rounds[past - 1] = dataclasses.replace(past_round, page=contexts_lib.Page())
+            line_only = dataclasses.replace(self._rounds[index], page=contexts_lib.Page())
+            self._rounds[index] = line_only
+        self._forgotten = max(self._forgotten, past)
 
     def _choose_dialect(self, observation: Any, page: contexts_lib.Page) -> dialects_lib.Dialect:
         chosen = self._agent.dialect

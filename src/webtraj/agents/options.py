@@ -48,9 +48,10 @@ class ModelOptions(pydantic.BaseModel):
     """Seconds that one call may take, retries included."""
 
     mode: contexts_lib.Mode = "text"
-    """What the model sees: see `ContextSettings`, as for the next nine."""
+    """What the model sees: see `ContextSettings`, as for the next ten."""
     images: bool | None = None
     full_rounds: int | None = None
+    slide: int | None = None
     older_lines: int | None = None
     screenshots: int | None = None
     page_tokens: int | None = None
@@ -128,6 +129,7 @@ _LIMITS = ("max_concurrency", "requests_per_minute", "tokens_per_minute")
 _CONTEXT = (
     "images",
     "full_rounds",
+    "slide",
     "older_lines",
     "screenshots",
     "page_tokens",

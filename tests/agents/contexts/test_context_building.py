@@ -1,6 +1,7 @@
 """What a model is shown: order, limits, and what is said of what was left out."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -95,6 +96,20 @@ def test_what_stays_the_same_comes_first():
     now = build_context(conversation(3), settings).messages
     then = build_context(conversation(4), settings).messages
     assert then[: len(now) - 1] == now[:-1]
+
+
+def common_prefix(one, other):
+    same = [a == b for a, b in zip(one, other, strict=False)]
+    return same.index(False) if False in same else len(same)
+
+
+@pytest.mark.parametrize(("slide", "anew"), [(1, 8), (4, 2)])
+def test_sliding_by_several_rounds_leaves_the_beginning_alone_for_as_many_steps(slide, anew):
+    settings = ContextSettings(full_rounds=2, slide=slide, screenshots=100)
+    contexts = [build_context(conversation(n), settings).messages for n in range(2, 11)]
+    # The system message is always the same; what matters is the one after it.
+    shared = [common_prefix(one, two) for one, two in itertools.pairwise(contexts)]
+    assert shared.count(1) == anew
 
 
 @pytest.mark.parametrize(("kept", "sent"), [(0, []), (1, [b"now"]), (2, [b"then 3", b"now"])])

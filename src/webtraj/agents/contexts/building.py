@@ -73,7 +73,7 @@ def build_context(
     count: CountTokens = estimate_tokens,
 ) -> Context:
     """Returns the messages that show a conversation within the limits of the settings."""
-    full = min(settings.full_rounds, len(conversation.rounds))
+    full = settings.shown_in_full(len(conversation.rounds))
     budget = settings.page_tokens or None
     draft = _draft(conversation, settings, full, budget, count)
     if settings.text_tokens is None:

@@ -32,6 +32,10 @@ class ContextSettings:
     """Whether pictures are sent; None for what the mode needs: all but `text` do."""
     full_rounds: int = 4
     """How many earlier rounds (page and reply) are shown in full. Of older ones there is a line."""
+    slide: int = 1
+    """How many rounds at a time become lines. Up to `slide - 1` more rounds are shown in full then;
+    in return, contexts begin with the same messages for `slide` steps, for servers that keep what
+    they have computed of them. Give as many more `screenshots` too."""
     older_lines: int = 50
     """How many of those lines there are at most; the oldest are left out first."""
     screenshots: int = 5
@@ -89,6 +93,14 @@ class ContextSettings:
         pictures = ("screenshot",) if needs_screenshot else ()
         return ("goal", "url", "title", "scroll", "last_action", *shown[self.mode], *pictures)
 
+    def shown_in_full(self, rounds: int) -> int:
+        """Returns how many of so many earlier rounds are shown in full.
+
+        >>> [ContextSettings(full_rounds=2, slide=3).shown_in_full(n) for n in range(9)]
+        [0, 1, 2, 3, 4, 2, 3, 4, 2]
+        """
+        return rounds - max(rounds - self.full_rounds, 0) // self.slide * self.slide
+
     def tightened(self) -> ContextSettings | None:
         """Returns settings for a context of about half the size; None if it cannot be smaller."""
         if self.full_rounds == 0 and self.page_tokens <= _SMALLEST_PAGE and self.older_lines == 0:
@@ -102,6 +114,7 @@ class ContextSettings:
         return dataclasses.replace(
             self,
             **halved,
+            slide=1,
             screenshots=max(self.screenshots // 2, min(self.screenshots, 1)),
             page_tokens=max(self.page_tokens // 2, min(self.page_tokens, _SMALLEST_PAGE)),
         )
@@ -109,6 +122,7 @@ class ContextSettings:
 
 _COUNTS = (
     "full_rounds",
+    "slide",
     "older_lines",
     "screenshots",
     "page_tokens",
@@ -116,4 +130,4 @@ _COUNTS = (
     "text_tokens",
     "cut_harder",
 )
-_LEAST = {"text_tokens": 1}
+_LEAST = {"slide": 1, "text_tokens": 1}
