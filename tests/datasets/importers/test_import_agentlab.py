@@ -285,8 +285,9 @@ def test_a_missing_last_record_invents_no_reward(copied):
     assert episode.end.reason is EndReason.TERMINATED  # The summary says so, and what was earned.
     assert episode.outcome is Outcome.SUCCESS
     last = episode.steps[-1]
-    assert (last.last, last.observation, last.reward) == (True, None, None)
+    assert (last.last, last.observation, last.reward) == (True, {}, None)
     assert last.action == "click('13')"
+    assert episode.end.recording_errors == (str(problem.error),)
 
 
 def test_a_picture_that_is_none_is_reported(copied):

@@ -203,7 +203,7 @@ def _unseen(
     return trajectory_lib.StepRecord(
         index=index,
         step_type=StepType.LAST,
-        observation=None,
+        observation={},
         action=before.action,
         discount=0.0 if terminated else 1.0,
         decision=before.decision(),

@@ -169,8 +169,10 @@ class _Trajectory:
         ]
         for i, (step, after) in enumerate(turns):
             is_last = i == len(turns) - 1 and ended
-            discount = 0.0 if is_last and reason is EndReason.TERMINATED else 1.0
-            extra = atif_steps.mapping(step.get("extra"))
+            told = atif_steps.told(step)
+            discount = told.get("discount", 1.0)
+            if is_last:  # What it says must agree with how the episode ended.
+                discount = 0.0 if reason is EndReason.TERMINATED else discount or 1.0
             action, decision = self._reader.decided(step)
             steps.append(
                 trajectory_lib.StepRecord(
@@ -178,8 +180,8 @@ class _Trajectory:
                     step_type=StepType.LAST if is_last else StepType.MID,
                     observation=self._reader.observation(step, after),
                     action=action,
-                    reward=extra.get("reward"),
-                    discount=extra.get("discount", discount),
+                    reward=told.get("reward"),
+                    discount=discount,
                     end_time=atif_steps.last_time([step, *after]),
                     decision=decision,
                 )
@@ -220,7 +222,7 @@ class _Trajectory:
         self, steps: list[trajectory_lib.StepRecord]
     ) -> list[trajectory_lib.StepRecord]:
         """Returns the steps with the root's reward on the last, if no step has one of its own."""
-        total = self._extra.get("reward")
+        total = atif_steps.told(self._data).get("reward")
         if total is None or len(steps) < 2 or any(step.reward is not None for step in steps):
             return steps
         last = steps[-1]

@@ -22,6 +22,7 @@ __all__ = [
     "mapping",
     "seconds",
     "text",
+    "told",
     "with_reward",
 ]
 
@@ -72,9 +73,7 @@ class StepReader:
     ) -> dict[str, Any]:
         """Returns what was seen after a step: its results, and the messages until the next."""
         observation: dict[str, Any] = {
-            key: value
-            for key, value in mapping(step.get("extra")).items()
-            if key not in ("reward", "discount")
+            key: value for key, value in mapping(step.get("extra")).items() if key not in told(step)
         }
         results = mapping(step.get("observation")).get("results")
         if isinstance(results, list):
@@ -176,6 +175,13 @@ class StepReader:
 def mapping(value: Any) -> Mapping[str, Any]:
     """Returns a value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
+
+
+def told(of: Mapping[str, Any]) -> dict[str, float]:
+    """Returns the reward and the discount that the extras of a step or a trajectory tell."""
+    extra = mapping(of.get("extra"))
+    names = [name for name in ("reward", "discount") if type(extra.get(name)) in (int, float)]
+    return {name: extra[name] for name in names}
 
 
 def text(message: Any) -> str:

@@ -2,7 +2,7 @@
 
 A file holds `{"trajectories": [[step, ...], ...], "metadata": {...}}`. A step holds the observation
 shown, the action chosen there, and a `Reward` of which only the last step's means anything. What
-the last action led to is not in the file, so LAST has no observation.
+the last action led to is not in the file, so the observation of LAST is empty.
 
 A reward of 0 stands there for a task that was failed, but also for a judge that failed, a browser
 that died and a task that nobody has graded yet. What tells them apart is what WebGym itself writes
@@ -147,7 +147,7 @@ class _File:
                     trajectory_lib.StepRecord(
                         index=len(records),
                         step_type=StepType.LAST,
-                        observation=None,
+                        observation={},
                         action=action,
                         reward=end.reward,
                         discount=0.0 if end.terminated else 1.0,
