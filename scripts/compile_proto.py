@@ -4,9 +4,8 @@ It writes trajectory_pb2.py and its stub beside the schema, and what the schema 
 tests/golden/protobuf, by which later changes are judged. It refuses a change that would break
 readers of what has been written, and then writes nothing.
 
-protoc's own Python code runs with one major version of the protobuf package only. What is written
-here holds the same description of the messages and makes the classes of it when it is imported, by
-means that all versions have.
+protoc's own Python code refuses to run with more than one major version of the protobuf package,
+though what it does is the same in all of them. What is written here does just that.
 """
 
 import subprocess
@@ -21,6 +20,7 @@ from webtraj.proto.compatibility import breaking_changes
 ROOT = Path(__file__).resolve().parent.parent
 PROTOS = ROOT / "src/webtraj/proto"
 SCHEMA = "webtraj/v1/trajectory.proto"
+MODULE = "webtraj.proto.webtraj.v1.trajectory_pb2"
 FROZEN = ROOT / "tests/golden/protobuf/trajectory_v1.descriptor"
 
 HEADER = '''"""The messages of trajectory.proto.
@@ -30,8 +30,8 @@ Written by scripts/compile_proto.py; not to be edited.
 
 # ruff: noqa
 
-from google.protobuf import descriptor_pool, duration_pb2, message_factory, timestamp_pb2
-from google.protobuf.internal import enum_type_wrapper
+from google.protobuf import descriptor_pool, duration_pb2, timestamp_pb2
+from google.protobuf.internal import builder
 
 DESCRIPTOR = descriptor_pool.Default().AddSerializedFile(
 '''
@@ -70,17 +70,11 @@ def module_of(file: descriptor_pb2.FileDescriptorProto) -> str:
     data = file.SerializeToString(deterministic=True)
     lines = [f"    {data[i : i + 60]!r}" for i in range(0, len(data), 60)]
     source = HEADER + "\n".join(lines) + "\n)\n\n"
-    for message in file.message_type:
-        source += (
-            f"{message.name} = message_factory.GetMessageClass("
-            f'DESCRIPTOR.message_types_by_name["{message.name}"])\n'
-        )
-    for enum in file.enum_type:
-        source += (
-            f"{enum.name} = enum_type_wrapper.EnumTypeWrapper("
-            f'DESCRIPTOR.enum_types_by_name["{enum.name}"])\n'
-        )
-        source += "".join(f"{value.name} = {value.number}\n" for value in enum.value)
+    for step in (
+        "BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())",
+        f'BuildTopDescriptorsAndMessages(DESCRIPTOR, "{MODULE}", globals())',
+    ):
+        source += f"builder.{step}\n"
     return source
 
 

@@ -54,7 +54,7 @@ class ProtobufFormat:
         plain = compression.decompress(content, self.name.partition(".")[2], where)
         try:
             message = pb.TrajectoryData.FromString(plain)
-        except (DecodeError, RecursionError, MemoryError) as error:
+        except (DecodeError, ValueError, RecursionError, MemoryError) as error:
             raise unreadable(where, error) from error
         return decode_message(message, where)
 

@@ -83,7 +83,7 @@ def read_orby(
         cls = dynamic.message_class(descriptor_set, "TrajectoryData")
     try:
         message = cls.FromString(data)
-    except (DecodeError, RecursionError, MemoryError) as error:
+    except (DecodeError, ValueError, RecursionError, MemoryError) as error:
         raise _unreadable(where, descriptor_set, repr(error)) from error
     if descriptor_set is None:
         if message.HasField("webtraj"):

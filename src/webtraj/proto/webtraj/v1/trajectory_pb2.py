@@ -5,8 +5,8 @@ Written by scripts/compile_proto.py; not to be edited.
 
 # ruff: noqa
 
-from google.protobuf import descriptor_pool, duration_pb2, message_factory, timestamp_pb2
-from google.protobuf.internal import enum_type_wrapper
+from google.protobuf import descriptor_pool, duration_pb2, timestamp_pb2
+from google.protobuf.internal import builder
 
 DESCRIPTOR = descriptor_pool.Default().AddSerializedFile(
     b"\n\x1bwebtraj/v1/trajectory.proto\x12\nwebtraj.v1\x1a\x1egoogle/protobuf/d"
@@ -135,79 +135,7 @@ DESCRIPTOR = descriptor_pool.Default().AddSerializedFile(
     b"roto3"
 )
 
-TrajectoryData = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["TrajectoryData"])
-ActionData = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["ActionData"])
-BrowserGymAction = message_factory.GetMessageClass(
-    DESCRIPTOR.message_types_by_name["BrowserGymAction"]
+builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())
+builder.BuildTopDescriptorsAndMessages(
+    DESCRIPTOR, "webtraj.proto.webtraj.v1.trajectory_pb2", globals()
 )
-RecordedAction = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["RecordedAction"])
-RawEvent = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["RawEvent"])
-MouseEvent = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["MouseEvent"])
-RecordedState = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["RecordedState"])
-WebState = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["WebState"])
-Viewport = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["Viewport"])
-DocumentBlob = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["DocumentBlob"])
-Rect = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["Rect"])
-BrowserGymObservation = message_factory.GetMessageClass(
-    DESCRIPTOR.message_types_by_name["BrowserGymObservation"]
-)
-AgentState = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["AgentState"])
-LLMInteraction = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["LLMInteraction"])
-LLMMessage = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["LLMMessage"])
-LLMContent = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["LLMContent"])
-Value = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["Value"])
-ListValue = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["ListValue"])
-MapValue = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["MapValue"])
-RecordValue = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["RecordValue"])
-ArrayValue = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["ArrayValue"])
-BlobRef = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["BlobRef"])
-ExtraFields = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["ExtraFields"])
-EpisodeData = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["EpisodeData"])
-EpisodeInfo = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["EpisodeInfo"])
-StepData = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["StepData"])
-DecisionData = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["DecisionData"])
-ModelCallData = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["ModelCallData"])
-EpisodeEnd = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["EpisodeEnd"])
-ErrorInfo = message_factory.GetMessageClass(DESCRIPTOR.message_types_by_name["ErrorInfo"])
-Place = enum_type_wrapper.EnumTypeWrapper(DESCRIPTOR.enum_types_by_name["Place"])
-PLACE_UNKNOWN = 0
-PLACE_ACTION_STRING = 1
-PLACE_URL = 2
-PLACE_LEGACY_GOAL = 3
-PLACE_FOCUSED_ELEMENT_BID = 4
-PLACE_LAST_ACTION = 5
-PLACE_LAST_ACTION_ERROR = 6
-PLACE_DOM = 7
-PLACE_AXTREE = 8
-PLACE_EXTRA_ELEMENT_PROPERTIES = 9
-StepType = enum_type_wrapper.EnumTypeWrapper(DESCRIPTOR.enum_types_by_name["StepType"])
-STEP_TYPE_UNKNOWN = 0
-STEP_TYPE_FIRST = 1
-STEP_TYPE_MID = 2
-STEP_TYPE_LAST = 3
-EndReason = enum_type_wrapper.EnumTypeWrapper(DESCRIPTOR.enum_types_by_name["EndReason"])
-END_REASON_UNKNOWN = 0
-END_REASON_TERMINATED = 1
-END_REASON_TRUNCATED = 2
-END_REASON_INTERRUPTED = 3
-END_REASON_CLOSED = 4
-END_REASON_ERRORED = 5
-END_REASON_CANCELLED = 6
-END_REASON_CRASHED = 7
-Phase = enum_type_wrapper.EnumTypeWrapper(DESCRIPTOR.enum_types_by_name["Phase"])
-PHASE_UNKNOWN = 0
-PHASE_RESET = 1
-PHASE_STEP = 2
-PHASE_CLOSE = 3
-PHASE_EXIT = 4
-PHASE_RECOVERY = 5
-Outcome = enum_type_wrapper.EnumTypeWrapper(DESCRIPTOR.enum_types_by_name["Outcome"])
-OUTCOME_UNKNOWN = 0
-OUTCOME_SUCCESS = 1
-OUTCOME_FAILURE = 2
-OUTCOME_BLOCKED = 3
-OUTCOME_ENV_ERROR = 4
-OUTCOME_AGENT_ERROR = 5
-OUTCOME_JUDGE_ERROR = 6
-OUTCOME_TIMEOUT = 7
-OUTCOME_CANCELLED = 8
