@@ -34,7 +34,7 @@ import orjson
 
 from webtraj import errors, formats
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors.layout import check_episode_id
+from webtraj.collectors.layout import check_episode_id, is_episode_id
 from webtraj.serialization import decoding, encoding
 from webtraj.serialization.blobs import BlobSource
 from webtraj.storage import files
@@ -189,7 +189,10 @@ def summarize(
 
 def _plain(info: dict[str, Any]) -> dict[str, Any]:
     """Returns an episode's info as lists show it, whatever its environment put there."""
-    check_episode_id(info["episode_id"])
+    if not is_episode_id(info["episode_id"]):
+        raise errors.CorruptDataError(
+            f"An episode is called {info['episode_id']!r:.200}, which cannot name a file."
+        )
     seed, attempt = info.get("seed"), info.get("attempt", 0)
     plain: dict[str, Any] = {name: str(value) for name, value in info.items()}
     plain["seed"] = int(seed) if isinstance(seed, (int, np.integer)) else None

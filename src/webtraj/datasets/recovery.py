@@ -66,6 +66,7 @@ def recover(place: Place, *, storage_options: Mapping[str, Any] | None = None) -
 
 
 def _recover_folder(layout: DatasetLayout, header: DatasetHeader) -> RecoveryReport:
+    _make_folders(layout)
     index = open_index(layout, header)
     sealed: list[EpisodeSummary] = []
     being_written: list[str] = []
@@ -95,6 +96,17 @@ def _recover_folder(layout: DatasetLayout, header: DatasetHeader) -> RecoveryRep
     finally:
         index.close()
     return RecoveryReport(tuple(sealed), indexed, tuple(being_written), tuple(unreadable))
+
+
+def _make_folders(layout: DatasetLayout) -> None:
+    """Makes the folders anew that were not copied since they were empty."""
+    try:
+        for folder in (layout.episodes, layout.index, layout.journals, layout.blobs):
+            folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise errors.CollectorError(
+            f"The dataset folder {str(layout.root)!r} cannot be written: {error}."
+        ) from error
 
 
 def _seal(

@@ -136,7 +136,6 @@ class DatasetWriter:
 
         Raises:
             CorruptDataError: It does not follow the format, or a blob is missing or damaged.
-            InvalidEpisodeIdError: Its id cannot name a file.
             StorageConflictError: The dataset has another episode of that id.
             StorageError: It cannot be written.
         """
