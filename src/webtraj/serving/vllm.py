@@ -58,8 +58,8 @@ class VllmLaunch:
     """What log-probabilities are of. Learning wants those that were sampled from (processed), with
     temperature and all else applied; vLLM's own default is raw."""
     structure_backend: StructureBackend = "guidance"
-    """What holds replies to a form. Of vLLM's own first choice, xgrammar, version 0.2.8 lets control
-    characters into JSON strings of bounded length, which then do not parse."""
+    """What holds replies to a form. vLLM's own first choice is xgrammar, whose version 0.2.8 lets
+    control characters into JSON strings of bounded length, so that they do not parse."""
     lora: Mapping[str, str | os.PathLike[str]] = dataclasses.field(default_factory=dict)
     """LoRA adapters by the name that requests use as the model's."""
     max_lora_rank: int | None = None
