@@ -74,7 +74,7 @@ class JudgesEpisode(Protocol):
     """An environment that knows what its last episode was worth. Optional."""
 
     def episode_outcome(self) -> trajectory_lib.Outcome:
-        """Returns the outcome of the episode that just returned LAST."""
+        """Returns the outcome of the episode that just returned LAST; if it is open, so far."""
 
 
 @runtime_checkable

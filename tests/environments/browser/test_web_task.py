@@ -53,12 +53,35 @@ async def test_the_hooks_of_a_task_are_called_in_order(pool, start_url):
 
 
 async def test_a_wrong_answer_ends_the_episode_too(pool, start_url):
-    task = WebTask(goal="Find it", start_url=start_url)
+    async def judge(session, answer):
+        return Verdict(success=answer == "42")
+
+    task = WebTask(goal="Find it", start_url=start_url, judge=judge)
     async with BrowserEnvironment(task, pool=pool, observe=CHANNELS) as environment:
         await environment.reset()
         last = await environment.step("answer('7')")
         assert (last.last(), last.reward, last.discount) == (True, 0.0, 0.0)
         assert environment.episode_outcome() is webtraj.Outcome.FAILURE
+
+
+async def test_what_nobody_judges_is_no_failure(pool, start_url):
+    task = WebTask(goal="Find it", start_url=start_url)
+    async with BrowserEnvironment(task, pool=pool, observe=CHANNELS) as environment:
+        await environment.reset()
+        assert (await environment.step("answer('7')")).last()
+        assert environment.episode_outcome() is webtraj.Outcome.UNKNOWN
+
+
+async def test_an_open_episode_is_judged_by_how_it_stands(pool, start_url):
+    async def judge(session, answer):
+        return Verdict(success=len(session.tabs) == 2)
+
+    task = WebTask(goal="Open a tab", start_url=start_url, judge=judge)
+    async with BrowserEnvironment(task, pool=pool, observe=CHANNELS) as environment:
+        await environment.reset()
+        assert environment.episode_outcome() is webtraj.Outcome.FAILURE
+        await environment.step(a.NewTab())
+        assert environment.episode_outcome() is webtraj.Outcome.SUCCESS
 
 
 async def test_episodes_share_no_storage(pool, start_url):

@@ -119,6 +119,12 @@ class BrowserEnvironment:
         self._solution: tasks_lib.Solution | None = None
         self._outcome = trajectory_lib.Outcome.UNKNOWN
 
+    @property
+    def viewport(self) -> tuple[int, int] | None:
+        """Width and height in CSS pixels; None where the window decides."""
+        size = self._context_options["viewport"]
+        return (size["width"], size["height"]) if size else None
+
     # The contract.
 
     async def reset(self) -> dm_env.TimeStep:
@@ -208,8 +214,11 @@ class BrowserEnvironment:
         }
 
     def episode_outcome(self) -> trajectory_lib.Outcome:
-        """Returns whether the episode that just ended succeeded. See `JudgesEpisode`."""
-        return self._outcome
+        """Returns whether the episode has succeeded, so far or in the end. See `JudgesEpisode`.
+
+        UNKNOWN where the task has no judge: nobody has said that it failed.
+        """
+        return self._judged() if self._active else self._outcome
 
     def redact_action(self, action: Any) -> Any:
         """Returns what may be recorded of an action. See `Redacts`."""
@@ -357,9 +366,14 @@ class BrowserEnvironment:
 
     def _last(self, timestep: dm_env.TimeStep) -> dm_env.TimeStep:
         self._active = False
-        outcomes = trajectory_lib.Outcome
-        self._outcome = outcomes.SUCCESS if self._verdict.success else outcomes.FAILURE
+        self._outcome = self._judged()
         return timestep
+
+    def _judged(self) -> trajectory_lib.Outcome:
+        outcomes = trajectory_lib.Outcome
+        if not getattr(self.task, "has_judge", True):
+            return outcomes.UNKNOWN
+        return outcomes.SUCCESS if self._verdict.success else outcomes.FAILURE
 
     def _seed_of(self, episode: int) -> int:
         return self._seed + episode if self._next_seed is None else self._next_seed

@@ -176,6 +176,11 @@ class WebTask:
         return False
 
     @property
+    def has_judge(self) -> bool:
+        """Whether anybody says what an episode was worth; if not, its outcome is UNKNOWN."""
+        return self.judge is not None
+
+    @property
     def has_solution(self) -> bool:
         """See `SolvableTask.has_solution`."""
         return self.solution is not None
