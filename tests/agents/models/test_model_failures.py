@@ -231,7 +231,7 @@ async def test_one_deadline_is_over_all(model_server, connect, ask):
 
 async def test_the_deadline_tells_of_the_failure_before(model_server, connect, ask):
     model_server.script(Reply.error(503, "Warming up."), Reply(delay=math.inf))
-    client = connect(model_server, retries=QUICK, timeout=0.3)
+    client = connect(model_server, retries=QUICK, timeout=1.5)
     with pytest.raises(errors.ModelUnavailableError, match=r"attempt 2.*Warming up") as caught:
         await client.complete(ask)
     assert caught.value.call.response["error"]["message"] == "Warming up."

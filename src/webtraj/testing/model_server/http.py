@@ -64,6 +64,8 @@ class HttpThread:
         """Cuts all connections and stops listening."""
         self.loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
+        if self._error is not None:
+            raise self._error
 
     def _run(self) -> None:
         try:
@@ -79,13 +81,16 @@ class HttpThread:
         self.port = server.sockets[0].getsockname()[1]
         self._listening.set()
         await self._stop.wait()
+        # A server that is closed while asyncio accepts a connection loses its socket. So it accepts
+        # no more first. Those that are just being accepted have a task, and are none of ours yet.
+        for listener in server.sockets:
+            self.loop.remove_reader(listener.fileno())
+        own = {asyncio.current_task()}
+        while (tasks := asyncio.all_tasks() - own) or self.connections:
+            for connection in self.connections:
+                connection.abort()
+            await asyncio.wait([*tasks, *(connection.lost for connection in self.connections)])
         server.close()
-        connections = list(self.connections)
-        tasks = [connection.task for connection in connections if connection.task]
-        for connection in connections:
-            connection.abort()
-        await asyncio.gather(*(connection.lost for connection in connections))
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _Connection(asyncio.Protocol):
