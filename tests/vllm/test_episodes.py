@@ -36,7 +36,7 @@ class Trouble:
         self._make_trouble = make_trouble
 
     def rollout_planned(self, plan):
-        self.planned = [(planned.task, planned.attempt, planned.seed) for planned in plan]
+        self.planned = [(planned.attempt, planned.seed) for planned in plan]
 
     def episode_ended(self, result):
         self.results.append(result)
@@ -69,7 +69,7 @@ async def roll_out(client, out, observer):
 
 def check_accounts(observer, out):
     """Every planned episode has one result and one record, and they say the same."""
-    results = {(r.task, r.attempt, r.seed): r for r in observer.results}
+    results = {(result.attempt, result.seed): result for result in observer.results}
     assert len(results) == len(observer.results) == EPISODES
     assert results.keys() == set(observer.planned)
     dataset = open_dataset(out)
