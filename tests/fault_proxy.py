@@ -90,7 +90,7 @@ class FaultProxy:
         self.seen: list[Seen] = []
         """Every request so far."""
         self._rules: list[Rule] = []
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         # Holds the port while nobody listens on it, so that `refuse` can be undone.
         self._holder = _bound_socket(0)
         self.port: int = self._holder.getsockname()[1]
@@ -132,6 +132,18 @@ class FaultProxy:
         with self._lock:
             self._rules.append(rule)
         return rule
+
+    def wait_for(self, count: int, *, method: str | None = None, path: str = "") -> None:
+        """Waits until so many such requests have come."""
+
+        def come() -> bool:
+            found = [
+                seen for seen in self.seen if method in (None, seen.method) and path in seen.target
+            ]
+            return len(found) >= count
+
+        with self._lock:
+            assert self._lock.wait_for(come, timeout=60), f"{count} {method} {path} never came"
 
     def clear(self) -> None:
         """Forgets all faults."""
@@ -208,6 +220,7 @@ class FaultProxy:
     def _fault(self, seen: Seen) -> Fault:
         with self._lock:
             self.seen.append(seen)
+            self._lock.notify_all()
             for rule in self._rules:
                 if rule.take(seen):
                     return rule.fault

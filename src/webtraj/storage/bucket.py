@@ -1,8 +1,8 @@
 """A bucket of any object store as a storage, on obstore. Needs the extra `s3`.
 
 What is verified: S3 is sent the SHA-256 of each object or part, and refuses other bytes. Not every
-server that speaks S3 does, so the ETag that it answers with is compared too, and where that tells
-nothing, the object is read back. Google and Azure are believed. A read is complete by its length.
+server that speaks S3 does, so the ETags that it answers writes and reads with are compared too, as
+long as they turn out to be MD5s. Google and Azure are believed. A read is complete by its length.
 
 Who tries again: calls of one request are repeated here, by `RetryPolicy`. Of an upload in parts,
 obstore repeats the parts, which nobody else can; such an upload begins anew only if a part failed
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import logging
 import os
 import secrets as secrets_lib
 from collections.abc import Callable, Iterator, Mapping
@@ -25,8 +24,6 @@ from webtraj.storage.base import Entry, check_key, check_prefix, is_hidden
 from webtraj.storage.retrying import RetryPolicy
 
 __all__ = ["BucketStorage"]
-
-_logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
@@ -181,10 +178,7 @@ class BucketStorage:
             StorageError: It cannot be read.
         """
         what = f"{self.url}/{check_key(key)} could not be read"
-        download = transfers.Download(what, lambda options: self._get(key, options))
-        while not self._call(what, download.advance):
-            pass
-        return download.data
+        return self._retry.run(lambda: self._read(what, key))
 
     def write(self, key: str, data: bytes, *, overwrite: bool = True) -> None:
         """Writes an object.
@@ -250,6 +244,29 @@ class BucketStorage:
     def __repr__(self) -> str:
         return f"BucketStorage({self.url!r})"
 
+    def _read(self, what: str, key: str) -> bytes:
+        first = self._download(what, key)
+        if not self._compares_etags or self._fits(first) is not False:
+            return first.data
+        # They were changed on the way, or replaced meanwhile; or else it is no MD5.
+        second = self._download(what, key)
+        if (second.data, second.e_tag) == (first.data, first.e_tag):
+            self._compares_etags = "-" in (first.e_tag or "")
+        elif not self._fits(second):
+            raise errors.StorageUnavailableError(f"{what}: its bytes do not fit its ETag.")
+        return second.data
+
+    def _download(self, what: str, key: str) -> transfers.Download:
+        download = transfers.Download(
+            what, lambda options: self._once(what, lambda: self._get(key, options))
+        )
+        while not self._call(what, download.advance):
+            pass
+        return download
+
+    def _fits(self, download: transfers.Download) -> bool | None:
+        return etags.matches(download.e_tag, download.data, self._part_size)
+
     def _create(self, what: str, key: str, data: bytes) -> None:
         """Writes an object that must not be there yet."""
         mark = secrets_lib.token_hex(16) if self._marks else ""
@@ -309,7 +326,6 @@ class BucketStorage:
             return
         if self.read(key) != data:
             raise _ChangedError(f"{what}: its bytes were changed on the way.")
-        _logger.info("%s has ETags that are no MD5; they are not compared any more.", self.url)
         self._compares_etags = False
 
     def _get(self, key: str, options: Any) -> Any:
@@ -367,7 +383,7 @@ class BucketStorage:
         return self._maker.store(timeout=timeout)
 
     def _parts_store(self) -> Any:
-        return self._maker.store(timeout=self._timeout, retry_for=self._retry.deadline)
+        return self._maker.store(timeout=self._timeout, retry=self._retry)
 
 
 class _ChangedError(errors.StorageUnavailableError):

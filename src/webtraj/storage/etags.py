@@ -16,7 +16,7 @@ _PARTS = re.compile(r"([0-9a-f]{32})-([0-9]{1,5})")
 
 
 def matches(e_tag: str | None, data: bytes, part_size: int) -> bool | None:
-    """Returns whether an ETag is that of `data`; None if it is no MD5.
+    """Returns whether an ETag is that of `data`; None if it is no MD5, or of other parts.
 
     Args:
         e_tag: What the store returned, with or without quotes.
@@ -33,9 +33,10 @@ def matches(e_tag: str | None, data: bytes, part_size: int) -> bool | None:
     if match is None:
         return None
     view = memoryview(data)
+    if int(match[2]) != max(1, -(-len(data) // part_size)):
+        return None
     parts = [_md5(view[at : at + part_size]) for at in range(0, len(data), part_size)]
-    whole = _md5(b"".join(part.digest() for part in parts))
-    return len(parts) == int(match[2]) and whole.hexdigest() == match[1]
+    return _md5(b"".join(part.digest() for part in parts)).hexdigest() == match[1]
 
 
 def _md5(data: bytes | memoryview) -> hashlib._Hash:

@@ -77,7 +77,8 @@ class RetryPolicy:
             except errors.StorageUnavailableError as error:
                 elapsed = self.clock() - start
                 if elapsed >= self.deadline:
-                    error.add_note(f"Given up after {attempts} attempts in {elapsed:.1f} s.")
+                    if not hasattr(error, "__notes__"):  # By an inner loop of the same call.
+                        error.add_note(f"Given up after {attempts} attempts in {elapsed:.1f} s.")
                     raise
                 longest = min(self.longest_delay, self.first_delay * 2.0 ** min(attempts - 1, 60))
                 delay = min(self.random() * longest, self.deadline - elapsed)

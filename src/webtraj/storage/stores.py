@@ -13,6 +13,7 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.storage.base import check_key
+from webtraj.storage.retrying import RetryPolicy
 
 __all__ = ["Place", "StoreMaker", "check_process", "parse_url"]
 
@@ -117,27 +118,25 @@ class StoreMaker:
         self._config = dict(config)
         self._client_options = dict(client_options)
         self._provider = credential_provider
-        self._stores: dict[tuple[float, float], Any] = {}
+        self._stores: dict[tuple[float, RetryPolicy | None], Any] = {}
 
-    def store(self, *, timeout: float, retry_for: float = 0.0) -> Any:
+    def store(self, *, timeout: float, retry: RetryPolicy | None = None) -> Any:
         """Returns a store; the same one for the same arguments.
 
         Args:
             timeout: Seconds that one request may take.
-            retry_for: For how many seconds obstore itself repeats a request; 0 for never.
+            retry: How obstore itself repeats a request; None for not at all.
 
         Raises:
             InvalidInputError: obstore does not take the configuration.
         """
-        store = self._stores.get((timeout, retry_for))
+        store = self._stores.get((timeout, retry))
         if store is None:
             with _lock:
-                store = self._stores.setdefault(
-                    (timeout, retry_for), self._make(timeout, retry_for)
-                )
+                store = self._stores.setdefault((timeout, retry), self._make(timeout, retry))
         return store
 
-    def _make(self, timeout: float, retry_for: float) -> Any:
+    def _make(self, timeout: float, retry: RetryPolicy | None) -> Any:
         from obstore import exceptions
         from obstore import store as store_lib
 
@@ -151,15 +150,7 @@ class StoreMaker:
                     "timeout": datetime.timedelta(seconds=timeout),
                     **self._client_options,
                 },
-                "retry_config": {
-                    "max_retries": 1_000_000 if retry_for else 0,  # Time alone is the limit.
-                    "retry_timeout": datetime.timedelta(seconds=retry_for),
-                    "backoff": {
-                        "init_backoff": datetime.timedelta(milliseconds=100),
-                        "max_backoff": datetime.timedelta(seconds=20),
-                        "base": 2,
-                    },
-                },
+                "retry_config": _retry_config(retry),
             }
             return store_lib.from_url(self._place.url, **options)
         except (exceptions.BaseError, OSError, ValueError, TypeError) as error:
@@ -172,6 +163,20 @@ class StoreMaker:
 
     def __repr__(self) -> str:
         return f"StoreMaker({self._place.url!r})"
+
+
+def _retry_config(retry: RetryPolicy | None) -> dict[str, Any]:
+    if retry is None or not retry.deadline:
+        return {"max_retries": 0}
+    return {
+        "max_retries": 1_000_000,  # Time alone is the limit.
+        "retry_timeout": datetime.timedelta(seconds=retry.deadline),
+        "backoff": {
+            "init_backoff": datetime.timedelta(seconds=retry.first_delay / 2),
+            "max_backoff": datetime.timedelta(seconds=retry.longest_delay),
+            "base": 2,
+        },
+    }
 
 
 def check_process() -> None:

@@ -23,30 +23,30 @@ class Download:
 
         Args:
             what: What could not be done if it fails, and to which object.
-            get: Begins a download, given obstore's options.
+            get: Begins a download, given obstore's options; raises storage errors.
         """
         self._what = what
         self._get = get
         self._chunks: list[bytes] = []
         self._position = 0
         self._size = 0
-        self._e_tag: str | None = None
+        self.e_tag: str | None = None
+        self._goes_on = True
 
     @property
     def data(self) -> bytes:
         """What has come so far."""
-        return self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        if len(self._chunks) != 1:
+            self._chunks = [b"".join(self._chunks)]
+        return self._chunks[0]
 
     def advance(self) -> bool:
         """Reads on; returns whether that was all."""
         start = self._position
         try:
-            if start:
-                self._go_on()
-            else:
-                self._begin()
+            self._take(self._go_on() if start else self._begin())
         except Exception:
-            if self._e_tag is None:
+            if not self._goes_on:
                 self._forget()
             if self._position - start < self._WORTHWHILE:
                 raise
@@ -58,23 +58,22 @@ class Download:
             )
         return True
 
-    def _begin(self) -> None:
+    def _begin(self) -> Any:
         result = self._get(None)
-        self._size, self._e_tag = result.meta["size"], result.meta["e_tag"]
-        self._take(result)
+        self._size, self.e_tag = result.meta["size"], result.meta["e_tag"]
+        self._goes_on = self._goes_on and self.e_tag is not None
+        return result
 
-    def _go_on(self) -> None:
-        from obstore.exceptions import PreconditionError
-
-        options = {"range": {"offset": self._position}, "if_match": self._e_tag}
+    def _go_on(self) -> Any:
         try:
-            result = self._get(options)
-        except PreconditionError:
+            return self._get({"range": {"offset": self._position}, "if_match": self.e_tag})
+        except errors.StorageUnavailableError:
+            raise
+        except errors.StorageError as error:
+            # It was replaced meanwhile, or this store sends nothing but whole objects.
+            self._goes_on = isinstance(error, errors.StorageConflictError)
             self._forget()
-            raise errors.StorageUnavailableError(
-                f"{self._what}: it was replaced meanwhile."
-            ) from None
-        self._take(result)
+            raise errors.StorageUnavailableError(f"{self._what}: it has to be read anew.") from None
 
     def _take(self, result: Any) -> None:
         for chunk in result.stream(min_chunk_size=_MIB):
