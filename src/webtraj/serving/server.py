@@ -32,7 +32,7 @@ class ModelServer:
     """Runs a server for as long as its `async with` block.
 
         async with ModelServer(VllmLaunch(model="runs/policy")) as server:
-            client = OpenAIClient(server.base_url, model=server.model)
+            client = OpenAICompatibleClient(server.model, server.base_url)
 
     It is healthy when the block is entered. If it dies later, or no longer answers, it is started
     again at the same address, and given again the weights that it had. A client that retries sees
