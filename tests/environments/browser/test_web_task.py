@@ -74,13 +74,15 @@ async def test_what_nobody_judges_is_no_failure(pool, start_url):
 
 async def test_an_open_episode_is_judged_by_how_it_stands(pool, start_url):
     async def judge(session, answer):
-        return Verdict(success=len(session.tabs) == 2)
+        return Verdict(success="Enter" in pressed)
 
-    task = WebTask(goal="Open a tab", start_url=start_url, judge=judge)
+    pressed = []
+    task = WebTask(goal="Press Enter", start_url=start_url, judge=judge)
     async with BrowserEnvironment(task, pool=pool, observe=CHANNELS) as environment:
         await environment.reset()
         assert environment.episode_outcome() is webtraj.Outcome.FAILURE
-        await environment.step(a.NewTab())
+        pressed.append("Enter")
+        await environment.step(a.PressKey("Enter"))
         assert environment.episode_outcome() is webtraj.Outcome.SUCCESS
 
 
