@@ -21,10 +21,11 @@ from webtraj.datasets.parallel import map_in_order
 from webtraj.serialization.blobs import Blob, BlobSource
 from webtraj.storage.base import Storage
 
-__all__ = ["BucketBlobs", "FetchedBlobs"]
+__all__ = ["BucketBlobs", "FetchedBlobs", "read_checked"]
 
 _CACHE_BYTES = 128 * 1024 * 1024
 _WORKERS = 16
+_READS = 3
 
 
 class BucketBlobs:
@@ -144,13 +145,13 @@ class BucketBlobs:
     def _fetch(self, blob: Blob) -> bytes:
         key = blob_key(blob)
         try:
-            data = self._storage.read(key)
+            data = read_checked(self._storage, key, blob.sha256)
         except errors.StorageMissingError as error:
             raise errors.CorruptDataError(
                 f"The blob {key!r} is missing from {self._storage.url!r}. Copy the blobs along "
                 "with the dataset."
             ) from error
-        if hashlib.sha256(data).hexdigest() != blob.sha256:
+        if data is None:
             raise errors.CorruptDataError(
                 f"The blob {key!r} in {self._storage.url!r} does not hold what its name says: it "
                 "was changed or damaged after it was written."
@@ -167,6 +168,18 @@ class BucketBlobs:
             while self._size > self._cache_bytes:
                 _, dropped = self._cached.popitem(last=False)
                 self._size -= len(dropped)
+
+
+def read_checked(storage: Storage, key: str, sha256: str) -> bytes | None:
+    """Returns an object of a known hash; None if it is another one.
+
+    What was changed on the way is read again.
+    """
+    for _ in range(_READS):
+        data = storage.read(key)
+        if hashlib.sha256(data).hexdigest() == sha256:
+            return data
+    return None
 
 
 class FetchedBlobs:

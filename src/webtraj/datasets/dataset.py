@@ -230,8 +230,9 @@ class Dataset:
         return f"<Dataset {self.url!r}: {len(self)} episodes>"
 
     def _load(self, episode_id: str) -> trajectory_lib.EpisodeTrajectory:
-        format_name = self._by_id[episode_id].format
-        content = self._place.read_episode(episode_id, format_name)
+        summary = self._by_id[episode_id]
+        format_name = summary.format
+        content = self._place.read_episode(episode_id, format_name, sha256=summary.sha256)
         stored = formats.format_named(format_name).decode(content, f"{self.url}: {episode_id}")
         beside = self._place.blobs_of(episode_id)
         source: BlobSource = stored.blobs or beside

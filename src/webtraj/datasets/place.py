@@ -28,7 +28,7 @@ from webtraj.collectors.layout import (
     episode_key,
     is_episode_id,
 )
-from webtraj.datasets.bucket_blobs import BucketBlobs
+from webtraj.datasets.bucket_blobs import BucketBlobs, read_checked
 from webtraj.datasets.parallel import map_in_order
 from webtraj.storage import is_url, open_storage
 from webtraj.storage.base import Storage
@@ -66,21 +66,35 @@ class DatasetPlace:
             return sealing.blob_store(self.layout, self.header, episode_id)
         return self.blobs
 
-    def read_episode(self, episode_id: str, format_name: str) -> bytes:
+    def read_episode(self, episode_id: str, format_name: str, *, sha256: str = "") -> bytes:
         """Returns the content of an episode's file.
 
+        Args:
+            episode_id: The episode.
+            format_name: The format that the end of the file's name says.
+            sha256: The file's hash, where it is known. It is checked in a bucket, from which bytes
+                have a long way.
+
         Raises:
-            CorruptDataError: It is not there.
+            CorruptDataError: It is not there, or is another than the hash says.
             StorageError: It cannot be read.
         """
         key = episode_key(episode_id, format_name)
         try:
-            return self.storage.read(key)
+            if self.layout is not None or not sha256:
+                return self.storage.read(key)
+            content = read_checked(self.storage, key, sha256)
         except errors.StorageMissingError as error:
             raise errors.CorruptDataError(
                 f"The episode {episode_id!r} is in the index, but {key!r} is missing from "
                 f"{self.url!r}. Run `webtraj verify {self.url}`."
             ) from error
+        if content is None:
+            raise errors.CorruptDataError(
+                f"The episode {episode_id!r} in {self.url!r} is not what the index says: changed "
+                f"or damaged. Run `webtraj verify {self.url}`."
+            )
+        return content
 
     def sealed_episodes(self) -> dict[str, str]:
         """Returns the names of the formats of the episodes that have a file, by id.
