@@ -22,13 +22,15 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import dm_env
 
 import webtraj
-from webtraj.collectors.journaling import JournalingCollector
+from webtraj.collectors.base import TrajectoryCollector
 from webtraj.collectors.protobuf import ProtobufTrajectoryCollector
+from webtraj.datasets.dataset import Dataset
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
 
@@ -75,11 +77,11 @@ COLLECTORS = {
 }
 
 
-def victim(folder: Path, pipe: int, seed: int, collector_name: str) -> None:
+def victim(make: Callable[[], TrajectoryCollector], pipe: int, seed: int) -> None:
     def tell(what: str, episode: str, index: int) -> None:
         os.write(pipe, f"{what} {episode} {index}\n".encode())
 
-    async def play(collector: JournalingCollector, rng: random.Random) -> None:
+    async def play(collector: TrajectoryCollector, rng: random.Random) -> None:
         inner = Environment(tell, rng)
 
         def info() -> webtraj.EpisodeInfo:
@@ -97,7 +99,7 @@ def victim(folder: Path, pipe: int, seed: int, collector_name: str) -> None:
                 tell("ended" if timestep.last() else "returned", inner.episode, index)
 
     async def main() -> None:
-        collector = COLLECTORS[collector_name](folder)
+        collector = make()
         await asyncio.gather(
             *(play(collector, random.Random(f"{seed}/{worker}")) for worker in range(PARALLEL))
         )
@@ -107,6 +109,20 @@ def victim(folder: Path, pipe: int, seed: int, collector_name: str) -> None:
 
 def run(folder: Path, seed: int, collector_name: str) -> dict[str, int]:
     """One victim's life and what is left of it; raises AssertionError if anything is missing."""
+    told = life(lambda: COLLECTORS[collector_name](folder), seed)
+    if not (folder / "dataset.json").exists():
+        assert not told
+        return {"episodes": 0}
+    recover(folder)
+    report = verify(folder)
+    assert report.clean, report.problems
+    dataset = webtraj.open_dataset(folder)
+    assert not dataset.open_episodes
+    return compare(dataset, told)
+
+
+def life(make: Callable[[], TrajectoryCollector], seed: int, longest: int = 150) -> str:
+    """Has a victim record until it has told up to `longest` things; returns what it told."""
     rng = random.Random(seed)
     reader, writer = os.pipe()
     fcntl.fcntl(writer, F_SETPIPE_SZ, 1 << 20)
@@ -114,7 +130,7 @@ def run(folder: Path, seed: int, collector_name: str) -> dict[str, int]:
     if pid == 0:
         os.close(reader)
         try:
-            victim(folder, writer, seed, collector_name)
+            victim(make, writer, seed)
         finally:
             os._exit(1)
     os.close(writer)
@@ -122,7 +138,7 @@ def run(folder: Path, seed: int, collector_name: str) -> dict[str, int]:
     if rng.random() < 0.1:  # While it is setting up.
         select.select([reader], [], [], rng.random() * 0.02)
     else:
-        wanted = rng.randint(1, 150)
+        wanted = rng.randint(1, longest)
         while told.count(b"\n") < wanted:
             chunk = os.read(reader, 1 << 12)
             assert chunk, "the victim died before it was killed"
@@ -133,10 +149,11 @@ def run(folder: Path, seed: int, collector_name: str) -> dict[str, int]:
     while chunk := os.read(reader, 1 << 16):
         told += chunk
     os.close(reader)
-    return check(folder, told.decode())
+    return told.decode()
 
 
-def check(folder: Path, told: str) -> dict[str, int]:
+def compare(dataset: Dataset, told: str) -> dict[str, int]:
+    """Counts what a dataset has; raises AssertionError if it lacks what a victim told."""
     entered: dict[str, int] = collections.defaultdict(lambda: -1)
     returned: dict[str, int] = collections.defaultdict(lambda: -1)
     ended: set[str] = set()
@@ -145,14 +162,6 @@ def check(folder: Path, told: str) -> dict[str, int]:
         (entered if what == "entered" else returned)[episode] = int(index)
         if what == "ended":
             ended.add(episode)
-    if not (folder / "dataset.json").exists():
-        assert not told
-        return {"episodes": 0}
-    recover(folder)
-    report = verify(folder)
-    assert report.clean, report.problems
-    dataset = webtraj.open_dataset(folder)
-    assert not dataset.open_episodes
     counts: collections.Counter[str] = collections.Counter()
     for episode in entered.keys() | returned.keys() | ended:
         assert episode in dataset, f"{episode} is lost"

@@ -1,0 +1,39 @@
+"""SIGKILL at random moments of collecting into a bucket: all that was recorded is there in the end.
+
+The server keeps running; what happens when it is the one that goes is tested with the collector.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("kill_uploads.py")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("s3_server", ["rclone"], indirect=True)
+@pytest.mark.parametrize(("format_name", "seed"), [("json", 0), ("pb.zst", 5000)])
+def test_nothing_is_lost_in_100_killed_collections(
+    format_name: str, seed: int, tmp_path: Path, bucket_url: str, bucket_options: dict
+) -> None:
+    result = subprocess.run(
+        [sys.executable, str(SCRIPT), "100", str(seed), str(tmp_path), bucket_url, format_name],
+        # The ids are new, so nothing is lost by not looking for what has the same key.
+        input=json.dumps({**bucket_options, "conditional_writes": True}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    totals = json.loads(result.stdout)
+    assert totals["runs"] == 100
+    # The kills must have hit something at every stage.
+    assert totals["crashed"] >= 100
+    assert totals["in_flight"] >= 50
+    assert totals["in_the_spool"] >= 20
+    assert totals["not_in_the_index"] >= 10
+    assert totals["in_the_bucket"] >= 20
+    assert totals["pushes_killed"] >= 5
