@@ -343,6 +343,20 @@ def test_the_same_file_has_the_same_id(make, schema, pack):
     assert one.episode_id != other.episode_id
 
 
+def test_a_file_that_grows_beyond_the_usual_is_read_if_it_may(make, schema):
+    actions = [
+        action("START_OF_TRAJECTORY", after_state=state(0)),
+        action("click('1')", after_state=state(1), playwright_trace=bytes(20 * 2**20)),
+    ]
+    content = lzma.compress(trajectory(make, actions), preset=0)
+    with pytest.raises(errors.CorruptDataError, match="holds more than"):
+        read_orby(content, "it", descriptor_set=schema)
+    with pytest.raises(errors.CorruptDataError, match="holds more than the 20971520 bytes"):
+        read_orby(content, "it", descriptor_set=schema, max_size=20 * 2**20)
+    episode = read_orby(content, "it", descriptor_set=schema, max_size=21 * 2**20)
+    assert len(episode.steps[1].decision.metadata["orby"]["playwright_trace"]) == 20 * 2**20
+
+
 def test_what_is_read_can_be_written_in_every_format(make, schema):
     episode = read_orby(after_only(make), "it", descriptor_set=schema)
     data, blobs = data_of(episode)

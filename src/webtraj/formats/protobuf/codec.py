@@ -75,9 +75,12 @@ def decode_message(message: pb.TrajectoryData, where: str) -> StoredEpisode:
             "by webtraj.formats.protobuf.orby.read_orby."
         )
     contents = [blob.content for blob in message.webtraj.blobs]
-    contents += [action.after_state.viewport.screenshot.content for action in message.actions]
-    blobs = InlineBlobs(filter(None, contents), where)
     reader = ValueReader(where)
+    for action in message.actions:
+        if not action.HasField("webtraj"):  # Two bytes; as a record they would be a thousand.
+            reader.corrupt("an action has no fields of webtraj's")
+        contents.append(action.after_state.viewport.screenshot.content)
+    blobs = InlineBlobs(filter(None, contents), where)
     try:
         data = records.get_episode(reader, message)
         orjson.dumps(data)  # What it holds may be nested too deep for others to write.

@@ -14,10 +14,10 @@ __all__ = ["FLOOR", "MAX_RATIO", "MAX_SIZE", "compress_zst", "decompress"]
 
 MAX_SIZE = 2**31 - 1
 """Bytes of the largest message that Protobuf can read or write."""
-MAX_RATIO = 200
+MAX_RATIO = 64
 """How much larger than the file its content may be,"""
-FLOOR = 32 * 2**20
-"""if it is larger than so many bytes at all."""
+FLOOR = 16 * 2**20
+"""if it is larger than so many bytes at all. Messages made to do harm take 60 times as much memory."""
 
 _LEVEL = 3
 _WINDOW = 2**27
@@ -38,19 +38,23 @@ def compress_zst(data: bytes) -> bytes:
     return frame + _SKIPPABLE + missing.to_bytes(4, "little") + bytes(missing)
 
 
-def decompress(content: bytes, compression: str, where: str) -> bytes:
+def decompress(
+    content: bytes, compression: str, where: str, *, max_size: int | None = None
+) -> bytes:
     """Returns what compressed content stands for.
 
     Args:
         content: All of a file.
         compression: "zst" or "xz"; empty for none.
         where: Names the file in errors.
+        max_size: The bytes that it may hold; None for what a file of its size may by the rule.
 
     Raises:
         CorruptDataError: It is not so compressed, breaks off, or holds more than it may.
     """
     read = {"": _plain, "zst": _zst, "xz": _xz}[compression]
-    limit = min(MAX_SIZE, max(FLOOR, MAX_RATIO * len(content)))
+    usual = max(FLOOR, MAX_RATIO * len(content))
+    limit = min(MAX_SIZE, usual if max_size is None else max_size)
     try:
         return read(content, _Output(limit, where))
     except (zstandard.ZstdError, lzma.LZMAError, EOFError, MemoryError) as error:
@@ -72,10 +76,10 @@ class _Output:
     def check(self, size: int) -> None:
         if size > self.limit:
             raise errors.CorruptDataError(
-                f"{self._where!r} holds more than the {self.limit} bytes that a file of its size "
-                f"may: at most {MAX_RATIO} times its own or {FLOOR}, and never more than "
-                f"{MAX_SIZE}. If it comes from a source that you trust, decompress it by the "
-                "compression's own tool."
+                f"{self._where!r} holds more than the {self.limit} bytes that it may: usually at "
+                f"most {MAX_RATIO} times its own size or {FLOOR}, and never more than {MAX_SIZE}. "
+                "If it comes from a source that you trust, decompress it by the compression's own "
+                "tool."
             )
 
 
@@ -126,7 +130,7 @@ def _xz(content: bytes, output: _Output) -> bytes:
         while not decompressor.eof:
             if decompressor.needs_input and not part:
                 raise EOFError("the last stream breaks off")
-            output.take(decompressor.decompress(part, max_length=2**24))
+            output.take(decompressor.decompress(part, max_length=2**20))
             part = b""
         rest = decompressor.unused_data.lstrip(b"\0")  # Streams may be padded.
     return bytes(output.data)

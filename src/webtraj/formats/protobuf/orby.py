@@ -58,7 +58,11 @@ _JSON_FIELDS = {
 
 
 def read_orby(
-    content: bytes, where: str, *, descriptor_set: bytes | None = None
+    content: bytes,
+    where: str,
+    *,
+    descriptor_set: bytes | None = None,
+    max_size: int | None = None,
 ) -> EpisodeTrajectory:
     """Returns the episode that a file of Orby's collector holds.
 
@@ -70,6 +74,8 @@ def read_orby(
         descriptor_set: The schema as a serialized FileDescriptorSet, as `protoc --include_imports
             --descriptor_set_out` makes it; None for webtraj's. With that, a file that webtraj
             wrote comes back as it was recorded.
+        max_size: The bytes that a file may decompress to; None for the usual bound, which a long
+            episode on one page may pass.
 
     Raises:
         CorruptDataError: The file cannot be read, or not by this schema.
@@ -77,7 +83,7 @@ def read_orby(
         UnsupportedSchemaError: It was written by a newer webtraj.
     """
     kind = next((kind for magic, kind in _MAGIC.items() if content.startswith(magic)), "")
-    data = compression.decompress(content, kind, where)
+    data = compression.decompress(content, kind, where, max_size=max_size)
     cls: type[Any] = pb.TrajectoryData
     if descriptor_set is not None:
         cls = dynamic.message_class(descriptor_set, "TrajectoryData")
