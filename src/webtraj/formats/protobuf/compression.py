@@ -17,7 +17,7 @@ MAX_SIZE = 2**31 - 1
 MAX_RATIO = 64
 """How much larger than the file its content may be,"""
 FLOOR = 16 * 2**20
-"""if it is larger than so many bytes at all. Messages made to do harm take 60 times as much memory."""
+"""if it is larger than so many bytes at all. Messages made to do harm take 60 times that memory."""
 
 _LEVEL = 3
 _WINDOW = 2**27
