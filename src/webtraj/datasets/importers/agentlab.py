@@ -303,9 +303,10 @@ def _goal(observation: Any) -> str:
 
 
 def _outcome(total: Any) -> trajectory_lib.Outcome:
-    if not isinstance(total, (int, float)) or total != total:
+    earned = base.number(total)
+    if earned is None:
         return trajectory_lib.Outcome.UNKNOWN
-    return trajectory_lib.Outcome.SUCCESS if total >= 1 else trajectory_lib.Outcome.FAILURE
+    return trajectory_lib.Outcome.SUCCESS if earned >= 1 else trajectory_lib.Outcome.FAILURE
 
 
 def _error(said: str, traceback: str) -> trajectory_lib.ErrorInfo:

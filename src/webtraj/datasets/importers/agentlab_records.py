@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,6 @@ from webtraj.trajectory import StepType
 __all__ = ["Record", "to_trajectory"]
 
 _USAGE = ("input_tokens", "output_tokens", "prompt_tokens", "completion_tokens", "total_tokens")
-_NO_ACTION = (None, "None")  # AgentLab writes str(action).
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,18 +50,19 @@ class Record:
     @property
     def action(self) -> Any:
         """The action chosen here; None if there was none."""
+        # AgentLab writes str(action).
         action = self.fields.get("action")
-        return None if action in _NO_ACTION else action
+        return None if base.is_nothing(action) or _is(action, "None") else action
 
     @property
     def terminated(self) -> bool:
         """Whether the environment terminated the episode here."""
-        return self.fields.get("terminated") in (True, np.True_)
+        return _is(self.fields.get("terminated"), True)
 
     @property
     def truncated(self) -> bool:
         """Whether the episode was truncated here."""
-        return self.fields.get("truncated") in (True, np.True_)
+        return _is(self.fields.get("truncated"), True)
 
     @property
     def has_stats(self) -> bool:
@@ -77,7 +78,7 @@ class Record:
     def time(self, name: str) -> float | None:
         """Returns one of the record's times, in seconds since the epoch; None if not known."""
         value = _plain(self.fields.get("profiling")).get(name)
-        return float(value) if isinstance(value, (int, float)) and value else None
+        return base.number(value) or None  # 0 is what a time is before it is known.
 
     def decision(self) -> trajectory_lib.Decision | None:
         """Returns how the action chosen here came about; None if nobody was asked."""
@@ -88,14 +89,14 @@ class Record:
         metadata = {
             name: value
             for name, value in said.items()
-            if name not in ("think", "chat_messages") and value not in (None, "", {}, [])
+            if name not in ("think", "chat_messages") and not base.is_nothing(value)
         }
         call = self._model_call(said, stats)
         return trajectory_lib.Decision(
             action=self.action,
             thought=base.text_of(said.get("think")),
             model_calls=() if call is None else (call,),
-            metadata={**metadata, "stats": stats} if stats else metadata,
+            metadata=metadata if base.is_nothing(stats) else {**metadata, "stats": stats},
         )
 
     def in_flight(self) -> dict[str, Any]:
@@ -114,13 +115,13 @@ class Record:
         if not isinstance(messages, (list, tuple)) or not messages:
             return None
         shaped = [base.images_as_bytes(_message(message)) for message in messages]
-        reply = shaped.pop() if _role(shaped[-1]) == "assistant" else None
+        reply = shaped.pop() if _is(_role(shaped[-1]), "assistant") else None
         extra = _plain(said.get("extra_info"))
         model = _plain(extra.get("chat_model_args")).get("model_name")
         counts = {
-            name: int(stats[name])
+            name: int(count)
             for name in _USAGE
-            if isinstance(stats, Mapping) and isinstance(stats.get(name), (int, float))
+            if (count := base.number(_plain(stats).get(name))) is not None and math.isfinite(count)
         }
         began, ended = self.time("agent_start"), self.time("agent_stop")
         return trajectory_lib.ModelCall(
@@ -214,6 +215,11 @@ def _last_words(record: Record) -> trajectory_lib.Decision | None:
     return (
         record.decision() if record.has_stats or _plain(record.fields.get("agent_info")) else None
     )
+
+
+def _is(value: Any, wanted: bool | str) -> bool:
+    """Returns whether a value, whatever it may be, is a truth value or a text."""
+    return isinstance(value, (bool, np.bool_, str)) and bool(value == wanted)
 
 
 def _plain(value: Any) -> Mapping[str, Any]:

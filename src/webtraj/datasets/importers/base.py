@@ -27,6 +27,8 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import webtraj
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
@@ -44,6 +46,8 @@ __all__ = [
     "gunzip",
     "images_as_bytes",
     "is_image",
+    "is_nothing",
+    "number",
     "provenance",
     "relative",
     "text_of",
@@ -138,10 +142,8 @@ class Source:
                     f"{self.limits.file_bytes:,} are read."
                 )
             return path.read_bytes()
-        except OSError as error:
-            raise errors.StorageError(
-                f"{where!r} cannot be read: {error.strerror or error}."
-            ) from error
+        except (OSError, RuntimeError) as error:  # RuntimeError: links that lead in a circle.
+            raise errors.StorageError(f"{where!r} cannot be read: {error}.") from error
 
 
 Reader = Callable[[Source], Iterator[Found]]
@@ -206,6 +208,22 @@ def gunzip(content: bytes, where: str, limit: int) -> bytes:
 def is_image(data: bytes) -> bool:
     """Returns whether bytes are a picture's, by how they begin."""
     return data.startswith(_IMAGE_STARTS)
+
+
+def is_nothing(value: Any) -> bool:
+    """Returns whether a value is None or empty, whatever else it may be."""
+    return value is None or (isinstance(value, (str, bytes, list, tuple, dict)) and not value)
+
+
+def number(value: Any) -> float | None:
+    """Returns a value as a number; None if it is none, NaN included."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return None
+    try:
+        as_float = float(value)
+    except OverflowError:
+        return None
+    return None if as_float != as_float else as_float
 
 
 def text_of(value: Any) -> str:

@@ -91,7 +91,7 @@ def _trajectory(
 ) -> trajectory_lib.EpisodeTrajectory:
     states = data["states"]
     raw = data.get("rawReward", data.get("reward"))
-    reward = float(raw) if isinstance(raw, (int, float)) else None
+    reward = base.number(raw)
     info = trajectory_lib.EpisodeInfo(
         episode_id=identity,
         task=f"miniwob/{data['taskName']}",

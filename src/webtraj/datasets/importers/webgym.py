@@ -109,7 +109,7 @@ class _File:
         """Yields the file's episodes, but for those that were seen in another file."""
         for i, steps in enumerate(self._trajectories):
             where = f"{self._where}[{i}]"
-            if not steps:
+            if base.is_nothing(steps):
                 yield Skipped(where, "it is empty")
                 continue
             try:
@@ -182,7 +182,9 @@ class _File:
             metadata["dummies"] = [dict(step) for step in steps[-end.dummies :]]
         return trajectory_lib.EpisodeInfo(
             episode_id=identity,
-            task=f"webgym/{number}" if number not in (None, "") else "webgym",
+            task=f"webgym/{number}"
+            if isinstance(number, (str, int)) and number != ""
+            else "webgym",
             goal=name,
             site=base.text_of(task.get("website")),
             environment="webgym",

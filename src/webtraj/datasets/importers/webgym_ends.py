@@ -84,13 +84,13 @@ def end_of(steps: list[Mapping[str, Any]]) -> End:
         return End(reason=reason, outcome=Outcome.BLOCKED, detail=said)
     if said.startswith(_JUDGE_FAILED):
         return End(reason=reason, outcome=Outcome.JUDGE_ERROR, detail=said)
-    value = graded.get("reward")
+    value = base.number(graded.get("reward"))
     if value == _PENDING:
         return End(reason=reason, detail="it had not been graded yet")
-    if said == _IN_PROGRESS or not isinstance(value, (int, float)) or value != value:
+    if said == _IN_PROGRESS or value is None:
         return End(reason=reason, detail=_ungraded(last, len(steps)))
     outcome = Outcome.SUCCESS if value >= 1 else Outcome.FAILURE
-    return End(reason=reason, outcome=outcome, reward=float(value), detail=said)
+    return End(reason=reason, outcome=outcome, reward=value, detail=said)
 
 
 def fields_of(value: Any) -> Mapping[str, Any]:
