@@ -101,7 +101,8 @@ class EpisodeSummary:
             ValueError: It is no such line.
         """
         try:
-            return cls._from_data(decoding.decode(orjson.loads(line)))
+            data = orjson.loads(line)
+            return cls._from_data(decoding.decode(data) if b'"$"' in line else data)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"no summary of an episode: {error!r:.300}") from error
 
@@ -113,11 +114,13 @@ class EpisodeSummary:
                 f"An index line has schema version {version}; this webtraj reads up to "
                 f"{formats.SCHEMA_VERSION}. Install a newer one."
             )
-        known = {name: data[name] for name in _FIELDS if name in data}
         check_episode_id(data["episode_id"])
+        known = {}
         for name, kinds in _KINDS.items():
-            if name in known and not isinstance(known[name], kinds):
-                raise TypeError(f"{name} is {known[name]!r:.100}")
+            if name in data:
+                known[name] = value = data[name]
+                if not isinstance(value, kinds):
+                    raise TypeError(f"{name} is {value!r:.100}")
         for name in _TIMES:
             if _time(known.get(name)) != known.get(name):
                 raise TypeError(f"{name} is {known[name]!r:.100}")
@@ -134,6 +137,7 @@ _TEXTS = (
 )  # fmt: skip
 _TIMES = ("start_time", "end_time")
 _KINDS: dict[str, tuple[type, ...]] = {
+    "episode_id": (str,),
     **dict.fromkeys(_TEXTS, (str,)),
     **dict.fromkeys(("attempt", "num_steps", "size"), (int,)),
     **dict.fromkeys(_TIMES, (float, int, type(None))),
