@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from webtraj import JsonTrajectoryCollector, errors, open_dataset
 from webtraj.cli import app as app_lib
 from webtraj.collectors.layout import DatasetLayout
+from webtraj.collectors.protobuf import ProtobufTrajectoryCollector
 from webtraj.datasets.compaction import compact, rebuild
 from webtraj.datasets.deletion import delete
 from webtraj.datasets.garbage import collect_garbage
@@ -97,6 +98,7 @@ ENTRIES = {
     "split": lambda place: split(place, place.parent / "there", {"a": 1.0}),
     "write": DatasetWriter,
     "collect json": JsonTrajectoryCollector,
+    "collect protobuf": ProtobufTrajectoryCollector,
     "check": lambda place: DatasetLayout(place).check(),
 }
 

@@ -1,0 +1,214 @@
+"""A dataset is the same wherever it lies; what differs is said."""
+
+import pickle
+import secrets
+import threading
+
+import pytest
+
+from webtraj import JsonTrajectoryCollector, errors, open_dataset
+from webtraj.collectors.journaling import JournalingCollector
+from webtraj.collectors.layout import DatasetHeader, DatasetLayout
+from webtraj.datasets.bucket_blobs import BucketBlobs
+from webtraj.datasets.compaction import compact
+from webtraj.datasets.dataset import Dataset
+from webtraj.datasets.deletion import delete
+from webtraj.datasets.garbage import collect_garbage
+from webtraj.datasets.parallel import map_in_order
+from webtraj.datasets.place import DatasetPlace, open_place
+from webtraj.datasets.recovery import recover
+from webtraj.datasets.verification import verify
+from webtraj.datasets.writer import DatasetWriter
+from webtraj.storage import open_storage
+from webtraj.testing.strategies import same
+from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeInfo, StepRecord, StepType
+
+
+@pytest.fixture
+def five(place, episodes):
+    with DatasetWriter(place) as writer:
+        for episode in episodes:
+            writer.add(episode)
+    return place
+
+
+def test_the_same_api_wherever_it_lies(five, episodes):
+    dataset = open_dataset(five)
+    assert dataset.url == five
+    assert len(dataset) == 5
+    assert same(dataset[-1], episodes[-1])
+    assert same(dataset["e2"], episodes[2])
+    assert [e.episode_id for e in dataset[1:3]] == ["e1", "e2"]
+    assert [e.episode_id for e in dataset.filter(task="t1", min_reward=0.5)] == ["e1", "e3"]
+    assert dataset.open_episodes == ()
+    assert "e4" in dataset.refresh()
+    assert five in repr(dataset)
+    with pytest.raises(errors.UnknownEpisodeError, match="no sealed episode 'e9' among its 5"):
+        dataset["e9"]
+
+
+def test_a_file_url_is_a_folder(tmp_path, episodes):
+    with DatasetWriter(f"file://{tmp_path}/a%20dataset") as writer:
+        writer.add(episodes[0])
+    assert open_dataset(f"file://localhost{tmp_path}/a%20dataset").path == tmp_path / "a dataset"
+    with pytest.raises(errors.InvalidInputError, match="on another machine"):
+        open_dataset("file://elsewhere/dataset")
+
+
+def test_a_bucket_has_no_path():
+    place = f"memory://{secrets.token_hex(8)}"
+    DatasetWriter(place).close()
+    with pytest.raises(errors.InvalidInputError, match="lies in a bucket and has no path"):
+        _ = open_dataset(place).path
+
+
+def test_options_are_for_buckets(tmp_path):
+    with pytest.raises(errors.InvalidInputError, match="takes no storage options"):
+        open_dataset(tmp_path, storage_options={"region": "x"})
+
+
+@pytest.mark.parametrize("blobs", ["eager", "lazy"])
+def test_a_folder_s_dataset_goes_to_worker_processes(tmp_path, episodes, blobs):
+    with DatasetWriter(tmp_path) as writer:
+        writer.add(episodes[0])
+    again = pickle.loads(pickle.dumps(open_dataset(tmp_path, blobs=blobs)))
+    assert again[0].episode_id == "e0"
+
+
+# Reading ahead.
+
+
+class Counting:
+    """A storage that counts how many episodes were read."""
+
+    def __init__(self, storage):
+        self._storage, self.read_episodes = storage, []
+
+    def __getattr__(self, name):
+        return getattr(self._storage, name)
+
+    def read(self, key):
+        if key.startswith("episodes/"):
+            self.read_episodes.append(key)
+        return self._storage.read(key)
+
+
+def test_a_bucket_is_read_ahead_in_order_and_not_further_than_needed(episode):
+    place = f"memory://{secrets.token_hex(8)}"
+    with DatasetWriter(place) as writer:
+        for number in range(40):
+            writer.add(episode(number))
+    opened = open_place(place)
+    storage = Counting(opened.storage)
+    counted = DatasetPlace(storage, opened.header, None, BucketBlobs(storage))
+    dataset = Dataset(counted, open_dataset(place).summaries, "eager")
+    before = threading.active_count()
+    iterator = iter(dataset)
+    assert [next(iterator).episode_id for _ in range(3)] == ["e0", "e1", "e2"]
+    iterator.close()
+    assert len(storage.read_episodes) <= 3 + 4
+    assert threading.active_count() == before
+    assert [e.episode_id for e in dataset] == [f"e{n}" for n in range(40)]
+
+
+def test_an_error_comes_in_its_turn():
+    def half(number):
+        return 1 // (number - 3)
+
+    found = map_in_order(half, range(10), workers=4)
+    assert [next(found) for _ in range(3)] == [-1, -1, -1]
+    with pytest.raises(ZeroDivisionError):
+        next(found)
+
+
+def test_a_blob_that_many_share_is_read_from_a_bucket_once(episode):
+    place = f"memory://{secrets.token_hex(8)}"
+    with DatasetWriter(place) as writer:
+        for number in range(10):
+            writer.add(episode(number))
+    opened = open_place(place)
+    reads = []
+
+    class Noting(Counting):
+        def read(self, key):
+            reads.append(key)
+            return self._storage.read(key)
+
+    storage = Noting(opened.storage)
+    blobs = BucketBlobs(storage)
+    dataset = Dataset(
+        DatasetPlace(storage, opened.header, None, blobs), open_dataset(place).summaries, "eager"
+    )
+    for number in range(10):
+        _ = dataset[number]
+    assert len([key for key in reads if key.startswith("blobs/")]) == 11
+    small = BucketBlobs(storage, cache_bytes=1)
+    wanted = [s.observation for s in dataset[0].steps if isinstance(s.observation, bytes)]
+    assert wanted
+    reads.clear()
+    uncached = Dataset(
+        DatasetPlace(storage, opened.header, None, small), dataset.summaries, "eager"
+    )
+    _ = uncached[0], uncached[0]
+    assert len([key for key in reads if key.startswith("blobs/")]) == 4
+
+
+# Half a dataset.
+
+
+def test_a_missing_blob_of_a_bucket_is_an_error(episodes):
+    place = f"memory://{secrets.token_hex(8)}"
+    with DatasetWriter(place) as writer:
+        writer.add(episodes[0])
+    storage = open_storage(place)
+    keys = [entry.key for entry in storage.list("blobs/")]
+    storage.delete(keys[0])
+    with pytest.raises(errors.CorruptDataError, match="is missing from"):
+        open_dataset(place)[0]
+    storage.write(keys[0], b"x" * 5379)
+    with pytest.raises(errors.CorruptDataError, match="does not hold what its name says"):
+        open_dataset(place)[0]
+    storage.delete("episodes/e0.json")
+    with pytest.raises(errors.CorruptDataError, match="is in the index, but"):
+        open_dataset(place)[0]
+    assert len(verify(place).problems) == 1
+
+
+# Spools.
+
+
+@pytest.fixture
+def spool(tmp_path):
+    """A spool with an episode that waits, as a collector for a bucket leaves it."""
+    header = DatasetHeader(destination="s3://bucket/x")
+    DatasetLayout(tmp_path).create(header)
+    with JournalingCollector(tmp_path, header, fsync="never") as collector:
+        recorder = collector.begin_episode(EpisodeInfo(episode_id="e1"))
+        recorder.record_step(StepRecord(0, StepType.FIRST, b"x" * 5000))
+        recorder.end_episode(EpisodeEnd(reason=EndReason.CLOSED))
+    return tmp_path
+
+
+def test_a_spool_is_read_and_verified_like_any_other(spool):
+    assert open_dataset(spool)["e1"].steps[0].observation == b"x" * 5000
+    assert verify(spool).clean
+    recover(spool)
+    assert verify(spool).clean
+
+
+@pytest.mark.parametrize(
+    "change",
+    [compact, collect_garbage, lambda place: delete(place, ["e1"]), DatasetWriter],
+    ids=["compact", "collect", "delete", "write"],
+)
+def test_a_spool_is_left_to_those_who_send_it(spool, change):
+    before = {path: path.read_bytes() for path in spool.rglob("*.*") if path.is_file()}
+    with pytest.raises(errors.InvalidInputError, match="s3://bucket/x"):
+        change(spool)
+    assert {p: p.read_bytes() for p in spool.rglob("*.*") if p.is_file()} == before
+
+
+async def test_open_episodes_are_named_in_a_folder(tmp_path):
+    async with JsonTrajectoryCollector(tmp_path, fsync="never") as collector:
+        collector.begin_episode(EpisodeInfo(episode_id="open"))
+        assert open_dataset(tmp_path).open_episodes == ("open",)
