@@ -86,7 +86,7 @@ def test_faults_of_a_project_are_found(project):
     assert "calling step() on a fresh environment must produce a step" in done.stdout
 
 
-_HEAVY = ("dm_env", "gymnasium", "hypothesis", "miniwob", "numpy", "playwright")
+_HEAVY = ("dm_env", "gymnasium", "h11", "httpx", "hypothesis", "miniwob", "numpy", "playwright")
 
 
 def test_loading_the_plugin_loads_nothing_heavy():
@@ -104,7 +104,12 @@ def test_loading_the_plugin_loads_nothing_heavy():
 
 def test_the_fixtures_are_listed_with_their_descriptions(project):
     done, _ = _pytest(project, "--fixtures", *_LOOP_SCOPE)
-    for name in ("trajectory_collector", "recorded_environment", "page_environment"):
+    for name in (
+        "trajectory_collector",
+        "recorded_environment",
+        "page_environment",
+        "model_server",
+    ):
         assert re.search(rf"^{name} -- .*webtraj/testing/plugin", done.stdout, re.MULTILINE)
 
 
