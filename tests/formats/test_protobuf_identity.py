@@ -97,6 +97,22 @@ def test_any_json_data_in_any_field_in_any_order(data):
     assert_same(episode)
 
 
+def test_keys_of_two_environments_in_one_observation():
+    data, blobs = data_of(browser_episode(1))
+    data["steps"][0]["observation"] = {
+        "last_action_error": "BrowserGym's",
+        "last_action": {"error": "webtraj's"},
+        "focused": "1",
+        "focused_element_bid": "2",
+        "axtree_object": {"text": 'a "$" in it'},
+        "dom_object": {"$": "tuple", "v": []},
+        "extra_element_properties": [],
+        "goal": {"$": "str", "v": "7aCA"},
+        "url": "",
+    }
+    assert_same(data, blobs)
+
+
 @pytest.mark.parametrize("name", WRITABLE)
 def test_a_browser_episode(name):
     trajectory = browser_episode()

@@ -120,8 +120,10 @@ def _fill_tabs(observation: pb.BrowserGymObservation, step: Mapping[str, Any]) -
     if type(active) is int and 0 <= active < 2**31:
         observation.active_page_index = active
     last_action = _entry(step, "last_action")
-    if type(last_action) is dict and type(last_action.get("error")) is str:
-        observation.last_action_error = last_action["error"]
+    error = last_action.get("error") if type(last_action) is dict else None
+    # The observation's own, if it has one, stands there alone.
+    if type(error) is str and not observation.HasField("last_action_error"):
+        observation.last_action_error = error
 
 
 def _decoded(data: Any) -> list[Any] | None:
