@@ -6,7 +6,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from validity import assert_valid
+from imported_validity import assert_valid
 
 from webtraj import EndReason, Outcome, errors
 from webtraj.datasets.importers import Problem, Skipped, Source, atif

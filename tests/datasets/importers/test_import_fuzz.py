@@ -11,7 +11,7 @@ import numpy as np
 import webgym_shapes
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from validity import assert_valid
+from imported_validity import assert_valid
 
 from webtraj.datasets.importers import Problem, Source, agentlab, miniwob_demos, webgym
 from webtraj.serialization.record_types import OpaqueRecord

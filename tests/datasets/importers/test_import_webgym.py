@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import webgym_shapes
-from validity import assert_valid
+from imported_validity import assert_valid
 
 from webtraj import errors
 from webtraj.datasets.importers import Problem, Skipped, Source, webgym

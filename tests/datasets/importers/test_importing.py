@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import typer
+from imported_validity import assert_valid
 from typer.testing import CliRunner
-from validity import assert_valid
 
 from webtraj import errors, open_dataset
 from webtraj.cli.import_ import import_

@@ -176,10 +176,10 @@ def to_trajectory(
     ended = end.reason in (trajectory_lib.EndReason.TERMINATED, trajectory_lib.EndReason.TRUNCATED)
     if ended and len(steps) > 0 and not steps[-1].last and not _is_over(shown[-1]):
         steps.append(_unseen(len(steps), shown[-1], end.reason))
-    elif shown and shown[-1].action is None and not end.in_flight_decision:
-        # What the agent said when it gave no action, or failed to.
+    elif shown and (shown[-1].action is None or steps[-1].last) and not end.in_flight_decision:
+        # What the agent said when it gave no action, failed to, or was asked after the end.
         end = dataclasses.replace(end, in_flight_decision=_last_words(shown[-1]))
-    elif shown and shown[-1].action is not None and not end.action_in_flight:
+    elif shown and not steps[-1].last and not end.action_in_flight:
         end = dataclasses.replace(end, **shown[-1].in_flight())
     end = dataclasses.replace(end, violations=tuple(violations), recording_errors=tuple(unreadable))
     times = [time for step in steps for time in (step.start_time, step.end_time) if time]

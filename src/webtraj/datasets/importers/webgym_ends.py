@@ -125,9 +125,9 @@ def _failed(step: Mapping[str, Any], dummies: int) -> End:
     )
 
 
-def _key_of(step: Mapping[str, Any]) -> Any:
+def _key_of(step: Mapping[str, Any]) -> str:
     action = fields_of(step.get("action")).get("action")
-    return action.get("key") if isinstance(action, Mapping) else None
+    return base.text_of(action.get("key")) if isinstance(action, Mapping) else ""
 
 
 def _ungraded(last: Mapping[str, Any], count: int) -> str:
