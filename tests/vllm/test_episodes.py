@@ -5,7 +5,7 @@ import os
 import signal
 
 import pytest
-from vllm_serving import client_of
+from vllm_serving import client_of, whole
 
 from webtraj import open_dataset
 from webtraj.agents.model import ModelAgent
@@ -120,7 +120,8 @@ async def test_server_that_is_killed_in_the_middle_costs_no_episode(
     for record in dataset:
         for step in record.steps[1:]:
             (call,) = step.decision.model_calls
-            assert step.decision.parse_error == ""
+            # What the grammar lets through is an action, unless it was cut off.
+            assert step.decision.parse_error == "" or call.finish_reason == "length"
             assert call.policy_version
             assert len(call.logprobs) == len(call.completion_token_ids) > 0
             sequences.append((call, (call.prompt_token_ids, call.completion_token_ids, 1.0)))
@@ -128,7 +129,7 @@ async def test_server_that_is_killed_in_the_middle_costs_no_episode(
     sample = sequences[:: len(sequences) // 24]
     answers = reference("text-0", [sequence for _, sequence in sample])
     for (call, _), expected in zip(sample, answers, strict=True):
-        assert expected["completion"] == call.text
+        assert whole(expected["completion"]) == whole(call.text)
         for message in call.messages:
             assert message["content"] in expected["prompt"]
     print(f"{len(sequences)} calls, {dict(outcomes)}")

@@ -7,6 +7,7 @@ import re
 
 import httpx
 import pytest
+from vllm_serving import whole
 
 from webtraj.agents.models.base import Message, Sampling, Structure
 
@@ -191,11 +192,6 @@ async def test_logprobs_under_a_constraint_are_of_what_it_leaves(client):
     probabilities = {call.text: math.exp(sum(call.logprobs)) for call in calls}
     assert probabilities.keys() == {"a", "b"}
     assert sum(probabilities.values()) == pytest.approx(1.0, abs=TOLERANCE)
-
-
-def whole(text):
-    """Leaves out half a character at the end, which vLLM holds back for its other half to come."""
-    return text.rstrip("\N{REPLACEMENT CHARACTER}")
 
 
 def conversation_text(call):
