@@ -31,6 +31,7 @@ COMMANDS = (
     "verify",
     "recover",
     "push",
+    "import",
     "serve",
     "presets",
     "doctor",
