@@ -91,6 +91,12 @@ DAMAGE = {
     "a byte of a blob": (lambda d: flip(a_blob(d)), "e", "does not hold what its name says"),
     "a blob cut short": (lambda d: os.truncate(a_blob(d), 9), "e", "does not hold"),
     "a blob removed": (lambda d: a_blob(d).unlink(), "e", "cannot be read"),
+    "a blob's size changed": (
+        lambda d: episode(d).write_bytes(
+            episode(d).read_bytes().replace(b'"size":5124', b'"size":5125')
+        ),
+        "e1", "as 5125 bytes, not 5124",
+    ),
     "two blobs swapped": (
         lambda d: swap(*sorted((d / "blobs").rglob("*.jpg"))[:2]), "e", "does not hold",
     ),

@@ -210,10 +210,14 @@ class _Verification:
             if blob in self._blobs:
                 continue
             try:
-                self._blobs[blob] = len(blobs.read(blob)) == blob.size
+                size = len(blobs.read(blob))
             except errors.CorruptDataError as error:
                 self._blobs[blob] = False
                 self._note(episode_id, str(error))
+                continue
+            self._blobs[blob] = size == blob.size
+            if size != blob.size:
+                self._note(episode_id, f"refers to {blob.sha256} as {blob.size} bytes, not {size}")
 
 
 def _broken_invariants(
