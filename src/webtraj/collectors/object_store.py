@@ -34,13 +34,15 @@ from typing import Any, Self
 
 from webtraj import errors, formats
 from webtraj import trajectory as trajectory_lib
+from webtraj.collectors.backlog import Unsent
+from webtraj.collectors.gate import Pauses
 from webtraj.collectors.index import EpisodeSummary
 from webtraj.collectors.journaling import Fsync, JournalingCollector
 from webtraj.collectors.layout import DatasetHeader
 from webtraj.collectors.recorder import JournalRecorder
 from webtraj.collectors.sending import EpisodeSender
 from webtraj.collectors.spool import Spool, spool_for
-from webtraj.collectors.uploading import Pauses, Unsent, Uploader, UploadStatus
+from webtraj.collectors.uploading import Uploader, UploadStatus
 from webtraj.storage import is_url, open_storage
 
 __all__ = ["Pauses", "S3TrajectoryCollector", "UploadStatus", "open_uploader"]
@@ -288,8 +290,9 @@ class S3TrajectoryCollector:
                 changed.clear()
 
     def _let_go(self) -> None:
-        # Requests that are under way end in their own time, at the latest when the process does.
-        if self._uploader.stop(timeout=0.0):
+        # Idle threads end at once. Requests that are under way end in their own time, at the latest
+        # when the process does.
+        if self._uploader.stop(timeout=0.5):
             self._release()
 
 

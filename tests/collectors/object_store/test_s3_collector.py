@@ -308,10 +308,10 @@ async def test_a_bucket_that_is_away_is_not_hammered(collect, records, shot, fau
     assert len(faulty.calls) <= 4
     before = len(faulty.calls)
     # One after the other; the first pause takes no time since a flush was begun.
-    collector._uploader._pauses = Pauses(first=0.001, cap=0.001)
+    collector._uploader._gate.pauses = Pauses(first=0.001, cap=0.001)
     with pytest.raises(errors.CollectorError):
         await collector.flush()
-    collector._uploader._pauses = PATIENT
+    collector._uploader._gate.pauses = PATIENT
     assert len(faulty.calls) - before >= 3
     assert collector.status().unsent_episodes == 50
 
@@ -496,7 +496,7 @@ async def test_a_seal_that_fails_is_reported_beside_what_was_not_sent(
         patch.setattr(files, "write_atomically", fails)
         records.record(collector, episode_id="unsealed")
         await until(lambda: collector._journals._sealing.failures)
-    collector._uploader._pauses = Pauses(first=0.001)
+    collector._uploader._gate.pauses = Pauses(first=0.001)
     with pytest.raises(errors.CollectorError, match="'unsent'") as caught:
         await collector.aclose()
     assert "'unsealed' could not be sealed" in caught.value.__notes__[0]
