@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from webtraj.cli.options import OPTION_HELP
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,31 +22,20 @@ def push(
         list[Path] | None,
         typer.Argument(help="The spool folders; by default all that were given no folder."),
     ] = None,
-    endpoint: Annotated[str, typer.Option(help="The store's URL, if it has moved.")] = "",
-    region: Annotated[str, typer.Option(help="The bucket's region.")] = "",
-    profile: Annotated[str, typer.Option(help="Whose credentials to use.")] = "",
-    allow_http: Annotated[
-        bool | None, typer.Option("--allow-http/--https", help="Whether http:// will do.")
-    ] = None,
+    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
     max_uploads: Annotated[int, typer.Option(min=1, help="Requests at once.")] = 16,
 ) -> None:
     """Send the episodes that wait in spools to their buckets. Exits with 1 if any is left.
 
-    Episodes whose writer died are sealed first. Endpoint, region and profile are those that the
-    collector was given; credentials come from the usual places.
+    Episodes whose writer died are sealed first. The options are those that the collector was given,
+    unless given here; credentials come from the usual places.
     """
     from webtraj import errors
-    from webtraj.cli import terminal, text
+    from webtraj.cli import options, terminal, text
     from webtraj.collectors.spool import spools
     from webtraj.datasets import pushing
 
-    given: dict[str, Any] = {
-        "endpoint": endpoint or None,
-        "region": region or None,
-        "profile": profile or None,
-        "allow_http": allow_http,
-    }
-    options = {name: value for name, value in given.items() if value is not None}
+    given = options.storage_options(option)
     console = terminal.make_console()
     folders = spool or spools()
     if not folders:
@@ -52,7 +43,7 @@ def push(
     complete = True
     for folder in folders:
         try:
-            report = pushing.push(folder, storage_options=options, max_uploads=max_uploads)
+            report = pushing.push(folder, storage_options=given, max_uploads=max_uploads)
         except errors.WebtrajError as error:
             if len(folders) == 1:
                 raise

@@ -90,7 +90,7 @@ def test_a_push_while_the_bucket_is_away_says_so_and_the_next_one_resumes(abando
     assert sorted(read_bucket(faulty.root).episodes) == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("format_name", ["json"])
+@pytest.mark.parametrize("format_name", ["json", "pb", "pb.zst"])
 def test_episodes_whose_writer_died_are_sealed_and_sent(
     tmp_path, records, shot, faulty, format_name
 ):
@@ -307,6 +307,16 @@ def test_the_command_exits_with_2_if_there_is_no_spool(tmp_path):
     assert result.returncode == 2
     assert "is no webtraj dataset" in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_the_command_takes_options_of_the_bucket_but_no_secrets(abandon):
+    spool = abandon("a")
+    result = webtraj("push", spool, "--option", "secret_access_key=SECRET")
+    assert result.returncode == 2
+    assert "SECRET" not in result.stderr
+    result = webtraj("push", spool, "--option", "region=eu-west-1")
+    assert result.returncode == 2
+    assert "A folder takes no storage options; got region" in result.stderr
 
 
 def test_the_command_sends_all_spools_of_the_user(abandon, tmp_path, faulty):

@@ -15,7 +15,7 @@ from webtraj.collectors.object_store import Pauses, S3TrajectoryCollector
 from webtraj.datasets.pushing import push
 from webtraj.datasets.verification import verify
 
-FORMATS = ["json"]
+FORMATS = ["json", "pb", "pb.zst"]
 
 
 @pytest.fixture
