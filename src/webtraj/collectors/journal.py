@@ -30,6 +30,7 @@ from typing import Any
 import orjson
 
 from webtraj import errors
+from webtraj.formats import SCHEMA_VERSION
 from webtraj.storage import files
 
 __all__ = ["Journal", "JournalWriter", "claim", "read_journal"]
@@ -126,6 +127,7 @@ def read_journal(path: Path) -> Journal:
 
     Raises:
         CorruptDataError: A whole line cannot be read, or the first is missing.
+        UnsupportedSchemaError: It was begun by a newer webtraj.
         OSError: The file cannot be read.
     """
     lines = path.read_bytes().split(b"\n")
@@ -134,8 +136,12 @@ def read_journal(path: Path) -> Journal:
     for number, line in enumerate(lines, start=1):
         try:
             event = orjson.loads(line)
+            if journal is None:
+                _check_version(path, int(event.get("schema_version", 1)))
             journal = _apply(journal, event)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+            if isinstance(error, errors.WebtrajError):
+                raise
             raise errors.CorruptDataError(
                 f"Line {number} of the journal {str(path)!r} cannot be read: {error!r}. "
                 "The file was changed or damaged after it was written."
@@ -146,6 +152,14 @@ def read_journal(path: Path) -> Journal:
         )
     journal.torn = len(torn)
     return journal
+
+
+def _check_version(path: Path, version: int) -> None:
+    if version > SCHEMA_VERSION:
+        raise errors.UnsupportedSchemaError(
+            f"The journal {str(path)!r} has schema version {version}; this webtraj reads up to "
+            f"{SCHEMA_VERSION}. Install a newer one to seal it."
+        )
 
 
 @contextlib.contextmanager

@@ -12,13 +12,11 @@ import shutil
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
-
 from webtraj import errors, formats
 from webtraj.collectors import sealing
 from webtraj.collectors.index import EpisodeSummary, index_file_name, merge, read_index
 from webtraj.collectors.journal import claim
-from webtraj.collectors.layout import INDEX, SCHEMA_VERSION, DatasetHeader, DatasetLayout
+from webtraj.collectors.layout import INDEX, DatasetHeader, DatasetLayout
 from webtraj.collectors.spool import open_index
 from webtraj.datasets import garbage
 from webtraj.datasets.episode_file import summarize_file
@@ -114,26 +112,8 @@ def _seal(
 ) -> EpisodeSummary:
     store = sealing.blob_store(layout, header, episode_id)
     journal = layout.journal(episode_id).read_bytes()
-    _check_version(journal, episode_id)
     blobs = [blob for blob in references.blobs_in(journal) if store.holds(blob)]
     return sealing.seal(layout, episode_id, header=header, index=index, blobs=blobs)
-
-
-def _check_version(journal: bytes, episode_id: str) -> None:
-    """Checks that a journal is none that only a newer webtraj can seal.
-
-    Raises:
-        UnsupportedSchemaError: It is one.
-    """
-    try:
-        version = int(orjson.loads(journal.partition(b"\n")[0]).get("schema_version", 1))
-    except (ValueError, TypeError, AttributeError, OverflowError):
-        return  # Sealing says what is wrong with it.
-    if version > SCHEMA_VERSION:
-        raise errors.UnsupportedSchemaError(
-            f"The journal of the episode {episode_id!r} has schema version {version}; this "
-            f"webtraj reads up to {SCHEMA_VERSION}. Install a newer one to seal it."
-        )
 
 
 def _remove_unnamed(layout: DatasetLayout) -> None:
