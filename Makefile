@@ -5,13 +5,14 @@ PYTEST_ARGS ?= -n 2 --dist worksteal
 EPISODES ?= 2000
 SEED ?= 0
 
-.PHONY: help setup demo check format test test-peers test-soak clean
+.PHONY: help setup demo check format test test-vllm test-peers test-soak clean
 
 help:
 	@echo "make setup      .venv with everything, and a browser"
 	@echo "make demo       play real tasks in a real browser, and record them to runs/demo"
 	@echo "make check      formatting, lint, types"
 	@echo "make test       check, and all tests"
+	@echo "make test-vllm  agents with a real vLLM on the CPU, in an environment of its own"
 	@echo "make test-peers a live BrowserGym environment, wrapped and recorded"
 	@echo "make test-soak  a long rollout while browsers fail (EPISODES=$(EPISODES) SEED=$(SEED))"
 	@echo "make format     put the formatting right"
@@ -34,6 +35,9 @@ format: setup
 
 test: check
 	$(BIN)/pytest $(PYTEST_ARGS)
+
+test-vllm: setup
+	@sh scripts/test_vllm.sh
 
 test-peers: setup
 	$(BIN)/python scripts/test_peers.py
