@@ -1,0 +1,27 @@
+"""Episodes in the formats that other tools read.
+
+`export_dataset` writes the episodes of a dataset to a new folder or bucket. Each format has a
+module (see `base`), and a line in `registry`:
+
+* `atif`: the Agent Trajectory Interchange Format, a JSON file an episode.
+* `rlds`: arrays in the manner of RLDS, as `.npz` files that numpy alone reads.
+* `minari`: a dataset that `minari.load_dataset` loads.
+* `huggingface`: Parquet files with a dataset card, for `datasets`, pandas, DuckDB, ...
+"""
+
+from webtraj.datasets.exporters.base import ExportReport, LeftOut, Note, Transform
+from webtraj.datasets.exporters.manifest import MANIFEST, read_manifest
+from webtraj.datasets.exporters.registry import FORMATS, Format
+from webtraj.datasets.exporters.running import export_dataset
+
+__all__ = [
+    "FORMATS",
+    "MANIFEST",
+    "ExportReport",
+    "Format",
+    "LeftOut",
+    "Note",
+    "Transform",
+    "export_dataset",
+    "read_manifest",
+]

@@ -1,0 +1,129 @@
+"""Values as plain JSON data, for readers that know nothing of webtraj.
+
+Arrays, tuples and lists become lists, numpy's numbers become numbers, named tuples objects; that is
+what such readers expect, and cannot be told apart again. What JSON has no word for is an object
+with the key `$`, as in `webtraj.serialization.values`: NaN, integers beyond 64 bits, text that is
+no Unicode, sets, dates, records, mappings with other keys than text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import orjson
+
+from webtraj.environments.actions import Action, format_action
+from webtraj.errors import UnsupportedActionError
+from webtraj.serialization.encoding import TAG, Encoder
+
+__all__ = ["action_text", "is_unicode", "plain", "to_json", "unicode_text"]
+
+_DEEP = 60
+"""From this level on the encoder takes over, which knows how to nest deeper than JSON can."""
+
+OnBytes = Callable[[bytes], Any]
+
+
+def plain(value: Any, on_bytes: OnBytes | None = None) -> Any:
+    """Returns a value as JSON data that orjson writes.
+
+    >>> plain({"box": np.ones(2), "reward": float("nan")})
+    {'box': [1.0, 1.0], 'reward': {'$': 'float', 'v': 'nan'}}
+
+    Args:
+        value: Any value that a dataset can hold.
+        on_bytes: Gives what stands for bytes; by default they are in it, as base64.
+    """
+    return _plain(value, on_bytes or _tagged, 0)
+
+
+def to_json(value: Any, on_bytes: OnBytes | None = None) -> str:
+    """Returns a value as JSON text."""
+    return orjson.dumps(plain(value, on_bytes)).decode()
+
+
+def action_text(action: Any) -> str | None:
+    """Returns an action as one line: in webtraj's dialect, as the text that it is, or as JSON.
+
+    >>> from webtraj.environments.actions import Click
+    >>> action_text(Click("12")), action_text(3), action_text(None)
+    ("click('12')", '3', None)
+    """
+    if action is None or isinstance(action, str):
+        return action
+    if isinstance(action, Action):
+        try:
+            return format_action(action)
+        except UnsupportedActionError:  # An InvalidAction, which no dialect says.
+            return to_json(action)
+    return to_json(action)
+
+
+def is_unicode(text: str) -> bool:
+    """Returns whether UTF-8 can hold a text: it has no lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def unicode_text(text: str) -> str:
+    """Returns a text with question marks for lone surrogates."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _plain(value: Any, on_bytes: OnBytes, depth: int) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if depth > _DEEP:
+        return _tagged(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return on_bytes(bytes(value))
+    if isinstance(value, np.generic):
+        return _scalar(value, on_bytes, depth)
+    if type(value) is float and math.isfinite(value):
+        return value
+    if type(value) is int and -(2**63) <= value < 2**64:
+        return value
+    if type(value) is str and is_unicode(value):
+        return value
+    if isinstance(value, np.ndarray):
+        return _array(value, on_bytes, depth)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        value = dict(zip(value._fields, value, strict=True))
+    if type(value) in (list, tuple):
+        return [_plain(item, on_bytes, depth + 1) for item in value]
+    if isinstance(value, Mapping) and TAG not in value and all(map(_is_key, value)):
+        return {key: _plain(item, on_bytes, depth + 1) for key, item in value.items()}
+    return _tagged(value)
+
+
+def _scalar(value: np.generic, on_bytes: OnBytes, depth: int) -> Any:
+    if (value.dtype.kind in "biufSU" and value.dtype.itemsize <= 8) or value.dtype.kind in "SU":
+        return _plain(value.item(), on_bytes, depth)
+    return _tagged(value)
+
+
+def _array(value: Any, on_bytes: OnBytes, depth: int) -> Any:
+    kind = value.dtype.kind
+    if (
+        type(value) is not np.ndarray
+        or kind not in "biufUO"
+        or (value.dtype.itemsize == 16 and (kind == "f"))
+    ):
+        return _tagged(value)
+    if kind in "biu" or (kind == "f" and np.isfinite(value).all()):
+        return value.tolist()
+    return _plain(value.tolist(), on_bytes, depth)
+
+
+def _is_key(key: Any) -> bool:
+    return type(key) is str and is_unicode(key)
+
+
+def _tagged(value: Any) -> Any:
+    return Encoder(check_text=True).encode(value)

@@ -1,0 +1,143 @@
+"""Where an export goes: a new folder or bucket, in which it is whole or not at all.
+
+Files are written to a hidden folder beside the target, which is renamed when all is done. To a
+bucket they are sent then, the manifest last: where it is, everything is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from webtraj import errors
+from webtraj.datasets.exporters.manifest import MANIFEST, is_manifest
+from webtraj.datasets.place import Place
+from webtraj.storage import files, is_url, open_storage
+
+__all__ = ["name_of", "new_place"]
+
+_PARALLEL_TEXT = "name a new folder or URL"
+
+
+def name_of(out: Place) -> str:
+    """Returns the last part of a path or URL.
+
+    >>> name_of("exports/click-v0/"), name_of("s3://bucket/web/click-v0")
+    ('click-v0', 'click-v0')
+    """
+    if is_url(out):
+        return os.fspath(out).rstrip("/").rpartition("/")[2]
+    return Path(os.path.abspath(out)).name  # noqa: PTH100  (Path.resolve would follow links.)
+
+
+@contextlib.contextmanager
+def new_place(
+    out: Place, *, overwrite: bool, storage_options: Mapping[str, Any] | None
+) -> Iterator[Path]:
+    """Gives an empty folder, whose files are at `out` once the block is left in good order.
+
+    Args:
+        out: A path or URL at which there is nothing yet, or an earlier export.
+        overwrite: Whether an earlier export is replaced.
+        storage_options: For a bucket: what `webtraj.storage.bucket.BucketStorage` takes.
+
+    Raises:
+        InvalidInputError: There is something at `out` that must stay.
+        StorageError: It cannot be written.
+    """
+    if is_url(out):
+        with _new_prefix(str(out), overwrite, storage_options) as folder:
+            yield folder
+        return
+    path = Path(os.path.abspath(out))  # noqa: PTH100  (As above.)
+    _check_free(path, overwrite)
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        files.make_folder(path.parent)
+        temporary.mkdir()
+        try:
+            yield temporary
+            _sync(temporary)
+            _replace(temporary, path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    except OSError as error:
+        if isinstance(error, errors.WebtrajError):
+            raise
+        raise errors.StorageError(
+            f"{str(path)!r} cannot be written: {error}. Nothing was exported; what was there is "
+            "still there."
+        ) from error
+
+
+@contextlib.contextmanager
+def _new_prefix(
+    url: str, overwrite: bool, storage_options: Mapping[str, Any] | None
+) -> Iterator[Path]:
+    storage = open_storage(url, storage_options)
+    there = sorted(entry.key for entry in storage.list())
+    if there and not (overwrite and MANIFEST in there):
+        raise errors.InvalidInputError(_occupied(storage.url, overwrite, MANIFEST in there))
+    with tempfile.TemporaryDirectory(prefix="webtraj-export-") as temporary:
+        folder = Path(temporary)
+        yield folder
+        keys = sorted(p.relative_to(folder).as_posix() for p in _files(folder))
+        if there:  # Without its manifest, what is half replaced is no export.
+            storage.delete(MANIFEST)
+        for key in sorted(keys, key=lambda key: key == MANIFEST):
+            storage.write(key, (folder / key).read_bytes())
+        for key in set(there) - set(keys):
+            storage.delete(key)
+
+
+def _check_free(path: Path, overwrite: bool) -> None:
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise errors.InvalidInputError(f"{str(path)!r} is no folder; {_PARALLEL_TEXT}.")
+    exported = is_manifest(path / MANIFEST)
+    if any(path.iterdir()) and not (overwrite and exported):
+        raise errors.InvalidInputError(_occupied(str(path), overwrite, exported))
+
+
+def _occupied(where: str, overwrite: bool, exported: bool) -> str:
+    if exported:
+        return f"{where!r} holds an earlier export; {_PARALLEL_TEXT}, or overwrite it."
+    said = "holds things that are no export, and are not overwritten" if overwrite else "is taken"
+    return f"{where!r} {said}; {_PARALLEL_TEXT}."
+
+
+def _replace(temporary: Path, path: Path) -> None:
+    """Puts a folder in the place of another, which is back if that fails."""
+    aside = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    occupied = path.is_dir() and any(path.iterdir())
+    if occupied:
+        path.rename(aside)
+    try:
+        temporary.rename(path)
+    except OSError:
+        if occupied:
+            aside.rename(path)
+        raise
+    files.sync_folder(path.parent)
+    if occupied:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.rglob("*") if path.is_file())
+
+
+def _sync(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        if path.is_dir():
+            files.sync_folder(path)
+        else:
+            files.sync_file(path)
+    files.sync_folder(folder)

@@ -1,0 +1,269 @@
+"""ATIF: files that follow the format, and come back as the episodes that they were."""
+
+import copy
+import dataclasses
+import hashlib
+import json
+
+import pydantic
+import pytest
+from export_episodes import ACTIONS_READ, page, picture
+
+from webtraj import EndReason, errors, open_dataset
+from webtraj.datasets.exporters import atif_models, files_beside
+from webtraj.datasets.importers import Source, import_episodes
+from webtraj.environments.actions import InvalidAction
+from webtraj.trajectory import EpisodeTrajectory, StepRecord, StepType
+
+
+@pytest.fixture
+def round_trip(export, tmp_path):
+    """Exports a dataset and imports it again; gives the episodes by their old ids."""
+
+    def run(dataset):
+        out, report = export(dataset, "atif")
+        imported = import_episodes(Source(path=out), tmp_path / "again", system="atif")
+        assert not imported.problems
+        assert not imported.skipped
+        again = open_dataset(tmp_path / "again")
+        by_id = {e.info.metadata["webtraj"]["info"]["episode_id"]: e for e in again}
+        assert by_id.keys() == set(dataset.episode_ids)
+        return by_id, report
+
+    return run
+
+
+def load(out, episode_id):
+    return json.loads((out / f"{episode_id}.json").read_text())
+
+
+def test_an_episode_comes_back_the_same(shop, round_trip):
+    by_id, report = round_trip(shop)
+    assert report.notes == ()
+    for old in shop:
+        new = by_id[old.episode_id]
+        assert (new.end_reason, new.outcome) == (old.end_reason, old.outcome)
+        assert len(new.steps) == len(old.steps)
+        assert [s.step_type for s in new.steps] == [s.step_type for s in old.steps]
+        assert [s.reward for s in new.steps] == [s.reward for s in old.steps]
+        assert [s.discount for s in new.steps][1:] == [s.discount for s in old.steps][1:]
+        assert tuple(s.action for s in new.steps[1:]) == ACTIONS_READ[: old.num_steps]
+        for name in ("task", "goal", "site", "seed", "environment", "policy"):
+            assert getattr(new.info, name) == getattr(old.info, name)
+        assert new.total_reward == old.total_reward
+        for old_step, new_step in zip(old.steps, new.steps, strict=True):
+            assert new_step.observation["screenshot"] == old_step.observation["screenshot"]
+            assert abs(new_step.end_time - old_step.end_time) < 1e-5
+        for old_step, new_step in zip(old.steps[1:], new.steps[1:], strict=True):
+            for name in ("goal", "url", "axtree", "active_tab"):
+                assert new_step.observation[name] == old_step.observation[name]
+            assert new_step.observation["boxes"] == old_step.observation["boxes"].tolist()
+        for old_step, new_step in zip(old.steps[2:], new.steps[2:], strict=True):
+            assert new_step.decision.thought == old_step.decision.thought
+            (call,) = new_step.decision.model_calls
+            given = old_step.decision.model_calls[-1]
+            for name in ("model", "text", "prompt_token_ids", "completion_token_ids", "logprobs"):
+                assert getattr(call, name) == getattr(given, name)
+        assert new.steps[1].decision.model_calls == ()
+
+
+def test_what_the_format_has_no_field_for_is_under_extra(shop, export):
+    out, _ = export(shop, "atif")
+    data = load(out, shop.episode_ids[0])
+    system, user, first, second, *_ = data["steps"]
+    assert system["message"] == "You act in a browser."
+    assert user["message"][0] == {"type": "text", "text": "Buy tea"}
+    assert "metrics" not in first
+    assert first["llm_call_count"] == 0
+    assert (first["extra"]["reward"], first["extra"]["discount"]) == (0.25, 1.0)
+    assert first["extra"]["url"] == "https://shop.example/1"
+    assert second["llm_call_count"] == 2
+    assert second["metrics"]["prompt_tokens"] == 5  # Of both calls, as the format has it.
+    assert second["metrics"]["extra"]["policy_version"] == "7"
+    assert second["metrics"]["extra"]["other_calls"][0]["error"] == "overloaded"
+    assert second["tool_calls"][0]["extra"]["memory"] == "memory 2"
+    assert data["extra"]["seed"] == shop[0].info.seed
+    assert data["extra"]["webtraj"]["info"]["metadata"]["split"] == "train"
+    assert data["agent"]["version"] == "1.2"
+    assert data["agent"]["model_name"] == "tiny"
+
+
+def test_pictures_are_written_once_and_named_by_what_they_hold(shop, export):
+    out, _ = export(shop, "atif")
+    files = sorted((out / "images").iterdir())
+    assert len(files) == 5  # Of 8 observations and 4 prompts.
+    for path in files:
+        assert path.stem == hashlib.sha256(path.read_bytes()).hexdigest()
+    named = load(out, shop.episode_ids[0])["steps"][1]["message"][1]["source"]["path"]
+    assert (out / named).read_bytes() == picture(0)
+
+
+def test_messages_to_models_may_be_left_out_and_that_is_said(shop, export):
+    out, report = export(shop, "atif", options={"messages": "false"})
+    data = load(out, shop.episode_ids[0])
+    assert all("messages" not in s.get("metrics", {}).get("extra", {}) for s in data["steps"])
+    assert {(n.field, n.count) for n in report.notes} == {
+        ("steps.decision.model_calls.messages", 3),
+        ("steps.decision.model_calls.messages", 1),
+    }
+
+
+def test_actions_that_are_none_of_the_web_are_calls_of_one_name(catch, round_trip):
+    by_id, report = round_trip(catch)
+    assert report.notes == ()
+    for old in catch:
+        new = by_id[old.episode_id]
+        assert [s.action for s in new.steps[1:]] == [
+            {"name": "act", "arguments": {"action": int(s.action)}} for s in old.steps[1:]
+        ]
+        assert [s.reward for s in new.steps] == [s.reward for s in old.steps]
+        assert new.steps[1].observation["observation"] == old.steps[1].observation.tolist()
+
+
+def test_episodes_that_came_to_no_end_are_kept_and_flagged(wrecks, export, round_trip):
+    by_id, report = round_trip(wrecks)
+    reasons = [wrecks[i].end_reason for i in range(3)]
+    assert sorted(reasons) == [EndReason.ERRORED, EndReason.ERRORED, EndReason.CRASHED]
+    assert [w.finished for w in report.written] == [False] * 3
+    for old in wrecks:
+        new = by_id[old.episode_id]
+        assert new.end_reason is old.end_reason
+        end = new.info.metadata["webtraj"]["end"]
+        if old.end.error is not None:
+            assert end["error"]["message"] == old.end.error.message
+        if old.end.action_in_flight:
+            assert end["in_flight_action"]
+        assert "did not come to its end" in new.info.metadata["atif"]["notes"]
+    (note,) = report.notes
+    empty = next(e for e in wrecks if not e.steps)
+    assert note.episode_id == empty.episode_id
+    assert "no FIRST step" in note.why
+
+
+def odd_episode(episode, **changes):
+    """Returns an episode with one more step, which is changed."""
+    step = StepRecord(0, StepType.FIRST, page(0))
+    more = StepRecord(
+        1,
+        StepType.MID,
+        changes.pop("observation", {}),
+        **{"reward": 0.0, "discount": 1.0} | changes,
+    )
+    return dataclasses.replace(episode, steps=(step, more))
+
+
+ODD = {
+    "a reward that is no number": ({"reward": {"a": 1.0}}, "steps.reward"),
+    "a reward that is NaN": ({"reward": float("nan")}, "steps.reward"),
+    "keys of other meaning": ({"observation": {"reward": 3, "x": b"\0"}}, "steps.observation"),
+    "keys that are no text": ({"observation": {1: 2}}, "steps.observation"),
+    "a time of no calendar": ({"end_time": 1e300}, "steps.end_time"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_what_cannot_be_said_is_kept_and_told(case, shop, export):
+    changes, field = ODD[case]
+    out, report = export(shop[:1], "atif", transform=lambda e: odd_episode(e, **dict(changes)))
+    (note,) = report.notes
+    assert (note.episode_id, note.field) == (shop.episode_ids[0], field)
+    step = load(out, shop.episode_ids[0])["steps"][-1]
+    if "observation" in changes:
+        assert "observation" in step["extra"]
+        assert step["extra"]["reward"] == 0.0
+    if "reward" in changes:
+        assert step["extra"]["reward"] in ({"a": 1.0}, {"$": "float", "v": "nan"})
+
+
+def test_what_was_no_action_stays_that(shop, export, tmp_path):
+    action = InvalidAction("no call", "hm", "no_action")
+    out, _ = export(shop[:1], "atif", transform=lambda e: odd_episode(e, action=action))
+    (call,) = load(out, shop.episode_ids[0])["steps"][-1]["tool_calls"]
+    assert call["function_name"] == "act"
+    assert call["arguments"]["action"]["type"] == "action/invalid"
+
+
+def test_text_and_bytes_of_any_kind_are_kept(shop, export):
+    observation = {"odd": "a\ud800", "pdf": b"%PDF-1.7", "none": b"", "deep": [[{"x": b"y"}]]}
+    out, report = export(
+        shop[:1], "atif", transform=lambda e: odd_episode(e, observation=observation)
+    )
+    extra = load(out, shop.episode_ids[0])["steps"][-1]["extra"]
+    assert extra["odd"]["$"] == "str"
+    assert (out / extra["pdf"]["path"]).read_bytes() == b"%PDF-1.7"
+    assert (out / extra["deep"][0][0]["x"]["path"]).read_bytes() == b"y"
+    assert report.notes == ()
+
+
+# The validator.
+
+WHOLE = {
+    "schema_version": "ATIF-v1.8",
+    "agent": {"name": "a", "version": "1"},
+    "steps": [
+        {"step_id": 1, "source": "user", "message": "Buy tea."},
+        {
+            "step_id": 2, "source": "agent", "timestamp": "2026-11-20T10:00:02Z",
+            "message": [{"type": "text", "text": "I go."}],
+            "tool_calls": [{"tool_call_id": "c", "function_name": "goto", "arguments": {}}],
+            "metrics": {"prompt_token_ids": [1], "logprobs": [-0.5, 0]},
+            "observation": {"results": [{"source_call_id": "c", "content": None}]},
+            "llm_call_count": 1, "extra": {"reward": 1.0},
+        },
+    ],
+    "subagent_trajectories": [],
+}  # fmt: skip
+
+WRONG = {
+    "a reward at the root": ([], "reward", 1.0),
+    "another version": ([], "schema_version", "ATIF-v1.9"),
+    "no steps": ([], "steps", []),
+    "steps that are not counted": (["steps", 1], "step_id", 3),
+    "another source": (["steps", 0], "source", "tool"),
+    "a user with metrics": (["steps", 0], "metrics", {}),
+    "a user who calls tools": (["steps", 0], "tool_calls", []),
+    "metrics without a model call": (["steps", 1], "llm_call_count", 0),
+    "a key that is not known": (["steps", 1], "reward", 1.0),
+    "a time that is none": (["steps", 1], "timestamp", "today"),
+    "a result of no call": (["steps", 1, "observation", "results", 0], "source_call_id", "d"),
+    "token ids that are text": (["steps", 1, "metrics"], "prompt_token_ids", ["1"]),
+    "arguments that are no object": (["steps", 1, "tool_calls", 0], "arguments", "x"),
+    "an image without a source": (["steps", 1, "message", 0], "type", "image"),
+    "text with a source": (
+        ["steps", 1, "message", 0], "source", {"media_type": "image/png", "path": "a"}
+    ),
+    "a subagent without a name": ([], "subagent_trajectories", [{**copy.deepcopy(WHOLE)}]),
+    "an agent without a version": ([], "agent", {"name": "a"}),
+}  # fmt: skip
+
+
+def test_what_follows_the_format_is_valid():
+    assert atif_models.check(copy.deepcopy(WHOLE)).steps[1].metrics.logprobs == [-0.5, 0]
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_does_not_follow_the_format_is_refused(case):
+    path, key, value = WRONG[case]
+    data = copy.deepcopy(WHOLE)
+    target = data
+    for part in path:
+        target = target[part]
+    target[key] = value
+    with pytest.raises(pydantic.ValidationError):
+        atif_models.check(data)
+
+
+def test_a_disk_that_gives_back_other_bytes_is_noticed(shop, export, monkeypatch, tmp_path):
+    class Broken(files_beside.FilesBeside):
+        def __contains__(self, name):
+            return False
+
+    monkeypatch.setattr("webtraj.datasets.exporters.atif.FilesBeside", Broken)
+    with pytest.raises(errors.StorageError, match="not the same"):
+        export(shop, "atif")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_exported_episode_is_an_episode_again(shop, round_trip):
+    by_id, _ = round_trip(shop)
+    assert all(isinstance(episode, EpisodeTrajectory) for episode in by_id.values())
