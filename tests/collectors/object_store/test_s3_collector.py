@@ -323,6 +323,27 @@ async def test_pauses_grow_to_a_cap_with_full_jitter():
     ]  # fmt: skip
 
 
+async def test_all_requests_go_again_once_a_probe_has_succeeded(collect, records, faulty):
+    faulty.fault = away
+    collector = collect(max_uploads=4, check_timeout=0)
+    for _ in range(21):
+        records.record(collector, num_steps=1)
+    with pytest.raises(errors.CollectorError):
+        await collector.flush()
+    together = threading.Barrier(4)
+    probed = threading.Event()
+
+    def wait_for_others(operation, key):
+        if operation == "write" and key.startswith("episodes/"):
+            if probed.is_set():
+                together.wait(60)
+            probed.set()
+
+    faulty.fault = wait_for_others
+    await collector.flush()  # It comes back only if four at a time sent the other twenty.
+    assert len(read_bucket(faulty.root).episodes) == 21
+
+
 @pytest.mark.parametrize("kind", [errors.StorageDeniedError, errors.StorageMissingError])
 async def test_what_a_person_must_mend_is_tried_again_too(collect, records, faulty, kind):
     def refuse(operation, key):
