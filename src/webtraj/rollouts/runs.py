@@ -4,10 +4,16 @@ Its files lie beside the episodes, in the same folder or bucket::
 
     <dataset>/runs/<run id>/plan.jsonl      written before the first episode (see `plan`)
                             settings.json   what it was run with, for people
+                            sessions/<n>    one each time that it was played on many machines
 
 What has been done is not written down a second time: the episodes say it themselves. An episode's
 id is `<run id>-<row>-<try>`, so the dataset's index tells which rows of the plan were played, how
 often, and how they ended; and no two processes can both record the same try.
+
+On many machines a try may be out of sight: a machine that was cut off has its record, or is even
+playing it still. So each session there has numbers of its own for its tries, `TRIES_A_SESSION` of
+them from `<n> * TRIES_A_SESSION`, and whoever goes on with the run takes none of those. Both tries
+are kept, and `counting` says which one counts.
 """
 
 from __future__ import annotations
@@ -29,7 +35,10 @@ from webtraj.rollouts.scheduling import Turn
 from webtraj.storage import Storage
 from webtraj.trajectory import new_episode_id
 
-__all__ = ["Progress", "Run", "new_run_id", "progress_of"]
+__all__ = ["TRIES_A_SESSION", "Progress", "Run", "counting", "new_run_id", "progress_of"]
+
+TRIES_A_SESSION = 1000
+"""How many tries at a row one session on many machines can make."""
 
 _RUNS = "runs/"
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -100,6 +109,36 @@ class Run:
             ) from None
         return plan_from_bytes(content, key)
 
+    def begin_session(self, *, resumed: bool) -> int:
+        """Begins a session on many machines, and returns the number of its first tries.
+
+        Args:
+            resumed: Whether the run was played before, be it on one machine. What that one has not
+                sent yet is out of sight too.
+
+        Raises:
+            StorageError: The session cannot be written.
+        """
+        session = max(self.sessions(), int(resumed))
+        while True:
+            try:
+                self.storage.write(self._session_key(session), b"{}\n", overwrite=False)
+            except errors.StorageConflictError:  # Another was just begun.
+                session += 1
+            else:
+                return session * TRIES_A_SESSION
+
+    def sessions(self) -> int:
+        """Returns the number that the next session on many machines has.
+
+        Raises:
+            StorageError: The sessions cannot be listed.
+        """
+        names = (
+            entry.key.rpartition("/")[2] for entry in self.storage.list(self._key("sessions/"))
+        )
+        return max((int(name) + 1 for name in names if name.isdecimal()), default=0)
+
     def episode_id(self, turn: Turn) -> str:
         """Returns the id of the episode that a turn is."""
         return f"{self.run_id}-{turn.planned.row:06d}-{turn.number:02d}"
@@ -110,6 +149,9 @@ class Run:
         if not episode_id.startswith(f"{self.run_id}-") or not (row + number).isdecimal():
             return None
         return int(row), int(number)
+
+    def _session_key(self, session: int) -> str:
+        return self._key(f"sessions/{session:04d}")
 
     def _key(self, name: str) -> str:
         return f"{_RUNS}{self.run_id}/{name}"
@@ -124,6 +166,30 @@ class Progress:
     left: tuple[Turn, ...]
     """The next try of every row that is not over, by row."""
 
+    @property
+    def counting(self) -> tuple[EpisodeResult, ...]:
+        """The try that counts of every row that was played, by row."""
+        return counting(self.done)
+
+
+def counting(results: Iterable[EpisodeResult]) -> tuple[EpisodeResult, ...]:
+    """Returns the result that counts of each row, by row; there is one for every row with any.
+
+    Of the tries that ended by themselves it is the one with the highest number: the one handed out
+    last. A try that was given up for lost, and comes to light later, has a lower one, and so does
+    not change what was counted. Where none ended by itself, it is the last try.
+    """
+    counted: dict[int, EpisodeResult] = {}
+    for result in results:
+        other = counted.get(result.row)
+        if other is None or _rank(other) <= _rank(result):
+            counted[result.row] = result
+    return tuple(counted[row] for row in sorted(counted))
+
+
+def _rank(result: EpisodeResult) -> tuple[bool, int]:
+    return result.finished, result.number
+
 
 def progress_of(
     run: Run,
@@ -133,10 +199,17 @@ def progress_of(
 ) -> Progress:
     """Returns how far a run has come, given the episodes on record.
 
-    A row is over when an episode of it ended by itself, or an error ended as many as the retry
-    policy allows. Episodes that were cut short, by a death or a cancellation, do not count as
-    tries, and stay as they are.
+    A row is over when an episode of it ended by itself (which of them counts, if there are several,
+    `counting` says), or an error ended as many as the retry policy allows. Episodes that were cut
+    short, by a death or a cancellation, do not count as tries, and stay as they are.
+
+    The next try has a number above all that are on record, and above all that sessions on other
+    machines may have used.
+
+    Raises:
+        StorageError: The run's sessions cannot be listed.
     """
+    first = run.sessions() * TRIES_A_SESSION
     tries: dict[int, dict[int, EpisodeSummary]] = {}
     for summary in summaries:
         place = run.place_of(summary.episode_id)
@@ -150,13 +223,13 @@ def progress_of(
         done += results
         failures = sum(RETRIED[result.outcome] and not result.finished for result in results)
         if not results:
-            left.append(Turn(planned=planned))
-        elif _is_open(results[-1], failures, retry):
+            left.append(Turn(planned=planned, number=first))
+        elif _is_open(results, failures, retry):
             last = results[-1]
             left.append(
                 Turn(
                     planned=planned,
-                    number=last.number + 1,
+                    number=max(last.number + 1, first),
                     failures=failures,
                     retry_of=last.episode_id,
                 )
@@ -164,7 +237,8 @@ def progress_of(
     return Progress(tuple(done), tuple(left))
 
 
-def _is_open(last: EpisodeResult, failures: int, retry: RetryPolicy) -> bool:
-    if last.finished:
+def _is_open(results: Sequence[EpisodeResult], failures: int, retry: RetryPolicy) -> bool:
+    last = results[-1]
+    if any(result.finished for result in results):
         return False
     return not last.failed or retry.retries(last.outcome, failures)
