@@ -261,14 +261,14 @@ class _Connection:
                 await self._drain_request(headers)
                 await self._answer(method, fault)
                 continue
-            server_reader = await self._forward(head, headers, fault)
-            goes_on = await self._return(server_reader, method, fault)
+            server_reader, answer = await self._forward(head, headers, fault)
+            goes_on = await self._return(server_reader, await answer, method, fault)
             if not goes_on or headers.get("connection", "").lower() == "close":
                 return
 
     async def _forward(
         self, head: bytes, headers: dict[str, str], fault: Fault
-    ) -> asyncio.StreamReader:
+    ) -> tuple[asyncio.StreamReader, asyncio.Future[bytes]]:
         server_reader, server = await asyncio.open_connection(
             "127.0.0.1", self._proxy.target_port, limit=_HEAD
         )
@@ -276,23 +276,32 @@ class _Connection:
         server.write(head)
         if headers.get("expect", "").lower() == "100-continue":
             self._writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        await _pass_on(
-            self._reader,
-            server,
-            _length(headers),
-            cut_after=fault.cut_request_after,
-            flip_at=fault.flip_request_at,
-            rate=fault.bytes_per_second,
-        )
-        return server_reader
+        # The server may answer, and then hang up, before it has read all.
+        answer = asyncio.ensure_future(server_reader.readuntil(b"\r\n\r\n"))
+        try:
+            await _pass_on(
+                self._reader,
+                server,
+                _length(headers),
+                cut_after=fault.cut_request_after,
+                flip_at=fault.flip_request_at,
+                rate=fault.bytes_per_second,
+            )
+        except BaseException:
+            answer.cancel()
+            await asyncio.wait([answer])
+            raise
+        return server_reader, answer
 
-    async def _return(self, server_reader: asyncio.StreamReader, method: str, fault: Fault) -> bool:
-        while True:
+    async def _return(
+        self, server_reader: asyncio.StreamReader, head: bytes, method: str, fault: Fault
+    ) -> bool:
+        """Passes an answer on; returns whether the connection can be used again."""
+        start, headers = _parse(head)
+        status = int(start.split(" ", 2)[1])
+        if status < 200:
             head = await server_reader.readuntil(b"\r\n\r\n")
-            start, headers = _parse(head)
-            status = int(start.split(" ", 2)[1])
-            if status >= 200:
-                break
+            return await self._return(server_reader, head, method, fault)
         bodyless = method == "HEAD" or status in (204, 304)
         length = 0 if bodyless else _length(headers, until_close=True)
         if fault.delay:
@@ -367,8 +376,11 @@ async def _pass_on(
             data = bytes(changed)
         done += len(data)
         if writer is not None:
-            writer.write(data)
-            await writer.drain()
+            try:
+                writer.write(data)
+                await writer.drain()
+            except OSError:
+                writer = None  # Reads the rest nevertheless, so that an answer can be given.
         if rate is not None:
             await asyncio.sleep(len(data) / rate)
         if ended is not None and ended.feed(data):

@@ -71,6 +71,15 @@ def test_an_upload_in_parts_survives(storage, direct, fault_proxy, fault, reques
     assert direct.read("a/b") == LARGE
 
 
+def test_an_upload_that_failed_leaves_no_parts_behind(storage, bucket_url, fault_proxy, s3_server):
+    fault_proxy.inject(Fault(status=400, code="InvalidRequest"), path="partNumber=2")
+    with pytest.raises(errors.StorageError, match="InvalidRequest"):
+        storage.write("a", LARGE)
+    listing = s3_server.client().list_multipart_uploads(Bucket=bucket_url.removeprefix("s3://"))
+    assert "Uploads" not in listing
+    assert storage.size("a") is None
+
+
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 @pytest.mark.parametrize("size", [100_000, 5 << 20], ids=["small", "large"])
 def test_a_read_survives(storage, direct, fault_proxy, fault, size):
@@ -216,7 +225,7 @@ def test_a_server_that_is_killed_and_started_again_loses_nothing(
 
     def keep_writing():
         written = []
-        while not stop.is_set():
+        while not (stop.is_set() or len(written) >= 100):
             key = f"small/{next(numbers)}"
             storage.write(key, SMALL[:5000], overwrite=False)
             written.append(key)

@@ -2,5 +2,6 @@
 
 from webtraj.storage.base import Entry, Storage
 from webtraj.storage.places import is_url, open_storage
+from webtraj.storage.retrying import RetryPolicy
 
-__all__ = ["Entry", "Storage", "is_url", "open_storage"]
+__all__ = ["Entry", "RetryPolicy", "Storage", "is_url", "open_storage"]

@@ -140,13 +140,23 @@ class BucketStorage:
                 "are for s3://; give its own settings by store_options."
             )
         config.update(store_options or {})
+        if allow_http is None and os.environ.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true"):
+            allow_http = True  # obstore heeds the variable only if it is given no client options.
         client_options = {
             "connect_timeout": datetime.timedelta(seconds=connect_timeout),
             **({} if allow_http is None else {"allow_http": allow_http}),
             **(client_options or {}),
         }
-        if place.kind == "s3":
-            _check_encryption(_endpoint(config), client_options)
+        elsewhere = _endpoint(config) if place.kind == "s3" else None
+        if elsewhere and "@" in elsewhere:
+            raise errors.InvalidInputError(
+                "The endpoint has credentials in it; give them as options or in the environment."
+            )
+        if elsewhere and elsewhere[:5].lower() == "http:" and not client_options.get("allow_http"):
+            raise errors.InvalidInputError(
+                f"The endpoint {elsewhere!r:.200} is not encrypted; expected https://, or "
+                "allow_http=True."
+            )
         self._maker = stores.StoreMaker(
             place,
             config=config,
@@ -155,9 +165,7 @@ class BucketStorage:
         )
         self._secrets = failures.Secrets(config)
         self._looks_first = (
-            place.kind == "s3" and _endpoint(config) is not None
-            if conditional_writes is None
-            else not conditional_writes
+            elsewhere is not None if conditional_writes is None else not conditional_writes
         )
         self._compares_etags = place.kind == "s3"
         self._marks = place.kind != "memory"
@@ -394,12 +402,3 @@ def _endpoint(config: Mapping[str, Any]) -> str | None:
     """Returns the S3 endpoint that is not AWS's own, if there is one."""
     given = (config.get(name) for name in ("aws_endpoint_url_s3", "endpoint"))
     return next(filter(None, (*given, *map(os.environ.get, _ENDPOINTS))), None)
-
-
-def _check_encryption(endpoint: str | None, client_options: Mapping[str, Any]) -> None:
-    allowed = client_options.get("allow_http") or os.environ.get("AWS_ALLOW_HTTP")
-    if endpoint is not None and endpoint.lower().startswith("http:") and not allowed:
-        raise errors.InvalidInputError(
-            f"The endpoint {endpoint!r:.200} is not encrypted; expected https://, or "
-            "allow_http=True."
-        )

@@ -137,6 +137,9 @@ def _kind_and_reason(
             "no credentials were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
             "AWS_PROFILE, or give access_key_id and secret_access_key"
         )
+    if isinstance(error, exceptions.UnauthenticatedError) and not status:
+        said = display.rpartition("credential provider: ")[2]
+        return errors.StorageDeniedError, f"no credentials could be had ({_line(said)})"
     if code in _PASSING_CODES:
         return errors.StorageUnavailableError, f"it did not work this time (status {status})"
     if code in NO_BUCKET:
@@ -167,8 +170,12 @@ def _kind_and_reason(
     if status:
         return errors.StorageError, f"the store answers with status {status}"
     match = _TRANSPORT.search(debug)
-    if match:
+    if match and "kind: Builder," not in debug:
         system = _SYSTEM.findall(debug)
         detail = f" ({system[-1]})" if system else ""
         return errors.StorageUnavailableError, _REASONS[match[1]] + detail
-    return errors.StorageError, _QUERY.sub("?...", " ".join(display.split()))[:300].rstrip(".")
+    return errors.StorageError, _line(display)
+
+
+def _line(text: str) -> str:
+    return _QUERY.sub("?...", " ".join(text.split()))[:300].rstrip(".")

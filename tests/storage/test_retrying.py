@@ -1,0 +1,115 @@
+"""When a failed call is tried again."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webtraj import errors
+from webtraj.storage.retrying import RetryPolicy
+
+
+class Clock:
+    """A clock that only sleep and work move on."""
+
+    def __init__(self):
+        self.now = 100.0
+        self.delays = []
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.delays.append(seconds)
+        self.now += seconds
+
+
+def policy(clock, **options):
+    return RetryPolicy(clock=clock, sleep=clock.sleep, **options)
+
+
+def test_a_success_is_returned_at_once():
+    clock = Clock()
+    assert policy(clock).run(lambda: 7) == 7
+    assert clock.delays == []
+
+
+def test_what_is_unavailable_is_tried_again():
+    clock, results = Clock(), [errors.StorageUnavailableError("a")] * 3 + [7]
+
+    def attempt():
+        result = results.pop(0)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    assert policy(clock).run(attempt) == 7
+    assert len(clock.delays) == 3
+
+
+@pytest.mark.parametrize(
+    "error",
+    [errors.StorageDeniedError, errors.StorageMissingError, errors.StorageConflictError,
+     errors.StorageError, ValueError, KeyboardInterrupt],
+)  # fmt: skip
+def test_nothing_else_is(error):
+    clock = Clock()
+
+    def attempt():
+        raise error
+
+    with pytest.raises(error):
+        policy(clock).run(attempt)
+    assert clock.delays == []
+
+
+@given(
+    seed=st.integers(0, 1000),
+    deadline=st.floats(0, 300),
+    first=st.floats(0.01, 2),
+    work=st.floats(0, 30),
+)
+def test_no_attempt_begins_after_the_deadline_and_the_last_one_near_it(seed, deadline, first, work):
+    clock, begun = Clock(), []
+
+    def attempt():
+        begun.append(clock.now - 100)
+        clock.now += work + 1e-6
+        raise errors.StorageUnavailableError("away")
+
+    with pytest.raises(errors.StorageUnavailableError) as caught:
+        policy(clock, deadline=deadline, first_delay=first, random=random.Random(seed).random).run(
+            attempt
+        )
+    assert all(moment <= deadline + 1e-6 for moment in begun)
+    assert clock.now - 100 >= deadline
+    assert caught.value.__notes__ == [
+        f"Given up after {len(begun)} attempts in {clock.now - 100:.1f} s."
+    ]
+
+
+def test_the_jitter_is_full():
+    delays = []
+    for seed in range(500):
+        clock = Clock()
+        with pytest.raises(errors.StorageUnavailableError):
+            policy(
+                clock,
+                deadline=20,
+                first_delay=1,
+                longest_delay=4,
+                random=random.Random(seed).random,
+            ).run(lambda: (_ for _ in ()).throw(errors.StorageUnavailableError()))
+        delays.append(clock.delays[:4])
+    for number, longest in enumerate([1, 2, 4, 4]):
+        drawn = sorted(delay[number] for delay in delays)
+        assert 0 <= drawn[0] < longest / 20
+        assert longest * 19 / 20 < drawn[-1] <= longest
+        assert abs(drawn[250] - longest / 2) < longest / 8
+
+
+def test_a_policy_that_makes_no_sense_is_refused():
+    for options in ({"deadline": -1}, {"first_delay": 0}, {"first_delay": 2, "longest_delay": 1}):
+        with pytest.raises(errors.InvalidInputError, match="retry policy"):
+            RetryPolicy(**options)
