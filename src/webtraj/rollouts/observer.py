@@ -8,7 +8,7 @@ from typing import Protocol
 from webtraj.rollouts.plan import PlannedEpisode
 from webtraj.rollouts.results import EpisodeResult
 
-__all__ = ["NullRolloutObserver", "RolloutObserver"]
+__all__ = ["NullRolloutObserver", "RolloutObserver", "TeeRolloutObserver"]
 
 
 class RolloutObserver(Protocol):
@@ -29,3 +29,20 @@ class NullRolloutObserver:
 
     def episode_ended(self, result: EpisodeResult) -> None:
         """Does nothing."""
+
+
+class TeeRolloutObserver:
+    """Tells several observers, in order."""
+
+    def __init__(self, *observers: RolloutObserver) -> None:
+        self._observers = observers
+
+    def rollout_planned(self, plan: Sequence[PlannedEpisode]) -> None:
+        """Tells each of them."""
+        for observer in self._observers:
+            observer.rollout_planned(plan)
+
+    def episode_ended(self, result: EpisodeResult) -> None:
+        """Tells each of them."""
+        for observer in self._observers:
+            observer.episode_ended(result)

@@ -1,0 +1,65 @@
+"""`metrics.json`: a run's metrics, kept beside its plan (`report` says what is in it)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from webtraj import errors
+from webtraj.rollouts.metrics.report import VERSION
+
+if TYPE_CHECKING:
+    from webtraj.rollouts.metrics.report import MetricsReport
+    from webtraj.rollouts.runs import Run
+
+__all__ = ["metrics_key", "read_metrics", "to_bytes", "write_metrics"]
+
+
+def metrics_key(run: Run) -> str:
+    """Returns the key of a run's metrics in its dataset."""
+    return f"runs/{run.run_id}/metrics.json"
+
+
+def to_bytes(report: MetricsReport) -> bytes:
+    """Returns the content of a report's file."""
+    return orjson.dumps(report.to_data(), option=orjson.OPT_INDENT_2) + b"\n"
+
+
+def write_metrics(run: Run, report: MetricsReport) -> None:
+    """Writes a run's metrics, over those that were written before.
+
+    Raises:
+        StorageError: They cannot be written; those from before are still there.
+    """
+    run.storage.write(metrics_key(run), to_bytes(report))
+
+
+def read_metrics(run: Run) -> Mapping[str, Any]:
+    """Returns what a run's `metrics.json` holds.
+
+    Raises:
+        StorageMissingError: There is none; `webtraj metrics` makes one.
+        CorruptDataError: It is none.
+        UnsupportedSchemaError: It was written by a newer webtraj.
+    """
+    key = metrics_key(run)
+    content = run.storage.read(key)
+    try:
+        data = orjson.loads(content)
+        if data["kind"] != "metrics":
+            raise ValueError(f"expected the kind 'metrics', got {data['kind']!r:.50}")
+        version = int(data["version"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise errors.CorruptDataError(
+            f"{key!r} in {run.storage.url!r} holds no metrics: {error!r:.200}. `webtraj metrics "
+            "--write` writes them anew."
+        ) from error
+    if version > VERSION:
+        raise errors.UnsupportedSchemaError(
+            f"{key!r} has version {version}; this webtraj reads up to {VERSION}. Install a newer "
+            "one."
+        )
+    metrics: dict[str, Any] = data
+    return metrics

@@ -1,0 +1,215 @@
+"""From episodes to metrics: a dataset, a run of one, or results, read as they come.
+
+An episode's record is read, reckoned up and forgotten before the next, and long bytes such as
+screenshots are not read at all; so memory does not grow with what is measured.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from webtraj import errors
+from webtraj.rollouts.metrics.facts import EpisodeFacts, Origin
+from webtraj.rollouts.metrics.report import Measuring, MetricsReport
+from webtraj.rollouts.metrics.steps import step_facts
+from webtraj.rollouts.results import EpisodeResult
+from webtraj.rollouts.runs import Run
+
+if TYPE_CHECKING:
+    from webtraj.collectors.index import EpisodeSummary
+    from webtraj.datasets.dataset import Dataset
+    from webtraj.storage import Storage
+    from webtraj.trajectory import EpisodeTrajectory
+
+__all__ = [
+    "measure",
+    "measure_results",
+    "measure_summaries",
+    "measure_trajectories",
+    "run_ids",
+]
+
+_RUNS = "runs/"
+_PLAN = "/plan.jsonl"
+_EPISODES_AHEAD = 8
+
+
+def measure(
+    dataset: Dataset, *, run: str | None = None, steps: bool = True, **options: Any
+) -> MetricsReport:
+    """Returns the metrics of a dataset's episodes, or of those of one of its runs.
+
+    What a task is like (its difficulty, its domain) is taken from the plans of the dataset's runs.
+
+    Args:
+        dataset: The dataset, or a part of it.
+        run: A run's id; "last" is the latest.
+        steps: Whether to read the episodes themselves. Without, the index is enough, and what needs
+            steps is null. An episode that cannot be read is named, and counts by its summary.
+        options: As `Measuring` takes them: `by`, `crash_rule`, `ks`, `prices`, `max_groups`.
+
+    Raises:
+        InvalidInputError: There is no such run, or an option is wrong.
+        StorageError: The dataset cannot be read.
+    """
+    measuring = Measuring(**options)
+    storage = dataset.place.storage
+    plans = _Plans(storage, run_ids(storage))
+    about: dict[str, Any] = {"source": dataset.url}
+    summaries = dataset.summaries
+    if run is not None:
+        chosen = plans.run(run)
+        summaries = [s for s in summaries if chosen.place_of(s.episode_id) is not None]
+        rows = {chosen.place_of(summary.episode_id) for summary in summaries}
+        about |= {
+            "run": chosen.run_id,
+            "planned": plans.length(chosen.run_id),
+            "played": len({place[0] for place in rows if place is not None}),
+        }
+    if steps:
+        _add_records(measuring, dataset, summaries, plans)
+    else:
+        for summary in summaries:
+            measuring.add(EpisodeFacts.of_summary(summary, plans.origin(summary.episode_id)))
+    return measuring.report(**about)
+
+
+def measure_results(
+    results: Iterable[EpisodeResult],
+    *,
+    policy: str = "",
+    seconds: float | None = None,
+    **options: Any,
+) -> MetricsReport:
+    """Returns the metrics of results, such as `RolloutSummary.results`, without their steps.
+
+    Args:
+        results: The results, every try.
+        policy: Who played.
+        seconds: How long it took.
+        options: As `Measuring` takes them.
+
+    Raises:
+        InvalidInputError: An option is wrong, or the crash rule needs steps.
+    """
+    measuring = Measuring(**options)
+    for result in results:
+        measuring.add(EpisodeFacts.of_result(result, policy))
+    return measuring.report(wall_seconds=seconds)
+
+
+def measure_summaries(summaries: Iterable[EpisodeSummary], **options: Any) -> MetricsReport:
+    """Returns the metrics of summaries, wherever they are from.
+
+    Raises:
+        InvalidInputError: An option is wrong, or the crash rule needs steps.
+    """
+    measuring = Measuring(**options)
+    for summary in summaries:
+        measuring.add(EpisodeFacts.of_summary(summary))
+    return measuring.report()
+
+
+def measure_trajectories(
+    trajectories: Iterable[EpisodeTrajectory], **options: Any
+) -> MetricsReport:
+    """Returns the metrics of episodes, wherever they are from.
+
+    Raises:
+        InvalidInputError: An option is wrong.
+    """
+    measuring = Measuring(**options)
+    for trajectory in trajectories:
+        steps = step_facts(trajectory, measuring.prices)
+        measuring.add(EpisodeFacts.of_trajectory(trajectory, steps=steps))
+    return measuring.report()
+
+
+def run_ids(storage: Storage) -> list[str]:
+    """Returns the ids of a dataset's runs, in the order of their names: of time, by default.
+
+    Raises:
+        StorageError: They cannot be listed.
+    """
+    keys = (entry.key for entry in storage.list(_RUNS))
+    return sorted(
+        key.removeprefix(_RUNS).removesuffix(_PLAN)
+        for key in keys
+        if key.endswith(_PLAN) and key.count("/") == 2
+    )
+
+
+class _Plans:
+    """The plans of a dataset's runs, each read when an episode of it comes first."""
+
+    def __init__(self, storage: Storage, known: Sequence[str]) -> None:
+        self._storage = storage
+        self._known = dict.fromkeys(known)
+        self._rows: dict[str, list[Origin]] = {}
+
+    def run(self, run_id: str) -> Run:
+        """Returns a run by its id, or the latest."""
+        if run_id == "last" and self._known:
+            run_id = max(self._known)
+        if run_id not in self._known:
+            some = ", ".join(sorted(self._known)[-5:]) or "none"
+            raise errors.InvalidInputError(
+                f"{self._storage.url!r} has no run {run_id!r:.200}; its latest runs are: {some}."
+            )
+        return Run(self._storage, run_id)
+
+    def length(self, run_id: str) -> int:
+        """Returns how many rows a run's plan has."""
+        return len(self._origins(run_id))
+
+    def origin(self, episode_id: str) -> Origin | None:
+        """Returns where an episode comes from; None if it is of no run of the dataset."""
+        run_id = episode_id.rsplit("-", 2)[0]
+        place = Run(self._storage, run_id).place_of(episode_id) if run_id in self._known else None
+        if place is None:
+            return None
+        row, number = place
+        origins = self._origins(run_id)
+        if row >= len(origins):
+            return None
+        return dataclasses.replace(origins[row], number=number) if number else origins[row]
+
+    def _origins(self, run_id: str) -> list[Origin]:
+        if run_id not in self._rows:
+            plan = Run(self._storage, run_id).read_plan()
+            self._rows[run_id] = [Origin.of(planned, run_id, 0) for planned in plan]
+        return self._rows[run_id]
+
+
+def _add_records(
+    measuring: Measuring, dataset: Dataset, summaries: Sequence[EpisodeSummary], plans: _Plans
+) -> None:
+    """Reads and takes episodes, those of a bucket read ahead of time."""
+    from webtraj.datasets.dataset import Dataset
+    from webtraj.datasets.parallel import map_in_order
+
+    lazy = Dataset(dataset.place, summaries, "lazy")
+
+    def read(summary: EpisodeSummary) -> EpisodeFacts | None:
+        origin = plans.origin(summary.episode_id)
+        try:
+            trajectory = lazy[summary.episode_id]
+            steps = step_facts(trajectory, measuring.prices)
+        except errors.DatasetError:
+            return None
+        return EpisodeFacts.of_trajectory(trajectory, origin, steps=steps)
+
+    in_folder = dataset.place.layout is not None
+    read_all = (
+        map(read, summaries)
+        if in_folder
+        else map_in_order(read, summaries, workers=_EPISODES_AHEAD)
+    )
+    for summary, facts in zip(summaries, read_all, strict=True):
+        if facts is None:
+            facts = EpisodeFacts.of_summary(summary, plans.origin(summary.episode_id))
+            measuring.add_unreadable(facts)
+        else:
+            measuring.add(facts)
