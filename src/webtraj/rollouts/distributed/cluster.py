@@ -1,0 +1,227 @@
+"""Machines as Ray has them, and a node on each as an actor.
+
+The actors are detached: Ray kills those of a driver that died at once, and they shall end what they
+have open in good order, as they do when the driver falls silent. They are named after the run, so
+that whoever goes on with it finds those of before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from webtraj import errors
+from webtraj.rollouts.distributed.messages import Opened, Report, Work
+from webtraj.rollouts.distributed.node import NodeRunner
+from webtraj.rollouts.distributed.nodes import NodeLostError, Place
+from webtraj.rollouts.distributed.sizing import NodeSizing
+from webtraj.rollouts.scheduling import Turn
+
+__all__ = ["NAMESPACE", "RayCluster", "connected", "import_ray"]
+
+NAMESPACE = "webtraj"
+"""The namespace of the actors' names in Ray."""
+
+_logger = logging.getLogger(__name__)
+
+_CALLS_AT_ONCE = 16
+
+
+def import_ray() -> Any:
+    """Returns Ray.
+
+    Raises:
+        MissingDependencyError: It is not installed.
+    """
+    try:
+        import ray
+    except ImportError as error:
+        raise errors.MissingDependencyError(
+            'Rollouts on many machines need Ray; install it with pip install "webtraj[ray]".'
+        ) from error
+    return ray
+
+
+@contextlib.contextmanager
+def connected(address: str, runtime_env: Mapping[str, Any] | None) -> Any:
+    """Connects this process to a cluster, for a while; one that is connected stays so.
+
+    Raises:
+        InvalidInputError: There is no cluster at that address.
+        MissingDependencyError: Ray is not installed.
+    """
+    ray = import_ray()
+    if address.startswith("ray://"):
+        raise errors.InvalidInputError(
+            f"The driver of a rollout is a part of the cluster, so it cannot be reached by "
+            f"{address!r}. Run it on one of its machines with the address 'auto', or submit it by "
+            "`webtraj ray submit`."
+        )
+    if ray.is_initialized():
+        yield
+        return
+    try:
+        ray.init(
+            address,
+            namespace=NAMESPACE,
+            runtime_env=dict(runtime_env or {}),
+            log_to_driver=False,
+            logging_level=logging.WARNING,
+        )
+    except (ConnectionError, ValueError) as error:
+        raise errors.InvalidInputError(
+            f"There is no Ray cluster at {address!r} that this machine is a part of: "
+            f"{str(error).rstrip('.')}. Expected 'auto', or the address of its head, such as "
+            "10.0.0.1:6379; start it with `ray start --head`."
+        ) from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+class RayNode:
+    """A `NodeRunner` in an actor."""
+
+    def __init__(self, actor: Any, work: Work, *, open_timeout: float) -> None:
+        self._actor = actor
+        self._lease = work.lease
+        self._close_timeout = work.lease + work.close_timeout
+        self._open_timeout = open_timeout
+
+    async def open(self) -> Opened:
+        """Waits until the actor is there, and ready."""
+        opened = False
+        try:
+            reply: Opened = await _answer(self._actor.open.remote(), self._open_timeout)
+            opened = reply.failure is None
+            return reply
+        finally:
+            if not opened:  # It has nothing, and would come some day with nobody to tell.
+                await self._kill()
+
+    async def accept(self, turns: Sequence[Turn]) -> None:
+        """Hands out a lease."""
+        await _answer(self._actor.accept.remote(turns), self._lease)
+
+    async def report(self, got: int) -> Report:
+        """Asks what happened."""
+        report: Report = await _answer(self._actor.report.remote(got), self._lease)
+        return report
+
+    async def flush(self) -> str:
+        """Waits for the store. That the node lives meanwhile is seen by its reports."""
+        why: str = await _answer(self._actor.flush.remote(), None)
+        return why
+
+    async def close(self, got: int) -> Report:
+        """Ends it, and its process."""
+        report: Report = await _answer(self._actor.close.remote(got), self._close_timeout)
+        await self._kill()
+        return report
+
+    async def _kill(self) -> None:
+        ray = import_ray()
+        with contextlib.suppress(ray.exceptions.RayError, ValueError):
+            await asyncio.to_thread(ray.kill, self._actor)
+
+
+class RayCluster:
+    """The machines of the cluster that this process is connected to."""
+
+    def __init__(
+        self,
+        work: Work,
+        sizing: NodeSizing,
+        *,
+        runtime_env: Mapping[str, Any] | None = None,
+        open_timeout: float = 300.0,
+    ) -> None:
+        self._ray = import_ray()
+        self._work = work
+        self._sizing = sizing
+        self._runtime_env = dict(runtime_env or {})
+        self._open_timeout = open_timeout
+        self._resources: dict[str, Mapping[str, float]] = {}
+
+    async def places(self) -> Sequence[Place]:
+        """Returns the machines that live, those apart that are not to play."""
+        nodes = await asyncio.to_thread(self._ray.nodes)
+        alive = [node for node in nodes if node["Alive"]]
+        self._resources = {node["NodeID"]: node["Resources"] for node in alive}
+        places = [
+            Place(
+                node["NodeID"],
+                node["NodeManagerAddress"],
+                self._sizing.episodes(node["Resources"], node["NodeManagerAddress"]),
+            )
+            for node in alive
+        ]
+        return [place for place in places if place.episodes]
+
+    async def start(self, place: Place) -> RayNode:
+        """Starts an actor on a machine; Ray queues it until the machine has room."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        reserved = self._sizing.reserved(self._resources[place.key], place.episodes)
+        make = self._ray.remote(NodeRunner).options(
+            name=f"{self._work.run_id}/{place.key}/{secrets.token_hex(4)}",
+            namespace=NAMESPACE,
+            lifetime="detached",
+            max_concurrency=_CALLS_AT_ONCE,
+            num_cpus=reserved.get("CPU", 0),
+            memory=int(reserved.get("memory", 0)) or None,
+            runtime_env=self._runtime_env,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(place.key, soft=False),
+        )
+        try:
+            actor = await asyncio.to_thread(make.remote, self._work, place.episodes, _leave)
+        except self._ray.exceptions.RayError as error:
+            raise NodeLostError(str(error)) from error
+        return RayNode(actor, self._work, open_timeout=self._open_timeout)
+
+    async def end_nodes_of_before(self) -> None:
+        """Ends the nodes of a driver that died, in good order, if they have not done so yet."""
+        await asyncio.gather(*map(self._end, await asyncio.to_thread(self._nodes_of_before)))
+
+    def _nodes_of_before(self) -> list[str]:
+        named = self._ray.util.list_named_actors(all_namespaces=True)
+        return [
+            actor["name"]
+            for actor in named
+            if actor["namespace"] == NAMESPACE and actor["name"].startswith(f"{self._work.run_id}/")
+        ]
+
+    async def _end(self, name: str) -> None:
+        try:
+            actor = await asyncio.to_thread(self._ray.get_actor, name, NAMESPACE)
+            await RayNode(actor, self._work, open_timeout=0).close(0)
+        except (NodeLostError, ValueError):
+            _logger.info("The node %s ended by itself, or does not answer.", name)
+
+
+def _leave() -> None:
+    """Ends the actor's process; everything in it is closed."""
+    os._exit(0)
+
+
+async def _answer(reference: Any, limit: float | None) -> Any:
+    """Awaits a reply of an actor.
+
+    Raises:
+        NodeLostError: There is none.
+    """
+    ray = import_ray()
+    try:
+        return await asyncio.wait_for(asyncio.wrap_future(reference.future()), limit)
+    except TimeoutError:
+        raise NodeLostError(f"It has not answered for {limit:g} s.") from None
+    except ray.exceptions.RayTaskError:
+        raise  # A mistake of webtraj's own: nodes tell of all others.
+    except ray.exceptions.RayError as error:
+        raise NodeLostError(str(error).partition("\n")[0]) from error

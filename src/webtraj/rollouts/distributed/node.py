@@ -1,0 +1,299 @@
+"""A node: plays the rows that a driver hands out, as long as the driver is heard of.
+
+It knows nothing of Ray: `cluster` makes an actor of it. All methods run in one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from webtraj.agents import base as agents_lib
+from webtraj.agents import catalog
+from webtraj.rollouts.deadlines import Deadlines
+from webtraj.rollouts.distributed.messages import Ended, Failure, Opened, Report, Work
+from webtraj.rollouts.distributed.writing import NodeWriter
+from webtraj.rollouts.plan import PlannedEpisode
+from webtraj.rollouts.results import EpisodeResult
+from webtraj.rollouts.retrying import RetryPolicy
+from webtraj.rollouts.runner import Runner
+from webtraj.rollouts.runs import Run
+from webtraj.rollouts.scheduling import Politeness, Turn
+from webtraj.rollouts.settings import Completion, RolloutSettings
+from webtraj.storage import open_storage
+
+if TYPE_CHECKING:
+    from webtraj.environments.browser.pool import BrowserPool
+
+__all__ = ["NodeRunner"]
+
+_logger = logging.getLogger(__name__)
+
+_CONTEXTS_PER_BROWSER = 16
+_BEATS = 10
+"""How many reports there are within a lease."""
+
+
+class NodeRunner:
+    """Plays leases: each on a lane of its own, one row after the other."""
+
+    def __init__(
+        self, work: Work, episodes: int, leave: Callable[[], object] | None = None
+    ) -> None:
+        """Initializes the node; touches nothing.
+
+        Args:
+            work: What to do.
+            episodes: How many episodes it plays at once.
+            leave: Ends the process, once the driver is not heard of any more and all is closed.
+        """
+        self._work = work
+        self._episodes = episodes
+        self._leave = leave
+        self._settings = _for_a_lane(work.settings)
+        self._run = Run(open_storage(work.out, work.storage_options), work.run_id)
+        self._agent: agents_lib.Agent | None = None
+        self._writer: NodeWriter | None = None
+        self._pool: BrowserPool | None = None
+        self._pool_lock = asyncio.Lock()
+        self._lanes: set[asyncio.Task[None]] = set()
+        self._ended: list[Ended] = []
+        self._returned: list[Turn] = []
+        self._unstored: set[str] = set()
+        self._failure: Failure | None = None
+        self._told: list[Report] = []
+        """Reports that the driver may not have got, in order."""
+        self._news = asyncio.Event()
+        self._heard = time.monotonic()
+        self._watch: asyncio.TimerHandle | None = None
+        self._leaving: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+
+    async def open(self) -> Opened:
+        """Makes ready, and sends first what waits in the spool of this machine."""
+        self._hear()
+        try:
+            if self._work.setup is not None:
+                self._work.setup()
+            self._agent = self._make_agent()
+            self._writer = await asyncio.to_thread(NodeWriter, self._work)
+            found = await asyncio.to_thread(self._writer.send_what_waits, self._run)
+        except Exception as error:
+            _logger.warning("This node cannot begin.", exc_info=True)
+            await self.close()
+            return Opened(failure=Failure.of(error))
+        self._hear()
+        self._watch_the_driver()
+        if self._leave is not None:
+            threading.Thread(target=self._leave_if_stuck, daemon=True).start()
+        return Opened(tuple(found))
+
+    async def accept(self, turns: Sequence[Turn]) -> None:
+        """Takes a lease, to be played at once."""
+        self._hear()
+        if self._closing is not None or self._failure is not None:
+            self._returned.extend(turns)
+            self._news.set()
+            return
+        lane = asyncio.create_task(self._play(turns))
+        self._lanes.add(lane)
+        lane.add_done_callback(self._lanes.discard)
+
+    async def report(self, got: int) -> Report:
+        """Waits for something to tell, though never long, and tells it.
+
+        Args:
+            got: The number of the last report that the driver got; what came after it is told
+                again.
+        """
+        self._hear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._work.lease / _BEATS):
+                await self._news.wait()
+        self._hear()
+        return self._tell(got)
+
+    async def flush(self) -> str:
+        """Waits until every record is in the store; returns why not, if that fails."""
+        assert self._writer is not None
+        why = await self._writer.flush()
+        self._news.set()
+        return why
+
+    async def close(self, got: int = 0) -> Report:
+        """Ends what is open as cancelled, sends what it can, and lets go of all. Idempotent.
+
+        Returns:
+            The last report; `got` is as in `report`.
+        """
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+        return self._tell(got)
+
+    def _make_agent(self) -> agents_lib.Agent:
+        agent = self._work.agent
+        if not isinstance(agent, str):
+            return agent()
+        return catalog.make_agent(agent, seed=self._work.seed, options=self._work.agent_options)
+
+    async def _play(self, turns: Sequence[Turn]) -> None:
+        begun: set[tuple[int, int]] = set()
+
+        def ended(result: EpisodeResult) -> None:
+            begun.add((result.row, result.number))
+            (turn,) = (turn for turn in turns if _place(turn) == (result.row, result.number))
+            self._note(turn, result)
+
+        try:
+            assert self._agent is not None
+            assert self._writer is not None
+            runner = Runner(
+                agent=self._agent,
+                turns=turns,
+                settings=self._settings,
+                observer=_Listener(ended),
+                run=self._run,
+                trajectory_collector=self._writer.collector,
+                environment_options=self._work.environment_options,
+                browser_pool=await self._pool_for(turns),
+            )
+            await runner.play()
+        except asyncio.CancelledError:
+            pass  # By `close`, which is told of it as everybody is: by what was not begun.
+        except Exception as error:
+            _logger.warning("This node can play no more.", exc_info=True)
+            self._failure = self._failure or Failure.of(error)
+        finally:
+            self._returned.extend(turn for turn in turns if _place(turn) not in begun)
+            self._news.set()
+
+    def _note(self, turn: Turn, result: EpisodeResult) -> None:
+        failures = turn.failures + 1
+        again = not result.finished and (
+            not result.failed
+            or self._work.settings.retry.retries(result.outcome, failures, result.cause)
+        )
+        # The error itself may be of a class that the driver cannot import.
+        self._ended.append(Ended(turn, dataclasses.replace(result, cause=None), again))
+        self._unstored.add(self._run.episode_id(turn))
+        self._news.set()
+
+    async def _pool_for(self, turns: Sequence[Turn]) -> BrowserPool | None:
+        if not any(turn.planned.selection.uses_browser for turn in turns):
+            return None
+        async with self._pool_lock:
+            if self._pool is None:
+                from webtraj.environments.browser.pool import BrowserPool
+
+                browsers = math.ceil(self._episodes / _CONTEXTS_PER_BROWSER)
+                pool = BrowserPool(browsers, math.ceil(self._episodes / browsers))
+                self._pool = await pool.__aenter__()
+            return self._pool
+
+    def _tell(self, got: int) -> Report:
+        self._news.clear()
+        stored = self._writer.stored(self._unstored) if self._writer is not None else []
+        self._unstored.difference_update(stored)
+        told = Report(
+            self._told[-1].number + 1 if self._told else got + 1,
+            tuple(self._ended),
+            tuple(self._returned),
+            tuple(stored),
+            self._failure,
+        )
+        self._ended.clear()
+        self._returned.clear()
+        self._told = [report for report in self._told if report.number > got]
+        self._told.append(told)
+        return Report.joined(self._told)
+
+    async def _close(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        for lane in list(self._lanes):
+            lane.cancel()
+        if self._lanes:
+            await asyncio.wait(self._lanes)
+        if self._pool is not None:
+            await _quietly(self._pool.close(), "The browsers could not be closed.")
+        if self._writer is not None:
+            await _quietly(self._writer.aclose(), "Not all records are in the store.")
+        close = getattr(self._agent, "aclose", None)
+        if close is not None:
+            await _quietly(close(), "The agent could not be closed.")
+
+    def _hear(self) -> None:
+        self._heard = time.monotonic()
+
+    @property
+    def _silence(self) -> float:
+        return time.monotonic() - self._heard
+
+    def _watch_the_driver(self) -> None:
+        loop = asyncio.get_running_loop()
+        if (left := self._work.lease - self._silence) > 0:
+            self._watch = loop.call_later(left, self._watch_the_driver)
+            return
+        _logger.warning("The driver was silent for %g s; this node ends.", self._work.lease)
+        self._leaving = loop.create_task(self._close_and_leave())
+
+    async def _close_and_leave(self) -> None:
+        await self.close()
+        if self._leave is not None:
+            self._leave()
+
+    def _leave_if_stuck(self) -> None:
+        """Ends the process if its event loop cannot. All that was recorded is in journals."""
+        limit = 2 * self._work.lease + self._work.close_timeout
+        while (left := limit - self._silence) > 0:
+            time.sleep(left)
+        os._exit(1)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Listener:
+    """Hands results on."""
+
+    ended: Callable[[EpisodeResult], None]
+
+    def rollout_planned(self, plan: Sequence[PlannedEpisode]) -> None:
+        """Does nothing."""
+
+    def episode_ended(self, result: EpisodeResult) -> None:
+        """Hands it on."""
+        self.ended(result)
+
+
+def _place(turn: Turn) -> tuple[int, int]:
+    return turn.planned.row, turn.number
+
+
+def _for_a_lane(settings: RolloutSettings) -> RolloutSettings:
+    """Returns the settings for one lease; what concerns the whole rollout is the driver's."""
+    deadlines = Deadlines(step=settings.deadlines.step, episode=settings.deadlines.episode)
+    return dataclasses.replace(
+        settings,
+        parallel=1,
+        deadlines=deadlines,
+        retry=RetryPolicy(),
+        completion=Completion(),
+        order="given",
+        politeness=Politeness(),
+        max_consecutive_errors=1 << 62,
+    )
+
+
+async def _quietly(call: object, otherwise: str) -> None:
+    try:
+        await call  # type: ignore[misc]
+    except Exception:
+        _logger.warning("%s", otherwise, exc_info=True)
