@@ -7,7 +7,7 @@ says so, whose message holds nothing of it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -16,8 +16,10 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector
 from webtraj.collectors.null import NullTrajectoryCollector
 from webtraj.environments.base import Redacts
+from webtraj.environments.redaction.redactor import Redactor
+from webtraj.environments.redaction.rules import RedactionRules
 
-__all__ = ["REDACTIONS", "RedactingCollector", "redacting"]
+__all__ = ["REDACTIONS", "RedactingCollector", "added", "redacting"]
 
 REDACTIONS: Final = "redactions"
 """Key in `EpisodeInfo.metadata` of how many redactions of which kind an episode had, if any."""
@@ -42,21 +44,47 @@ def redacting(collector: TrajectoryCollector, environment: Any) -> TrajectoryCol
 class RedactingCollector:
     """Hands on everything to another collector, redacted.
 
+    With rules it may be shared by many episodes at once, as any collector, and goes with any
+    environment. `take_redactions` of an environment counts one episode at a time.
+
     Args:
         collector: Keeps the episodes.
-        redacts: Says what is left of a value, usually an environment.
+        redacts: Says what is left of a value: `RedactionRules`, or usually an environment.
+        secrets: With rules: values by name, which are looked for too.
+
+    Raises:
+        InvalidInputError: A secret is no good, or was given beside something other than rules.
     """
 
-    def __init__(self, collector: TrajectoryCollector, redacts: Redacts) -> None:
+    def __init__(
+        self,
+        collector: TrajectoryCollector,
+        redacts: Redacts | RedactionRules,
+        *,
+        secrets: Mapping[str, str] | None = None,
+    ) -> None:
         self._collector = collector
-        self._redacts = redacts
+        self._redacts_of: Callable[[], Redacts]
+        if isinstance(redacts, RedactionRules):
+            rules, known = redacts, dict(secrets or {})
+            Redactor(known, rules=rules)  # Complains now, not when the first episode begins.
+            self._redacts_of = lambda: _ByRules(Redactor(known, rules=rules))
+        elif secrets is not None:
+            raise errors.InvalidInputError(
+                f"Secrets were given beside a {type(redacts).__name__}; they go with "
+                "RedactionRules. An environment takes its own."
+            )
+        else:
+            environment = redacts
+            self._redacts_of = lambda: environment
 
     def begin_episode(self, info: trajectory_lib.EpisodeInfo) -> EpisodeRecorder:
         """See `TrajectoryCollector.begin_episode`."""
-        self._redacts.take_redactions()
-        safe, failure = _safely(self._redacts.redact, info, "episode's description", _bare_info)
+        redacts = self._redacts_of()
+        redacts.take_redactions()
+        safe, failure = _safely(redacts.redact, info, "episode's description", _bare_info)
         recorder = self._collector.begin_episode(safe)
-        return _RedactingRecorder(recorder, self._redacts, safe, failure)
+        return _RedactingRecorder(recorder, redacts, safe, failure)
 
     async def drain(self) -> None:
         """See `TrajectoryCollector.drain`."""
@@ -139,7 +167,7 @@ class _RedactingRecorder:
         safe = self._safe(self._redacts.redact, known, "end", self._bare_end)
         counts = dict(self._redacts.take_redactions())
         if counts:
-            metadata = {**self._info.metadata, REDACTIONS: counts}
+            metadata = {**self._info.metadata, REDACTIONS: added(self._info, counts)}
             self._recorder.record_info(dataclasses.replace(self._info, metadata=metadata))
         self._recorder.end_episode(safe)
         self._tell()
@@ -172,6 +200,30 @@ class _RedactingRecorder:
     def _known(value: Any, last: tuple[Any, Any]) -> Any:
         given, safe = last
         return safe if value is given else value
+
+
+class _ByRules:
+    """What rules leave of values, for one episode."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+
+    def redact_action(self, action: Any) -> Any:
+        return self._redactor.redact(action)
+
+    def redact(self, value: Any) -> Any:
+        return self._redactor.redact(value)
+
+    def take_redactions(self) -> Mapping[str, int]:
+        return self._redactor.take_counts()
+
+
+def added(info: trajectory_lib.EpisodeInfo, counts: Mapping[str, int]) -> dict[str, int]:
+    """Returns how often what was redacted, together with what the episode's description says."""
+    known = info.metadata.get(REDACTIONS)
+    before = known if isinstance(known, Mapping) else {}
+    whole = {str(name): count for name, count in before.items() if isinstance(count, int)}
+    return {**whole, **{name: whole.get(name, 0) + count for name, count in counts.items()}}
 
 
 def _safely(

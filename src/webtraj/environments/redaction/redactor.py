@@ -10,13 +10,15 @@ import dataclasses
 import enum
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
+from webtraj.environments.redaction.rules import NAME, RedactionRules
+from webtraj.environments.redaction.searching import Searcher
 from webtraj.environments.redaction.spellings import spellings
 
 __all__ = ["MIN_LENGTH", "PAINTED", "DROPPED", "Redactor", "placeholder"]
@@ -29,11 +31,14 @@ PAINTED: Final = "screenshots_painted"
 DROPPED: Final = "screenshots_dropped"
 """and those that were left out, since they could not be painted."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _IMAGE_MAGIC = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"RIFF", b"GIF8")
 _IMAGE_TEXT = re.compile(r"(?:/9j/|iVBORw0KGgo)[A-Za-z0-9+/]{200,}={0,2}")
 _ATOMS = (type(None), bool, int, float, complex, enum.Enum, np.number, np.bool_)
 _CYCLE = "<not recorded: contains itself>"
+_LEAST_NUMBER = 1_000_000
+"""Rules look at whole numbers from here on: token ids and counts are smaller."""
+_IDS = ("episode_id", "group_id", "parent_episode_id", "retry_of")
+"""What of an `EpisodeInfo` the rules leave alone: it names files, and has a shape of its own."""
 
 _BAD_NAME = (
     "{name!r:.100} cannot name a secret: expected up to 64 characters of A-Z a-z 0-9 . _ -, "
@@ -62,12 +67,22 @@ class Redactor:
 
     Args:
         secrets: Values by name.
+        rules: What else is one, by its shape. (Selectors are an environment's business.)
 
     Raises:
         InvalidInputError: A name or value is no good. The message does not hold the value.
     """
 
-    def __init__(self, secrets: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        secrets: Mapping[str, str] | None = None,
+        *,
+        rules: RedactionRules | None = None,
+    ) -> None:
+        rules = rules or RedactionRules()
+        self._searcher = Searcher(rules)
+        self._rule_names = rules.names
+        self._lines: dict[str, tuple[str, str]] = {}
         self._given: dict[str, str] = {}
         self._name_by_value: dict[str, str] = {}
         # In lower case; whether any is in a text is asked first, since that is fast.
@@ -96,16 +111,38 @@ class Redactor:
         Returns:
             Whether it is looked for from now on; not if it is too short for that.
         """
-        if len("".join(value.split())) < MIN_LENGTH or value == placeholder(name):
-            return False
-        if value not in self._name_by_value:
-            self._name_by_value[value] = name
+        return self.learn_all({value: name}) == 1
+
+    def learn_all(self, name_by_value: Mapping[str, str]) -> int:
+        """Adds secrets that turned up on the way.
+
+        Returns:
+            How many of them are looked for from now on.
+        """
+        findable = {
+            value: name
+            for value, name in name_by_value.items()
+            if len("".join(value.split())) >= MIN_LENGTH and value != placeholder(name)
+        }
+        if not findable.keys() <= self._name_by_value.keys():
+            self._name_by_value = {**findable, **self._name_by_value}
             self._compile()
-        return True
+        return len(findable)
+
+    def learn_line(self, line: str, redacted: str, name: str) -> None:
+        """From now on redacts a whole line of text, wherever it stands, to another.
+
+        Args:
+            line: The line, without white space around it.
+            redacted: What is recorded of it.
+            name: What that is counted as.
+        """
+        self._lines[line] = (redacted, name)
 
     def forget_learned(self) -> None:
         """Forgets what it learned, and the screenshots; the secrets that were given remain."""
         self._images.clear()
+        self._lines.clear()
         if self._name_by_value != self._given:
             self._name_by_value = dict(self._given)
             self._compile()
@@ -124,6 +161,24 @@ class Redactor:
         """Counts a redaction that was made by other means than `redact`."""
         self._counts[name] += 1
 
+    def placeholder_of(self, name: str) -> str:
+        """Returns the placeholder of a name, and counts it as a redaction."""
+        self._counts[name] += 1
+        return placeholder(name)
+
+    def find(self, text: str) -> Iterator[str]:
+        """Yields what of a text the rules describe.
+
+        Raises:
+            TimeoutError: Own regexes take too long for it.
+        """
+        return self._searcher.pieces(text)
+
+    @property
+    def searches(self) -> bool:
+        """Whether rules describe what to find in texts."""
+        return self._searcher.active
+
     def take_counts(self) -> dict[str, int]:
         """Returns the redactions since the last call: by name of secret, and of screenshots."""
         counts, self._counts = dict(self._counts), collections.Counter()
@@ -137,12 +192,21 @@ class Redactor:
         redacted, if that holds a secret. A `ModelCall` in which anything was redacted loses its
         token ids, log-probabilities and raw response, which spell the secret too.
         """
-        if not self._needles and not self._images:
+        if not (self._needles or self._images or self._lines or self._searcher.active):
             return value
         return self._redact(value, set())
 
     def redact_text(self, text: str) -> str:
         """Returns `text` without secrets."""
+        if self._lines:
+            text = self._redact_lines(text)
+        text = self._without_secrets(text)
+        if self._searcher.active:
+            known = self._rule_names.union(self._names)
+            text = self._searcher.replaced(text, self.placeholder_of, known=known)
+        return text
+
+    def _without_secrets(self, text: str) -> str:
         lowered = text.lower()
         if self._pattern is not None and any(needle in lowered for needle in self._needles):
             text = self._pattern.sub(self._placeholder_for, text)
@@ -150,8 +214,21 @@ class Redactor:
             text = _IMAGE_TEXT.sub(self._covered_text, text)
         return text
 
+    def _redact_lines(self, text: str) -> str:
+        lines = text.split("\n")
+        for index, line in enumerate(lines):
+            bare = line.strip()
+            # Lines of what has changed begin with a sign.
+            found = self._lines.get(bare) or self._lines.get(bare.lstrip("+-").lstrip())
+            if found is not None:
+                end = len(line.rstrip())
+                start = end - len(bare if bare in self._lines else bare.lstrip("+-").lstrip())
+                lines[index] = f"{line[:start]}{found[0]}{line[end:]}"
+                self._counts[found[1]] += 1
+        return "\n".join(lines)
+
     def __repr__(self) -> str:
-        names = sorted(set(self._name_by_value.values()))
+        names = sorted(self._rule_names.union(self._name_by_value.values()))
         return f"{type(self).__name__}({', '.join(names)})"
 
     def _compile(self) -> None:
@@ -166,7 +243,8 @@ class Redactor:
         ordered = sorted(name_by_spelling, key=len, reverse=True)
         self._names = [name_by_spelling[spelling] for spelling in ordered]
         # Placeholders stay as they are, even if a secret reads like a part of one.
-        known = "|".join(re.escape(name) for name in sorted(set(self._names)))
+        names = self._rule_names.union(self._names)
+        known = "|".join(re.escape(name) for name in sorted(names))
         source = "|".join([f"<secret:(?:{known})>", *(f"({re.escape(s)})" for s in ordered)])
         self._pattern = re.compile(source, re.IGNORECASE)
         self._bytes_pattern = re.compile(_encoded(source), re.IGNORECASE)
@@ -174,16 +252,12 @@ class Redactor:
     def _placeholder_for(self, match: re.Match[str]) -> str:
         if match.lastindex is None:
             return match[0]
-        name = self._names[match.lastindex - 1]
-        self._counts[name] += 1
-        return placeholder(name)
+        return self.placeholder_of(self._names[match.lastindex - 1])
 
     def _placeholder_bytes_for(self, match: re.Match[bytes]) -> bytes:
         if match.lastindex is None:
             return match[0]
-        name = self._names[match.lastindex - 1]
-        self._counts[name] += 1
-        return placeholder(name).encode()
+        return self.placeholder_of(self._names[match.lastindex - 1]).encode()
 
     def _covered_text(self, match: re.Match[str]) -> str:
         text = match[0]
@@ -207,7 +281,7 @@ class Redactor:
             redacted = self.redact_text(str(value))
             return value if redacted == value else redacted
         if isinstance(value, _ATOMS):
-            return self._redact_number(value) if self._numbers else value
+            return self._redact_number(value)
         if isinstance(value, bytes | bytearray | memoryview):
             return self._redact_bytes(value)
         if id(value) in inside:
@@ -219,11 +293,16 @@ class Redactor:
             inside.discard(id(value))
 
     def _redact_number(self, value: Any) -> Any:
-        name = self._numbers.get(str(value)) if type(value) is int else None
-        if name is None:
+        if type(value) is not int or not (self._numbers or value >= _LEAST_NUMBER):
             return value
-        self._counts[name] += 1
-        return placeholder(name)
+        shown = str(value)
+        name = self._numbers.get(shown)
+        if name is not None:
+            return self.placeholder_of(name)
+        if value < _LEAST_NUMBER or not self._searcher.active:
+            return value
+        redacted = self.redact_text(shown)
+        return value if redacted == shown else redacted
 
     def _redact_nest(self, value: Any, inside: set[int]) -> Any:
         if isinstance(value, Mapping):
@@ -252,9 +331,14 @@ class Redactor:
             covered = self._covered(data)
             return value if covered is data else covered
         lowered = data.lower()
-        if self._bytes_pattern is None or not any(n in lowered for n in self._byte_needles):
-            return value
-        redacted = self._bytes_pattern.sub(self._placeholder_bytes_for, data)
+        redacted = data
+        if self._bytes_pattern is not None and any(n in lowered for n in self._byte_needles):
+            redacted = self._bytes_pattern.sub(self._placeholder_bytes_for, data)
+        if self._searcher.active:
+            text = redacted.decode("utf-8", "surrogateescape")
+            known = self._rule_names.union(self._names)
+            found = self._searcher.replaced(text, self.placeholder_of, known=known)
+            redacted = found.encode("utf-8", "surrogateescape")
         return value if redacted == data else redacted
 
     def _redact_mapping(self, value: Mapping[Any, Any], inside: set[int]) -> Any:
@@ -288,7 +372,11 @@ class Redactor:
         changes = {}
         for name in names:
             old = getattr(value, name)
-            new = self._redact(old, inside)
+            if name in _IDS and isinstance(value, trajectory_lib.EpisodeInfo):
+                new: Any = self._without_secrets(old)
+                new = old if new == old else new
+            else:
+                new = self._redact(old, inside)
             if new is not old:
                 changes[name] = new
         if not changes:
@@ -314,7 +402,7 @@ _TELLTALE: Final[Mapping[str, Any]] = {
 
 
 def _check(name: Any, value: Any) -> None:
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not NAME.fullmatch(name):
         raise errors.InvalidInputError(_BAD_NAME.format(name=name))
     if not isinstance(value, str):
         what = f"of type {type(value).__name__}"
