@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
+import logging
 import math
 import os
 import time
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["Playable", "collect"]
 
 _CONTEXTS_PER_BROWSER = 16
+
+_logger = logging.getLogger(__name__)
 
 Playable = str | Sequence[str] | Sequence[TaskSpec] | Sequence[PlannedEpisode]
 """What a rollout can play: a preset's selector or several, tasks, or a plan."""
@@ -67,7 +71,8 @@ async def collect(
     that was opened here is closed.
 
     With `out`, the plan is written there before the first episode, and after any death `resume`
-    plays exactly what is left of it (`rollouts.runs`).
+    plays exactly what is left of it (`rollouts.runs`). Its metrics are written beside the plan when
+    all is played (`rollouts.metrics`).
 
     Args:
         tasks: A selector or several, `miniwob/click-test` or `miniwob/all@2/8`; or tasks, as
@@ -156,6 +161,8 @@ async def collect(
         start = time.perf_counter()
         results = await runner.play()
         seconds = time.perf_counter() - start
+    if run is not None and out is not None:
+        await asyncio.to_thread(_keep_metrics, run, out, storage_options)
     return RolloutSummary(results=(*progress.done, *results), seconds=seconds)
 
 
@@ -208,6 +215,23 @@ def _open_run(
     return run, progress_of(
         run, plan, _episodes_on_record(out, storage_options, spool), about.retry
     )
+
+
+def _keep_metrics(
+    run: Run, out: str | os.PathLike[str], storage_options: Mapping[str, Any] | None
+) -> None:
+    """Writes a run's metrics. Should that fail, no more is lost than what can be made again."""
+    from webtraj.datasets.dataset import open_dataset
+    from webtraj.rollouts.metrics import measure, write_metrics
+
+    try:
+        dataset = open_dataset(out, storage_options=storage_options)
+        write_metrics(run, measure(dataset, run=run.run_id))
+    except (errors.WebtrajError, OSError):
+        _logger.warning(
+            "The metrics of run %r could not be written; `webtraj metrics %s --run %s --write` "
+            "makes them again.", run.run_id, run.storage.url, run.run_id, exc_info=True,
+        )  # fmt: skip
 
 
 def _episodes_on_record(
