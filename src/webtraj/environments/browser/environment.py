@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import dm_env
 from dm_env import specs
@@ -15,12 +15,14 @@ import webtraj
 from webtraj import errors as errors_lib
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as actions_lib
+from webtraj.environments import redaction as redaction_lib
 from webtraj.environments.browser import acting as acting_lib
 from webtraj.environments.browser import action_spec as action_spec_lib
 from webtraj.environments.browser import boundary as boundary_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import observation_specs as observation_specs_lib
 from webtraj.environments.browser import observing as observing_lib
+from webtraj.environments.browser import operations as operations_lib
 from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import policies as policies_lib
 from webtraj.environments.browser import pool as pool_lib
@@ -51,12 +53,16 @@ class BrowserEnvironment:
         seed: Episode k, counted over all resets, has the seed `seed + k`.
         pool: Where pages come from; None makes a pool of one page, closed with the environment.
         observe: Channels to observe, or an `Observe`; None for the default ones.
-        max_steps: After this many steps an episode is truncated; None never does.
+        max_steps: After this many steps an episode is truncated; None never does. By default the
+            task's own limit, if it has one, or else `default_max_steps`.
+        default_max_steps: The limit of tasks that have none of their own.
         settle: When a page counts as settled after an action.
         policy: What the agent may reach beyond the page; by default nothing.
         secrets: Values by name that no record may hold: each is recorded as `<secret:name>`, and
             painted over in screenshots. The agent sees them as they are.
         redact_passwords: Whether the same goes for what is in password fields.
+        redaction: What else no record may hold (see `RedactionRules`), by its shape or by its place
+            in a page; beside it goes what the tasks say themselves.
         viewport: Width and height in CSS pixels.
         context_options: More for Playwright's `Browser.new_context`.
 
@@ -71,19 +77,19 @@ class BrowserEnvironment:
         seed: int = 0,
         pool: pool_lib.BrowserPool | None = None,
         observe: observation_lib.Observe | Iterable[str] | None = None,
-        max_steps: int | None = None,
+        max_steps: int | Literal["task"] | None = "task",
+        default_max_steps: int | None = None,
         settle: settling_lib.SettlePolicy = settling_lib.LOCAL_PAGE,
         policy: policies_lib.AccessPolicy | None = None,
         secrets: Mapping[str, str] | None = None,
         redact_passwords: bool = True,
+        redaction: redaction_lib.RedactionRules | Mapping[str, Any] | Iterable[str] | None = None,
         viewport: tuple[int, int] = (1280, 720),
         context_options: Mapping[str, Any] | None = None,
     ) -> None:
         several = tuple(tasks) if isinstance(tasks, Sequence) else (tasks,)
         if not several:
             raise errors_lib.InvalidInputError("A browser environment needs at least one task.")
-        if max_steps is not None and max_steps < 1:
-            raise errors_lib.InvalidInputError(f"max_steps is at least 1; got {max_steps}.")
         self._tasks = several
         self._seed = seed
         self._next_seed: int | None = None
@@ -91,13 +97,16 @@ class BrowserEnvironment:
         self._episode_seed = seed
         self._owns_pool = pool is None
         self._observe = observation_lib.Observe.of(observe)
-        self._max_steps = max_steps
+        self._default_max_steps = default_max_steps
+        self.set_max_steps(max_steps)
         self._settle = settle
         self._policy = policy or policies_lib.NoAccess()
         self._pool = pool or pool_lib.BrowserPool(
             contexts_per_browser=1, confined=policies_lib.network_of(self._policy) is not None
         )
-        self._keeper = secrecy_lib.SecretKeeper(secrets, passwords=redact_passwords)
+        self._keeper = secrecy_lib.SecretKeeper(
+            secrets, passwords=redact_passwords, rules=_rules(redaction, several)
+        )
         self._boundary: boundary_lib.Boundary | None = None
         self._context_options = {
             "viewport": {"width": viewport[0], "height": viewport[1]},
@@ -110,6 +119,7 @@ class BrowserEnvironment:
         self._busy = False
         self._closed = False
         self._suspect = False
+        self._waited = 0.0
         self._browser_version = ""
         self._goal = ""
         self._observer = observing_lib.Observer(self._observe, self._keeper)
@@ -200,6 +210,27 @@ class BrowserEnvironment:
     def set_seed(self, seed: int) -> None:
         """Gives the next episode this seed, whatever its number."""
         self._next_seed = seed
+
+    def set_max_steps(self, max_steps: int | Literal["task"] | None) -> None:
+        """Truncates episodes after other many steps from now on; see the constructor.
+
+        Raises:
+            InvalidInputError: It is no such number.
+        """
+        if max_steps not in (None, "task") and not (isinstance(max_steps, int) and max_steps >= 1):
+            raise errors_lib.InvalidInputError(
+                f"max_steps is at least 1, None for no limit, or 'task' for the task's own; got "
+                f"{max_steps!r}."
+            )
+        self._max_steps = max_steps
+
+    @property
+    def max_steps(self) -> int | None:
+        """After how many steps the current episode, or the first to come, is truncated."""
+        if self._max_steps == "task":
+            own: int | None = getattr(self.task, "max_steps", None)
+            return self._default_max_steps if own is None else own
+        return self._max_steps
 
     def describe_episode(self) -> Mapping[str, Any]:
         """Returns what is known of the current or coming episode. See `DescribesEpisode`."""
@@ -331,6 +362,8 @@ class BrowserEnvironment:
         seen = await self._session.look(hidden=self.task.hidden, begin=begin, capture=capture)
         if "passwords" in seen:
             self._keeper.saw_passwords(seen["passwords"])
+        if "private" in seen:
+            self._keeper.saw_private(seen["private"])
         return seen
 
     async def _act(self, action: actions_lib.Action) -> dm_env.TimeStep:
@@ -340,7 +373,8 @@ class BrowserEnvironment:
         begun = time.perf_counter()
         error = error_kind = ""
         try:
-            await self._hands.perform(action)
+            async with self._session.lease.turns.at(operations_lib.operation_of(action)):
+                await self._hands.perform(action)
         except acting_lib.ActionRefused as refusal:
             error, error_kind = str(refusal), refusal.kind
         acted = time.perf_counter()
@@ -360,7 +394,7 @@ class BrowserEnvironment:
         said_so = isinstance(action, actions_lib.Answer | actions_lib.ReportInfeasible)
         if verdict.done or said_so:
             return self._last(dm_env.termination(verdict.reward, observation))
-        if self._max_steps is not None and self._steps >= self._max_steps:
+        if self.max_steps is not None and self._steps >= self.max_steps:
             return self._last(dm_env.truncation(verdict.reward, observation, 1.0))
         return dm_env.transition(verdict.reward, observation, 1.0)
 
@@ -403,6 +437,7 @@ class BrowserEnvironment:
                 observe=self._observe,
                 settle=self._settle,
                 look_for_passwords=self._keeper.watches_passwords,
+                private=self._keeper.selectors,
             )
             boundary.watch(self._session)
             self._hands = acting_lib.Hands(self._session, self._policy)
@@ -422,10 +457,13 @@ class BrowserEnvironment:
                 **self._context_options,
                 **task.context_options,
             }
-            return await self._pool.lease(owner=task.name, **boundary.context_options(options))
+            lease = await self._pool.lease(owner=task.name, **boundary.context_options(options))
         except BaseException:
             await boundary.close()
             raise
+        lease.turns.waited += self._waited
+        self._waited = 0.0
+        return lease
 
     async def _end_task(self) -> None:
         """Ends the solution and tears the task down, if an episode was begun."""
@@ -443,6 +481,7 @@ class BrowserEnvironment:
         try:
             if session is not None:
                 await session.lease.release()
+                self._waited += session.lease.turns.take_waited()
         finally:
             if boundary is not None:
                 await boundary.close()
@@ -471,6 +510,18 @@ class BrowserEnvironment:
         if self._browser_version:
             versions["browser"] = self._browser_version
         return versions
+
+
+def _rules(given: Any, tasks: Sequence[tasks_lib.BrowserTask]) -> redaction_lib.RedactionRules:
+    """Returns the rules of an environment: its own, and those of all of its tasks."""
+    rules = redaction_lib.RedactionRules.of(given)
+    merged = {id(rules)}
+    for task in tasks:
+        own = getattr(task, "redaction", None)
+        if own is not None and id(own) not in merged:
+            merged.add(id(own))
+            rules = rules.merged(redaction_lib.RedactionRules.of(own))
+    return rules
 
 
 def _has_solution(task: tasks_lib.BrowserTask) -> bool:

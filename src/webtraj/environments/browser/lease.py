@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from webtraj import errors as errors_lib
 from webtraj.environments.browser import deadlines as deadlines_lib
+from webtraj.environments.browser import operations as operations_lib
 from webtraj.environments.browser import running as running_lib
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Lease:
         lifeline: What ties the page's fate to the browser's.
         context: Playwright's context.
         page: Its first page.
+        turns: Its turns at the pool's operations.
         seconds: The deadline of calls that give none.
         give_back: Called once with the lease, to close its context; what it returns is awaited.
     """
@@ -40,6 +42,7 @@ class Lease:
         lifeline: deadlines_lib.Lifeline,
         context: BrowserContext,
         page: Page,
+        turns: operations_lib.Turns,
         *,
         seconds: float,
         give_back: Callable[[Lease], asyncio.Future[None]],
@@ -50,6 +53,8 @@ class Lease:
         """Playwright's context. Nothing is shared with other leases."""
         self.page = page
         """The context's first page."""
+        self.turns = turns
+        """Its turns at the pool's operations. Whoever works on the page takes them."""
         self.browser = browser
         """What carries the page, for the pool."""
         self.lifeline = lifeline

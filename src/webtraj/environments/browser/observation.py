@@ -88,6 +88,8 @@ class Timings(TypedDict):
     """and what screenshot and set of marks took beyond that, since they overlap with it."""
     total: float
     """From the action to the observation, with calls into the browser and the task's verdict."""
+    waiting: float
+    """How much of it went into waiting for turns, where the pool limits its operations."""
 
 
 class ScrollExtents(TypedDict):

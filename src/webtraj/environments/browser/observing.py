@@ -97,6 +97,7 @@ class Observer:
                         observe=seen["ms"] / 1e3,
                         pictures=seen.get("capture_seconds", 0.0) + now - looked,
                         total=now - begun,
+                        waiting=session.lease.turns.take_waited(),
                     )
                 case "info":
                     observation["info"] = _task_info(verdict)

@@ -18,6 +18,7 @@ from webtraj import errors as errors_lib
 from webtraj.environments.browser import deadlines as deadlines_lib
 from webtraj.environments.browser import executable as executable_lib
 from webtraj.environments.browser import network as network_lib
+from webtraj.environments.browser import operations as operations_lib
 from webtraj.environments.browser import processes as processes_lib
 from webtraj.environments.browser import running as running_lib
 from webtraj.environments.browser.lease import Lease
@@ -55,6 +56,7 @@ class BrowserPool:
             `network.Gateway`), this machine aside: it looks up no names and speaks no UDP.
         arguments: More command-line arguments for it.
         limits: Deadlines and replacement rules.
+        operations: How many of each operation go on at once.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class BrowserPool:
         confined: bool = True,
         arguments: tuple[str, ...] = (),
         limits: PoolLimits | None = None,
+        operations: operations_lib.OperationLimits | None = None,
     ) -> None:
         if browsers < 1 or contexts_per_browser < 1:
             raise errors_lib.InvalidInputError(
@@ -75,6 +78,8 @@ class BrowserPool:
                 f"got {browsers} and {contexts_per_browser}."
             )
         self.limits = limits or PoolLimits()
+        self.operations = operations_lib.Operations(operations)
+        """What limits the operations of all leases."""
         self._capacity = browsers * contexts_per_browser
         self._contexts_per_browser = contexts_per_browser
         self._executable = executable
@@ -201,24 +206,30 @@ class BrowserPool:
 
     async def _open(self, owner: str, options: Mapping[str, Any]) -> Lease:
         """Opens a lease, once more if what was to carry it died; else gives its place back."""
+        turns = operations_lib.Turns(self.operations)
         try:
-            for last_try in (False, True):
-                browser = await self._browser()
-                try:
-                    lease = await self._open_in(browser, owner, options)
-                except _DIED_OR_HUNG:
-                    if last_try:
-                        raise
-                else:
-                    self._leases.add(lease)
-                    return lease
+            async with turns.at("allocate"):
+                for last_try in (False, True):
+                    browser = await self._browser()
+                    try:
+                        lease = await self._open_in(browser, owner, options, turns)
+                    except _DIED_OR_HUNG:
+                        if last_try:
+                            raise
+                    else:
+                        self._leases.add(lease)
+                        return lease
         except BaseException:
             self._free.release()
             raise
         raise AssertionError("unreachable")
 
     async def _open_in(
-        self, browser: running_lib.RunningBrowser, owner: str, options: Mapping[str, Any]
+        self,
+        browser: running_lib.RunningBrowser,
+        owner: str,
+        options: Mapping[str, Any],
+        turns: operations_lib.Turns,
     ) -> Lease:
         lifeline = deadlines_lib.Lifeline()
         try:
@@ -246,6 +257,7 @@ class BrowserPool:
             lifeline,
             context,
             page,
+            turns,
             seconds=self.limits.call,
             give_back=lambda lease: self._own(self._take_back(lease)),
         )
@@ -306,7 +318,8 @@ class BrowserPool:
     async def _take_back(self, lease: Lease) -> None:
         browser = lease.browser
         try:
-            await self._close_context(browser, lease.context)
+            async with lease.turns.at("release"):
+                await self._close_context(browser, lease.context)
         finally:
             browser.forget(lease.lifeline)
             if lease in self._leases:

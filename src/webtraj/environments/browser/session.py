@@ -7,7 +7,7 @@ import base64
 import contextlib
 import json
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from webtraj import errors as errors_lib
@@ -49,6 +49,7 @@ class BrowserSession:
         observe: What to look at; only its events are listened for.
         settle: When a page counts as settled.
         look_for_passwords: Whether looks tell of password fields, as `passwords`.
+        private: CSS selectors by name of elements that looks tell of as `private`.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class BrowserSession:
         observe: observation_lib.Observe,
         settle: settling_lib.SettlePolicy,
         look_for_passwords: bool = False,
+        private: Mapping[str, str] | None = None,
     ) -> None:
         self.lease = lease
         self.dialogs: list[str] = []
@@ -78,6 +80,7 @@ class BrowserSession:
         self._observe = observe
         self._settle = settle
         self._look_for_passwords = look_for_passwords
+        self._private = dict(private or {})
         self._active = lease.page
         self._statuses: dict[Page, int] = {}
         self._cdp: dict[Page, CDPSession] = {}
@@ -122,8 +125,10 @@ class BrowserSession:
 
     async def open(self, url: str) -> None:
         """Opens a URL in the active tab, and waits for it to load as long as the policy says."""
-        await self.run(self._active.goto(url, wait_until="commit"), what=f"open {url}")
-        await self._wait_for_load("load")
+        await self.lease.turns.pace(url)
+        async with self.lease.turns.at("navigate"):
+            await self.run(self._active.goto(url, wait_until="commit"), what=f"open {url}")
+            await self._wait_for_load("load")
 
     async def focus(self, page: Page) -> None:
         """Makes a tab the active one."""
@@ -175,11 +180,13 @@ class BrowserSession:
                 "hidden": hidden,
                 "axtree_limit": self._observe.axtree_limit,
                 "passwords": self._look_for_passwords,
+                "private": list(self._private.items()),
             }
             if begin is not None:
                 options["begin"] = begin
             try:
-                seen = await self._observe_page(options, capture=capture and begin is None)
+                async with self.lease.turns.at("observe"):
+                    seen = await self._observe_page(options, capture=capture and begin is None)
             except errors_lib.BrowserCrashedError:
                 if not await self.tab_was_closed():
                     raise
@@ -191,9 +198,16 @@ class BrowserSession:
                 navigated = True
                 await self._wait_for_load("domcontentloaded")
                 continue
+            if "bad_selector" in seen:
+                name = seen["bad_selector"]
+                raise errors_lib.InvalidInputError(
+                    f"The redaction rule {name!r} is {self._private.get(name)!r}, which the "
+                    "browser takes for no CSS selector."
+                )
             self._next_ref = seen["next_ref"]
             if "foreign" in seen:
-                await self.foreign_frames.look_into(self._active, seen, options)
+                async with self.lease.turns.at("observe"):
+                    await self.foreign_frames.look_into(self._active, seen, options)
             if navigated:
                 seen["settle"]["ended"] = "navigated"
             elif not network_quiet:
@@ -250,23 +264,29 @@ class BrowserSession:
         }
         if self._observe.screenshot_format == "jpeg":
             options["quality"] = self._observe.screenshot_quality
-        answer = await self.run(
-            session.send("Page.captureScreenshot", options), what="take a screenshot"
-        )
+        async with self.lease.turns.at("screenshot"):
+            answer = await self.run(
+                session.send("Page.captureScreenshot", options), what="take a screenshot"
+            )
         return base64.b64decode(answer["data"])
 
-    async def secret_boxes(self, spellings: Sequence[str]) -> list[blackout_lib.Box] | None:
-        """Returns where the active tab shows one of some texts; None if that cannot be told."""
+    async def snapshot(self, selector: str = "") -> blackout_lib.Snapshot | None:
+        """Returns what the active tab shows, for blackout; None if that cannot be told.
+
+        Args:
+            selector: A CSS selector of elements to note; empty for none.
+        """
         session = await self._debugger(self._active)
         try:
-            call = session.send(*blackout_lib.SNAPSHOT)
-            return blackout_lib.secret_boxes(
-                await self.run(call, what="tell what it shows"), spellings
+            noted = await self.run(
+                blackout_lib.matching_nodes(session.send, selector), what="find private elements"
             )
+            shown = await self.run(session.send(*blackout_lib.SNAPSHOT), what="tell what it shows")
         except errors_lib.BrowserCrashedError:
             raise
-        except errors_lib.BrowserError:
+        except (errors_lib.BrowserError, LookupError):
             return None
+        return blackout_lib.Snapshot(shown, noted)
 
     async def viewport(self) -> tuple[float, float]:
         """Returns the width and height of the active tab's viewport in CSS pixels."""

@@ -3,7 +3,8 @@
 `BrowserTask` is what the environment asks of a task, in the order of an episode: `setup`,
 `goal_of`, `validate` after each step, `teardown`. A task that can be solved by script is a
 `SolvableTask` too.
-`WebTask` is a task as data, for any site.
+A task that knows after how many steps it has taken too long says so by an attribute `max_steps`,
+which a limit given to the environment outweighs. `WebTask` is a task as data, for any site.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from urllib.parse import urlsplit
 
 from webtraj.environments import actions as actions_lib
 from webtraj.environments.browser import session as session_lib
+from webtraj.environments.redaction import RedactionRules
 
 __all__ = ["BrowserTask", "ScriptedSolution", "Solution", "SolvableTask", "Verdict", "WebTask"]
 
@@ -151,6 +153,8 @@ class WebTask:
     """A CSS selector of what the axtree leaves out."""
     context_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """For Playwright's `Browser.new_context`: storage_state, locale, timezone_id, ..."""
+    max_steps: int | None = None
+    """After so many steps an episode is truncated; None leaves that to the environment."""
     before: Callable[[session_lib.BrowserSession, int], Awaitable[None]] | None = None
     """Called with session and seed, before `start_url` is opened."""
     judge: Callable[[session_lib.BrowserSession, str | None], Awaitable[Verdict]] | None = None
@@ -161,6 +165,8 @@ class WebTask:
     """A scripted solution: an asynchronous generator of actions."""
     after: Callable[[session_lib.BrowserSession], Awaitable[None]] | None = None
     """Called when the episode is over."""
+    redaction: RedactionRules | None = None
+    """What no record may hold, beside what the environment says."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "site", self.site or urlsplit(self.start_url).hostname or "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final, Literal
 
 from webtraj.environments.browser import environment as environment_lib
 from webtraj.environments.browser import policies as policies_lib
@@ -13,12 +13,14 @@ from webtraj.environments.browser import tasks as tasks_lib
 
 __all__ = ["make_web_environment"]
 
+_MAX_STEPS: Final = 30
+
 
 def make_web_environment(
     *,
     task: tasks_lib.BrowserTask | Iterable[tasks_lib.BrowserTask],
     pool: pool_lib.BrowserPool | None = None,
-    max_steps: int = 30,
+    max_steps: int | Literal["task"] | None = "task",
     settle: settling_lib.SettlePolicy = settling_lib.LIVE_SITE,
     policy: policies_lib.AccessPolicy | None = None,
     **options: Any,
@@ -28,7 +30,8 @@ def make_web_environment(
     Args:
         task: A `webtraj.WebTask`, or several, played one after the other.
         pool: Where pages come from; None makes a pool of one page.
-        max_steps: After so many steps an episode is truncated, with discount 1.
+        max_steps: After so many steps an episode is truncated, with discount 1. By default the
+            task's own limit, or 30 if it has none.
         settle: When a page counts as settled after an action.
         policy: What pages and agent may reach; by default the public web, nothing private, the
             origin of the task's `start_url`, and no file.
@@ -39,6 +42,7 @@ def make_web_environment(
         tuple(task) if several else (task,),  # type: ignore[arg-type]
         pool=pool,
         max_steps=max_steps,
+        default_max_steps=_MAX_STEPS,
         settle=settle,
         policy=policy or policies_lib.WebAccess(),
         **options,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from webtraj import errors as errors_lib
 from webtraj.environments.browser import environment as environment_lib
@@ -99,6 +99,11 @@ class MiniwobTask:
         return {"offline": True}
 
     @property
+    def max_steps(self) -> int:
+        """After how many steps an episode is truncated, unless the environment says otherwise."""
+        return tasks_lib.max_steps(self.page)
+
+    @property
     def has_solution(self) -> bool:
         """See `SolvableTask.has_solution`."""
         return oracles_lib.has_oracle(self.page)
@@ -139,7 +144,8 @@ class MiniwobEnvironment(environment_lib.BrowserEnvironment):
         seed: Episode k, counted over all resets, has the seed `seed + k`.
         pool: Where pages come from; None makes a pool of one page, closed with the environment.
         observe: Channels to observe, or an `Observe`; None for the default ones.
-        max_steps: After this many steps an episode is truncated; None never does.
+        max_steps: After this many steps an episode is truncated; None never does. By default 10,
+            or more for tasks that take more (see `tasks.MAX_STEPS`).
         reward: What `TimeStep.reward` is (see `scoring.RewardKind`).
         success: The rule from raw reward to success (see `scoring.SUCCESS_RULES`).
         settle: When a page counts as settled after an action.
@@ -157,7 +163,7 @@ class MiniwobEnvironment(environment_lib.BrowserEnvironment):
         seed: int = 0,
         pool: pool_lib.BrowserPool | None = None,
         observe: observation_lib.Observe | Iterable[str] | None = None,
-        max_steps: int | None = 10,
+        max_steps: int | Literal["task"] | None = "task",
         reward: scoring_lib.RewardKind = "raw",
         success: str = "full",
         settle: settling_lib.SettlePolicy = settling_lib.LOCAL_PAGE,
