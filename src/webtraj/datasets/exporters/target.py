@@ -19,10 +19,12 @@ from webtraj import errors
 from webtraj.datasets.exporters.manifest import MANIFEST, is_manifest
 from webtraj.datasets.place import Place
 from webtraj.storage import files, is_url, open_storage
+from webtraj.storage.base import Storage
+from webtraj.storage.folder import FolderStorage
 
 __all__ = ["name_of", "new_place"]
 
-_PARALLEL_TEXT = "name a new folder or URL"
+_ANOTHER = "name a new folder or URL"
 
 
 def name_of(out: Place) -> str:
@@ -51,11 +53,12 @@ def new_place(
         InvalidInputError: There is something at `out` that must stay.
         StorageError: It cannot be written.
     """
-    if is_url(out):
-        with _new_prefix(str(out), overwrite, storage_options) as folder:
+    storage = open_storage(out, storage_options)
+    if not isinstance(storage, FolderStorage):
+        with _new_prefix(storage, overwrite) as folder:
             yield folder
         return
-    path = Path(os.path.abspath(out))  # noqa: PTH100  (As above.)
+    path = Path(os.path.abspath(storage.root))  # noqa: PTH100  (As above.)
     _check_free(path, overwrite)
     temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
@@ -77,10 +80,7 @@ def new_place(
 
 
 @contextlib.contextmanager
-def _new_prefix(
-    url: str, overwrite: bool, storage_options: Mapping[str, Any] | None
-) -> Iterator[Path]:
-    storage = open_storage(url, storage_options)
+def _new_prefix(storage: Storage, overwrite: bool) -> Iterator[Path]:
     there = sorted(entry.key for entry in storage.list())
     if there and not (overwrite and MANIFEST in there):
         raise errors.InvalidInputError(_occupied(storage.url, overwrite, MANIFEST in there))
@@ -100,7 +100,7 @@ def _check_free(path: Path, overwrite: bool) -> None:
     if not path.exists():
         return
     if not path.is_dir():
-        raise errors.InvalidInputError(f"{str(path)!r} is no folder; {_PARALLEL_TEXT}.")
+        raise errors.InvalidInputError(f"{str(path)!r} is no folder; {_ANOTHER}.")
     exported = is_manifest(path / MANIFEST)
     if any(path.iterdir()) and not (overwrite and exported):
         raise errors.InvalidInputError(_occupied(str(path), overwrite, exported))
@@ -108,9 +108,9 @@ def _check_free(path: Path, overwrite: bool) -> None:
 
 def _occupied(where: str, overwrite: bool, exported: bool) -> str:
     if exported:
-        return f"{where!r} holds an earlier export; {_PARALLEL_TEXT}, or overwrite it."
+        return f"{where!r} holds an earlier export; {_ANOTHER}, or overwrite it."
     said = "holds things that are no export, and are not overwritten" if overwrite else "is taken"
-    return f"{where!r} {said}; {_PARALLEL_TEXT}."
+    return f"{where!r} {said}; {_ANOTHER}."
 
 
 def _replace(temporary: Path, path: Path) -> None:

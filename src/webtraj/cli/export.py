@@ -1,0 +1,170 @@
+"""`webtraj export`: a dataset in the formats that other tools read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from webtraj.cli.options import OPTION_HELP, PLACE_HELP, WHERE_HELP
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from webtraj.datasets.dataset import Dataset
+    from webtraj.datasets.exporters import ExportReport
+
+__all__ = ["export"]
+
+_SHOWN = 3
+"""Episodes that are named for each reason why some were left out."""
+
+
+def export(
+    dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
+    to: Annotated[
+        str, typer.Option("--format", help="The format: atif, rlds, minari or huggingface.")
+    ],
+    out: Annotated[str, typer.Option(help="A new folder or URL.")],
+    task: Annotated[str | None, typer.Option(help="Only this task.")] = None,
+    site: Annotated[str | None, typer.Option(help="Only this site.")] = None,
+    policy: Annotated[str | None, typer.Option(help="Only this policy.")] = None,
+    outcome: Annotated[
+        str | None, typer.Option(help="Only this outcome: success, failure, env_error, ...")
+    ] = None,
+    end_reason: Annotated[
+        str | None, typer.Option(help="Only this end: terminated, truncated, crashed, ...")
+    ] = None,
+    episode: Annotated[
+        list[str] | None, typer.Option("--id", help="Only this episode; may be given again.")
+    ] = None,
+    where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
+    limit: Annotated[int, typer.Option(min=0, help="So many, the first; 0: all.")] = 0,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="An option of the format, as name=value: license=mit."),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace an earlier export.")] = False,
+    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+) -> None:
+    """Write a dataset in a format of other tools. Exits with 1 if episodes could not be read.
+
+    It is there whole or not at all, and says what of the episodes the format cannot hold.
+    """
+    from webtraj.cli.options import storage_options
+    from webtraj.datasets.dataset import open_dataset
+    from webtraj.datasets.exporters import export_dataset
+    from webtraj.storage import is_url
+
+    options = storage_options(option)
+    opened = open_dataset(dataset, storage_options=options if is_url(dataset) else None)
+    if opened.place.layout is None:  # An index line may still be on its way.
+        opened = opened.refresh(complete=True)
+    conditions: dict[str, Any] = {
+        "task": task,
+        "site": site,
+        "policy": policy,
+        "outcome": outcome,
+        "end_reason": end_reason,
+        "id": episode,
+        "where": where,
+        "limit": limit or None,
+    }
+    selection = {name: value for name, value in conditions.items() if value is not None}
+    report = export_dataset(
+        _selected(opened, selection),
+        out,
+        format=to,
+        options=_settings(setting),
+        selection=selection,
+        overwrite=overwrite,
+        storage_options=options if is_url(out) else None,
+    )
+    _print_report(report, out, opened)
+    if not report.complete:
+        raise typer.Exit(1)
+
+
+def _selected(dataset: Dataset, selection: dict[str, Any]) -> Dataset:
+    from webtraj import errors
+    from webtraj.datasets.conditions import parse_condition
+
+    ids = selection.get("id")
+    for episode_id in ids or ():
+        if episode_id not in dataset:
+            raise errors.UnknownEpisodeError(
+                f"{dataset.url!r} has no sealed episode {episode_id!r:.150} among its "
+                f"{len(dataset)}; `webtraj ls` lists them."
+            )
+    where = selection.get("where")
+    names = ("task", "site", "policy", "outcome", "end_reason")
+    found = dataset.filter(
+        None if where is None else parse_condition(where),
+        **{name: selection.get(name) for name in names},
+    )
+    if ids is not None:
+        wanted = frozenset(ids)
+        found = found.filter(lambda summary: summary.episode_id in wanted)
+    return found[: selection["limit"]] if "limit" in selection else found
+
+
+def _settings(given: list[str] | None) -> dict[str, str]:
+    """Returns the options of a format that a command line gives."""
+    from webtraj import errors
+
+    settings: dict[str, str] = {}
+    for item in given or ():
+        name, found, value = item.partition("=")
+        if not found or name in settings:
+            raise errors.InvalidInputError(
+                f"--set {item!r:.100} is no setting, or there twice; expected name=value, such as "
+                "license=mit."
+            )
+        settings[name] = value
+    return settings
+
+
+def _print_report(report: ExportReport, out: str, dataset: Dataset) -> None:
+    from rich.table import Table
+
+    from webtraj.cli import terminal, text
+
+    console = terminal.make_console()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("what", "why"):
+        table.add_column(column, overflow="fold")
+    for column in ("episodes", "values"):
+        table.add_column(column, justify="right", no_wrap=True)
+    ends = Counter(item.end_reason.name.lower() for item in report.written if not item.finished)
+    for end, count in sorted(ends.items()):
+        table.add_row("kept, and flagged", f"came to no end: {end}", str(count), "")
+    left: dict[str, list[str]] = {}
+    for item in report.left_out:
+        # Each that cannot be read has words of its own.
+        left.setdefault(item.why, []).append(item.episode_id)
+    for why, ids in sorted(left.items()):
+        table.add_row("left out", text.printable(f"{why} ({_some(ids)})"), str(len(ids)), "")
+    notes: dict[tuple[str, str], list[int]] = {}
+    for note in report.notes:
+        notes.setdefault((note.field, note.why), []).append(note.count)
+    for (field, why), counts in sorted(notes.items()):
+        row = (text.printable(field), text.printable(why), str(len(counts)), str(sum(counts)))
+        table.add_row(*row)
+    if table.row_count:
+        console.print(table)
+    steps = sum(item.num_steps for item in report.written)
+    still_open = len(dataset.open_episodes)
+    console.print(
+        text.printable(
+            f"{out}: {len(report.written)} episodes of {steps} steps written as {report.format}"
+            + (f", {len(report.left_out)} left out" if report.left_out else "")
+            + (f"; {still_open} are still open or wait for recovery" if still_open else "")
+        ),
+        soft_wrap=True,
+    )
+
+
+def _some(ids: Sequence[str]) -> str:
+    more = len(ids) - _SHOWN
+    return ", ".join(ids[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

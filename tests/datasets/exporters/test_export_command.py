@@ -1,0 +1,100 @@
+"""The command, as a person runs it."""
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from webtraj import errors
+from webtraj.cli.export import export
+from webtraj.datasets.exporters import read_manifest
+
+
+@pytest.fixture
+def run(tmp_path):
+    app = typer.Typer()
+    app.command()(export)
+
+    def run(dataset, *arguments, out="out", code=0):
+        words = [str(dataset.path), "--out", str(tmp_path / out), *map(str, arguments)]
+        result = CliRunner().invoke(app, words)
+        if isinstance(result.exception, errors.WebtrajError):
+            raise result.exception
+        assert result.exit_code == code, result.output
+        return tmp_path / out, result.output
+
+    return run
+
+
+def test_it_says_what_was_written_and_what_is_not_as_it_was(shop, wrecks, run):
+    out, said = run(shop, "--format", "rlds")
+    assert f"{out}: 2 episodes of 6 steps written as rlds\n" in said
+    assert "came to no end: closed" in said
+    lines = [line for line in said.splitlines() if "model_calls.messages" in line]
+    (line,) = lines
+    assert line.split()[-2:] == ["2", "4"]  # Of two episodes, four values.
+    out, said = run(wrecks, "--format", "minari", out="wrecks-v0")
+    assert "2 episodes" in said
+    assert "1 left out" in said
+    assert "Minari keeps transitions" in said
+    assert wrecks.episode_ids[0] in said
+
+
+FILTERS = {
+    "task": (["--task", "shop/tea"], 2),
+    "another task": (["--task", "shop"], 0),
+    "site": (["--site", "shop.example"], 2),
+    "policy": (["--policy", "tester"], 2),
+    "outcome": (["--outcome", "success"], 1),
+    "end": (["--end-reason", "closed"], 1),
+    "a condition": (["--where", "num_steps == 4"], 1),
+    "a limit": (["--limit", "1"], 1),
+    "several": (["--outcome", "success", "--end-reason", "closed"], 0),
+}
+
+
+@pytest.mark.parametrize("case", FILTERS)
+def test_filters_choose_episodes_and_are_written_down(case, shop, run):
+    words, count = FILTERS[case]
+    out, _ = run(shop, "--format", "atif", *words)
+    header, _ = read_manifest(out)
+    assert header["num_episodes"] == count
+    assert header["selection"]
+    assert len(list(out.glob("*.json"))) == count
+
+
+def test_episodes_are_chosen_by_id(shop, run):
+    wanted = shop.episode_ids[1]
+    out, _ = run(shop, "--format", "atif", "--id", wanted)
+    assert [path.stem for path in out.glob("*.json")] == [wanted]
+    with pytest.raises(errors.UnknownEpisodeError, match="no sealed episode 'e9'"):
+        run(shop, "--format", "atif", "--id", "e9", out="other")
+
+
+def test_settings_go_to_the_format(shop, run):
+    out, _ = run(shop, "--format", "huggingface", "--set", "license=mit", "--set", "title=Tea")
+    assert "license: mit" in (out / "README.md").read_text()
+    for words in (["license"], ["license=a", "--set", "license=b"]):
+        with pytest.raises(errors.InvalidInputError, match="expected name=value"):
+            run(shop, "--format", "huggingface", "--set", *words, out="other")
+
+
+def test_an_earlier_export_is_replaced_if_that_is_asked_for(shop, run):
+    run(shop, "--format", "atif")
+    with pytest.raises(errors.InvalidInputError, match="an earlier export"):
+        run(shop, "--format", "atif")
+    run(shop, "--format", "rlds", "--overwrite")
+
+
+def test_it_exits_with_1_if_an_episode_cannot_be_read(shop, run, tmp_path):
+    import shutil
+
+    from webtraj import open_dataset
+
+    shutil.copytree(shop.path, tmp_path / "data")
+    episode_id = shop.episode_ids[0]
+    (tmp_path / "data" / "episodes" / f"{episode_id}.json").unlink()
+    (tmp_path / "data" / "episodes" / f"{episode_id}.json").write_bytes(b"[]")
+    out, said = run(open_dataset(tmp_path / "data"), "--format", "atif", code=1)
+    assert "it cannot be read" in said
+    assert episode_id in said
+    assert (out / f"{shop.episode_ids[1]}.json").exists()
