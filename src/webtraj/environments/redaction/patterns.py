@@ -66,7 +66,7 @@ def _find_email(text: str) -> Iterator[Span]:
 
 
 _DIGITS = re.compile(_START + rf"(?<!\d\.)\d++(?:{_GAP}\d++)*+")
-_GROUP = re.compile(r"\d+")
+_GROUP = re.compile(rf"{_GAP}|(\d+)")
 _CARD_LENGTHS = range(13, 20)
 
 
@@ -78,14 +78,9 @@ def _find_card(text: str) -> Iterator[Span]:
         groups = [
             match.span()
             for match in _GROUP.finditer(text, run.start(), run.end())
-            if match.start() == run.start() or not _spells_gap(text, match.start())
+            if match.lastindex
         ]
         yield from _cards_in(text, groups)
-
-
-def _spells_gap(text: str, start: int) -> bool:
-    """Whether digits belong to the spelling of a gap, as in `%20`."""
-    return text.startswith("%", start - 1) or text.startswith(("\\u", "\\x"), start - 2)
 
 
 def _cards_in(text: str, groups: list[Span]) -> Iterator[Span]:
@@ -190,7 +185,9 @@ _find_jwt = _regex(
 _OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 _find_ipv4 = _regex(rf"{_START}(?<!\d\.){_OCTET}(?:\.{_OCTET}){{3}}{_END}(?!\.\d)", ".")
 
-_IPV6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,8}(?:\.\d{1,3}){0,3}")
+_IPV6 = re.compile(
+    _START + r"(?<![_:.])[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,8}(?:\.\d{1,3}){0,3}"
+)
 
 
 def _find_ipv6(text: str) -> Iterator[Span]:

@@ -200,19 +200,37 @@ class Redactor:
         """Returns `text` without secrets."""
         if self._lines:
             text = self._redact_lines(text)
-        text = self._without_secrets(text)
-        if self._searcher.active:
-            known = self._rule_names.union(self._names)
-            text = self._searcher.replaced(text, self.placeholder_of, known=known)
-        return text
+        if not self._searcher.active:
+            return self._without_secrets(text)
+        text = self._without_images(text)
+        return self._searcher.replaced(
+            text,
+            self.placeholder_of,
+            also=self._secrets_in(text),
+            known=self._rule_names.union(self._names),
+        )
 
     def _without_secrets(self, text: str) -> str:
-        lowered = text.lower()
-        if self._pattern is not None and any(needle in lowered for needle in self._needles):
+        if self._may_hold_secrets(text):
+            assert self._pattern is not None
             text = self._pattern.sub(self._placeholder_for, text)
+        return self._without_images(text)
+
+    def _without_images(self, text: str) -> str:
         if self._images and len(text) > 200:
             text = _IMAGE_TEXT.sub(self._covered_text, text)
         return text
+
+    def _may_hold_secrets(self, text: str) -> bool:
+        lowered = text.lower()
+        return self._pattern is not None and any(needle in lowered for needle in self._needles)
+
+    def _secrets_in(self, text: str) -> Iterator[tuple[int, int, str]]:
+        if self._may_hold_secrets(text):
+            assert self._pattern is not None
+            for match in self._pattern.finditer(text):
+                if match.lastindex is not None:
+                    yield (*match.span(), self._names[match.lastindex - 1])
 
     def _redact_lines(self, text: str) -> str:
         lines = text.split("\n")

@@ -52,20 +52,26 @@ class Searcher:
             yield text[start:end]
 
     def replaced(
-        self, text: str, placeholder_of: Callable[[str], str], *, known: Iterable[str]
+        self,
+        text: str,
+        placeholder_of: Callable[[str], str],
+        *,
+        also: Iterable[Found] = (),
+        known: Iterable[str],
     ) -> str:
         """Returns a text with placeholders for what the rules describe.
 
         Args:
             text: The text.
             placeholder_of: Returns, and counts, the placeholder for what is of a name.
+            also: What else to replace: start, end and name.
             known: Names whose placeholders are left as they are.
         """
         if len(text) > MAX_TEXT:
             placeholder_of(UNSEARCHED)
             return LEFT_OUT
         try:
-            found = sorted(self._find(text), key=lambda piece: (piece[0], -piece[1]))
+            found = sorted([*also, *self._find(text)], key=lambda piece: (piece[0], -piece[1]))
         except (TimeoutError, OSError) as error:
             _LOGGER.warning("%s It is not recorded.", error)
             placeholder_of(UNSEARCHED)
