@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -23,13 +23,26 @@ _MAX_ERRORS_SHOWN = 5
 
 
 class RolloutProgress:
-    """Shows a rollout on the terminal; the table comes however the rollout ends."""
+    """Shows a rollout on the terminal; the table comes however the rollout ends.
 
-    def __init__(self, out: Path) -> None:
+    Args:
+        out: Where the episodes go.
+        go_on: The command that plays what is left, for when it ends early.
+        clock: Gives the time in seconds.
+    """
+
+    def __init__(
+        self, out: str, *, go_on: str = "", clock: Callable[[], float] = time.perf_counter
+    ) -> None:
         self._out = out
+        self._go_on = go_on
+        self._clock = clock
         self._results: list[EpisodeResult] = []
+        self._summary: RolloutSummary | None = None
+        self._rows: set[int] = set()
         self._planned = 0
-        self._successes = 0
+        self._steps = 0
+        self._outcomes: collections.Counter[Outcome] = collections.Counter()
         self._start = 0.0
         self._console = terminal.make_console()
         errors_console = terminal.make_console(stderr=True)
@@ -37,25 +50,43 @@ class RolloutProgress:
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[success]}"),
+            TextColumn("{task.fields[counts]}"),
             TimeRemainingColumn(),
             console=errors_console,
             transient=True,
             disable=not errors_console.is_terminal,
         )
-        self._line = self._bar.add_task("Playing", total=None, success="")
+        self._line = self._bar.add_task("Playing", total=None, counts="")
+
+    @property
+    def counts(self) -> str:
+        """What has come of it so far: outcomes, rate of success, speed."""
+        counts = [f"{outcome.name.lower()} {n}" for outcome, n in self._outcomes.most_common()]
+        judged = self._outcomes[Outcome.SUCCESS] + self._outcomes[Outcome.FAILURE]
+        if judged:
+            counts.append(f"{self._outcomes[Outcome.SUCCESS] / judged:.0%} solved")
+        seconds = self._clock() - self._start
+        if seconds > 0:
+            counts.append(f"{self._steps / seconds:.1f} steps/s")
+        return ", ".join(counts)
 
     def rollout_planned(self, plan: Sequence[PlannedEpisode]) -> None:
         """Sets the length of the bar."""
         self._planned = len(plan)
-        self._start = time.perf_counter()
+        self._start = self._clock()
         self._bar.update(self._line, total=len(plan))
 
     def episode_ended(self, result: EpisodeResult) -> None:
-        """Moves the bar on."""
+        """Moves the bar on; another try at the same episode leaves it where it is."""
         self._results.append(result)
-        self._successes += result.outcome is Outcome.SUCCESS
-        self._bar.update(self._line, advance=1, success=f"{self._successes} solved")
+        self._outcomes[result.outcome] += 1
+        self._steps += result.num_steps
+        self._rows.add(result.row)
+        self._bar.update(self._line, completed=len(self._rows), counts=self.counts)
+
+    def rollout_ended(self, summary: RolloutSummary) -> None:
+        """Takes what came of all of it, a resumed run's earlier episodes included."""
+        self._summary = summary
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -68,18 +99,32 @@ class RolloutProgress:
         traceback: TracebackType | None,
     ) -> None:
         self._bar.stop()
-        if not self._results:
+        results = tuple(self._results)
+        summary = RolloutSummary(results=results, seconds=self._clock() - self._start)
+        earlier = 0 if self._summary is None else len(self._summary.results) - len(results)
+        if earlier and results:
+            self._console.print(f"{earlier} episodes were there already; these are new:")
+        if not results:
+            if exc is None:
+                self._console.print(f"Nothing was left to play in {self._out}.", soft_wrap=True)
+            elif self._planned:
+                self._tell_how_to_go_on()
             return
-        summary = RolloutSummary(
-            results=tuple(self._results), seconds=time.perf_counter() - self._start
-        )
         self._console.print(summary_table(summary))
         self._show_errors(summary)
         ended = "" if exc is None else f" The rollout ended early ({_why(exc)})."
+        tries = "" if len(results) == len(self._rows) else f" ({len(results)} tries)"
         self._console.print(
-            f"{len(self._results)} of {self._planned} episodes are in {self._out}.{ended}",
+            f"{len(self._rows)} of {self._planned} episodes are in {self._out}{tries}.{ended}",
             soft_wrap=True,
         )
+        cut_off = any(last.outcome is Outcome.CANCELLED for last in summary.last_tries)
+        if exc is not None or cut_off or len(self._rows) < self._planned:
+            self._tell_how_to_go_on()
+
+    def _tell_how_to_go_on(self) -> None:
+        if self._go_on:
+            self._console.print(f"To play what is left: {self._go_on}", soft_wrap=True)
 
     def _show_errors(self, summary: RolloutSummary) -> None:
         for result in summary.errors[:_MAX_ERRORS_SHOWN]:

@@ -4,46 +4,89 @@ from __future__ import annotations
 
 import datetime
 import json
+import logging
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from webtraj import errors
+from webtraj.cli import options as options_lib
 
 if TYPE_CHECKING:
-    from webtraj.agents.base import Agent
-    from webtraj.rollouts import RolloutSummary
+    from webtraj.rollouts.configuration import ConfiguredRollout
 
 __all__ = ["rollout"]
 
-_RECORDED = ("timings", "info")
-"""Channels that no agent sees, and every reader of the records wants."""
+_QUICK = "For rollouts of presets"
+_CONFIGURED = "For rollouts by a configuration"
 
 
 def rollout(
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RUN] [KEY=VALUE]...",
+            help="With --config-name: values that go before the configuration's, such as "
+            "env_config.server_size=8. With --resume: the run to go on with; default: the latest.",
+            show_default=False,
+        ),
+    ] = None,
+    config_name: Annotated[
+        str | None,
+        typer.Option(
+            help="The configuration: rollout_train, rollout_test, crawl, or one of --config-dir.",
+            rich_help_panel=_CONFIGURED,
+        ),
+    ] = None,
+    config_dir: Annotated[
+        Path | None,
+        typer.Option(help="A folder of configurations of your own.", rich_help_panel=_CONFIGURED),
+    ] = None,
+    print_config: Annotated[
+        bool,
+        typer.Option(
+            "--print-config",
+            help="Print the configuration, and play nothing.",
+            rich_help_panel=_CONFIGURED,
+        ),
+    ] = False,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on with a run that was begun before: play what is left."),
+    ] = False,
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Play on a Ray cluster: its address, or auto."),
+    ] = None,
     preset: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             help="What to play: a preset, or some of its tasks, such as miniwob/all:0:10. "
-            "May be given several times."
+            "May be given several times.",
+            rich_help_panel=_QUICK,
         ),
-    ],
+    ] = None,
     agent: Annotated[
         str | None,
         typer.Option(
             help="Who plays: oracle, random, model, scripted or replay; default: model if --model "
-            "is given, else oracle."
+            "is given, else oracle.",
+            rich_help_panel=_QUICK,
         ),
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="The model that plays, as its server knows it.")
+        str | None,
+        typer.Option(help="The model that plays, as its server knows it.", rich_help_panel=_QUICK),
     ] = None,
     base_url: Annotated[
         list[str] | None,
         typer.Option(
             help="The model's server, such as http://127.0.0.1:8000/v1; default: OpenAI's. Given "
-            "several times, the servers share the work."
+            "several times, the servers share the work.",
+            rich_help_panel=_QUICK,
         ),
     ] = None,
     agent_options: Annotated[
@@ -53,23 +96,45 @@ def rollout(
             metavar="KEY=VALUE",
             help="An option of the agent, such as mode=marks, temperature=0.7 or script=FILE; "
             "the value is JSON, or else text. May be given several times.",
+            rich_help_panel=_QUICK,
         ),
     ] = None,
     episodes: Annotated[
         int | None,
-        typer.Option(help="How many episodes in all, dealt out to the tasks; default: one each."),
+        typer.Option(
+            help="How many episodes in all, dealt out to the tasks; default: one each.",
+            rich_help_panel=_QUICK,
+        ),
     ] = None,
-    parallel: Annotated[int, typer.Option(help="How many to play at a time.")] = 1,
+    parallel: Annotated[
+        int | None,
+        typer.Option(help="How many to play at a time; default: 1.", rich_help_panel=_QUICK),
+    ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(help="The dataset folder to write or add to; default: runs/<date and time>."),
+        str | None,
+        typer.Option(
+            help="The dataset to write or add to, a folder or s3://bucket/prefix; default: "
+            "runs/<date and time>.",
+            rich_help_panel=_QUICK,
+        ),
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help=options_lib.OPTION_HELP, rich_help_panel=_QUICK),
     ] = None,
     seed: Annotated[
-        int, typer.Option(help="The run's seed; the same gives the same episodes.")
-    ] = 0,
+        int | None,
+        typer.Option(
+            help="The run's seed; the same gives the same episodes; default: 0.",
+            rich_help_panel=_QUICK,
+        ),
+    ] = None,
     max_steps: Annotated[
         int | None,
-        typer.Option(help="Truncate episodes after so many steps, if the environment does not."),
+        typer.Option(
+            help="Truncate episodes after so many steps, if the environment does not.",
+            rich_help_panel=_QUICK,
+        ),
     ] = None,
     options: Annotated[
         list[str] | None,
@@ -78,68 +143,144 @@ def rollout(
             metavar="KEY=VALUE",
             help="An option of the preset, such as max_steps=20 or 'observe=[\"axtree\"]'; "
             "the value is JSON, or else text. May be given several times.",
+            rich_help_panel=_QUICK,
         ),
     ] = None,
 ) -> None:
     """Let an agent play episodes, and record every one of them.
 
-    Ctrl-C ends it in good order: episodes that are open are recorded as cancelled. The exit code is
-    1 if errors ended all episodes, and 0 if any was played to its end.
+    What to play is said by --preset, or by a configuration: --config-name. Ctrl-C ends it in good
+    order: episodes that are open are recorded as cancelled, and --resume plays what is left. The
+    exit code is 1 if errors ended all episodes, and 0 if any was played to its end.
     """
-    from webtraj.agents import catalog
+    run_id, overrides = _split(arguments or [], resume=resume)
+    quick = {
+        "preset": preset,
+        "agent": agent,
+        "model": model,
+        "base-url": base_url,
+        "agent-set": agent_options,
+        "episodes": episodes,
+        "parallel": parallel,
+        "out": out,
+        "option": option,
+        "seed": seed,
+        "max-steps": max_steps,
+        "set": options,
+    }
+    given = [f"--{name}" for name, value in quick.items() if value is not None]
+    if config_name is None:
+        if not preset and not resume:
+            raise errors.InvalidInputError(
+                "Say what to play: --preset miniwob/click-test, or --config-name rollout_train."
+            )
+        for wrong in (*overrides, *(["--print-config"] if print_config else [])):
+            raise errors.InvalidInputError(f"{wrong!r:.100} is for a rollout by --config-name.")
+        built, go_on = _quick(quick, out, resume=resume, run_id=run_id)
+    else:
+        if given:
+            raise errors.InvalidInputError(
+                f"{given[0]} is for rollouts of presets; with --config-name give key=value, as "
+                "`webtraj rollout --config-name NAME --print-config` shows them."
+            )
+        from webtraj.rollouts.configuration import build_rollout, load_configuration
+
+        configuration = load_configuration(config_name, overrides, config_dir=config_dir)
+        if print_config:
+            print(configuration.source, end="")
+            return
+        built = build_rollout(configuration, resume=(run_id or True) if resume else False)
+        go_on = _command(
+            "--config-name", config_name,
+            *(() if config_dir is None else ("--config-dir", str(config_dir))),
+            *(_without_secrets(text) for text in overrides if not text.startswith("iteration=")),
+            *(() if built.iteration is None else (f"iteration={built.iteration}",)),
+        )  # fmt: skip
+    if ray is not None:
+        go_on += f" --ray {shlex.quote(ray)}"
+    _play(built, ray, f"{go_on} --resume {built.run_id}")
+
+
+def _play(built: ConfiguredRollout, ray: str | None, go_on: str) -> None:
     from webtraj.cli import progress, signals
 
-    given = dict(_read_option("--agent-set", text) for text in agent_options or ())
-    if model is not None:
-        given["model"] = model
-    if base_url:
-        given["base_url"] = base_url[0] if len(base_url) == 1 else base_url
-    player = catalog.make_agent(
-        agent or ("model" if model is not None else "oracle"), seed=seed, options=given
-    )
-    environment_options = dict(_read_option("--set", text) for text in options or ())
-    if (channels := _channels(player)) and all(map(_uses_browser, preset)):
-        environment_options.setdefault("observe", channels)
-    out = out or Path("runs") / f"{datetime.datetime.now():%Y%m%d-%H%M%S}"
-    with progress.RolloutProgress(out) as observer:
-        summary = signals.run(
-            _play(
-                preset,
-                player,
-                episodes=episodes,
-                parallel=parallel,
-                seed=seed,
-                out=out,
-                max_steps=max_steps,
-                environment_options=environment_options,
-                observer=observer,
-            )
-        )
+    _log(verbose=built.verbose)
+    with progress.RolloutProgress(built.out, go_on=go_on) as observer:
+        summary = signals.run(built.play(observer=observer, ray=ray))
+        observer.rollout_ended(summary)
     if len(summary.errors) == len(summary.results):
         raise typer.Exit(1)
 
 
-async def _play(presets: list[str], player: Agent, **options: Any) -> RolloutSummary:
-    from webtraj.rollouts import collect
+def _quick(
+    given: dict[str, Any], out: str | None, *, resume: bool, run_id: str | None
+) -> tuple[ConfiguredRollout, str]:
+    """Returns a rollout of presets, and the command that goes on with it."""
+    from webtraj.rollouts.configuration import quick
 
-    try:
-        return await collect(presets, player, **options)
-    finally:
-        close = getattr(player, "aclose", None)
-        if close is not None:
-            await close()
+    if resume and out is None:
+        raise errors.InvalidInputError(
+            "Say where the run is that shall be gone on with: --out FOLDER, or --config-name."
+        )
+    agent_options = dict(_read_option("--agent-set", text) for text in given["agent-set"] or ())
+    if given["model"] is not None:
+        agent_options["model"] = given["model"]
+    if urls := given["base-url"]:
+        agent_options["base_url"] = urls[0] if len(urls) == 1 else urls
+    agent = given["agent"] or ("model" if given["model"] is not None else None)
+    values = {
+        "preset": given["preset"],
+        "agent": agent,
+        "agent_options": agent_options or None,
+        "episodes": given["episodes"],
+        "parallel": given["parallel"],
+        "seed": given["seed"],
+        "max_steps": given["max-steps"],
+        "environment_options": dict(_read_option("--set", text) for text in given["set"] or ())
+        or None,
+    }
+    values = {name: value for name, value in values.items() if value is not None}
+    out = out or str(Path("runs") / f"{datetime.datetime.now():%Y%m%d-%H%M%S}")
+    storage = options_lib.storage_options(given["option"])
+    flags = [part for text in given["option"] or () for part in ("--option", text)]
+    if not resume:
+        built = quick.build_quick(values, out=out, storage_options=storage)
+    else:
+        built = quick.resume_quick(values, out=out, run_id=run_id, storage_options=storage)
+    return built, _command("--out", out, *flags)
 
 
-def _channels(player: Agent) -> list[str]:
-    """Returns what a browser environment is to observe for an agent that says what it needs."""
-    channels = getattr(player, "channels", ())
-    return [*channels, *_RECORDED] if channels else []
+def _split(arguments: list[str], *, resume: bool) -> tuple[str | None, list[str]]:
+    """Returns the run that is named, and the overrides."""
+    runs = [text for text in arguments if "=" not in text]
+    if runs and (not resume or len(runs) > 1):
+        raise errors.InvalidInputError(
+            f"{runs[-1]!r:.100} is not understood; expected KEY=VALUE, or with --resume one run."
+        )
+    return runs[0] if runs else None, [text for text in arguments if "=" in text]
 
 
-def _uses_browser(selector: str) -> bool:
-    from webtraj import registry
+def _command(*arguments: str) -> str:
+    return shlex.join(["webtraj", "rollout", *arguments])
 
-    return registry.select(selector).uses_browser
+
+def _without_secrets(override: str) -> str:
+    key, _, value = override.partition("=")
+    secret = "secret" in key or "secrets" in value
+    return f"{key}=..." if secret else override
+
+
+def _log(*, verbose: bool) -> None:
+    """Shows what happens in detail, if asked for; and how far it is where there is no bar."""
+    if not verbose and sys.stderr.isatty():
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    milestones = "webtraj.rollouts.configuration.milestones"
+    logger = logging.getLogger("webtraj" if verbose else milestones)
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    logger.propagate = False
 
 
 def _read_option(flag: str, text: str) -> tuple[str, Any]:

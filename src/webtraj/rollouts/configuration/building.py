@@ -1,0 +1,303 @@
+"""`build_rollout`: a configuration made into something that can be played."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from webtraj import errors
+from webtraj.rollouts.configuration import selection
+from webtraj.rollouts.configuration.crawl import CrawlConfig
+from webtraj.rollouts.configuration.loading import Configuration, without_secrets
+from webtraj.rollouts.configuration.players import Player, player_of, player_of_crawl
+from webtraj.rollouts.configuration.ranks import Rank, rank_of
+from webtraj.rollouts.configuration.rollout import EnvConfig, RolloutConfig
+from webtraj.rollouts.configuration.running import Browsers, ConfiguredRollout
+from webtraj.rollouts.deadlines import Deadlines
+from webtraj.rollouts.iterations import Iterations, run_ids
+from webtraj.rollouts.plan import PlannedEpisode
+from webtraj.rollouts.retrying import RetryPolicy
+from webtraj.rollouts.runs import Run, new_run_id
+from webtraj.rollouts.sampling import Blocklist
+from webtraj.rollouts.scheduling import Politeness
+from webtraj.rollouts.settings import Completion, RolloutSettings
+from webtraj.storage import is_url, open_storage
+
+__all__ = ["build_rollout", "channels_of", "environment_options"]
+
+_RECORDED = ("timings", "info")
+"""Channels that no agent sees, and every reader of the records wants."""
+_MINUTE = 60.0
+_HOUR = 3600.0
+
+
+def build_rollout(
+    configuration: Configuration | RolloutConfig | CrawlConfig, *, resume: bool | str = False
+) -> ConfiguredRollout:
+    """Makes a rollout of a configuration: picks the tasks, plans them, takes an iteration's number.
+
+    Nothing is played, and no plan is written; what is wrong with task files, agent or numbers is
+    found out here, before anything begins.
+
+    Args:
+        configuration: What `load_configuration` returned, or its values.
+        resume: Whether to go on with a run: its id, or True for the latest. Tasks are not picked
+            again then, but read from its plan.
+
+    Returns:
+        The rollout.
+
+    Raises:
+        InvalidInputError: The configuration does not fit together or asks for what is not there;
+            or there is no run to go on with.
+        StorageError: A bucket cannot be read or written.
+        UnknownPresetError: There is no preset of a name that is given.
+    """
+    if isinstance(configuration, Configuration):
+        values, source = configuration.values, configuration.source
+    else:
+        data = without_secrets(configuration.model_dump(by_alias=True))
+        # JSON is YAML, and takes any text as it is.
+        values, source = configuration, orjson.dumps(data, option=orjson.OPT_INDENT_2).decode()
+    build = _Rollout(values) if isinstance(values, RolloutConfig) else _Crawl(values)
+    built = build.resumed(resume) if resume else build.new()
+    return dataclasses.replace(built, source=source)
+
+
+@dataclasses.dataclass
+class _Rollout:
+    """How a rollout is built."""
+
+    config: RolloutConfig
+
+    def __post_init__(self) -> None:
+        self.env = self.config.env_config
+        self.rank = rank_of(self.env)
+        self.player = player_of(self.config, self.rank)
+        self.settings = _settings(self.env, self.rank)
+        self.blocklist = _blocklist(self.config)
+        self.options = self._bucket_options(self.config.save_path)
+        self.iterations = Iterations(self.config.save_path, self.env.split, self.options)
+
+    def new(self) -> ConfiguredRollout:
+        channels = channels_of(self.player)
+        given = self.config.iteration
+        if self.rank is not None and given is None:
+            raise errors.InvalidInputError(
+                "Several processes share an iteration: give all of them its number, as iteration=1."
+            )
+        number = given or max(self.iterations.numbers(), default=0) + 1
+        plan = self._plan(number)
+        if self.rank is not None:
+            digest = selection.digest_of(self.config)
+            plan = self.iterations.share_plan(number, digest, plan, seed=self.config.seed)
+            plan = self.rank.rows(plan)
+            if not plan:
+                raise errors.InvalidInputError(
+                    f"There are too few tasks for the rank {self.rank.number} of "
+                    f"{len(self.rank.weights)}: none is left for it. Use fewer ranks."
+                )
+        taken = self.iterations.claim(given)
+        if taken != number:  # Another rollout was a moment earlier.
+            number, plan = taken, self._plan(taken)
+        suffix = "" if self.rank is None else self.rank.suffix
+        return self._built(number, plan, new_run_id() + suffix, channels, resume=False)
+
+    def resumed(self, resume: bool | str) -> ConfiguredRollout:
+        channels = channels_of(self.player)
+        numbers = self.iterations.numbers()
+        if self.config.iteration is not None:
+            numbers = (self.config.iteration,)
+        suffix = "" if self.rank is None else self.rank.suffix
+        for number in reversed(numbers):
+            storage = open_storage(self.iterations.dataset(number), self.options)
+            ids = [run_id for run_id in run_ids(storage) if run_id.endswith(suffix)]
+            if isinstance(resume, str):
+                ids = [run_id for run_id in ids if run_id == resume]
+            if ids:
+                plan = Run(storage, ids[-1]).read_plan()
+                return self._built(number, plan, ids[-1], channels, resume=True)
+        wanted = f"run {resume!r}" if isinstance(resume, str) else "run"
+        raise errors.InvalidInputError(
+            f"There is no {wanted} to go on with in {self.iterations.place!r}. Begin one without "
+            "--resume, or give the save_path, split and iteration that it was begun with."
+        )
+
+    def _plan(self, number: int) -> tuple[PlannedEpisode, ...]:
+        return selection.plan_rollout(
+            self.config, blocklist=self.blocklist, iterations=self.iterations, number=number
+        )
+
+    def _built(
+        self,
+        number: int,
+        plan: tuple[PlannedEpisode, ...],
+        run_id: str,
+        channels: Sequence[str],
+        *,
+        resume: bool,
+    ) -> ConfiguredRollout:
+        env = self.env
+        return ConfiguredRollout(
+            plan=plan,
+            player=self.player,
+            settings=self.settings,
+            out=self.iterations.dataset(number),
+            run_id=run_id,
+            resume=resume,
+            seed=self.config.seed,
+            storage_options=self.options,
+            environment_options=environment_options(
+                plan,
+                env.environment_options,
+                env.observe if env.observe is not None else channels,
+                self.settings.max_steps,
+            ),
+            browsers=Browsers(
+                contexts=env.contexts_per_browser,
+                endpoint=env.browser_endpoint,
+                wait_timeout=env.wait_timeout,
+                operation_timeout=env.operation_timeout,
+                pools=_pools(env, self.rank),
+            ),
+            blocklist=self.blocklist,
+            save_every_percent=env.save_every_percent,
+            verbose=env.verbose,
+            iteration=number,
+        )
+
+    def _bucket_options(self, place: str) -> Mapping[str, Any] | None:
+        return (self.config.storage_options or None) if is_url(place) else None
+
+
+@dataclasses.dataclass
+class _Crawl:
+    """How a crawl is built."""
+
+    config: CrawlConfig
+
+    def __post_init__(self) -> None:
+        config = self.config
+        self.player = player_of_crawl(config)
+        self.settings = RolloutSettings(
+            parallel=config.data_per_batch,
+            max_steps=config.max_steps,
+            max_repetitive_actions=config.max_repetitive_actions,
+            deadlines=Deadlines(episode=config.timeout),
+            retry=RetryPolicy(max_retries=config.dp_max_retries),
+        )
+        self.options = (config.storage_options or None) if is_url(config.s3_save_uri) else None
+
+    def new(self) -> ConfiguredRollout:
+        channels = channels_of(self.player)
+        plan = selection.plan_crawl(self.config)
+        return self._built(plan, new_run_id(), channels, resume=False)
+
+    def resumed(self, resume: bool | str) -> ConfiguredRollout:
+        channels = channels_of(self.player)
+        storage = open_storage(self.config.s3_save_uri, self.options)
+        run = Run(storage, resume) if isinstance(resume, str) else Run.last(storage)
+        return self._built(run.read_plan(), run.run_id, channels, resume=True)
+
+    def _built(
+        self,
+        plan: tuple[PlannedEpisode, ...],
+        run_id: str,
+        channels: Sequence[str],
+        *,
+        resume: bool,
+    ) -> ConfiguredRollout:
+        config = self.config
+        return ConfiguredRollout(
+            plan=plan,
+            player=self.player,
+            settings=self.settings,
+            out=config.s3_save_uri,
+            run_id=run_id,
+            resume=resume,
+            seed=config.seed,
+            storage_options=self.options,
+            environment_options=environment_options(
+                plan, config.environment_options, channels, config.max_steps
+            ),
+            verbose=config.verbose,
+        )
+
+
+def _settings(env: EnvConfig, rank: Rank | None) -> RolloutSettings:
+    return RolloutSettings(
+        parallel=env.server_size if rank is None else rank.scaled(env.server_size),
+        max_steps=env.max_steps,
+        max_repetitive_actions=env.max_repetitive_actions,
+        deadlines=Deadlines(
+            step=env.step_timeout,
+            episode=_times(env.task_timeout_minutes, _MINUTE),
+            run=_times(env.run_timeout_minutes, _MINUTE),
+        ),
+        retry=RetryPolicy(
+            max_retries=env.max_retries,
+            pause=env.retry_policy.pause,
+            max_pause=env.retry_policy.max_pause,
+        ),
+        completion=Completion(
+            threshold=env.completion_threshold, grace=env.completion_grace_period
+        ),
+        order=env.task_order,
+        politeness=Politeness(per_site=env.episodes_per_site, interval=env.site_interval),
+        max_consecutive_errors=env.max_consecutive_errors,
+    )
+
+
+def _pools(env: EnvConfig, rank: Rank | None) -> Mapping[str, int]:
+    pools = env.http_pools.model_dump()
+    if rank is None:
+        return pools
+    return {name: rank.scaled(size) if size else 0 for name, size in pools.items()}
+
+
+def _times(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+def _blocklist(config: RolloutConfig) -> Blocklist | None:
+    env = config.env_config
+    if env.blocklist_path is None:
+        return None
+    path = Path(env.blocklist_path)
+    if not path.is_absolute():
+        if is_url(config.save_path):
+            raise errors.InvalidInputError(
+                f"The blocklist is a file on this machine, and save_path is {config.save_path!r}: "
+                "give env_config.blocklist_path, an absolute path, or null for none."
+            )
+        path = Path(config.save_path) / path
+    return Blocklist(path, ttl=env.blocklist_ttl_hours * _HOUR)
+
+
+def channels_of(player: Player) -> Sequence[str]:
+    """Returns what a browser environment is to observe; finds out whether the agent can be made."""
+    channels = getattr(player.make(), "channels", ())
+    return [*channels, *_RECORDED] if channels else []
+
+
+def environment_options(
+    plan: Sequence[PlannedEpisode],
+    given: Mapping[str, Any],
+    channels: Sequence[str],
+    max_steps: int | None,
+) -> dict[str, Any]:
+    """Returns the presets' options; those of browsers only where all tasks are played in one."""
+    options: dict[str, Any] = {}
+    if all(planned.selection.uses_browser for planned in plan):
+        if channels:
+            options["observe"] = list(channels)
+        limits = [planned.spec.max_steps or max_steps for planned in plan]
+        known = [limit for limit in limits if limit is not None]
+        if known and len(known) == len(limits):
+            # The environment's own limit is no lower than what the plan allows.
+            options["max_steps"] = max(known)
+    return {**options, **given}

@@ -1,0 +1,139 @@
+"""Quick rollouts: presets and an agent, straight from a command line, without a file.
+
+What one was begun with is kept beside its plan as any configuration is, so that it can be gone on
+with by its folder alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import orjson
+from pydantic import Field
+
+from webtraj import errors
+from webtraj.rollouts.configuration import checking, loading
+from webtraj.rollouts.configuration.building import channels_of, environment_options
+from webtraj.rollouts.configuration.players import Player
+from webtraj.rollouts.configuration.running import ConfiguredRollout
+from webtraj.rollouts.plan import PlannedEpisode, plan_episodes
+from webtraj.rollouts.runs import Run, new_run_id
+from webtraj.rollouts.settings import RolloutSettings
+from webtraj.storage import is_url, open_storage
+
+__all__ = ["QuickConfig", "build_quick", "resume_quick"]
+
+_SOURCE = "command.json"
+
+
+class QuickConfig(checking.Section):
+    """A quick rollout."""
+
+    preset: Annotated[list[str], Field(min_length=1)]
+    """What to play."""
+    agent: str = "oracle"
+    """Who plays: a name of `webtraj.agents.catalog`."""
+    agent_options: dict[str, Any] = Field(default_factory=dict)
+    """What it is to know."""
+    episodes: Annotated[int, Field(ge=1)] | None = None
+    """How many episodes in all; by default one of each task."""
+    parallel: Annotated[int, Field(ge=1)] = 1
+    """How many at a time."""
+    seed: int = 0
+    """The run's seed."""
+    max_steps: Annotated[int, Field(ge=1)] | None = None
+    """Truncates episodes after so many steps."""
+    environment_options: dict[str, Any] = Field(default_factory=dict)
+    """More options of the presets."""
+
+
+def build_quick(
+    given: Mapping[str, Any], *, out: str, storage_options: Mapping[str, Any] | None = None
+) -> ConfiguredRollout:
+    """Returns a rollout of presets.
+
+    Args:
+        given: The keys of `QuickConfig` that are not at their defaults.
+        out: The dataset: a folder, or a bucket's URL.
+        storage_options: For a bucket.
+
+    Raises:
+        InvalidInputError: A value is wrong.
+        UnknownPresetError: There is no preset of that name.
+    """
+    config = checking.validate(dict(given), QuickConfig, "of the command line")
+    plan = plan_episodes(config.preset, episodes=config.episodes, seed=config.seed)
+    return _built(config, plan, out, storage_options, run_id=new_run_id(), resume=False)
+
+
+def resume_quick(
+    given: Mapping[str, Any],
+    *,
+    out: str,
+    run_id: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> ConfiguredRollout:
+    """Returns a rollout that was begun before, to be gone on with.
+
+    Args:
+        given: The keys that shall be others than it was begun with, such as `parallel`.
+        out: The dataset that it was begun in.
+        run_id: The run; by default the latest.
+        storage_options: For a bucket.
+
+    Raises:
+        InvalidInputError: There is no such run, or none that was begun in this way; or what
+            cannot be changed shall be.
+    """
+    storage = open_storage(out, storage_options)
+    run = Run.last(storage) if run_id is None else Run(storage, run_id)
+    plan = run.read_plan()
+    where = f"{out} {run.run_id}"
+    try:
+        begun = orjson.loads(storage.read(f"runs/{run.run_id}/{_SOURCE}"))
+    except errors.StorageMissingError:
+        raise errors.InvalidInputError(
+            f"The run {run.run_id!r} in {out!r} was not begun by a command line alone, so it is "
+            "not known who plays it. Give its configuration again, by --config-name, with "
+            "--resume; or go on with it by webtraj.rollouts.collect(resume=...)."
+        ) from None
+    except orjson.JSONDecodeError as error:
+        raise errors.InvalidInputError(
+            f"What the run {where!r} was begun with cannot be read: {error}."
+        ) from error
+    if fixed := sorted({"preset", "episodes", "seed"} & set(given)):
+        raise errors.InvalidInputError(
+            f"A run is gone on with as it was planned; --{fixed[0]} cannot be given again."
+        )
+    values = loading.merged(begun, given)
+    loading.check_complete(values, where)
+    config = checking.validate(values, QuickConfig, where)
+    return _built(config, plan, out, storage_options, run_id=run.run_id, resume=True)
+
+
+def _built(
+    config: QuickConfig,
+    plan: tuple[PlannedEpisode, ...],
+    out: str,
+    storage_options: Mapping[str, Any] | None,
+    *,
+    run_id: str,
+    resume: bool,
+) -> ConfiguredRollout:
+    player = Player(config.agent, config.agent_options, config.seed)
+    return ConfiguredRollout(
+        plan=plan,
+        player=player,
+        settings=RolloutSettings(parallel=config.parallel, max_steps=config.max_steps),
+        out=out,
+        run_id=run_id,
+        resume=resume,
+        seed=config.seed,
+        storage_options=storage_options if is_url(out) else None,
+        environment_options=environment_options(
+            plan, config.environment_options, channels_of(player), None
+        ),
+        source=orjson.dumps(loading.without_secrets(config.model_dump())).decode(),
+        source_name=_SOURCE,
+    )

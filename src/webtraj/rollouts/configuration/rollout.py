@@ -1,0 +1,308 @@
+"""The keys of a rollout's configuration. Names are WebGym's, where it has one.
+
+What stands here is what a key means and may be; `building` makes it so. Defaults are those of
+webtraj; the files in `files/` set WebGym's.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import ConfigDict, Field, model_validator
+
+from webtraj.agents.contexts import ContextSettings
+from webtraj.rollouts.configuration.checking import Section
+
+__all__ = [
+    "ContextConfig",
+    "DifficultyBand",
+    "DifficultySteps",
+    "EnvConfig",
+    "HttpPools",
+    "ModelConfig",
+    "PolicyConfig",
+    "RetryConfig",
+    "RolloutConfig",
+]
+
+_AtLeastOne = Annotated[int, Field(ge=1)]
+_AtLeastZero = Annotated[int, Field(ge=0)]
+_Seconds = Annotated[float, Field(gt=0)]
+_Steps = Annotated[int, Field(ge=1, le=100_000)]
+_SHOWN = ContextSettings()
+
+
+class DifficultyBand(Section):
+    """Tasks from one difficulty to another, and their share of the sample."""
+
+    range: Annotated[list[_AtLeastZero], Field(min_length=2, max_length=2)]
+    """The least and the greatest difficulty."""
+    weight: Annotated[float, Field(gt=0)]
+    """Its share, beside the weights of the other bands."""
+
+
+class DifficultySteps(Section):
+    """Step limits by WebGym's levels: easy to difficulty 3, medium to 6, then hard."""
+
+    easy: _Steps
+    medium: _Steps
+    hard: _Steps
+
+
+class HttpPools(Section):
+    """How many operations of a kind are under way at once in all episodes; 0 for any number."""
+
+    metadata: _AtLeastZero = 0
+    """Reading the size of the screen."""
+    navigate: _AtLeastZero = 0
+    """Opening a page."""
+    allocate: _AtLeastZero = 0
+    """Taking a page from the pool of browsers."""
+    release: _AtLeastZero = 0
+    """Giving it back."""
+    screenshot: _AtLeastZero = 0
+    """Taking a picture."""
+    ac_tree: _AtLeastZero = 0
+    """Reading the accessibility tree."""
+    page_metadata: _AtLeastZero = 0
+    """Reading title and address."""
+    execute: _AtLeastZero = 0
+    """Carrying out an action."""
+
+
+class RetryConfig(Section):
+    """How soon an episode that an error ended is tried again."""
+
+    pause: Annotated[float, Field(ge=0)] = 1.0
+    """Seconds before the first retry, at most; twice as many before each one after it."""
+    max_pause: Annotated[float, Field(ge=0)] = 60.0
+    """The longest pause, in seconds."""
+
+
+class EnvConfig(Section):
+    """What is played, and how."""
+
+    split: Literal["train", "test"] = "train"
+    """Whether tasks are sampled for training, without the sites that are blocked, or played as they
+    come, as a test."""
+    train_tasks: str | list[str] = ""
+    """Where `train` takes its tasks from: task files (`.jsonl`, `.parquet`) in `data_path`, by an
+    absolute path or a URL; or presets, such as `miniwob/all`."""
+    test_tasks: str | list[str] = ""
+    """Where `test` takes its tasks from."""
+    train_tasks_sampler: Literal["uniform", "ratio", "sequential"] = "uniform"
+    """How `train` picks: each task as likely as any other, by `difficulty_ratio`, or the first."""
+    train_tasks_rollout_size: Annotated[int, Field(ge=-1)] = -1
+    """How many tasks `train` picks; -1 or 0 for all."""
+    test_tasks_rollout_size: Annotated[int, Field(ge=-1)] = -1
+    """How many tasks `test` plays, the first ones; -1 or 0 for all."""
+    test_tasks_repeat_times: _AtLeastZero = 1
+    """How often `test` plays the whole list; 0 is 1."""
+    attempts_per_task: _AtLeastOne = 1
+    """How many attempts at each task make a group; each has a seed of its own."""
+    difficulty_ratio: dict[str, DifficultyBand] | None = None
+    """The bands of difficulty that the sampler `ratio` picks from, by name."""
+    deduplicate_across_iterations: bool = False
+    """Whether `train` leaves out tasks that earlier iterations played."""
+    blocklist_path: str | None = "blocklist.jsonl"
+    """The file of sites that refused the agent, in `save_path`: `train` leaves them out, both
+    splits add to it. None for no such file."""
+    blocklist_ttl_hours: Annotated[float, Field(gt=0)] = 12.0
+    """Hours that a site stays blocked."""
+
+    train_difficulty_max_steps: DifficultySteps | list[_Steps] | None = None
+    """Step limits of `train` by difficulty: for easy, medium and hard, or a list, the first for
+    difficulty 1, the last for all from there. Empty for `max_steps`."""
+    test_difficulty_max_steps: DifficultySteps | list[_Steps] | None = None
+    """The same for `test`."""
+    max_steps: _Steps | None = None
+    """The step limit of tasks whose difficulty says none. A task's own goes before it."""
+    max_repetitive_actions: _AtLeastOne | None = None
+    """Truncates an episode whose agent takes the same action more often than this in a row."""
+
+    server_size: _AtLeastOne = 1
+    """How many episodes are played at once."""
+    contexts_per_browser: _AtLeastOne = 16
+    """How many of them share a browser, each in a context of its own."""
+    browser_endpoint: str = ""
+    """Where browsers run already: a CDP endpoint or a Playwright server; empty to start our own."""
+    http_pools: HttpPools = HttpPools()
+    """How many operations of a kind are under way at once."""
+    task_order: Literal["given", "longest", "fair"] = "given"
+    """Who goes first: as planned, the hardest first, or one of each site in turn."""
+    episodes_per_site: _AtLeastOne | None = None
+    """How many episodes play at one site at once."""
+    site_interval: Annotated[float, Field(ge=0)] = 0.0
+    """Seconds between the beginnings of two episodes at one site."""
+    observe: list[str] | None = None
+    """The channels that are observed; by default what the agent needs, `timings` and `info`."""
+    environment_options: dict[str, Any] = Field(default_factory=dict)
+    """More options of the presets."""
+
+    wait_timeout: _Seconds = 120.0
+    """Seconds to wait for a page of a browser to come free."""
+    operation_timeout: _Seconds = 30.0
+    """Seconds that one call into a browser may take, once it has begun."""
+    step_timeout: _Seconds | None = None
+    """Seconds that a reset or step of the environment, or a decision of the agent, may take."""
+    task_timeout_minutes: _Seconds | None = None
+    """Minutes that one try at an episode may take."""
+    run_timeout_minutes: _Seconds | None = None
+    """Minutes after which the rollout ends; what is left is played when it is resumed."""
+    max_retries: _AtLeastZero = 0
+    """How often an episode that an error of environment or model's server ended is tried again."""
+    retry_policy: RetryConfig = RetryConfig()
+    """How soon."""
+    max_consecutive_errors: _AtLeastOne | None = None
+    """Gives up after so many episodes in a row that an error ended; by default 10, or twice
+    `server_size`."""
+    completion_threshold: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """The share of episodes that must be over for the others to get but some grace."""
+    completion_grace_period: Annotated[float, Field(ge=0)] = 30.0
+    """That grace, in seconds. What is cut off keeps its steps, and is played when resumed."""
+    save_traj_progress: Literal[True] = True
+    """Always true: every step is on record when it has been taken, every episode when it ends."""
+    save_every_percent: Annotated[float, Field(gt=0, le=100)] = 25.0
+    """A line tells how far the rollout is each time that so many percent of it are on record."""
+
+    vllm_server_url: str | list[str] = ""
+    """The model's server, or several that share the work; `/v1` may be left out."""
+    max_vllm_sessions: _AtLeastOne = 256
+    """Requests to the model under way at once."""
+    vllm_timeout: _Seconds | None = None
+    """Seconds that a call of the model may take, retries of the request included."""
+    request_per_minute: Annotated[float, Field(gt=0)] | None = None
+    """Requests to the model begun in a minute."""
+
+    multinode_rank: _AtLeastZero | None = None
+    """Which of several processes this is, from 0; each plays its share of one plan."""
+    multinode_total_workers: _AtLeastOne | None = None
+    """How many processes there are."""
+    multinode_rank_suffix: str = ""
+    """Ends the name of this process's run; by default `_rank_` and its number."""
+    rank_load_weight: Annotated[float, Field(gt=0)] | None = None
+    """This process's share of episodes, browsers and requests, beside `total_load_weight`."""
+    total_load_weight: Annotated[float, Field(gt=0)] | None = None
+    """What the shares of all processes add up to."""
+    all_rank_weights: str | list[Annotated[float, Field(gt=0)]] | None = None
+    """The shares of all processes by rank, if they differ: a list, or `2,1,1`."""
+
+    verbose: bool = False
+    """Whether the command tells what happens in detail."""
+
+    @model_validator(mode="after")
+    def _check_ratio(self) -> Self:
+        if self.train_tasks_sampler == "ratio" and not self.difficulty_ratio:
+            raise ValueError(
+                "the sampler 'ratio' needs env_config.difficulty_ratio, such as "
+                "{easy: {range: [1, 3], weight: 2}, hard: {range: [4, 99], weight: 1}}"
+            )
+        if self.train_tasks_sampler == "ratio" and self.train_tasks_rollout_size < 1:
+            raise ValueError(
+                "the sampler 'ratio' needs env_config.train_tasks_rollout_size, 1 or more"
+            )
+        if self.difficulty_ratio and self.train_tasks_sampler != "ratio":
+            raise ValueError(
+                "difficulty_ratio is for the sampler 'ratio'; give "
+                "env_config.train_tasks_sampler=ratio, or env_config.difficulty_ratio=null"
+            )
+        return self
+
+
+class PolicyConfig(Section):
+    """Who plays. All keys but the first two are those of the agent `model`."""
+
+    agent: Literal["model", "oracle", "random", "scripted", "replay"] = "model"
+    """The kind of agent."""
+    agent_options: dict[str, Any] = Field(default_factory=dict)
+    """More options of the agent, as `--agent-set` takes them; they go before the other keys."""
+    base_model: str | None = None
+    """The model's name, as its server knows it."""
+    checkpoint_path: str | None = None
+    """A folder in `save_path` that the server serves: if it is there, its path is the model's name,
+    and goes before `base_model`."""
+    provider: Literal["auto", "vllm", "openai", "anthropic"] = "auto"
+    """What the server speaks; `auto` asks an OpenAI-compatible one whether it is vLLM."""
+    api_key_env_var: str | None = None
+    """The environment variable that holds the API key."""
+    max_new_tokens: _AtLeastOne | None = None
+    """Tokens of a reply at most."""
+    temperature: Annotated[float, Field(ge=0)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=-1)] | None = None
+    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    sampling_seed: int | None = None
+    """Gives each request a seed that follows from it, so that an episode can be sampled again."""
+    enforce_actions: bool = False
+    """Whether the server lets the model write nothing but actions."""
+    max_invalid_actions: _AtLeastOne = 5
+    """How many invalid replies in a row end an episode."""
+
+
+class ContextConfig(Section):
+    """What the model is shown: see `webtraj.agents.contexts.ContextSettings`."""
+
+    interaction_mode: Literal["coordinates", "set_of_marks", "text"] = "text"
+    """How elements are named: by points on a screenshot, by numbers on it, or by their refs."""
+    dialect: str | None = None
+    """How the model says actions; by default what fits the mode."""
+    viewport: Annotated[list[_AtLeastOne], Field(min_length=2, max_length=2)] | None = None
+    """Width and height of the page in CSS pixels, where neither environment nor page says it."""
+    images: bool | None = None
+    """Whether pictures are sent; by default if the mode needs them."""
+    full_rounds: _AtLeastZero = _SHOWN.full_rounds
+    """How many earlier rounds are shown in full."""
+    slide: _AtLeastOne = _SHOWN.slide
+    """How many rounds at a time become lines."""
+    older_lines: _AtLeastZero = _SHOWN.older_lines
+    """How many of those lines there are at most."""
+    screenshots: _AtLeastZero = _SHOWN.screenshots
+    """How many pictures are sent at most."""
+    page_tokens: _AtLeastZero = _SHOWN.page_tokens
+    """The budget of the current page's text."""
+    old_page_tokens: _AtLeastZero = _SHOWN.old_page_tokens
+    """The same for the page of an earlier round."""
+    text_tokens: _AtLeastOne = _SHOWN.text_tokens or 24_000
+    """The budget of all text but the system message."""
+    memory: bool = _SHOWN.memory
+    """Whether what the agent chose to remember is shown to it again."""
+    cut_harder: _AtLeastZero = _SHOWN.cut_harder
+    """How often a context that is too long is made smaller, by half each time."""
+
+
+class ModelConfig(Section):
+    """What kind of model plays."""
+
+    model_type: Literal["qwen3-instruct", "qwen3-think"] | None = None
+    """How earlier replies are shown again: as they were (`qwen3-instruct`), or without what the
+    model thought before them (`qwen3-think`, and none)."""
+    prompt_version: str | None = None
+    """What the model is told: `vanilla` or `complete`, WebGym's; or another prompt's name, or a
+    file. By default what fits the dialect."""
+
+
+class RolloutConfig(Section):
+    """A rollout."""
+
+    model_config = ConfigDict(validate_by_alias=True, validate_by_name=True)
+
+    kind: Literal["rollout"] = "rollout"
+    """Says which keys there are."""
+    save_path: Annotated[str, Field(min_length=1)]
+    """The folder, or bucket's URL, that iterations are kept in."""
+    data_path: str = "."
+    """The folder, or bucket's URL, that task files are in."""
+    iteration: _AtLeastOne | None = None
+    """The iteration's number; by default the next one, or on `--resume` the last."""
+    seed: int = 0
+    """What tasks, their order and episodes' seeds follow from."""
+    storage_options: dict[str, Any] = Field(default_factory=dict)
+    """For buckets: endpoint, region, profile, ...; credentials come from the usual places."""
+    env_config: EnvConfig = EnvConfig()
+    """What is played, and how."""
+    policy_config: PolicyConfig = PolicyConfig()
+    """Who plays."""
+    context_config: ContextConfig = ContextConfig()
+    """What the model is shown."""
+    model_settings: Annotated[ModelConfig, Field(alias="model_config")] = ModelConfig()
+    """What kind of model plays: `model_config`."""

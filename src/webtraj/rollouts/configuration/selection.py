@@ -1,0 +1,179 @@
+"""What a configured rollout plays: from task files to a plan.
+
+`files` -> each task once -> not blocked (train) -> not played before (if asked) -> sampled ->
+limited in steps -> planned, with as many attempts at each as are wanted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from webtraj import errors
+from webtraj.rollouts import sampling
+from webtraj.rollouts.configuration.crawl import CrawlConfig
+from webtraj.rollouts.configuration.rollout import DifficultySteps, EnvConfig, RolloutConfig
+from webtraj.rollouts.iterations import Iterations
+from webtraj.rollouts.plan import PlannedEpisode, plan_tasks, specs_of_presets
+from webtraj.rollouts.tasks import TaskSpec, read_tasks
+from webtraj.storage import is_url
+
+__all__ = ["digest_of", "plan_crawl", "plan_rollout", "read_sources"]
+
+_TASK_FILES = (".jsonl", ".parquet")
+
+
+def plan_rollout(
+    config: RolloutConfig,
+    *,
+    blocklist: sampling.Blocklist | None,
+    iterations: Iterations,
+    number: int,
+) -> tuple[PlannedEpisode, ...]:
+    """Returns the plan of an iteration.
+
+    Raises:
+        InvalidInputError: A task file is missing or wrong, or there is nothing to play.
+        StorageError: A bucket, or an earlier iteration, cannot be read.
+    """
+    env = config.env_config
+    tasks = read_sources(
+        _sources(env), data_path=config.data_path, storage_options=config.storage_options
+    )
+    # Presets have tasks of one name each; files are compared by what their rows say.
+    tasks = sampling.distinct(tasks)
+    if env.split == "train":
+        if blocklist is not None:
+            tasks = sampling.unblocked(tasks, blocklist)
+        if env.deduplicate_across_iterations:
+            tasks = sampling.unseen(tasks, iterations.played(before=number))
+    picked = _limited(sampler_of(env)(tasks, seed=_sample_seed(config, number)), env)
+    return plan_tasks(picked, attempts=env.attempts_per_task, seed=_sample_seed(config, number))
+
+
+def plan_crawl(config: CrawlConfig) -> tuple[PlannedEpisode, ...]:
+    """Returns the plan of a crawl.
+
+    Raises:
+        InvalidInputError: The task file is missing or wrong, or there is nothing to play.
+        StorageError: A bucket cannot be read.
+    """
+    # The bucket of the tasks and that of the episodes are reached in the same way.
+    options = config.storage_options if is_url(config.source_parquet_path) else {}
+    tasks = read_sources([config.source_parquet_path], data_path=".", storage_options=options)
+    picked = sampling.Sequence(config.num_raw_data)(sampling.distinct(tasks), seed=config.seed)
+    wanted = config.num_raw_data or len(picked)
+    return plan_tasks(itertools.islice(itertools.cycle(picked), wanted), seed=config.seed)
+
+
+def read_sources(
+    sources: Iterable[str], *, data_path: str, storage_options: Mapping[str, Any]
+) -> Iterator[TaskSpec]:
+    """Yields the tasks of files and presets.
+
+    Args:
+        sources: Files' names in `data_path`, their absolute paths or URLs; or presets' selectors.
+        data_path: A folder, or a bucket's URL.
+        storage_options: For buckets.
+
+    Raises:
+        InvalidInputError: A file is missing or wrong, or a selector is malformed.
+        UnknownPresetError: There is no preset of that name.
+    """
+    for source in sources:
+        if not source.endswith(_TASK_FILES):
+            yield from specs_of_presets([source])
+            continue
+        place = _place(source, data_path)
+        yield from read_tasks(
+            place, storage_options=storage_options or None if is_url(place) else None
+        )
+
+
+def sampler_of(env: EnvConfig) -> sampling.Sampler:
+    """Returns the sampler that a configuration asks for."""
+    if env.split == "test":
+        return sampling.Sequence(
+            _size(env.test_tasks_rollout_size), repeat=max(env.test_tasks_repeat_times, 1)
+        )
+    size = _size(env.train_tasks_rollout_size)
+    if env.train_tasks_sampler == "sequential":
+        return sampling.Sequence(size)
+    if env.train_tasks_sampler == "uniform":
+        return sampling.UniformSampler(size)
+    assert size is not None  # By the model's own rules, as what follows.
+    assert env.difficulty_ratio is not None
+    bands = {
+        name: sampling.Band(low=band.range[0], high=band.range[1], weight=band.weight)
+        for name, band in env.difficulty_ratio.items()
+    }
+    return sampling.RatioSampler(size, bands)
+
+
+def digest_of(config: RolloutConfig) -> str:
+    """Returns what tells plans of one iteration apart: all that they follow from."""
+    env = config.env_config
+    says = (config.seed, config.data_path, env.split, _sources(env), sampler_of(env),
+            env.attempts_per_task, env.deduplicate_across_iterations, _limits_of(env),
+            env.max_steps)  # fmt: skip
+    return hashlib.sha256(repr(says).encode()).hexdigest()[:16]
+
+
+def _sources(env: EnvConfig) -> list[str]:
+    key = f"{env.split}_tasks"
+    given = getattr(env, key)
+    sources = [given] if isinstance(given, str) else list(given)
+    if not sources or not all(sources):
+        raise errors.InvalidInputError(
+            f"The split {env.split!r} has no tasks: give env_config.{key}, a .jsonl or .parquet "
+            "file or a preset, such as miniwob/all."
+        )
+    return sources
+
+
+def _place(source: str, data_path: str) -> str:
+    if is_url(source) or Path(source).is_absolute():
+        return source
+    if is_url(data_path):
+        return f"{data_path.rstrip('/')}/{source}"
+    return os.path.join(data_path, source)  # noqa: PTH118  (stays text, for messages)
+
+
+def _sample_seed(config: RolloutConfig, number: int) -> int:
+    """Returns the seed of an iteration: each samples other tasks; a test plays the same again."""
+    return config.seed + number - 1 if config.env_config.split == "train" else config.seed
+
+
+def _size(given: int) -> int | None:
+    return given if given > 0 else None
+
+
+def _limits_of(env: EnvConfig) -> DifficultySteps | list[int] | None:
+    return env.train_difficulty_max_steps if env.split == "train" else env.test_difficulty_max_steps
+
+
+def _limited(tasks: Iterable[TaskSpec], env: EnvConfig) -> list[TaskSpec]:
+    """Gives tasks that have no step limit of their own that of their difficulty."""
+    limits = _limits_of(env)
+    limited: dict[int, TaskSpec] = {}
+    result = []
+    for task in tasks:
+        # A task that is repeated stays one object.
+        if id(task) not in limited:
+            steps = task.max_steps or _steps(task, limits)
+            limited[id(task)] = dataclasses.replace(task, max_steps=steps)
+        result.append(limited[id(task)])
+    return result
+
+
+def _steps(task: TaskSpec, limits: DifficultySteps | list[int] | None) -> int | None:
+    if not limits or task.difficulty < 1:
+        return None
+    if isinstance(limits, list):
+        return limits[min(task.difficulty, len(limits)) - 1]
+    return int(getattr(limits, task.level))

@@ -1,0 +1,180 @@
+"""Iterations: rollouts that follow each other, each a dataset of its own, side by side.
+
+::
+
+    <save_path>/train_trajectories/iteration_0001/       a dataset (see `collectors.layout`)
+                                   iteration_0002/
+                                   claims/0001.json      who began it, and when
+                                   claims/0002.json
+                                   plans/0001-<digest>.jsonl  a plan that several processes share
+    <save_path>/test_trajectories/iteration_0001/
+
+An iteration's number is claimed by a file that is never written over; so two rollouts that begin at
+the same moment do not take the same, and the numbers in a bucket are known without listing all that
+lies there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+
+import webtraj
+from webtraj import errors
+from webtraj.rollouts.plan import PlannedEpisode, plan_from_bytes, plan_to_bytes
+from webtraj.rollouts.retrying import RetryPolicy
+from webtraj.rollouts.runs import Run, progress_of
+from webtraj.storage import Storage, is_url, open_storage
+
+__all__ = ["Iterations", "Split", "run_ids"]
+
+Split = Literal["train", "test"]
+
+_CLAIMS = "claims/"
+_CLAIM = re.compile(r"claims/(\d{4,})\.json")
+_FOLDER = re.compile(r"iteration_(\d{4,})")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Iterations:
+    """The iterations of one split."""
+
+    save_path: str
+    """The folder, or bucket's URL, of both splits."""
+    split: Split
+    """Which of them."""
+    storage_options: Mapping[str, Any] | None = None
+    """For a bucket, as `webtraj.storage.open_storage` takes them."""
+
+    @property
+    def place(self) -> str:
+        """Where they are.
+
+        >>> Iterations("runs", "test").place
+        'runs/test_trajectories'
+        """
+        return f"{self.save_path.rstrip('/') or '/'}/{self.split}_trajectories".replace("///", "//")
+
+    def dataset(self, number: int) -> str:
+        """Returns where an iteration's dataset is.
+
+        >>> Iterations("s3://bucket/runs", "train").dataset(3)
+        's3://bucket/runs/train_trajectories/iteration_0003'
+        """
+        return f"{self.place}/iteration_{number:04d}"
+
+    def numbers(self) -> tuple[int, ...]:
+        """Returns the numbers that there are, in order.
+
+        Raises:
+            StorageError: The place cannot be read.
+        """
+        claimed = (_CLAIM.fullmatch(entry.key) for entry in self._storage().list(_CLAIMS))
+        numbers = {int(match[1]) for match in claimed if match is not None}
+        if not is_url(self.place):  # Those that were put there otherwise, such as by an import.
+            numbers |= set(_folders(Path(self.place)))
+        return tuple(sorted(numbers))
+
+    def claim(self, number: int | None = None) -> int:
+        """Takes an iteration's number.
+
+        Args:
+            number: The one to take, whether or not it is taken already; None for the next one that
+                is free.
+
+        Returns:
+            The number.
+
+        Raises:
+            StorageError: The claim cannot be written.
+        """
+        storage = self._storage()
+        wanted = number or max(self.numbers(), default=0) + 1
+        while True:
+            about = {"iteration": wanted, "split": self.split, "time": time.time()}
+            content = orjson.dumps({**about, "webtraj_version": webtraj.__version__})
+            try:
+                storage.write(f"{_CLAIMS}{wanted:04d}.json", content, overwrite=False)
+            except errors.StorageConflictError:
+                if number is None:
+                    wanted += 1
+                    continue
+            return wanted
+
+    def share_plan(
+        self, number: int, digest: str, plan: Sequence[PlannedEpisode], *, seed: int
+    ) -> tuple[PlannedEpisode, ...]:
+        """Returns the plan that all processes of an iteration share: the one that came first.
+
+        Args:
+            number: The iteration's number.
+            digest: Tells plans for different purposes apart: up to 64 letters and digits.
+            plan: The plan to share if there is none yet.
+            seed: Its seed.
+
+        Raises:
+            InvalidInputError: The plan that is there is damaged.
+            StorageError: It cannot be read or written.
+        """
+        storage, key = self._storage(), f"plans/{number:04d}-{digest}.jsonl"
+        try:
+            storage.write(key, plan_to_bytes(plan, seed=seed), overwrite=False)
+        except errors.StorageConflictError:
+            return plan_from_bytes(storage.read(key), f"{self.place}/{key}")
+        return tuple(plan)
+
+    def played(self, before: int) -> frozenset[str]:
+        """Returns the names of the tasks that were played to an end before an iteration.
+
+        What was planned and not played, or ended by an error alone, is not among them.
+
+        Raises:
+            DatasetError: An iteration's dataset cannot be read.
+            StorageError: Likewise.
+        """
+        names: set[str] = set()
+        for number in self.numbers():
+            if number < before:
+                names.update(self._played(number))
+        return frozenset(names)
+
+    def _played(self, number: int) -> Iterator[str]:
+        from webtraj.datasets.dataset import open_dataset
+
+        place = self.dataset(number)
+        try:
+            summaries = open_dataset(place, storage_options=self.storage_options).summaries
+        except errors.NotADatasetError:
+            return  # Claimed, and given up before its first episode.
+        storage = open_storage(place, self.storage_options)
+        for run_id in run_ids(storage):
+            run = Run(storage, run_id)
+            plan = run.read_plan()
+            for result in progress_of(run, plan, summaries, RetryPolicy()).done:
+                if result.finished:
+                    yield plan[result.row].spec.name
+
+    def _storage(self) -> Storage:
+        return open_storage(self.place, self.storage_options)
+
+
+def run_ids(storage: Storage) -> tuple[str, ...]:
+    """Returns the ids of a dataset's runs, the latest last."""
+    plans = (entry.key for entry in storage.list("runs/") if entry.key.endswith("/plan.jsonl"))
+    return tuple(sorted(key.split("/")[1] for key in plans))
+
+
+def _folders(place: Path) -> Iterator[int]:
+    try:
+        names = [path.name for path in place.iterdir()]
+    except FileNotFoundError:
+        return
+    for name in names:
+        if match := _FOLDER.fullmatch(name):
+            yield int(match[1])
