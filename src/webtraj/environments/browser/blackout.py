@@ -2,21 +2,24 @@
 
 Where is asked of the browser (`DOMSnapshot.captureSnapshot`), not of a script in the page: it tells
 of closed shadow roots, generated content and the values of fields, runs none of the page's code,
-and takes 2 ms. What a canvas, an image or a video shows it cannot tell.
+and takes 2 ms. So are the elements that a CSS selector matches (`DOM.querySelectorAll`). What a
+canvas, an image or a video shows it cannot tell.
 """
 
 from __future__ import annotations
 
+import asyncio
 import bisect
+import dataclasses
 import io
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from webtraj import errors
 
-__all__ = ["SNAPSHOT", "Box", "paint_over", "secret_boxes"]
+__all__ = ["SNAPSHOT", "Box", "Snapshot", "matching_nodes", "paint_over", "secret_boxes"]
 
 SNAPSHOT: Final[tuple[str, dict[str, Any]]] = (
     "DOMSnapshot.captureSnapshot",
@@ -37,7 +40,76 @@ _BLOCK: Final = 16
 _NO_PILLOW = "Painting secrets over in screenshots needs Pillow: pip install 'webtraj[browser]'."
 
 
-def secret_boxes(snapshot: Mapping[str, Any], spellings: Collection[str]) -> list[Box]:
+_NEAR: Final = 8.0
+"""CSS pixels between texts on one line that are still read as one."""
+
+Send = Callable[[str, dict[str, Any]], Awaitable[Any]]
+"""Calls a method of the browser's debugging protocol."""
+
+Find = Callable[[str], Iterable[str]]
+"""Returns what of a text is secret."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a page showed at one moment."""
+
+    shown: Mapping[str, Any]
+    """The answer to `SNAPSHOT`."""
+    noted: frozenset[int] = frozenset()
+    """What `matching_nodes` gave."""
+
+
+async def matching_nodes(send: Send, selector: str) -> frozenset[int]:
+    """Returns the nodes of a page that a CSS selector matches, as the snapshot numbers them.
+
+    Looked into are all documents of the page's process and all shadow roots, closed ones too.
+
+    Raises:
+        LookupError: The page changes too fast.
+    """
+    if not selector:
+        return frozenset()
+    try:
+        top = (await send("DOM.getDocument", {"depth": -1, "pierce": True}))["root"]
+        number_by_id, roots = _nodes_below(top)
+        told = await asyncio.gather(
+            *(send("DOM.querySelectorAll", {"nodeId": r, "selector": selector}) for r in roots)
+        )
+        ids = {node_id for answer in told for node_id in answer["nodeIds"]}
+        new = await asyncio.gather(
+            *(send("DOM.describeNode", {"nodeId": i}) for i in ids - number_by_id.keys())
+        )
+        known = {number_by_id[node_id] for node_id in ids & number_by_id.keys()}
+        return frozenset(known.union(answer["node"]["backendNodeId"] for answer in new))
+    finally:
+        await send("DOM.disable", {})  # It would tell of every change from now on.
+
+
+def _nodes_below(top: Mapping[str, Any]) -> tuple[dict[int, int], list[int]]:
+    """Returns the numbers of nodes by id, and the ids of documents and shadow roots."""
+    numbers: dict[int, int] = {}
+    roots: list[int] = []
+    waiting = [top]
+    while waiting:
+        node = waiting.pop()
+        numbers[node["nodeId"]] = node["backendNodeId"]
+        if node["nodeName"] in ("#document", "#document-fragment"):
+            roots.append(node["nodeId"])
+        waiting += node.get("children", ())
+        waiting += (r for r in node.get("shadowRoots", ()) if r["shadowRootType"] != "user-agent")
+        if "contentDocument" in node:
+            waiting.append(node["contentDocument"])
+    return numbers, roots
+
+
+def secret_boxes(
+    snapshot: Mapping[str, Any],
+    spellings: Collection[str],
+    *,
+    find: Find | None = None,
+    noted: Collection[int] | None = None,
+) -> list[Box]:
     """Returns where a page shows secrets.
 
     A frame that shows one is covered as a whole, and so is one of another process, which the
@@ -46,19 +118,23 @@ def secret_boxes(snapshot: Mapping[str, Any], spellings: Collection[str]) -> lis
     Args:
         snapshot: The answer to `SNAPSHOT`.
         spellings: What to look for. Case and white space do not matter.
+        find: Returns what of a text is secret beside that.
+        noted: Nodes all of which is secret, as `matching_nodes` gives them; None if there is no
+            selector to go by.
     """
-    needles = {"".join(spelling.lower().split()) for spelling in spellings} - {""}
-    if not needles:
+    given = {"".join(spelling.lower().split()) for spelling in spellings} - {""}
+    if not given and find is None and noted is None:
         return []
+    nodes = frozenset(noted or ())
     documents = [_Document(raw, snapshot["strings"]) for raw in snapshot["documents"]]
+    boxes_of = [list(d.shown(given | d.found(find), nodes)) for d in documents]
     found = dict.fromkeys(range(len(documents)), False)
     # Documents come after those they are framed in.
     for index in reversed(range(len(documents))):
         inner = documents[index].framed_documents.values()
-        shown = next(iter(documents[index].shown(needles)), None)
-        found[index] = shown is not None or any(found.get(i, True) for i in inner)
+        found[index] = bool(boxes_of[index]) or any(found.get(i, True) for i in inner)
     top = documents[0]
-    boxes = list(top.shown(needles))
+    boxes = boxes_of[0]
     for node in top.frames():
         framed = top.framed_documents.get(node)
         if framed is None or found.get(framed, True):
@@ -123,10 +199,57 @@ class _Document:
         self.framed_documents = dict(zip(framed["index"], framed["value"], strict=True))
         """Index of the document in a frame, by node."""
 
-    def shown(self, needles: Collection[str]) -> Iterator[Box]:
-        """Yields the boxes of all that shows one of `needles`, in the document's coordinates."""
-        yield from self._text_boxes(needles)
-        yield from self._field_boxes(needles)
+    def found(self, find: Find | None) -> set[str]:
+        """Returns what of the document's texts is secret, without white space."""
+        if find is None:
+            return set()
+        pieces = {piece for text in self._texts() for piece in find(text)}
+        return {"".join(piece.lower().split()) for piece in pieces} - {""}
+
+    def shown(self, needles: Collection[str], noted: Collection[int]) -> Iterator[Box]:
+        """Yields the boxes of all that shows one of `needles`, in the document's coordinates.
+
+        Args:
+            needles: What to look for, in lower case and without white space.
+            noted: Nodes whose boxes, and those of all below them, are yielded too.
+        """
+        if noted:
+            yield from self._noted_boxes(noted)
+        if needles:
+            yield from self._text_boxes(needles)
+            yield from self._field_boxes(needles)
+
+    def _noted_boxes(self, noted: Collection[int]) -> Iterator[Box]:
+        parents, numbers = self._nodes["parentIndex"], self._nodes["backendNodeId"]
+        within = [False] * len(parents)
+        for node, number in enumerate(numbers):  # Parents come before their children.
+            parent = parents[node]
+            within[node] = number in noted or (parent >= 0 and within[parent])
+        for layout, node in enumerate(self._layout["nodeIndex"]):
+            if within[node]:
+                yield _box(self._layout["bounds"][layout])
+
+    def _texts(self) -> Iterator[str]:
+        """Yields the document's texts, those that stand side by side as one, too."""
+        joined: list[str] = []
+        last: Box | None = None
+        for index, bounds in zip(self._layout["text"], self._layout["bounds"], strict=True):
+            text = self._string(index)
+            if not text.strip():
+                continue
+            yield text
+            box = _box(bounds)
+            if last is not None and _side_by_side(last, box):
+                joined.append(text)
+            else:
+                if len(joined) > 1:
+                    yield "".join(joined)
+                joined = [text]
+            last = box
+        if len(joined) > 1:
+            yield "".join(joined)
+        for _, text in self._values():
+            yield text
 
     def frames(self) -> Iterator[int]:
         """Yields the nodes that frame other documents."""
@@ -206,6 +329,12 @@ class _Document:
 
     def _string(self, index: int) -> str:
         return self._strings[index] if index >= 0 else ""
+
+
+def _side_by_side(left: Box, right: Box) -> bool:
+    """Whether a text goes on in another on the same line."""
+    near = abs(right[0] - (left[0] + left[2])) <= _NEAR
+    return near and right[1] < left[1] + left[3] and left[1] < right[1] + right[3]
 
 
 def _box(bounds: Sequence[float]) -> Box:

@@ -40,7 +40,7 @@ class Camera:
     def may_shoot_early(self, step: int) -> bool:
         """Whether the capture may begin before it is known what the page shows."""
         # Where there are secrets to cover, the page is asked for them before and after.
-        return self.is_due(step) and not self._keeper.spellings
+        return self.is_due(step) and not self._keeper.covers
 
     async def pictures(
         self, session: session_lib.BrowserSession, seen: Mapping[str, Any], *, step: int
@@ -59,7 +59,7 @@ class Camera:
         if not self.is_due(step):
             return {"screenshot": b"", "set_of_marks": _marks(b"", None)}
         channels = self._observe.channels
-        if self._keeper.spellings:
+        if self._keeper.covers:
             capture, secrets = await self._capture_with_secrets(session)
         else:
             capture, secrets = seen.get("capture") or await session.screenshot(), []
@@ -86,10 +86,10 @@ class Camera:
     ) -> tuple[bytes, list[_Box] | None]:
         """Returns a screenshot and where it shows secrets; None if that cannot be told."""
         # The page may move meanwhile: what it showed before counts, and after.
-        before = await session.secret_boxes(self._keeper.spellings)
+        before = await session.snapshot(self._keeper.selector)
         capture = await session.screenshot()
-        after = await session.secret_boxes(self._keeper.spellings)
-        return capture, None if before is None or after is None else [*before, *after]
+        after = await session.snapshot(self._keeper.selector)
+        return capture, self._keeper.boxes(before, after)
 
     async def _reworked(self, capture: bytes, draw: Any = None) -> bytes:
         if draw is None and self._observe.screenshot_scale == 1:

@@ -175,6 +175,8 @@ class ForeignFrames:
             async with asyncio.timeout(
                 _AFTER_SILENCE if known is not None and known.silent else self._seconds
             ):
+                if "private" in place:
+                    options = {**options, "all_private": place["private"]}
                 frame, inside = await self._observe(page, parent, place["ref"], options)
         except TimeoutError:
             if known := self._frames.get((page, place["ref"])):

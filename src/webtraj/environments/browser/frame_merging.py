@@ -46,6 +46,8 @@ def merge_frame(seen: dict[str, Any], place: Mapping[str, Any], inside: Mapping[
         seen["text"] = "\n".join(filter(None, [seen["text"], inside["text"]]))
     if "passwords" in inside:
         _merge_passwords(seen["passwords"], place, inside["passwords"])
+    if "private" in inside:
+        _merge_private(seen["private"], place, inside["private"])
 
 
 def _merge_axtree(seen: dict[str, Any], place: Mapping[str, Any], axtree: str) -> None:
@@ -75,3 +77,15 @@ def _merge_passwords(
     passwords["values"] += inside["values"]
     passwords["boxes"] += [shift(box, place["origin"]) for box in inside["boxes"]]
     passwords["focused"] = passwords["focused"] or inside["focused"]
+
+
+def _merge_private(
+    private: dict[str, Any], place: Mapping[str, Any], inside: Mapping[str, Any]
+) -> None:
+    private["lines"] += inside["lines"]
+    private["pieces"] += inside["pieces"]
+    private["fields"] += [
+        [name, ref, shift(box, place["origin"])] for name, ref, box in inside["fields"]
+    ]
+    private["focused"] = private["focused"] or inside["focused"]
+    private["overflow"] = private["overflow"] or inside["overflow"]

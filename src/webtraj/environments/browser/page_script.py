@@ -26,6 +26,7 @@ _FILES = (
     "locate",
     "act",
     "secrets",
+    "private",
     "marks",
     "foreign",
     "observe",

@@ -1,13 +1,17 @@
-"""What of a browser's episodes must not be recorded: given secrets, and passwords.
+"""What of a browser's episodes must not be recorded: given secrets, passwords, and what rules say.
 
 Passwords are what is typed into a password field, by whatever action, and what is found in one. A
-text counts as one by where it goes, as the last observation showed it.
+text counts as one by where it goes, as the last observation showed it. The same goes for elements
+that a rule's selector matches. Their lines of the axtree are recorded without what they say, of
+whatever length; what they say is a secret from then on, if it is long enough to look for.
 """
 
 from __future__ import annotations
 
 import copy
+import dataclasses
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -16,13 +20,18 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as a
 from webtraj.environments.actions import keys as keys_lib
 from webtraj.environments.browser import action_spec, blackout
-from webtraj.environments.redaction import Redactor
-from webtraj.environments.redaction.redactor import placeholder
+from webtraj.environments.redaction import MIN_LENGTH, RedactionRules, Redactor
 
 __all__ = ["PASSWORD", "SecretKeeper"]
 
 PASSWORD: Final = "password"
 """The name that passwords are replaced by."""
+
+TOO_MUCH: Final = "private"
+"""What a whole text is replaced by that holds more from private elements than can be looked for."""
+
+MAX_PRIVATE: Final = 1000
+"""The most texts of private elements that are looked for in one episode."""
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -60,6 +69,7 @@ class SecretKeeper:
         secrets: Values by name, which are looked for everywhere.
         passwords: Whether what goes into password fields is secret. Not for made-up pages whose
             passwords are part of the goal, as in MiniWoB++.
+        rules: What else is secret.
     """
 
     def __init__(
@@ -67,13 +77,22 @@ class SecretKeeper:
         secrets: Mapping[str, str] | None = None,
         *,
         passwords: bool,
+        rules: RedactionRules | None = None,
     ) -> None:
-        self._redactor = Redactor(secrets)
+        rules = rules or RedactionRules()
+        self._redactor = Redactor(secrets, rules=rules)
         self.watches_passwords = passwords
-        self._refs: set[str] = set()
-        self._boxes: Sequence[blackout.Box] = ()
-        self._focused = False
+        self.selectors = rules.selectors_by_name
+        """The rules' CSS selectors by name."""
+        self.selector = ", ".join(self.selectors.values())
+        """All of them as one; empty if there are none."""
         self._typed_unfindable = False
+        self.begin_episode()
+
+    @property
+    def covers(self) -> bool:
+        """Whether there may be something to cover on the screen."""
+        return bool(self.spellings or self.selector or self._redactor.searches)
 
     @property
     def spellings(self) -> tuple[str, ...]:
@@ -83,17 +102,64 @@ class SecretKeeper:
     def begin_episode(self) -> None:
         """Forgets the passwords of the last episode."""
         self._redactor.forget_learned()
-        self._refs.clear()
-        self._boxes = ()
-        self._focused = False
+        # Where what is typed is secret, with the name that it is replaced by.
+        self._refs: dict[str, str] = {}
+        self._password_boxes: list[tuple[blackout.Box, str]] = []
+        self._private_boxes: list[tuple[blackout.Box, str]] = []
+        self._password_focused = False
+        self._private_focused = ""
+        self._private: dict[str, str] = {}
+        self._short: dict[str, str] = {}
+        self._too_many = False
 
     def saw_passwords(self, passwords: Mapping[str, Any]) -> None:
         """Takes in what the page script's `passwordsSeen` told."""
-        self._refs.update(passwords["refs"])
-        self._boxes = [(x, y, width, height) for x, y, width, height in passwords["boxes"]]
-        self._focused = passwords["focused"]
+        self._refs.update(dict.fromkeys(passwords["refs"], PASSWORD))
+        self._password_boxes = [(_box(box), PASSWORD) for box in passwords["boxes"]]
+        self._password_focused = passwords["focused"]
         for value in passwords["values"]:
             self._redactor.learn(PASSWORD, value)
+
+    def saw_private(self, private: Mapping[str, Any]) -> None:
+        """Takes in what the page script's `privateSeen` told."""
+        for name, ref, _ in private["fields"]:
+            self._refs.setdefault(ref, name)
+        self._refs.pop("", None)
+        self._private_boxes = [(_box(box), name) for name, _, box in private["fields"]]
+        self._private_focused = private["focused"]
+        for name, line, redacted in private["lines"]:
+            self._redactor.learn_line(line, redacted, name)
+        self._too_many |= private["overflow"]
+        for name, text in private["pieces"]:
+            if len("".join(text.split())) < MIN_LENGTH:
+                self._short.setdefault(text, name)
+            elif len(self._private) < MAX_PRIVATE:
+                self._private.setdefault(text, name)
+            else:
+                self._too_many = True
+        self._redactor.learn_all(self._private)
+
+    def boxes(
+        self, before: blackout.Snapshot | None, after: blackout.Snapshot | None
+    ) -> list[blackout.Box] | None:
+        """Returns where a page shows secrets that was looked at before and after a capture.
+
+        Returns:
+            None if that cannot be told.
+        """
+        if before is None or after is None:
+            return None
+        noted = before.noted | after.noted if self.selector else None
+        find = self._redactor.find if self._redactor.searches else None
+        try:
+            return [
+                box
+                for seen in (before, after)
+                for box in blackout.secret_boxes(seen.shown, self.spellings, find=find, noted=noted)
+            ]
+        except (TimeoutError, OSError) as error:
+            _LOGGER.warning("A screenshot is not recorded: %s", error)
+            return None
 
     def cover(
         self, image: bytes, boxes: Sequence[blackout.Box] | None, viewport: tuple[float, float]
@@ -125,39 +191,81 @@ class SecretKeeper:
         except errors.InvalidInputError:
             return self._redactor.redact(action)
         field = _TYPED.get(type(meant))
-        if field is None or not self._goes_to_password(meant):
+        name = "" if field is None else self._goes_to(meant)
+        if field is None or not name:
             return self._redactor.redact(action)
         text = getattr(meant, field)
         if not text or (field in _KEY_FIELDS and not _types_something(text)):
             return action
-        self._typed_unfindable = field in _KEY_FIELDS or not self._redactor.learn(PASSWORD, text)
+        self._typed_unfindable = field in _KEY_FIELDS or not self._redactor.learn(name, text)
         redacted = copy.copy(meant)
-        object.__setattr__(redacted, field, placeholder(PASSWORD))
-        self._redactor.count(PASSWORD)
+        object.__setattr__(redacted, field, self._redactor.placeholder_of(name))
         return a.format_action(redacted) if isinstance(action, str) else redacted
 
     def redact(self, value: Any) -> Any:
         """See `Redacts.redact`.
 
-        Of a decision to type what is too short to be found in text nothing is left but the action.
+        Of a decision to type what is too short to be found in text nothing is left but the action,
+        and so it is with all decisions once private elements have said too much to look for.
         """
-        if self._typed_unfindable and isinstance(value, trajectory_lib.Decision):
-            return trajectory_lib.Decision(action=value.action)
+        if isinstance(value, trajectory_lib.Decision) and (
+            self._typed_unfindable or self._too_many
+        ):
+            return self._redactor.redact(trajectory_lib.Decision(action=value.action))
+        if isinstance(value, trajectory_lib.StepRecord) and (self._short or self._too_many):
+            observation = self._without_short(value.observation)
+            value = dataclasses.replace(value, observation=observation)
         return self._redactor.redact(value)
+
+    def _without_short(self, observation: Any) -> Any:
+        """Returns an observation whose running text holds nothing short that is private."""
+        if not isinstance(observation, Mapping):
+            return observation
+        changed = {}
+        for channel in ("text", "title"):
+            text = observation.get(channel)
+            if not isinstance(text, str):
+                continue
+            if self._too_many and text:
+                changed[channel] = self._redactor.placeholder_of(TOO_MUCH)
+            elif self._short:
+                changed[channel] = self._words().sub(self._short_placeholder, text)
+        return {**observation, **changed} if changed else observation
+
+    def _words(self) -> re.Pattern[str]:
+        words = "|".join(re.escape(text) for text in sorted(self._short, key=len, reverse=True))
+        return re.compile(rf"(?<!\w)(?:{words})(?!\w)")
+
+    def _short_placeholder(self, match: re.Match[str]) -> str:
+        return self._redactor.placeholder_of(self._short[match[0]])
 
     def take_redactions(self) -> Mapping[str, int]:
         """See `Redacts.take_redactions`."""
         return self._redactor.take_counts()
 
-    def _goes_to_password(self, action: Any) -> bool:
+    @property
+    def _boxes(self) -> list[tuple[blackout.Box, str]]:
+        return self._password_boxes + self._private_boxes
+
+    @property
+    def _focused(self) -> str:
+        return PASSWORD if self._password_focused else self._private_focused
+
+    def _goes_to(self, action: Any) -> str:
+        """Returns the name of the secret that an action types; empty if it is none."""
         if hasattr(action, "ref"):
-            return action.ref in self._refs
+            return self._refs.get(action.ref, "")
         if hasattr(action, "x"):
-            return any(
-                x <= action.x <= x + width and y <= action.y <= y + height
-                for x, y, width, height in self._boxes
-            )
+            for (x, y, width, height), name in self._boxes:
+                if x <= action.x <= x + width and y <= action.y <= y + height:
+                    return name
+            return ""
         return self._focused
+
+
+def _box(given: Sequence[float]) -> blackout.Box:
+    x, y, width, height = given
+    return x, y, width, height
 
 
 def _types_something(keys: str) -> bool:

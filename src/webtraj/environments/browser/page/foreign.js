@@ -5,10 +5,11 @@ const LONGEST_FRAME_MS = 100;  // A tab in the background draws none.
 
 function foreignFrames(found) {
   const frames = [];
-  for (const {element, line, depth} of found) {
+  for (const {element, line, depth, private: rule} of found) {
     const {width, height} = dom.getBoundingClientRect(element);
     if (width < LEAST_SIDE || height < LEAST_SIDE) continue;
-    frames.push({ref: refOf(element), line, depth, origin: contentOriginOf(element)});
+    const place = {ref: refOf(element), line, depth, origin: contentOriginOf(element)};
+    frames.push(rule ? {...place, private: rule} : place);
   }
   return frames;
 }

@@ -4,6 +4,8 @@ const TREE_CHANNELS = ["axtree", "changes", "boxes", "set_of_marks"];
 
 async function observe(options) {
   const result = {};
+  const bad = setPrivateRules(options.private ?? [], options.all_private);
+  if (bad) return toJson({bad_selector: bad});
   if (options.begin !== undefined) {
     forgetRefs();
     result.begun = await page.task.begin(options.begin);
@@ -15,9 +17,11 @@ async function observe(options) {
   const want = new Set(options.channels);
   result.url = location.href;
   if (want.has("title")) result.title = document.title;
+  let privateLines = [];
   if (TREE_CHANNELS.some(channel => want.has(channel))) {
     const tree = treeOf(options.hidden, options.axtree_limit);
     result.axtree = tree.lines.join("\n");
+    privateLines = tree.privateLines;
     const foreign = foreignFrames(tree.foreign);
     if (foreign.length) result.foreign = foreign;
     if (want.has("boxes")) result.boxes = boxesOf(tree.entries);
@@ -27,6 +31,7 @@ async function observe(options) {
   if (want.has("focused")) result.focused = focusedRef();
   if (want.has("scroll")) result.scroll = scrollExtents();
   if (options.passwords) result.passwords = passwordsSeen();
+  if (watchesPrivate()) result.private = privateSeen(privateLines);
   result.task = page.task ? page.task.state() : null;
   result.next_ref = nextRef;
   result.ms = now() - start;

@@ -39,27 +39,33 @@ class TreeWriter {
     this.lines = [];
     this.entries = [];
     this.foreign = [];
+    this.private = "";  // The rule that what is written now falls under (see private.js).
+    this.privateLines = [];
   }
 
   text(text, depth) {
     text = squeeze(text);
-    if (text) this.write(`text ${toJson(text)}`, depth);
+    const recorded = this.private && `text ${toJson(placeholderOf(this.private))}`;
+    if (text) this.write(`text ${toJson(text)}`, depth, recorded);
   }
 
   line(element, role, name, states, depth) {
     if (this.room > 0) this.entries.push({element, role, name});
-    const parts = [`[${this.room > 0 ? refOf(element) : ""}]`, role];
+    const ref = this.room > 0 ? refOf(element) : "";
+    const parts = [`[${ref}]`, role];
     if (name) parts.push(toJson(name));
-    this.write([...parts, ...states].join(" "), depth);
+    const recorded = this.private && privateLine(this.private, ref, role, name, states);
+    this.write([...parts, ...states].join(" "), depth, recorded);
   }
 
-  write(line, depth) {
+  write(line, depth, recorded) {
     if (this.room <= 0) {
       this.leftOut++;
       return;
     }
     this.room -= line.length + 1;
     this.lines.push("  ".repeat(depth) + line);
+    if (recorded && recorded !== line) this.privateLines.push([this.private, line, recorded]);
   }
 
   // `quiet`: the text below is in an ancestor's name already.
@@ -71,6 +77,20 @@ class TreeWriter {
   }
 
   element(element, depth, quiet) {
+    const outer = this.private;
+    if (!outer && watchesPrivate()) this.private = privateNameOf(element);
+    this.shown(element, depth, quiet);
+    this.private = outer;
+  }
+
+  document(body, depth) {
+    const outer = this.private;
+    if (!outer && watchesPrivate()) this.private = privateNameOfDocument(body);
+    this.children(body, depth, false);
+    this.private = outer;
+  }
+
+  shown(element, depth, quiet) {
     if (NEVER_SHOWN.has(dom.tagName(element))) return;
     if (this.hidden && dom.matches(element, this.hidden)) return;
     if (dom.getAttribute(element, "aria-hidden") === "true") return;
@@ -113,9 +133,9 @@ class TreeWriter {
       const body = inner && bodyOf(inner);
       if (body) {
         watchMutations(body.ownerDocument);
-        this.children(body, depth + 1, false);
+        this.document(body, depth + 1);
       } else if (!inner && this.room > 0) {
-        this.foreign.push({element, line: this.lines.length - 1, depth});
+        this.foreign.push({element, line: this.lines.length - 1, depth, private: this.private});
       }
     } else if (!isField && !(leaf && name)) {
       this.children(element, depth + 1, quiet || NAMED_BY_CONTENT.has(role));
@@ -126,7 +146,7 @@ class TreeWriter {
 function treeOf(hidden, limit) {
   const writer = new TreeWriter(hidden, limit);
   const body = bodyOf(document);
-  if (body) writer.children(body, 0, false);
+  if (body) writer.document(body, 0);
   if (writer.leftOut) writer.lines.push(`... ${writer.leftOut} more lines`);
   return writer;
 }
