@@ -42,7 +42,7 @@ class Fault:
     cut_request_after: int | None = None
     """The connection is reset when so much of the request was passed on."""
     cut_response_after: int | None = None
-    """The connection is reset when so much of the answer was passed on."""
+    """The connection ends when so much of the answer was passed on."""
     flip_request_at: int | None = None
     """This byte of the request arrives changed."""
     flip_response_at: int | None = None
@@ -206,7 +206,8 @@ class FaultProxy:
         self._connections.add(task)
         upstream: list[asyncio.StreamWriter] = []
         try:
-            await _Connection(self, reader, writer, upstream).run()
+            with contextlib.suppress(_EndError):
+                await _Connection(self, reader, writer, upstream).run()
             writer.close()
         except (OSError, asyncio.IncompleteReadError, _CutError):
             _reset(writer)
@@ -229,6 +230,10 @@ class FaultProxy:
 
 class _CutError(Exception):
     """The connection is to be reset."""
+
+
+class _EndError(Exception):
+    """The connection is to end in good order, in the middle of an answer."""
 
 
 class _Connection:
@@ -311,14 +316,18 @@ class _Connection:
             await self._answer(method, fault)
         else:
             self._writer.write(head)
-            await _pass_on(
-                server_reader,
-                self._writer,
-                length,
-                cut_after=fault.cut_response_after,
-                flip_at=fault.flip_response_at,
-                rate=fault.bytes_per_second,
-            )
+            try:
+                await _pass_on(
+                    server_reader,
+                    self._writer,
+                    length,
+                    cut_after=fault.cut_response_after,
+                    flip_at=fault.flip_response_at,
+                    rate=fault.bytes_per_second,
+                )
+            except _CutError:
+                # A reset would make the client's system throw away what it has not read yet.
+                raise _EndError from None
         # A connection for each request to the server: it may be another one by the next.
         self._upstream.pop().close()
         return length is not None or "chunked" in headers.get("transfer-encoding", "").lower()

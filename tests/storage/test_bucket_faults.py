@@ -152,6 +152,7 @@ def test_a_read_of_what_is_replaced_meanwhile_is_of_one_version(storage, direct,
 
     def replace(seen):
         if "range" in seen.headers and not replaced.is_set():
+            assert seen.headers["if-match"]
             direct.write("a/b", second)
             replaced.set()
         return False
