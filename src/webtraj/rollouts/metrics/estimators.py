@@ -22,8 +22,8 @@ def wilson_interval(
     3 successes out of 3. Attempts at one task are not quite independent, so that over many attempts
     at few tasks the truth is less certain than the interval.
 
-    >>> wilson_interval(8, 10)
-    (0.490162471536642, 0.9433178485456247)
+    >>> [round(end, 3) for end in wilson_interval(8, 10)]
+    [0.49, 0.943]
     >>> wilson_interval(0, 0) is None
     True
 

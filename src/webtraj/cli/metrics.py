@@ -1,0 +1,235 @@
+"""`webtraj metrics`: what came of rollouts, in numbers; several side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from webtraj.cli.options import OPTION_HELP, PLACE_HELP, WHERE_HELP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.table import Table
+
+    from webtraj.agents.models.accounting import Price
+    from webtraj.datasets.dataset import Dataset
+    from webtraj.rollouts.metrics import MetricsReport
+
+__all__ = ["comparison_table", "details_table", "groups_table", "metrics"]
+
+
+def metrics(
+    datasets: Annotated[
+        list[str], typer.Argument(help=f"{PLACE_HELP} Several are put side by side.")
+    ],
+    run: Annotated[
+        str | None, typer.Option(help="Only this run's episodes: its id, or last.")
+    ] = None,
+    each_run: Annotated[
+        bool, typer.Option("--each-run", help="Put the dataset's runs side by side.")
+    ] = False,
+    by: Annotated[
+        str | None,
+        typer.Option(help="Group by: task, group, site, difficulty, level, policy or run."),
+    ] = None,
+    where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
+    crash_rule: Annotated[
+        str, typer.Option(help="Which episodes have crashed: typed (by their outcome) or webgym.")
+    ] = "typed",
+    pass_at: Annotated[
+        list[int] | None, typer.Option(help="Which pass@k; default: 1, 2, 4, ...")
+    ] = None,
+    price: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODEL=INPUT,OUTPUT",
+            help="What a model costs per million tokens; MODEL may be a pattern such as qwen*.",
+        ),
+    ] = None,
+    steps: Annotated[
+        bool,
+        typer.Option(
+            "--steps/--no-steps",
+            help="Read the episodes, or only the index: faster, without what needs steps.",
+        ),
+    ] = True,
+    write: Annotated[
+        bool, typer.Option("--write", help="Keep the run's metrics beside its plan: metrics.json.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+) -> None:
+    """Say what came of rollouts: success, crashes, steps, time, tokens, with counts and intervals.
+
+    A rate of nothing is "-", and an episode that broke is in no success rate.
+    """
+    import sys
+
+    import orjson
+
+    from webtraj.cli import terminal
+    from webtraj.cli.options import storage_options
+    from webtraj.datasets.conditions import parse_condition
+    from webtraj.datasets.dataset import open_dataset
+    from webtraj.rollouts.metrics.report import DEFAULT_GROUPINGS
+
+    _check(datasets, run=run, each_run=each_run, where=where, write=write)
+    if by is not None:
+        options: dict[str, Any] = {"by": [by], "max_groups": None}
+    else:
+        options = {"by": DEFAULT_GROUPINGS if json or write else ()}
+    options |= {"crash_rule": crash_rule, "ks": pass_at or None, "prices": _prices(price)}
+    condition = None if where is None else parse_condition(where)
+    found: list[tuple[str, MetricsReport]] = []
+    for place in datasets:
+        opened = open_dataset(place, storage_options=storage_options(option))
+        kept = opened if condition is None else opened.filter(condition)
+        found += _reports(kept, place, run, each_run=each_run, steps=steps, **options)
+        if write:
+            _write(opened, found[-1][1])
+    if json:
+        for _, report in found:
+            sys.stdout.write(orjson.dumps(report.to_data()).decode() + "\n")
+        return
+    console = terminal.make_console()
+    console.print(_table(found, by))
+    for name, report in found:
+        console.print(_said_of(name, report), soft_wrap=True)
+
+
+def details_table(report: MetricsReport) -> Table:
+    """Returns a row for each metric of a report, with its interval and its counts."""
+    from webtraj.rollouts.metrics import presenting
+
+    table = _new_table("", "value", "95 %", "from", numbers=2)
+    for row in presenting.details(report.overall):
+        table.add_row(*row)
+    return table
+
+
+def groups_table(report: MetricsReport, by: str) -> Table:
+    """Returns a row for each group of a report, and one for all together."""
+    from webtraj.cli import text
+    from webtraj.rollouts.metrics import presenting
+
+    columns = presenting.GROUP_COLUMNS
+    table = _new_table(by, *columns, numbers=len(columns))
+    for name, group in report.by[by].items():
+        table.add_row(text.printable(name) or "-", *presenting.group_row(group))
+    table.add_row()
+    table.add_row("all", *presenting.group_row(report.overall))
+    return table
+
+
+def comparison_table(reports: Sequence[tuple[str, MetricsReport]], by: str | None = None) -> Table:
+    """Returns a column for each report; with `by`, the success rates of its groups."""
+    from webtraj.cli import text
+    from webtraj.rollouts.metrics import presenting
+
+    names = [text.printable(name) for name, _ in reports]
+    table = _new_table(by or "", *names, numbers=len(names))
+    overall = [report.overall for _, report in reports]
+    if by is None:
+        rows = presenting.comparison(overall)
+    else:
+        rows = presenting.group_comparison([report.by[by] for _, report in reports])
+        rows += presenting.group_comparison([{"all": metrics} for metrics in overall])
+    for name, *values in rows:
+        table.add_row(text.printable(name) or "-", *values)
+    return table
+
+
+def _table(found: Sequence[tuple[str, MetricsReport]], by: str | None) -> Table:
+    if len(found) != 1:
+        return comparison_table(found, by)
+    return details_table(found[0][1]) if by is None else groups_table(found[0][1], by)
+
+
+def _new_table(first: str, *others: str, numbers: int) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(first, overflow="fold")
+    for index, name in enumerate(others):
+        table.add_column(name, justify="right" if index < numbers else "left", overflow="fold")
+    return table
+
+
+def _check(
+    datasets: list[str], *, run: str | None, each_run: bool, where: str | None, write: bool
+) -> None:
+    from webtraj import errors
+
+    if each_run and (run is not None or len(datasets) != 1):
+        raise errors.InvalidInputError(
+            "--each-run puts all runs of one dataset side by side; give one dataset, and no --run."
+        )
+    if write and (run is None or where is not None):
+        raise errors.InvalidInputError(
+            "--write keeps the metrics of one run, of all its episodes; give --run, such as "
+            "--run last, and no --where."
+        )
+
+
+def _reports(
+    dataset: Dataset, name: str, run: str | None, *, each_run: bool, **options: Any
+) -> Iterator[tuple[str, MetricsReport]]:
+    from webtraj import errors
+    from webtraj.rollouts.metrics import measure
+    from webtraj.rollouts.metrics.measuring import run_ids
+
+    if not each_run:
+        yield name, measure(dataset, run=run, **options)
+        return
+    known = run_ids(dataset.place.storage)
+    if not known:
+        raise errors.InvalidInputError(f"{name!r} has no run to put side by side.")
+    for run_id in known:
+        yield run_id, measure(dataset, run=run_id, **options)
+
+
+def _write(dataset: Dataset, report: MetricsReport) -> None:
+    from webtraj.rollouts.metrics import write_metrics
+    from webtraj.rollouts.runs import Run
+
+    write_metrics(Run(dataset.place.storage, report.run), report)
+
+
+def _prices(given: list[str] | None) -> dict[str, Price] | None:
+    from webtraj import errors
+    from webtraj.agents.models.accounting import Price
+
+    prices = {}
+    for item in given or ():
+        model, _, amounts = item.rpartition("=")
+        try:
+            if not model:
+                raise ValueError
+            into, out = map(float, amounts.split(","))
+        except ValueError:
+            raise errors.InvalidInputError(
+                f"--price {item!r:.100} is not understood; expected MODEL=INPUT,OUTPUT, each per "
+                "million tokens, such as qwen*=0.2,0.6."
+            ) from None
+        prices[model] = Price(input=into, output=out)
+    return prices or None
+
+
+def _said_of(name: str, report: MetricsReport) -> str:
+    """Returns what a reader of the table has to know of a report besides."""
+    from webtraj.cli import text
+
+    metrics = report.overall
+    parts = [f"{metrics.total} episodes, {metrics.infrastructure_failures} infrastructure failures"]
+    if report.run:
+        parts.append(f"run {report.run}: {report.played} of {report.planned} rows played")
+    if report.unreadable:
+        some = ", ".join(report.unreadable[:3])
+        parts.append(
+            f"{len(report.unreadable)} could not be read ({some}); `webtraj verify` says why"
+        )
+    if report.left_out:
+        parts.append(f"too many groups to keep by {', '.join(report.left_out)}")
+    return text.printable(f"{name}: {'; '.join(parts)}.")
