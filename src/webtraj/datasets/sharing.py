@@ -1,0 +1,289 @@
+"""Sharing episodes: what was done and said, without pictures, pages' sources and credentials.
+
+`shareable` makes of one episode the one to share, `share` of a dataset another. What is dropped
+stands in `stripping`; how much of each kind was, in `EpisodeInfo.metadata["shareable"]`. Kept are
+ids and provenance, goals, axtrees and other text, actions, thoughts, model calls, rewards, times.
+The result is not trusted, but looked at: an episode in which a picture is left is an error.
+
+The same episode, rules and version give the same result, so that `share` may be interrupted and run
+again: what is there already is compared, and skipped if it is the same.
+"""
+
+from __future__ import annotations
+
+import base64
+import collections
+import dataclasses
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+import webtraj
+from webtraj import errors
+from webtraj import trajectory as trajectory_lib
+from webtraj.collectors.index import EpisodeSummary
+from webtraj.datasets.dataset import Dataset, open_dataset
+from webtraj.datasets.episode_file import encode_episode
+from webtraj.datasets.place import Place
+from webtraj.datasets.stripping import KINDS, Stripper, is_image, is_picture, picture_in
+from webtraj.datasets.transfer import TransferReport
+from webtraj.datasets.writer import DatasetWriter
+from webtraj.environments.redaction import RedactionRules, Redactor
+from webtraj.environments.redaction.recording import REDACTIONS, added
+from webtraj.serialization.blobs import Blob
+
+__all__ = ["SHAREABLE", "ShareReport", "check_shareable", "share", "shareable"]
+
+SHAREABLE: Final = "shareable"
+"""Key in `EpisodeInfo.metadata` of what was dropped, and by which version."""
+
+_KEEPABLE = tuple(kind for kind in KINDS if kind != "images")
+
+_STILL_THERE = (
+    "The episode {episode_id!r} would still hold a picture ({where}); nothing was written of it. "
+    "Drop what holds it before, and please report this."
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShareReport(TransferReport):
+    """What became of the episodes, and what was dropped of those that are there."""
+
+    dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """How much of each kind."""
+    redactions: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """How often what was redacted by the rules given to `share`."""
+
+
+def shareable(
+    trajectory: trajectory_lib.EpisodeTrajectory,
+    *,
+    keep: Collection[str] = (),
+    rules: RedactionRules | None = None,
+) -> trajectory_lib.EpisodeTrajectory:
+    """Returns what of an episode may be shared. The episode is not changed.
+
+    >>> from webtraj.trajectory import EpisodeInfo, StepRecord, StepType
+    >>> picture = bytes([0xFF, 0xD8, 0xFF]) + b" and so on"
+    >>> step = StepRecord(0, StepType.FIRST, {"axtree": "text", "screenshot": picture})
+    >>> made = shareable(trajectory_lib.EpisodeTrajectory(EpisodeInfo(), (step,)))
+    >>> made.steps[0].observation
+    {'axtree': 'text', 'screenshot': b''}
+    >>> made.info.metadata["shareable"]["dropped"]
+    {'images': 1}
+
+    Args:
+        trajectory: The episode.
+        keep: What is not dropped, out of files, html, credentials and storage. A kept file may be,
+            or hold, a picture that only a person can tell: a PDF, a video.
+        rules: What to redact, beside what was when it was recorded.
+
+    Raises:
+        InvalidInputError: There is no such kind, or a picture would be left.
+    """
+    made = _stripped(trajectory, _kept(keep), Redactor(rules=rules))
+    if made.end is not None:  # An open one cannot be written, and so not be looked at as written.
+        check_shareable(made)
+    return made
+
+
+def share(
+    source: Place | Dataset,
+    target: Place,
+    *,
+    keep: Collection[str] = (),
+    rules: RedactionRules | None = None,
+    format: str | None = None,  # noqa: A002  (As in DatasetHeader.)
+    where: Callable[[EpisodeSummary], bool] | None = None,
+    source_options: Mapping[str, Any] | None = None,
+    target_options: Mapping[str, Any] | None = None,
+) -> ShareReport:
+    """Writes what may be shared of a dataset's episodes as another, one episode at a time.
+
+    Args:
+        source: The dataset, its folder or its URL.
+        target: A folder or URL: new, empty, or what an earlier call began.
+        keep: What is not dropped; see `shareable`.
+        rules: What to redact, beside what was when it was recorded.
+        format: The format of the target; None: as the source.
+        where: Which episodes; all, if not given.
+        source_options: For a bucket: what `webtraj.storage.bucket.BucketStorage` takes.
+        target_options: Likewise.
+
+    Raises:
+        InvalidInputError: There is no such kind, or the target is of another format, or the source.
+        NotADatasetError: The source is no dataset, or the target holds other things.
+        UnsupportedSchemaError: One of them was written by a newer webtraj.
+        StorageError: One of them could not be read or written; run it again.
+    """
+    kept = _kept(keep)
+    # Pictures are dropped unread.
+    dataset = (
+        source
+        if isinstance(source, Dataset)
+        else open_dataset(source, blobs="lazy", storage_options=source_options)
+    )
+    if dataset.place.layout is None and not isinstance(source, Dataset):
+        dataset = dataset.refresh(complete=True)
+    chosen = dataset if where is None else dataset.filter(where)
+    wanted = format or dataset.place.header.format
+    found: dict[str, list[str]] = {"added": [], "skipped": [], "clashes": [], "failed": []}
+    dropped: collections.Counter[str] = collections.Counter()
+    redactions: collections.Counter[str] = collections.Counter()
+    with DatasetWriter(target, format=wanted, storage_options=target_options) as writer:
+        if writer.url == dataset.url:
+            raise errors.InvalidInputError(
+                f"{writer.url!r} is both what to share and where to; name another place."
+            )
+        for episode_id in chosen.episode_ids:
+            redactor = Redactor(rules=rules)
+            try:
+                made = _stripped(chosen[episode_id], kept, redactor)
+                kind, what = _written(made, writer)
+            except errors.UnsupportedSchemaError:
+                raise
+            except (errors.CorruptDataError, errors.UnwritableValueError) as error:
+                kind, what = "failed", f"{episode_id}: {error}"
+            except errors.InvalidInputError as error:
+                kind, what = "failed", str(error)
+            found[kind].append(what)
+            if kind in ("added", "skipped"):
+                dropped.update(made.info.metadata[SHAREABLE]["dropped"])
+                redactions.update(made.info.metadata[SHAREABLE]["redactions"])
+    return ShareReport(
+        **{kind: tuple(names) for kind, names in found.items()},
+        dropped=dict(dropped),
+        redactions=dict(redactions),
+    )
+
+
+def check_shareable(trajectory: trajectory_lib.EpisodeTrajectory) -> None:
+    """Looks for pictures in an episode as it would be written.
+
+    Raises:
+        InvalidInputError: There is one, or the episode cannot be written.
+    """
+    blobs = _Blobs()
+    _check(encode_episode(trajectory, blobs), blobs, trajectory.episode_id)
+
+
+def _kept(keep: Collection[str]) -> frozenset[str]:
+    kept = frozenset((keep,) if isinstance(keep, str) else keep)
+    unknown = sorted(kept.difference(_KEEPABLE))
+    if unknown:
+        raise errors.InvalidInputError(
+            f"keep={unknown} is not known; what may be kept is {', '.join(_KEEPABLE)}. Pictures "
+            "never are: `webtraj copy` keeps all."
+        )
+    return kept
+
+
+def _stripped(
+    trajectory: trajectory_lib.EpisodeTrajectory, keep: frozenset[str], redactor: Redactor
+) -> trajectory_lib.EpisodeTrajectory:
+    stripper = Stripper(keep)
+    steps = tuple(redactor.redact(stripper.strip(step)) for step in trajectory.steps)
+    end = redactor.redact(stripper.strip(trajectory.end))
+    # What an earlier call said of itself is no news.
+    known = {key: v for key, v in trajectory.info.metadata.items() if key != SHAREABLE}
+    info = dataclasses.replace(trajectory.info, metadata=known)
+    info = redactor.redact(stripper.strip(info))
+    counts = redactor.take_counts()
+    metadata = {**info.metadata}
+    if counts:
+        metadata[REDACTIONS] = added(info, counts)
+    metadata[SHAREABLE] = {
+        "dropped": {kind: stripper.counts[kind] for kind in KINDS if stripper.counts[kind]},
+        "kept": sorted(keep),
+        "redactions": counts,
+        "webtraj": webtraj.__version__,
+    }
+    info = dataclasses.replace(info, metadata=metadata)
+    return dataclasses.replace(trajectory, info=info, steps=steps, end=end)
+
+
+def _written(
+    trajectory: trajectory_lib.EpisodeTrajectory, writer: DatasetWriter
+) -> tuple[str, str]:
+    blobs = _Blobs()
+    data = encode_episode(trajectory, blobs)
+    _check(data, blobs, trajectory.episode_id)
+    content = writer.format.encode(data, blobs)
+    try:
+        added_now = writer.add_file(data, content, blobs).added
+    except errors.StorageConflictError as error:
+        return "clashes", str(error)
+    return ("added" if added_now else "skipped"), trajectory.episode_id
+
+
+class _Blobs:
+    """The blobs of one episode. A `BlobSink` and a `BlobSource`."""
+
+    def __init__(self) -> None:
+        self._data: dict[Blob, bytes] = {}
+
+    def put(self, data: bytes, ext: str) -> Blob:
+        """Keeps `data` and returns its name."""
+        blob = Blob(hashlib.sha256(data).hexdigest(), ext, len(data))
+        self._data[blob] = data
+        return blob
+
+    def load(self, blob: Blob, *, text: bool) -> Any:
+        """Returns a blob's bytes, or its text."""
+        data = self.read(blob)
+        return data.decode("utf-8", "surrogatepass") if text else data
+
+    def read(self, blob: Blob) -> bytes:
+        """Returns a blob's bytes."""
+        return self._data[blob]
+
+    def content(self, tag: Mapping[str, Any]) -> bytes:
+        """Returns the bytes of the blob that a tagged value refers to."""
+        return self.read(Blob(tag["sha256"], tag["ext"], tag["size"]))
+
+
+def _check(data: Mapping[str, Any], blobs: _Blobs, episode_id: str) -> None:
+    for path, value in _leaves(data, ""):
+        if _shows(value, blobs):
+            where = f"at {path}"
+            raise errors.InvalidInputError(_STILL_THERE.format(episode_id=episode_id, where=where))
+
+
+def _leaves(data: Any, path: str) -> Iterable[tuple[str, Any]]:
+    """Yields what stands in an episode's data, tagged values as a whole."""
+    if isinstance(data, Mapping):
+        if data.get("$") in ("bytes", "blob", "text", "ndarray"):
+            yield path, data
+        if data.get("$") == "ndarray" and not isinstance(data.get("v"), list):
+            return  # Numbers, which may begin as an image does; the shape tells.
+        for key, value in data.items():
+            yield from _leaves(value, f"{path}.{key}" if path else str(key))
+    elif isinstance(data, list):
+        for index, value in enumerate(data):
+            yield from _leaves(value, f"{path}[{index}]")
+    elif isinstance(data, str):
+        yield path, data
+
+
+def _shows(value: Any, blobs: _Blobs) -> bool:
+    if isinstance(value, str):
+        return picture_in(value)
+    match value["$"]:
+        case "bytes":
+            return is_image(base64.b64decode(value["v"]))
+        case "blob":
+            return is_image(blobs.content(value))
+        case "text":
+            return picture_in(blobs.content(value).decode("utf-8", "surrogatepass"))
+        case _:
+            return _is_picture(value)
+
+
+def _is_picture(value: Mapping[str, Any]) -> bool:
+    try:
+        dtype, shape = np.dtype(value["dtype"]), tuple(value["shape"])
+    except (TypeError, ValueError):  # Of a kind of its own, such as one with fields.
+        return False
+    return is_picture(np.broadcast_to(np.zeros((), dtype), shape))

@@ -1,0 +1,325 @@
+"""What of a value may be shared: its text, without pictures, pages' sources and credentials.
+
+Everything that might be a picture goes: encoded images by their first bytes, arrays of the shape of
+one, base64 in text, and all bytes that are no text, since a document or a video may hold any. Kinds
+of what is dropped, and what stands in its place:
+
+    images        bytes: none; an array: an empty one; in text: `<not shared: images>`
+    files         bytes that are no text, such as downloads: none
+    html          sources of pages, by the name that they go by or by how they begin
+    credentials   values of headers and fields that log in, and passwords in URLs
+    storage       cookies and storage of a browser's context
+"""
+
+from __future__ import annotations
+
+import collections
+import copy
+import dataclasses
+import enum
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from webtraj import trajectory as trajectory_lib
+from webtraj.collectors.blobs import LazyBlob
+
+__all__ = ["KINDS", "Stripper", "is_image", "is_picture", "picture_in"]
+
+KINDS: Final = ("images", "files", "html", "credentials", "storage")
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_HTML_NAMES = _names("""
+    html outer_html inner_html page_html raw_html full_html cleaned_html pruned_html html_page
+    dom dom_object dom_txt dom_snapshot page_source source_html mhtml root_element
+""")
+_CREDENTIAL_NAMES = _names("""
+    authorization proxy_authorization cookie set_cookie x_api_key api_key apikey x_auth_token
+    auth_token x_csrf_token csrf_token access_token refresh_token id_token client_secret password
+    passwd secret secret_access_key session_token x_goog_api_key http_credentials
+""")
+_STORAGE_NAMES = _names("""
+    storage_state cookies local_storage localstorage session_storage sessionstorage
+""")
+_RAW = ("response", "prompt_token_ids", "completion_token_ids", "logprobs")
+"""What of a model call spells its text once more."""
+
+# JPEG, PNG, GIF, TIFF, JPEG XL; AVIF and HEIC.
+_IMAGE_STARTS = (
+    b"\xff\xd8\xff",
+    b"\x89PNG\r\n\x1a\n",
+    b"GIF87a",
+    b"GIF89a",
+    b"II*\0",
+    b"MM\0*",
+    b"\0\0\0\x0cJXL ",
+)
+_IMAGE_BRANDS = (b"avif", b"avis", b"heic", b"heix", b"mif1")
+_LEAST_SIDE = 16
+_CHANNELS = (1, 3, 4)
+
+_DATA_URI = re.compile(
+    r"data:(?:image|video)\\?/[A-Za-z0-9.+-]{1,40}(?:;[\w=.+-]{1,40}){0,5},(?:[^\s\"'<>)\\]|\\/)*+"
+)
+# JPEG, PNG, GIF, WebP in base64, plain or for URLs, slashes escaped or not, in lines or not.
+_BASE64_IMAGE = re.compile(
+    r"(?<![A-Za-z0-9+_-])(?:(?:\\?/|_)9j(?:\\?/|_)|iVBORw0KGgo|R0lGOD[dl]h|UklGR)"
+    r"(?:[A-Za-z0-9+/_-]|\\/|\r?\n|\\r|\\n){40,}+={0,2}"
+)
+_PAGE = re.compile(r"<!doctype\s+html|<html[\s>]", re.IGNORECASE)
+_PAGE_END = re.compile(r"</html\s{0,9}>", re.IGNORECASE)
+_CREDENTIALS = re.compile(
+    r"(?P<keep>authorization[\"']?\s{0,5}[:=]\s{0,5}[\"']?)"
+    r"(?:(?:bearer|basic|token|digest|negotiate)\s{1,5})[^\s\"',}\])]{1,8000}"
+    r"|(?P<keep2>x-api-key[\"']?\s{0,5}[:=]\s{0,5}[\"']?)[^\s\"',}\])]{8,8000}"
+    r"|(?P<keep3>cookie[\"']?\s{0,5}[:=]\s{0,5}[\"']?)[\w!#$%&*.^`|~+-]{1,200}=[^\"'\r\n]{1,8000}",
+    re.IGNORECASE,
+)
+_USER_IN_URL = re.compile(
+    r"(?P<scheme>\b(?:https?|ftp|wss?)://)[^\s/@:\"'<>]{1,200}:[^\s/@\"'<>]{1,200}@"
+)
+
+
+def placeholder(kind: str) -> str:
+    """Returns what stands in place of something that was dropped.
+
+    >>> placeholder("html")
+    '<not shared: html>'
+    """
+    return f"<not shared: {kind}>"
+
+
+def is_image(data: bytes) -> bool:
+    """Whether bytes are an encoded image, by how they begin."""
+    return (
+        data.startswith(_IMAGE_STARTS)
+        or (data[:4] == b"RIFF" and data[8:12] == b"WEBP")
+        or (data[4:8] == b"ftyp" and data[8:12] in _IMAGE_BRANDS)
+        or (data[:2] == b"BM" and not _is_text(data))
+    )
+
+
+def is_picture(array: np.ndarray[Any, Any]) -> bool:
+    """Whether an array has the shape of a picture, or of several."""
+    sides = sum(side >= _LEAST_SIDE for side in array.shape)
+    if array.dtype.kind not in "buif" or sides < 2:
+        return False
+    if array.dtype == np.uint8:
+        return True
+    return array.ndim >= 3 and (array.shape[-1] in _CHANNELS or array.shape[-3] in _CHANNELS)
+
+
+def picture_in(text: str) -> bool:
+    """Whether a text holds an encoded image."""
+    return bool(_DATA_URI.search(text) or _BASE64_IMAGE.search(text))
+
+
+class Stripper:
+    """Returns values without what is not shared, and counts that. Values are not changed.
+
+    Args:
+        keep: Kinds that are kept.
+    """
+
+    def __init__(self, keep: frozenset[str] = frozenset()) -> None:
+        self._drops = frozenset(KINDS) - keep
+        self.counts: collections.Counter[str] = collections.Counter()
+        """How much of which kind was dropped."""
+
+    def strip(self, value: Any) -> Any:
+        """Returns what may be shared of a value; the value itself if all of it."""
+        return self._strip(value, set())
+
+    def _dropped(self, kind: str) -> str:
+        self.counts[kind] += 1
+        return placeholder(kind)
+
+    def _strip(self, value: Any, inside: set[int]) -> Any:
+        if isinstance(value, LazyBlob):
+            if value.blob.ext in ("jpg", "png", "gif") and not value.text:
+                self._dropped("images")
+                return b""
+            value = value.load()
+        if isinstance(value, str):
+            stripped = self._text(str(value))
+            return value if stripped == value else stripped
+        if isinstance(value, bytes | bytearray | memoryview):
+            return self._bytes(value)
+        if value is None or isinstance(value, bool | int | float | complex | enum.Enum | type):
+            return value
+        if id(value) in inside:
+            return value  # Its writer says what becomes of such.
+        inside.add(id(value))
+        try:
+            return self._nest(value, inside)
+        finally:
+            inside.discard(id(value))
+
+    def _bytes(self, value: bytes | bytearray | memoryview) -> Any:
+        data = bytes(value)
+        if is_image(data):
+            self._dropped("images")
+            return b""
+        if not _is_text(data):
+            if "files" not in self._drops:
+                return value
+            self._dropped("files")
+            return b""
+        stripped = self._text(data.decode()).encode()
+        return value if stripped == data else stripped
+
+    def _text(self, text: str) -> str:
+        if "data:" in text:
+            text = _DATA_URI.sub(lambda _: self._dropped("images"), text)
+        if len(text) > 40:
+            text = _BASE64_IMAGE.sub(lambda _: self._dropped("images"), text)
+        if "html" in self._drops:
+            text = self._without_pages(text)
+        if "credentials" in self._drops:
+            text = _CREDENTIALS.sub(self._without_credentials, text)
+            if "@" in text:
+                text = _USER_IN_URL.sub(
+                    lambda match: f"{match['scheme']}{self._dropped('credentials')}@", text
+                )
+        return text
+
+    def _without_credentials(self, match: re.Match[str]) -> str:
+        kept = match["keep"] or match["keep2"] or match["keep3"]
+        return kept + self._dropped("credentials")
+
+    def _without_pages(self, text: str) -> str:
+        parts, at = [], 0
+        while (begins := _PAGE.search(text, at)) is not None:
+            ends = _PAGE_END.search(text, begins.end())
+            parts += [text[at : begins.start()], self._dropped("html")]
+            # A page without an end goes on to the end of the text.
+            at = len(text) if ends is None else ends.end()
+        return "".join((*parts, text[at:])) if parts else text
+
+    def _nest(self, value: Any, inside: set[int]) -> Any:
+        if isinstance(value, Mapping):
+            return self._mapping(value, inside)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            items, changed = self._items(value, inside)
+            return type(value)(*items) if changed else value
+        if isinstance(value, list | tuple | set | frozenset | collections.deque):
+            if pair := self._header_pair(value):
+                return pair
+            items, changed = self._items(value, inside)
+            return type(value)(items) if changed else value
+        if isinstance(value, np.ndarray):
+            return self._array(value, inside)
+        if dataclasses.is_dataclass(value):
+            return self._record(value, inside)
+        return value
+
+    def _mapping(self, value: Mapping[Any, Any], inside: set[int]) -> Any:
+        # {"name": "Cookie", "value": ...}, as recorders of network traffic write headers.
+        name = value.get("name")
+        telltale = isinstance(name, str) and _plain(name) in _CREDENTIAL_NAMES
+        stripped, changed = {}, False
+        for key, old in value.items():
+            new_key = self._strip(key, inside)
+            if telltale and key == "value" and old and "credentials" in self._drops:
+                new: Any = self._dropped("credentials")
+            else:
+                new = self._field(key, old, inside)
+            stripped[new_key] = new
+            changed |= new is not old or new_key is not key
+        return stripped if changed else value
+
+    def _field(self, key: Any, value: Any, inside: set[int]) -> Any:
+        """Returns what is left of the value that has a name."""
+        name = _plain(key) if isinstance(key, str) else ""
+        for kind, names in (
+            ("credentials", _CREDENTIAL_NAMES),
+            ("storage", _STORAGE_NAMES),
+            ("html", _HTML_NAMES),
+        ):
+            if name in names and kind in self._drops and _says_something(value, kind):
+                return self._dropped(kind)
+        return self._strip(value, inside)
+
+    def _header_pair(self, value: Any) -> Any:
+        """Returns a header as a pair without what it says; None if it is none, or harmless."""
+        if "credentials" not in self._drops:
+            return None
+        if not isinstance(value, list | tuple) or len(value) != 2:
+            return None
+        name, content = value
+        name = name.decode("latin-1") if isinstance(name, bytes) else name
+        if not isinstance(name, str) or not isinstance(content, str | bytes) or not content:
+            return None
+        if _plain(name) not in _CREDENTIAL_NAMES:
+            return None
+        return type(value)((value[0], self._dropped("credentials")))
+
+    def _items(self, values: Any, inside: set[int]) -> tuple[list[Any], bool]:
+        items = [self._strip(item, inside) for item in values]
+        return items, any(new is not old for new, old in zip(items, values, strict=True))
+
+    def _array(self, value: np.ndarray[Any, Any], inside: set[int]) -> Any:
+        if is_picture(value):
+            self._dropped("images")
+            return value[:0]
+        if value.dtype.kind not in "OUS":
+            return value
+        items, changed = self._items(value.ravel().tolist(), inside)
+        if not changed:
+            return value
+        if value.dtype.kind in "US":
+            return np.array(items).reshape(value.shape)
+        stripped = np.empty(len(items), dtype=object)
+        for index, item in enumerate(items):
+            stripped[index] = item
+        return stripped.reshape(value.shape)
+
+    def _record(self, value: Any, inside: set[int]) -> Any:
+        before = self.counts.total() - self.counts["images"]
+        changes = {}
+        for field in dataclasses.fields(value):
+            old = getattr(value, field.name)
+            new = self._field(field.name, old, inside)
+            if new is not old:
+                changes[field.name] = new
+        # Tokens spell no pictures, but all else.
+        if isinstance(value, trajectory_lib.ModelCall) and before < (
+            self.counts.total() - self.counts["images"]
+        ):
+            empty = trajectory_lib.ModelCall()
+            changes |= {name: getattr(empty, name) for name in _RAW}
+        if not changes:
+            return value
+        stripped = copy.copy(value)
+        for name, new in changes.items():
+            object.__setattr__(stripped, name, new)
+        return stripped
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace("-", "_")
+
+
+def _says_something(value: Any, kind: str) -> bool:
+    """Whether a value is more than an empty one, or another meaning of its name."""
+    if isinstance(value, LazyBlob):
+        return True
+    if kind == "html" and isinstance(value, str | bytes):
+        return ("<" if isinstance(value, str) else b"<") in value
+    if kind == "credentials":
+        return isinstance(value, str | bytes | Mapping | list | tuple) and len(value) > 0
+    return isinstance(value, np.ndarray) or (value is not None and bool(value))
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in data
