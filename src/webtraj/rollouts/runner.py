@@ -8,6 +8,7 @@ import dataclasses
 import itertools
 import logging
 import random
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from webtraj.agents import base as agents_lib
 from webtraj.environments import base as environment_lib
 from webtraj.environments import bridges
 from webtraj.rollouts import episode as episode_lib
+from webtraj.rollouts.adapting import Crew, Foreman
 from webtraj.rollouts.deadlines import Deadline, DeadlineEnvironment, Deadlines
 from webtraj.rollouts.observer import RolloutObserver
 from webtraj.rollouts.plan import PlannedEpisode
@@ -61,6 +63,8 @@ class Runner:
         self._scheduler = Scheduler(
             self.turns, order=self.settings.order, politeness=self.settings.politeness
         )
+        self._crew = Crew(self.settings.parallel)
+        self._results_paced = 0
         self._errors_in_a_row = 0
         self._rows_over = 0
         self._cut_off = False
@@ -77,13 +81,16 @@ class Runner:
             RolloutStoppedError: Too many episodes failed one after the other.
             Exception: What an episode raised that no other would be spared.
         """
+        if self.settings.operations is not None and self.browser_pool is not None:
+            self.browser_pool.operations.limit(self.settings.operations)
         number = min(self.settings.parallel, len(self.turns))
         loop = asyncio.get_running_loop()
         self._workers = [loop.create_task(self._work()) for _ in range(number)]
         end = self.settings.deadlines.run
         timer = None if end is None else loop.call_later(end, self._cut, f"{end} s are over")
         try:
-            await self._until_all_are_done()
+            with self._adapting():
+                await self._until_all_are_done()
         finally:
             if timer is not None:
                 timer.cancel()
@@ -125,10 +132,29 @@ class Runner:
         self._cut_off = True
         self._cancel(self._workers)
 
+    def _adapting(self) -> contextlib.AbstractContextManager[Any]:
+        if self.settings.adaptive is None:
+            return contextlib.nullcontext()
+        return Foreman(self.settings.adaptive, self._crew, self._pace)
+
+    def _pace(self) -> float | None:
+        """Returns how long a step took in the episodes that have ended since the last call."""
+        ended, self._results_paced = self.results[self._results_paced :], len(self.results)
+        paces = [e.seconds / e.num_steps for e in ended if e.num_steps and not e.failed]
+        return statistics.median(paces) if paces else None
+
     async def _work(self) -> None:
+        while await self._crew.join():
+            await self._play_turns()
+
+    async def _play_turns(self) -> None:
+        """Plays until no turn is left, or more workers play than the machine can bear."""
         async with contextlib.AsyncExitStack() as stack:
             spec = environment = None
-            while (turn := await self._scheduler.take()) is not None:
+            while not self._crew.leave_if_crowded():
+                if (turn := await self._scheduler.take()) is None:
+                    self._crew.dismiss()
+                    return
                 planned = turn.planned
                 if environment is None or planned.spec != spec:
                     await stack.aclose()
@@ -155,6 +181,9 @@ class Runner:
         if planned.spec.preset == "web":
             options["task"] = _web_task(planned)
         environment = bridges.as_async(selection.make(**options))
+        set_max_steps = getattr(environment, "set_max_steps", None)
+        if planned.spec.max_steps and "max_steps" not in options and callable(set_max_steps):
+            set_max_steps(planned.spec.max_steps)
         if self.settings.deadlines == Deadlines():
             return environment
         return DeadlineEnvironment(environment)

@@ -111,6 +111,8 @@ class Operations:
         self._clock = clock
         self._sleep = sleep
         self._sites: dict[str, _Site] = {}
+        self._limits = OperationLimits()
+        self._gates: dict[Operation, asyncio.Semaphore] = {}
         self.limit(limits or OperationLimits())
 
     @property
@@ -120,8 +122,10 @@ class Operations:
 
     def limit(self, limits: OperationLimits) -> None:
         """Lets turns that are asked for from now on go by other limits."""
+        if limits == self._limits:
+            return  # Turns that are under way go on counting.
         self._limits = limits
-        self._gates: dict[Operation, asyncio.Semaphore] = {}
+        self._gates = {}
         for operation in get_args(Operation):
             if (limit := limits.of(operation)) is not None:
                 self._gates[operation] = asyncio.Semaphore(limit)

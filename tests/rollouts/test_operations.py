@@ -1,0 +1,113 @@
+"""Operation limits and step limits in rollouts: the settings reach the pool and the environment."""
+
+import pytest
+
+from webtraj import Decision, EndReason, MemoryTrajectoryCollector, Outcome, registry
+from webtraj.environments.actions import Wait
+from webtraj.environments.browser.operations import OperationLimits
+from webtraj.environments.browser.pool import BrowserPool
+from webtraj.rollouts import RolloutSettings, TaskSpec, collect, plan_tasks
+
+pytestmark = pytest.mark.browser
+
+OBSERVE = {"observe": ("goal", "axtree", "timings", "info")}
+
+
+class Idler:
+    """An agent that waits for better times."""
+
+    name = "idler"
+
+    def begin_episode(self, environment):
+        return self
+
+    async def act(self, observation):
+        return Decision(action=Wait(0))
+
+
+@pytest.fixture(autouse=True)
+def click():
+    registry.register(
+        "click",
+        "webtraj.environments.miniwob:MiniwobEnvironment",
+        tasks=("click-test",),
+        uses_browser=True,
+    )
+
+
+def waits(collector):
+    return [
+        step.observation["timings"]["waiting"]
+        for episode in collector.trajectories
+        for step in episode.steps
+    ]
+
+
+async def test_a_rollouts_limits_reach_the_pool_and_waiting_is_on_record():
+    collector = MemoryTrajectoryCollector()
+    limits = OperationLimits(execute=1, ac_tree=1)
+    async with BrowserPool(contexts_per_browser=6) as pool:
+        summary = await collect(
+            "click",
+            "oracle",
+            episodes=24,
+            settings=RolloutSettings(parallel=6, operations=limits),
+            trajectory_collector=collector,
+            environment_options=OBSERVE,
+            browser_pool=pool,
+        )
+        assert pool.operations.limits == limits
+    assert [result.outcome for result in summary.results] == [Outcome.SUCCESS] * 24
+    assert len(waits(collector)) == 48
+    assert max(waits(collector)) > 0
+
+
+async def test_without_limits_nobody_waits_and_a_pools_own_stay():
+    collector = MemoryTrajectoryCollector()
+    limits = OperationLimits(release=3)
+    async with BrowserPool(contexts_per_browser=4, operations=limits) as pool:
+        await collect(
+            "click",
+            "oracle",
+            episodes=8,
+            parallel=4,
+            trajectory_collector=collector,
+            environment_options=OBSERVE,
+            browser_pool=pool,
+        )
+        assert pool.operations.limits == limits
+    assert set(waits(collector)) == {0.0}
+
+
+async def test_the_pool_that_a_rollout_makes_has_its_limits_too():
+    collector = MemoryTrajectoryCollector()
+    await collect(
+        "click",
+        "oracle",
+        episodes=16,
+        settings=RolloutSettings(parallel=4, operations=OperationLimits(ac_tree=1)),
+        trajectory_collector=collector,
+        environment_options=OBSERVE,
+    )
+    assert max(waits(collector)) > 0
+
+
+@pytest.mark.parametrize(
+    ("own", "options", "steps"),
+    [(None, {}, 10), (2, {}, 2), (13, {}, 13), (13, {"max_steps": 4}, 4)],
+    ids=["environment", "fewer", "more", "explicit"],
+)
+async def test_a_tasks_own_limit_outweighs_the_environments_default(own, options, steps):
+    collector = MemoryTrajectoryCollector()
+    plan = plan_tasks([TaskSpec(name="click-test", preset="click", max_steps=own)])
+    (result,) = (
+        await collect(
+            plan,
+            Idler(),
+            trajectory_collector=collector,
+            environment_options={**OBSERVE, **options},
+        )
+    ).results
+    assert (result.end_reason, result.num_steps) == (EndReason.TRUNCATED, steps)
+    (episode,) = collector.trajectories
+    assert episode.steps[-1].last  # By the environment, so that learners see it.
