@@ -51,6 +51,7 @@ async def collect_on_ray(
     environment_options: Mapping[str, Any] | None = None,
     sizing: NodeSizing | None = None,
     setup: Callable[[], object] | None = None,
+    variables: Mapping[str, str] | None = None,
     runtime_env: Mapping[str, Any] | None = None,
     rows_per_lease: int = 8,
     lease: float = 30.0,
@@ -88,6 +89,8 @@ async def collect_on_ray(
         environment_options: For the presets' factories.
         sizing: How many episodes a machine plays at once.
         setup: Called first on each machine, to register presets for example.
+        variables: Environment variables to set on each machine. They are not logged, as those of
+            `runtime_env` are.
         runtime_env: Ray's: what machines need to have of the caller's modules and variables.
         rows_per_lease: How many rows a node is given at a time and lane, at most.
         lease: Seconds of silence after which driver and node give each other up.
@@ -137,6 +140,7 @@ async def collect_on_ray(
             environment_options=dict(environment_options or {}),
             settings=settings,
             setup=setup,
+            variables=dict(variables or {}),
             lease=lease,
             close_timeout=close_timeout,
         )

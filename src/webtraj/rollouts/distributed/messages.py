@@ -30,6 +30,8 @@ class Work:
     storage_options: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
     environment_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     settings: RolloutSettings = dataclasses.field(default_factory=RolloutSettings)
+    variables: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
+    """Environment variables to set there, such as keys of model servers."""
     setup: Callable[[], object] | None = None
     """Called first on each node: to register presets, for example."""
     lease: float = 30.0

@@ -81,6 +81,7 @@ class NodeRunner:
         """Makes ready, and sends first what waits in the spool of this machine."""
         self._hear()
         try:
+            os.environ.update(self._work.variables)
             if self._work.setup is not None:
                 self._work.setup()
             self._agent = self._make_agent()

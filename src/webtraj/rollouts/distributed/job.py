@@ -1,0 +1,136 @@
+"""What `webtraj ray submit` runs on the cluster: `python -m webtraj.rollouts.distributed.job`."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import itertools
+import json
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from webtraj import errors
+from webtraj.agents import catalog
+from webtraj.rollouts.distributed.collecting import collect_on_ray
+from webtraj.rollouts.distributed.submitting import MODULE, JobSpec
+from webtraj.rollouts.plan import PlannedEpisode, plan_tasks, specs_of_presets
+from webtraj.rollouts.results import EpisodeResult
+from webtraj.rollouts.retrying import RetryPolicy
+from webtraj.rollouts.runs import counting
+from webtraj.rollouts.settings import RolloutSettings
+from webtraj.rollouts.summary import RolloutSummary
+from webtraj.rollouts.tasks import TaskSpec, read_tasks
+
+__all__ = ["main", "remove_variables"]
+
+
+def main() -> None:
+    """Does what the job says that went along. Exits with 1 if it cannot."""
+    try:
+        folder = _folder()
+        job = JobSpec.model_validate_json((folder / "job.json").read_bytes())
+        variables = take_variables(folder)
+        os.environ.update(variables)
+        summary = asyncio.run(_play(job, variables))
+    except errors.WebtrajError as error:
+        sys.exit(f"webtraj: {error}")
+    counted = counting(summary.results)
+    finished = sum(result.finished for result in counted)
+    sys.stdout.write(
+        f"{len(counted)} rows, {finished} played to their ends, {len(summary.results)} episodes on "
+        f"record in {job.save}, {summary.seconds:.1f} s\n"
+    )
+    if finished == 0:
+        sys.exit(1)
+
+
+async def _play(job: JobSpec, variables: dict[str, str]) -> RolloutSummary:
+    environment_options = dict(job.environment_options)
+    if channels := await _channels(job):
+        environment_options.setdefault("observe", channels)
+    return await collect_on_ray(
+        () if job.resume else _plan(job),
+        job.agent,
+        out=job.save,
+        storage_options=job.storage_options,
+        agent_options=job.agent_options,
+        environment_options=environment_options,
+        parallel=job.parallel,
+        seed=job.seed,
+        run_id=job.run_id,
+        resume=job.resume,
+        settings=RolloutSettings(
+            max_steps=job.max_steps, retry=RetryPolicy(max_retries=job.max_retries)
+        ),
+        setup=remove_variables,
+        variables=variables,
+        observer=_Teller(),
+    )
+
+
+async def _channels(job: JobSpec) -> list[str]:
+    """Returns what browsers are to observe for the agent, if it says so, and for its records."""
+    agent = catalog.make_agent(job.agent, seed=job.seed, options=job.agent_options)
+    channels = getattr(agent, "channels", ())
+    close = getattr(agent, "aclose", None)
+    if close is not None:
+        await close()
+    return [*channels, "timings", "info"] if channels else []
+
+
+def _plan(job: JobSpec) -> tuple[PlannedEpisode, ...]:
+    specs: Iterable[TaskSpec]
+    if job.source.endswith((".jsonl", ".parquet")):
+        specs = read_tasks(job.source, storage_options=job.storage_options)
+    else:
+        specs = specs_of_presets(job.source.split(","))
+    return plan_tasks(itertools.islice(itertools.cycle(specs), job.max_trajs), seed=job.seed)
+
+
+class _Teller:
+    """Says how far it is, seldom."""
+
+    def __init__(self) -> None:
+        self._rows = 0
+        self._ended = 0
+
+    def rollout_planned(self, plan: object) -> None:
+        self._rows = len(tuple(plan))  # type: ignore[arg-type]
+
+    def episode_ended(self, result: EpisodeResult) -> None:
+        self._ended += 1
+        if self._ended % max(self._rows // 20, 1) == 0:
+            sys.stdout.write(f"{self._ended} episodes have ended; {self._rows} rows to play\n")
+            sys.stdout.flush()
+
+
+def take_variables(folder: Path) -> dict[str, str]:
+    """Returns the variables that went along, and removes their file."""
+    file = folder / "variables.json"
+    if not file.exists():
+        return {}
+    variables: dict[str, str] = json.loads(file.read_bytes())
+    file.unlink()
+    return variables
+
+
+def remove_variables() -> None:
+    """Removes the file of variables from another machine, which is given them otherwise."""
+    if importlib.util.find_spec(MODULE) is not None:
+        (_folder() / "variables.json").unlink(missing_ok=True)
+
+
+def _folder() -> Path:
+    found = importlib.util.find_spec(MODULE)
+    if found is None or found.origin is None:
+        raise errors.InvalidInputError(
+            f"There is no module {MODULE!r} that says what to do; submit a job by "
+            "`webtraj ray submit`."
+        )
+    return Path(found.origin).parent
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""The driver of a rollout, as a program: `rollout_driver.py OPTIONS`, a JSON object.
+
+It says `ended <episode id>` for each episode, and `done <number of results>` in the end.
+"""
+
+import asyncio
+import json
+import logging
+import sys
+
+import dm_env
+
+from webtraj import Decision, registry
+from webtraj.rollouts import RetryPolicy, RolloutSettings
+from webtraj.rollouts.distributed import NodeSizing, collect_on_ray
+
+WALKS = 300
+STEPS = 8
+SLOW = 15
+"""Every so many walks there is one that takes 20 s."""
+
+
+class Walk:
+    """An environment without a browser, whose every step takes a while."""
+
+    def __init__(self, tasks):
+        (task,) = tasks
+        self.left = 0
+        self.pace = 0.15 if int(task[1:]) % SLOW else 2.5
+
+    async def reset(self):
+        self.left = STEPS
+        return dm_env.restart(self.left)
+
+    async def step(self, action):
+        await asyncio.sleep(self.pace)
+        self.left -= 1
+        if self.left:
+            return dm_env.transition(0.0, self.left)
+        return dm_env.termination(1.0, self.left)
+
+    async def cheat(self):
+        return self.left
+
+    async def close(self):
+        pass
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *exc_info):
+        pass
+
+
+class Walker:
+    """Walks, and leaves other tasks to the oracle."""
+
+    name = "walker"
+
+    def __init__(self):
+        from webtraj.agents import catalog
+
+        self._oracle = catalog.make_agent("oracle")
+
+    def begin_episode(self, environment):
+        return self._oracle.begin_episode(environment)
+
+    async def act(self, observation):
+        return Decision(action=observation)
+
+
+def setup():
+    registry.register("walk", Walk, tasks=tuple(f"w{i}" for i in range(WALKS)))
+
+
+class Teller:
+    def rollout_planned(self, plan):
+        print(f"planned {len(plan)}", flush=True)
+
+    def episode_ended(self, result):
+        print(f"ended {result.episode_id}", flush=True)
+
+
+def main():
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
+    options = json.loads(sys.argv[1])
+    setup()
+    options["sizing"] = NodeSizing(**options.pop("sizing", {}))
+    summary = asyncio.run(
+        collect_on_ray(
+            options.pop("tasks"),
+            Walker,
+            setup=setup,
+            observer=Teller(),
+            settings=RolloutSettings(retry=RetryPolicy(max_retries=3, pause=0.1)),
+            **options,
+        )
+    )
+    print(f"done {len(summary.results)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

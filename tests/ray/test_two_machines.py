@@ -1,0 +1,159 @@
+"""A rollout on two machines: one is lost in the middle, then the driver; no record is."""
+
+import collections
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from rollout_driver import SLOW
+from two_machines import wait_until
+
+from webtraj import EndReason, open_dataset
+from webtraj.datasets.verification import verify
+from webtraj.rollouts.retrying import RetryPolicy
+from webtraj.rollouts.runs import Run, progress_of
+from webtraj.storage import open_storage
+
+PORT = 6399
+LEASE = 6.0
+IN_A_BROWSER = ["miniwob/click-test", "miniwob/click-button", "miniwob/enter-text"] * 2
+BEFORE_WALKS = len(IN_A_BROWSER)
+
+
+class Driver:
+    """A driver's process on a machine, and what it says."""
+
+    def __init__(self, machine, **options):
+        self.ended = []
+        self.lines = []
+        program = Path(__file__).with_name("rollout_driver.py")
+        address = f"{machine.address}:{PORT}"
+        options = {"address": address, "lease": LEASE, "close_timeout": 20, **options}
+        self.process = subprocess.Popen(
+            machine.command(sys.executable, str(program), json.dumps(options)),
+            env=machine.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.append(line)
+            if line.startswith("ended "):
+                self.ended.append(line.split()[1])
+
+    def said(self, words):
+        assert self.process.poll() is None, self.told()
+        return any(words in line for line in self.lines)
+
+    def told(self):
+        return "".join(self.lines[-80:])
+
+    def kill(self):
+        # `ip netns exec` has become the program itself.
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait(30)
+        self._stop_reading()
+
+    def finish(self, *, seconds):
+        try:
+            self.process.wait(seconds)
+        finally:
+            self.process.kill()
+            self.process.wait(30)
+            self._stop_reading()
+        assert self.process.returncode == 0, self.told()
+
+    def _stop_reading(self):
+        self._reader.join(10)
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def machines(network, store):
+    one, two = network.add(), network.add()
+    one.start_ray("--head", f"--port={PORT}", "--include-dashboard=false")
+    wait_until(lambda: "Ray runtime started" in one.log(), seconds=90, what="the head starts")
+    two.start_ray(f"--address={one.address}:{PORT}")
+    wait_until(lambda: "Ray runtime started" in two.log(), seconds=90, what="the other starts")
+    return one, two
+
+
+def begins_a_slow_one(machine):
+    """Returns whether a machine plays an episode that will be open for long."""
+    return any(
+        (int(episode_id.split("-")[1]) - BEFORE_WALKS) % SLOW == 0 and 1 < records < 6
+        for episode_id, records in machine.plays().items()
+    )
+
+
+@pytest.mark.timeout(480)
+@pytest.mark.parametrize("how", ["cut off", "killed"])
+def test_a_machine_is_lost_and_then_the_driver(how, machines, store):
+    one, two = machines
+    url = store.make_bucket()
+    where = {"out": url, "storage_options": store.reached_by_machines()}
+    tasks = [*IN_A_BROWSER, "walk"]
+    first = Driver(one, tasks=tasks, run_id="two", **where)
+    wait_until(
+        lambda: len(first.ended) >= 40 and begins_a_slow_one(two),
+        seconds=150,
+        what="both machines play",
+    )
+    if how == "cut off":
+        two.cut()
+    else:
+        two.kill_all()
+        assert two.plays()  # What it leaves behind are journals.
+    on_two = two.spooled()
+    wait_until(lambda: first.said("is lost"), seconds=60, what="the machine's loss is noticed")
+    again = {episode_id[:-3] for episode_id in on_two}
+    wait_until(
+        lambda: sum(one_id[:-3] in again and one_id[-2:] != "00" for one_id in first.ended) >= 4,
+        seconds=90,
+        what="its rows are played elsewhere",
+    )
+    first.kill()
+    on_one = one.spooled()
+    if how == "cut off":
+        # It has ended by itself what it had begun, also after it was cut off.
+        wait_until(lambda: not two.plays(), seconds=60, what="the lost machine ends its episodes")
+        on_two |= two.spooled()
+
+    two.mend()
+    two.kill_all()
+    two.start_ray(f"--address={one.address}:{PORT}")
+    second = Driver(one, tasks=[], resume="two", **where)
+    second.finish(seconds=200)
+
+    dataset = open_dataset(url, storage_options=store.options())
+    assert verify(url, storage_options=store.options()).problems == ()
+    run = Run(open_storage(url, store.options()), "two")
+    plan = run.read_plan()
+    progress = progress_of(run, plan, dataset.summaries, RetryPolicy())
+    assert progress.left == ()
+    counted = progress.counting
+    assert [result.row for result in counted] == list(range(len(plan)))
+    assert {result.end_reason for result in counted} == {EndReason.TERMINATED}
+    assert {result.total_reward for result in counted} == {1.0}
+    # Whatever was recorded anywhere is there, and can be read.
+    assert on_one | on_two <= set(dataset.episode_ids)
+    assert {*first.ended, *second.ended} <= set(dataset.episode_ids)
+    assert not one.spooled()
+    for episode in dataset:
+        assert episode.end is not None
+    ends = {summary.episode_id: summary.end_reason for summary in dataset.summaries}
+    partial = EndReason.CANCELLED if how == "cut off" else EndReason.CRASHED
+    assert partial in {ends[episode_id] for episode_id in on_two}
+    # What was over is not played again, but for what the lost machine had kept to itself.
+    tries = collections.Counter(result.row for result in progress.done if result.finished)
+    twice = {row for row, number in tries.items() if number > 1}
+    assert twice <= {int(episode_id.split("-")[1]) for episode_id in on_two}
