@@ -1,0 +1,142 @@
+"""Machines in this process: real nodes and a real store, and a network that can be cut."""
+
+import asyncio
+
+import pytest
+
+from webtraj.collectors.layout import DatasetHeader
+from webtraj.datasets.place import create_place
+from webtraj.rollouts import RolloutSettings, plan_episodes
+from webtraj.rollouts.distributed.driver import Driver
+from webtraj.rollouts.distributed.messages import Work
+from webtraj.rollouts.distributed.node import NodeRunner
+from webtraj.rollouts.distributed.nodes import NodeLostError, Place
+from webtraj.rollouts.distributed.record import Record
+from webtraj.rollouts.observer import NullRolloutObserver
+from webtraj.rollouts.runs import Progress, Run, progress_of
+from webtraj.rollouts.scheduling import Turn
+from webtraj.storage import is_url, open_storage
+
+LEASE = 2.0
+
+
+class Line:
+    """A node as the driver sees it, over a line that can be cut. What it says on it is kept."""
+
+    def __init__(self, node, lease):
+        self.node = node
+        self.lease = lease
+        self.cut = asyncio.Event()
+        self.accepted = []
+
+    async def _call(self, coroutine):
+        call = asyncio.ensure_future(coroutine)
+        cut = asyncio.ensure_future(self.cut.wait())
+        done, _ = await asyncio.wait({call, cut}, return_when=asyncio.FIRST_COMPLETED)
+        cut.cancel()
+        if self.cut.is_set() and call not in done:
+            raise NodeLostError("cut off")
+        return call.result()
+
+    def _check(self):
+        if self.cut.is_set():
+            raise NodeLostError("cut off")
+
+    async def open(self):
+        self._check()
+        return await self._call(self.node.open())
+
+    async def accept(self, turns):
+        self._check()
+        self.accepted.append(turns)
+        return await self._call(self.node.accept(turns))
+
+    async def report(self, got):
+        self._check()
+        return await self._call(self.node.report(got))
+
+    async def flush(self):
+        self._check()
+        return await self._call(self.node.flush())
+
+    async def close(self, got):
+        self._check()
+        return await self._call(self.node.close(got))
+
+
+class Machines:
+    """A cluster whose machines are `sizes`: episodes at once, by name."""
+
+    def __init__(self, out, climber, **sizes):
+        self.out = str(out)
+        self.agent = climber
+        self.sizes = dict(sizes)
+        self.lines = {}
+        self.gone = set()
+        self.started = []
+        self.setup = None
+        self.before_start = None
+
+    async def places(self):
+        return [
+            Place(name, name, episodes)
+            for name, episodes in self.sizes.items()
+            if name not in self.gone
+        ]
+
+    async def start(self, place):
+        if self.before_start is not None:
+            self.before_start(place)
+        self.started.append(place.name)
+        line = Line(NodeRunner(self.work, place.episodes), LEASE)
+        self.lines[place.name] = line
+        return line
+
+    def cut(self, name):
+        """Cuts a machine off for good; what runs there goes on."""
+        self.gone.add(name)
+        self.lines[name].cut.set()
+
+    async def play(
+        self, tasks=(), *, episodes=None, resume=None, settings=None, parallel=None, observer=None,
+        rows_per_lease=2, gather=False, join_timeout=30,
+    ):  # fmt: skip
+        """Plays a run called `one`; returns its results and the driver."""
+        settings = settings or RolloutSettings()
+        if not is_url(self.out):
+            create_place(self.out, DatasetHeader(format="json"))
+        run = Run(open_storage(self.out), "one")
+        self.work = Work(
+            run_id="one", out=self.out, agent=self.agent, settings=settings, lease=LEASE,
+            setup=self.setup, close_timeout=10,
+        )  # fmt: skip
+        record = Record(self.out)
+        driver = Driver(
+            cluster=self, run=run, record=record, settings=settings, lease=LEASE,
+            observer=observer or NullRolloutObserver(), parallel=parallel,
+            rows_per_lease=rows_per_lease, join_timeout=join_timeout,
+        )  # fmt: skip
+        async with driver:
+            if resume:
+                await driver.gather()
+                progress = progress_of(run, run.read_plan(), record.summaries(), settings.retry)
+            else:
+                plan = plan_episodes(tasks, episodes=episodes)
+                run.write_plan(plan, seed=0, settings={})
+                progress = Progress((), tuple(Turn(planned=planned) for planned in plan))
+            session = run.begin_session(resumed=bool(resume))
+            results = await driver.play(progress.left, session=session)
+        return results, driver
+
+
+@pytest.fixture
+def machines(climber, tmp_path):
+    """Makes machines that share a folder."""
+    return lambda **sizes: Machines(tmp_path / "out", climber, **sizes)
+
+
+@pytest.fixture
+def machines_of_bucket(climber, tmp_path, monkeypatch):
+    """Makes machines that share a bucket, each process with its spool."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return lambda url, **sizes: Machines(url, climber, **sizes)

@@ -1,0 +1,243 @@
+"""The driver: every row is over exactly once, whatever becomes of nodes."""
+
+import asyncio
+import collections
+
+import pytest
+
+from webtraj import EndReason, Outcome, errors, open_dataset
+from webtraj.datasets.verification import verify
+from webtraj.rollouts import Completion, Deadlines, RetryPolicy, RolloutSettings
+from webtraj.rollouts.runs import Run, counting, progress_of
+from webtraj.storage import open_storage
+
+QUICK = RetryPolicy(max_retries=2, pause=0)
+
+
+def counted_rows(results):
+    return [result.row for result in counting(results)]
+
+
+class Looker:
+    """Does something at the end of the n-th episode."""
+
+    def __init__(self, number, act):
+        self.number = number
+        self.act = act
+        self.ended = []
+
+    def rollout_planned(self, plan):
+        pass
+
+    def episode_ended(self, result):
+        self.ended.append(result)
+        if len(self.ended) == self.number:
+            self.act()
+
+
+async def test_all_machines_play_and_every_row_is_over(machines):
+    cluster = machines(one=2, two=3)
+    results, driver = await cluster.play("ladder/climb", episodes=40)
+    assert counted_rows(results) == list(range(40))
+    assert {result.outcome for result in results} == {Outcome.SUCCESS}
+    assert all(line.accepted for line in cluster.lines.values())
+    assert driver.lost_nodes == 0
+    dataset = open_dataset(cluster.out)
+    assert len(dataset) == 40
+    assert verify(cluster.out).problems == ()
+
+
+async def test_leases_are_small_and_smaller_in_the_end(machines):
+    cluster = machines(one=2)
+    await cluster.play("ladder/climb", episodes=40, rows_per_lease=5)
+    sizes = [len(lease) for lease in cluster.lines["one"].accepted]
+    assert max(sizes) == 5
+    assert sizes[-1] == 1
+
+
+async def test_no_more_are_played_at_once_than_asked_for(machines, ladder):
+    cluster = machines(one=4, two=4)
+    await cluster.play("ladder/climb", episodes=40, parallel=3)
+    assert ladder.most_playing <= 3
+
+
+async def test_rows_of_a_machine_that_is_cut_off_are_played_elsewhere(machines, ladder):
+    cluster = machines(one=2, two=2)
+    observer = Looker(6, lambda: cluster.cut("two"))
+    results, driver = await cluster.play("ladder/climb", episodes=60, observer=observer)
+    assert driver.lost_nodes == 1
+    assert counted_rows(results) == list(range(60))
+    await cluster.lines["two"].node.close()
+    dataset = open_dataset(cluster.out)
+    assert verify(cluster.out).problems == ()
+    run = Run(open_storage(cluster.out), "one")
+    progress = progress_of(run, run.read_plan(), dataset.summaries, QUICK)
+    assert progress.left == ()
+    assert [result.row for result in progress.counting] == list(range(60))
+
+
+async def test_a_machine_that_hears_nothing_ends_what_is_open_as_cancelled(machines):
+    cluster = machines(one=1, two=1)
+    settings = RolloutSettings()
+    rollout = asyncio.ensure_future(
+        cluster.play(["ladder/hang", "ladder/climb"], settings=settings, rows_per_lease=1)
+    )
+    while len(cluster.lines) < 2 or not all(line.accepted for line in cluster.lines.values()):
+        await asyncio.sleep(0.01)
+    (hanging,) = (
+        name for name, line in cluster.lines.items() if line.accepted[0][0].planned.row == 0
+    )
+    cluster.cut(hanging)
+    node = cluster.lines[hanging].node
+    while not open_dataset(cluster.out).filter(end_reason="cancelled"):
+        await asyncio.sleep(0.05)
+    (left,) = open_dataset(cluster.out).filter(end_reason="cancelled").summaries
+    assert left.episode_id == "one-000000-00"
+    await node.close()
+    rollout.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await rollout
+    # The other machine had it as the next try, and ended that too when the rollout was cancelled.
+    cancelled = open_dataset(cluster.out).filter(end_reason="cancelled").episode_ids
+    assert set(cancelled) == {"one-000000-00", "one-000000-01"}
+
+
+async def test_what_a_lost_machine_had_stored_is_not_played_again(machines, ladder):
+    cluster = machines(one=1)
+
+    # It plays all that it was given after it was cut off; then another machine comes.
+    def cut():
+        cluster.cut("one")
+        cluster.sizes["two"] = 1
+
+    results, _ = await cluster.play(
+        "ladder/climb", episodes=30, rows_per_lease=8, observer=Looker(1, cut)
+    )
+    assert counted_rows(results) == list(range(30))
+    await cluster.lines["one"].node.close()
+    tries = collections.Counter(
+        one.rsplit("-", 1)[0]
+        for one in open_dataset(cluster.out).filter(end_reason="terminated").episode_ids
+    )
+    # Only what it finished after the driver had looked at the store can be there twice.
+    assert sum(number == 1 for number in tries.values()) >= 22
+
+
+async def test_errors_are_tried_again_anywhere_and_linked(machines):
+    cluster = machines(one=1, two=1)
+    results, _ = await cluster.play(
+        ["ladder/crash", "ladder/climb"], settings=RolloutSettings(retry=QUICK)
+    )
+    tries = [result for result in results if result.row == 0]
+    assert [result.number for result in tries] == [0, 1, 2]
+    assert {result.outcome for result in tries} == {Outcome.ENV_ERROR}
+    dataset = open_dataset(cluster.out)
+    links = {episode.episode_id: episode.info.retry_of for episode in dataset}
+    assert links["one-000000-02"] == "one-000000-01"
+
+
+async def test_an_agent_that_is_wrong_is_not_tried_again(machines, climber):
+    cluster = machines(one=1)
+    cluster.agent = lambda: climber(ValueError("a bug"))
+    results, _ = await cluster.play("ladder/climb", settings=RolloutSettings(retry=QUICK))
+    assert [result.outcome for result in results] == [Outcome.AGENT_ERROR]
+    assert "a bug" in results[0].error
+
+
+async def test_a_machine_that_comes_later_gets_work(machines):
+    cluster = machines(one=1)
+    observer = Looker(3, lambda: cluster.sizes.update(two=3))
+    await cluster.play("ladder/climb", episodes=150, observer=observer, rows_per_lease=1)
+    assert cluster.lines["two"].accepted
+
+
+async def test_a_machine_that_cannot_begin_is_left_alone(machines, monkeypatch):
+    cluster = machines(bad=2, good=2)
+    setups = iter([errors.BrowserNotFoundError("no browser here"), None])
+
+    def setup():
+        if (error := next(setups, None)) is not None:
+            raise error
+
+    cluster.setup = setup
+    results, _ = await cluster.play("ladder/climb", episodes=10)
+    assert counted_rows(results) == list(range(10))
+    assert sorted(cluster.started) == ["bad", "good"]
+
+
+async def test_what_no_machine_can_do_ends_the_rollout(machines):
+    cluster = machines(one=1, two=1)
+
+    def setup():
+        raise errors.BrowserNotFoundError("no browser here")
+
+    cluster.setup = setup
+    with pytest.raises(errors.BrowserNotFoundError, match=r"On (one|two): no browser here"):
+        await cluster.play("ladder/climb", episodes=10)
+
+
+async def test_wrong_input_ends_the_rollout_at_once(machines, climber):
+    cluster = machines(one=1, two=1)
+
+    def agent():
+        raise errors.InvalidInputError("no such model")
+
+    cluster.agent = agent
+    with pytest.raises(errors.InvalidInputError, match="no such model"):
+        await cluster.play("ladder/climb", episodes=10)
+
+
+async def test_no_machine_for_long_ends_the_rollout(machines):
+    cluster = machines()
+    with pytest.raises(errors.RolloutStoppedError, match="no machine to play on"):
+        await cluster.play("ladder/climb", episodes=10, join_timeout=0.1)
+
+
+async def test_too_many_errors_in_a_row_end_the_rollout(machines):
+    cluster = machines(one=1)
+    settings = RolloutSettings(max_consecutive_errors=4)
+    with pytest.raises(errors.RolloutStoppedError, match="4 episodes in a row"):
+        await cluster.play("ladder/crash", episodes=30, settings=settings)
+
+
+async def test_the_runs_deadline_keeps_what_was_done_and_resume_does_the_rest(machines):
+    cluster = machines(one=2)
+    tasks = ["ladder/climb", "ladder/hang", "ladder/slip"]
+    cut = RolloutSettings(deadlines=Deadlines(run=0.8))
+    results, _ = await cluster.play(tasks, settings=cut)
+    outcomes = {result.row: result.outcome for result in results}
+    assert outcomes == {0: Outcome.SUCCESS, 1: Outcome.CANCELLED, 2: Outcome.FAILURE}
+    settings = RolloutSettings(deadlines=Deadlines(step=0.05))
+    results, _ = await cluster.play(resume=True, settings=settings)
+    (again,) = results
+    assert (again.row, again.outcome) == (1, Outcome.TIMEOUT)
+    # What another machine may have recorded as the next try cannot collide with it.
+    assert again.episode_id == "one-000001-1000"
+
+
+async def test_slow_ones_get_some_grace(machines):
+    cluster = machines(one=4)
+    settings = RolloutSettings(completion=Completion(threshold=0.7, grace=0))
+    tasks = ["ladder/hang", "ladder/climb", "ladder/slip", "ladder/tire"]
+    results, _ = await cluster.play(tasks, settings=settings)
+    ends = {result.row: result.end_reason for result in results}
+    assert ends[0] is EndReason.CANCELLED
+    assert len(ends) == 4
+
+
+async def test_another_driver_takes_the_run_over(machines):
+    cluster = machines(one=1, two=1)
+
+    def take_over():
+        Run(open_storage(cluster.out), "one").begin_session(resumed=True)
+        cluster.cut("two")
+
+    with pytest.raises(errors.RolloutStoppedError, match="taken over"):
+        await cluster.play("ladder/climb", episodes=400, observer=Looker(20, take_over))
+
+
+async def test_in_a_bucket(machines_of_bucket):
+    cluster = machines_of_bucket("memory://test-distributed/all", one=2, two=2)
+    results, _ = await cluster.play("ladder/climb", episodes=20)
+    assert counted_rows(results) == list(range(20))
+    assert len(open_dataset(cluster.out)) == 20
