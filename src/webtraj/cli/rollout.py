@@ -107,8 +107,12 @@ def rollout(
         ),
     ] = None,
     parallel: Annotated[
-        int | None,
-        typer.Option(help="How many to play at a time; default: 1.", rich_help_panel=_QUICK),
+        str | None,
+        typer.Option(
+            help="How many to play at a time, or auto for as many as the machine can bear; "
+            "default: 1.",
+            rich_help_panel=_QUICK,
+        ),
     ] = None,
     out: Annotated[
         str | None,
@@ -233,7 +237,7 @@ def _quick(
         "agent": agent,
         "agent_options": agent_options or None,
         "episodes": given["episodes"],
-        "parallel": given["parallel"],
+        "parallel": _number_or_auto(given["parallel"]),
         "seed": given["seed"],
         "max_steps": given["max-steps"],
         "environment_options": dict(_read_option("--set", text) for text in given["set"] or ())
@@ -248,6 +252,17 @@ def _quick(
     else:
         built = quick.resume_quick(values, out=out, run_id=run_id, storage_options=storage)
     return built, _command("--out", out, *flags)
+
+
+def _number_or_auto(text: str | None) -> int | str | None:
+    if text is None or text == "auto":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise errors.InvalidInputError(
+            f"--parallel is a number of episodes, or auto; got {text!r:.60}."
+        ) from None
 
 
 def _split(arguments: list[str], *, resume: bool) -> tuple[str | None, list[str]]:

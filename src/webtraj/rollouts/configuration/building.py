@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from webtraj import errors
+from webtraj.environments.browser.operations import OperationLimits
 from webtraj.rollouts.configuration import selection
 from webtraj.rollouts.configuration.crawl import CrawlConfig
 from webtraj.rollouts.configuration.loading import Configuration, without_secrets
@@ -155,14 +156,13 @@ class _Rollout:
                 plan,
                 env.environment_options,
                 env.observe if env.observe is not None else channels,
-                self.settings.max_steps,
             ),
+            parallel=env.server_size if isinstance(env.server_size, int) else None,
             browsers=Browsers(
                 contexts=env.contexts_per_browser,
                 endpoint=env.browser_endpoint,
                 wait_timeout=env.wait_timeout,
                 operation_timeout=env.operation_timeout,
-                pools=_pools(env, self.rank),
             ),
             blocklist=self.blocklist,
             save_every_percent=env.save_every_percent,
@@ -221,16 +221,15 @@ class _Crawl:
             resume=resume,
             seed=config.seed,
             storage_options=self.options,
-            environment_options=environment_options(
-                plan, config.environment_options, channels, config.max_steps
-            ),
+            environment_options=environment_options(plan, config.environment_options, channels),
+            parallel=config.data_per_batch,
             verbose=config.verbose,
         )
 
 
 def _settings(env: EnvConfig, rank: Rank | None) -> RolloutSettings:
     return RolloutSettings(
-        parallel=env.server_size if rank is None else rank.scaled(env.server_size),
+        parallel=_parallel(env, rank),
         max_steps=env.max_steps,
         max_repetitive_actions=env.max_repetitive_actions,
         deadlines=Deadlines(
@@ -249,14 +248,21 @@ def _settings(env: EnvConfig, rank: Rank | None) -> RolloutSettings:
         order=env.task_order,
         politeness=Politeness(per_site=env.episodes_per_site, interval=env.site_interval),
         max_consecutive_errors=env.max_consecutive_errors,
+        operations=_pools(env, rank),
     )
 
 
-def _pools(env: EnvConfig, rank: Rank | None) -> Mapping[str, int]:
+def _pools(env: EnvConfig, rank: Rank | None) -> OperationLimits:
     pools = env.http_pools.model_dump()
-    if rank is None:
-        return pools
-    return {name: rank.scaled(size) if size else 0 for name, size in pools.items()}
+    if rank is not None:
+        pools = {name: rank.scaled(size) if size else 0 for name, size in pools.items()}
+    return OperationLimits(**pools)
+
+
+def _parallel(env: EnvConfig, rank: Rank | None) -> Any:
+    if rank is None or isinstance(env.server_size, str):
+        return env.server_size
+    return rank.scaled(env.server_size)
 
 
 def _times(value: float | None, factor: float) -> float | None:
@@ -279,25 +285,20 @@ def _blocklist(config: RolloutConfig) -> Blocklist | None:
 
 
 def channels_of(player: Player) -> Sequence[str]:
-    """Returns what a browser environment is to observe; finds out whether the agent can be made."""
+    """Returns what a browser environment is to observe for an agent that says what it needs.
+
+    Raises:
+        InvalidInputError: The agent cannot be made.
+    """
     channels = getattr(player.make(), "channels", ())
     return [*channels, *_RECORDED] if channels else []
 
 
 def environment_options(
-    plan: Sequence[PlannedEpisode],
-    given: Mapping[str, Any],
-    channels: Sequence[str],
-    max_steps: int | None,
+    plan: Sequence[PlannedEpisode], given: Mapping[str, Any], channels: Sequence[str]
 ) -> dict[str, Any]:
-    """Returns the presets' options; those of browsers only where all tasks are played in one."""
+    """Returns the presets' options: what to observe, where all tasks are played in a browser."""
     options: dict[str, Any] = {}
-    if all(planned.selection.uses_browser for planned in plan):
-        if channels:
-            options["observe"] = list(channels)
-        limits = [planned.spec.max_steps or max_steps for planned in plan]
-        known = [limit for limit in limits if limit is not None]
-        if known and len(known) == len(limits):
-            # The environment's own limit is no lower than what the plan allows.
-            options["max_steps"] = max(known)
+    if channels and all(planned.selection.uses_browser for planned in plan):
+        options["observe"] = list(channels)
     return {**options, **given}

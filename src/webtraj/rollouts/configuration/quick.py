@@ -7,7 +7,7 @@ with by its folder alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import orjson
 from pydantic import Field
@@ -38,8 +38,9 @@ class QuickConfig(checking.Section):
     """What it is to know."""
     episodes: Annotated[int, Field(ge=1)] | None = None
     """How many episodes in all; by default one of each task."""
-    parallel: Annotated[int, Field(ge=1)] = 1
-    """How many at a time."""
+    parallel: Annotated[int, Field(ge=1)] | Literal["auto"] | None = None
+    """How many at a time; by default 1, or on a cluster as many as it can. `auto`: as many as this
+    machine can bear."""
     seed: int = 0
     """The run's seed."""
     max_steps: Annotated[int, Field(ge=1)] | None = None
@@ -125,15 +126,16 @@ def _built(
     return ConfiguredRollout(
         plan=plan,
         player=player,
-        settings=RolloutSettings(parallel=config.parallel, max_steps=config.max_steps),
+        settings=RolloutSettings(parallel=config.parallel or 1, max_steps=config.max_steps),
         out=out,
         run_id=run_id,
         resume=resume,
         seed=config.seed,
         storage_options=storage_options if is_url(out) else None,
         environment_options=environment_options(
-            plan, config.environment_options, channels_of(player), None
+            plan, config.environment_options, channels_of(player)
         ),
+        parallel=config.parallel if isinstance(config.parallel, int) else None,
         source=orjson.dumps(loading.without_secrets(config.model_dump())).decode(),
         source_name=_SOURCE,
     )

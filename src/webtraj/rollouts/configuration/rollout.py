@@ -116,12 +116,13 @@ class EnvConfig(Section):
     test_difficulty_max_steps: DifficultySteps | list[_Steps] | None = None
     """The same for `test`."""
     max_steps: _Steps | None = None
-    """The step limit of tasks whose difficulty says none. A task's own goes before it."""
+    """The step limit of tasks whose difficulty says none. A task's own goes before it; without any
+    it is the environment's."""
     max_repetitive_actions: _AtLeastOne | None = None
     """Truncates an episode whose agent takes the same action more often than this in a row."""
 
-    server_size: _AtLeastOne = 1
-    """How many episodes are played at once."""
+    server_size: _AtLeastOne | Literal["auto"] = 1
+    """How many episodes are played at once; `auto`: as many as this machine can bear."""
     contexts_per_browser: _AtLeastOne = 16
     """How many of them share a browser, each in a context of its own."""
     browser_endpoint: str = ""

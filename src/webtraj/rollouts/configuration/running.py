@@ -45,13 +45,10 @@ class Browsers:
     """Seconds to wait for a page to come free."""
     operation_timeout: float = 30.0
     """Seconds that a call may take."""
-    pools: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """How many operations of a kind are under way at once; 0 for any number."""
 
     def open(self, parallel: int) -> BrowserPool:
         """Returns a pool for so many episodes at a time. No browser starts before it is needed."""
         from webtraj.environments.browser.limits import PoolLimits
-        from webtraj.environments.browser.operations import OperationLimits
         from webtraj.environments.browser.pool import BrowserPool
 
         browsers = math.ceil(parallel / self.contexts)
@@ -59,7 +56,6 @@ class Browsers:
             browsers,
             math.ceil(parallel / browsers),
             endpoint=self.endpoint,
-            operations=OperationLimits(**self.pools),
             limits=PoolLimits(lease=self.wait_timeout, call=self.operation_timeout),
         )
 
@@ -87,7 +83,10 @@ class ConfiguredRollout:
     environment_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """For the presets."""
     browsers: Browsers = dataclasses.field(default_factory=Browsers)
-    """What pages come from, if any are needed."""
+    """What pages come from, if any are needed. On a cluster each machine has its own."""
+    parallel: int | None = None
+    """On a cluster: how many episodes are played at once on all machines together; None for as many
+    as they can."""
     blocklist: Blocklist | None = None
     """Takes the sites that refused the agent."""
     save_every_percent: float | None = None
@@ -125,8 +124,10 @@ class ConfiguredRollout:
 
             return await collect_on_ray(
                 self.plan,
-                self.player,
+                self.player.name,
+                agent_options=self.player.options,
                 address=ray,
+                parallel=self.parallel,
                 out=self.out,
                 storage_options=self.storage_options,
                 run_id=None if self.resume else self.run_id,

@@ -66,7 +66,10 @@ def plan_crawl(config: CrawlConfig) -> tuple[PlannedEpisode, ...]:
     # The bucket of the tasks and that of the episodes are reached in the same way.
     options = config.storage_options if is_url(config.source_parquet_path) else {}
     tasks = read_sources([config.source_parquet_path], data_path=".", storage_options=options)
-    picked = sampling.Sequence(config.num_raw_data)(sampling.distinct(tasks), seed=config.seed)
+    first = sampling.Sequence(config.num_raw_data)(sampling.distinct(tasks), seed=config.seed)
+    picked = [
+        dataclasses.replace(task, max_steps=task.max_steps or config.max_steps) for task in first
+    ]
     wanted = config.num_raw_data or len(picked)
     return plan_tasks(itertools.islice(itertools.cycle(picked), wanted), seed=config.seed)
 
@@ -165,7 +168,7 @@ def _limited(tasks: Iterable[TaskSpec], env: EnvConfig) -> list[TaskSpec]:
     for task in tasks:
         # A task that is repeated stays one object.
         if id(task) not in limited:
-            steps = task.max_steps or _steps(task, limits)
+            steps = task.max_steps or _steps(task, limits) or env.max_steps
             limited[id(task)] = dataclasses.replace(task, max_steps=steps)
         result.append(limited[id(task)])
     return result

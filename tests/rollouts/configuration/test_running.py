@@ -1,0 +1,335 @@
+"""Configured rollouts, played: iterations, resuming, ranks, and what is kept of them."""
+
+import asyncio
+import dataclasses
+import logging
+
+import pytest
+
+from webtraj import EndReason, errors, open_dataset
+from webtraj.rollouts.configuration import build_rollout, load_configuration
+from webtraj.rollouts.configuration.players import Player
+from webtraj.rollouts.configuration.quick import build_quick, resume_quick
+from webtraj.rollouts.iterations import Iterations
+from webtraj.storage import open_storage
+
+ORACLE = ("policy_config.agent=oracle", "env_config.train_tasks=[ladder/climb, ladder/slip]")
+
+
+def played(place):
+    return sorted((episode.info.task, episode.info.attempt) for episode in open_dataset(place))
+
+
+def seeds(rollout):
+    return [(planned.task, planned.seed) for planned in rollout.plan]
+
+
+async def test_each_rollout_is_an_iteration_of_its_own(build, world):
+    first, second = build(*ORACLE), build(*ORACLE)
+    assert (first.iteration, second.iteration) == (1, 2)
+    await first.play()
+    await second.play()
+    for rollout in (first, second):
+        assert len(open_dataset(rollout.out)) == 2
+    assert sorted(path.name for path in (world / "runs" / "train_trajectories").iterdir()) == [
+        "claims", "iteration_0001", "iteration_0002",
+    ]  # fmt: skip
+    test = build(*ORACLE, "env_config.split=test", "env_config.test_tasks=ladder/climb")
+    assert test.out.endswith("test_trajectories/iteration_0001")
+
+
+async def test_same_seed_and_iteration_give_the_same_plan(build, world):
+    def plan(*overrides):
+        return build("env_config.train_tasks_rollout_size=5", "iteration=1", *overrides).plan
+
+    assert plan() == plan() == plan(f"save_path={world}/elsewhere")
+    assert plan() != plan("seed=1")
+    assert plan() != build("env_config.train_tasks_rollout_size=5", "iteration=2").plan
+
+
+async def test_test_split_plays_the_same_in_each_iteration(build):
+    one, two = (build("env_config.split=test", f"iteration={number}") for number in (1, 2))
+    assert seeds(one) == seeds(two)
+
+
+async def test_attempts_of_a_task_are_a_group_with_seeds_of_their_own(build, world):
+    rollout = build(*ORACLE, "env_config.attempts_per_task=3")
+    await rollout.play()
+    episodes = list(open_dataset(rollout.out))
+    assert played(rollout.out) == [
+        (task, attempt) for task in ("ladder/climb", "ladder/slip") for attempt in range(3)
+    ]
+    assert len({episode.info.group_id for episode in episodes}) == 2
+    assert len({episode.info.seed for episode in episodes}) == 6
+
+
+async def test_configuration_is_kept_beside_the_plan(build, world):
+    rollout = build(*ORACLE, "seed=3")
+    await rollout.play()
+    kept = open_storage(rollout.out).read(f"runs/{rollout.run_id}/config.yaml").decode()
+    assert kept == rollout.source
+    (world / "kept.yaml").write_text(kept)
+    again = load_configuration("kept", config_dir=world)
+    assert again == load_configuration("own", (*ORACLE, "seed=3"), config_dir=world)
+
+
+async def test_what_is_cut_off_is_played_on_resume_and_no_more(build, ladder, monkeypatch):
+    cut = ("env_config.train_tasks=[ladder/climb, ladder/hang]", ORACLE[0])
+    rollout = build(*cut, "env_config.run_timeout_minutes=0.005")
+    summary = await rollout.play()
+    assert [result.end_reason for result in summary.results] == [
+        EndReason.TERMINATED, EndReason.CANCELLED,
+    ]  # fmt: skip
+    mended = lambda self, action, step=ladder.step: step(_mended(self), action)  # noqa: E731
+    monkeypatch.setattr(ladder, "step", mended)
+    resumed = build(*cut, resume=True)
+    assert (resumed.run_id, resumed.plan, resumed.iteration) == (rollout.run_id, rollout.plan, 1)
+    summary = await resumed.play()
+    assert [result.outcome.name for result in summary.last_tries] == ["SUCCESS", "SUCCESS"]
+    assert played(rollout.out) == [
+        ("ladder/climb", 0), ("ladder/hang", 0), ("ladder/hang", 0),
+    ]  # fmt: skip
+
+
+def _mended(environment):
+    environment.task = "climb"
+    return environment
+
+
+async def test_resume_takes_the_run_that_is_named_and_needs_no_task_file(build, world):
+    first = build(*ORACLE, "iteration=1")
+    second = dataclasses.replace(build(*ORACLE, "iteration=1"), run_id="20991231T000000-later")
+    await first.play()
+    await second.play()
+    assert build(*ORACLE, resume=True).run_id == second.run_id
+    assert build(*ORACLE, resume=first.run_id).run_id == first.run_id
+    gone = ("policy_config.agent=oracle", "env_config.train_tasks=gone.jsonl")
+    assert build(*gone, resume=True).plan == second.plan
+    with pytest.raises(errors.InvalidInputError, match="no task file"):
+        build(*gone)
+
+
+async def test_nothing_to_go_on_with_is_told(build, world):
+    with pytest.raises(errors.InvalidInputError, match="There is no run to go on with"):
+        build(*ORACLE, resume=True)
+    await build(*ORACLE).play()
+    with pytest.raises(errors.InvalidInputError, match="There is no run 'x' to go on with"):
+        build(*ORACLE, resume="x")
+
+
+async def test_failed_start_takes_no_number(build, world):
+    for wrong in (
+        "env_config.train_tasks=gone.jsonl",
+        "context_config.dialect=klingon",
+        "policy_config.base_model=null",
+        "env_config.train_tasks=[]",
+    ):
+        with pytest.raises(errors.InvalidInputError):
+            build(wrong)
+    assert not (world / "runs").exists()
+    assert build(*ORACLE).iteration == 1
+
+
+async def test_two_rollouts_that_begin_at_once_take_different_numbers(build, world):
+    iterations = Iterations(str(world / "runs"), "train")
+    numbers = await asyncio.gather(*(asyncio.to_thread(iterations.claim) for _ in range(8)))
+    assert sorted(numbers) == list(range(1, 9))
+    assert iterations.numbers() == tuple(range(1, 9))
+    assert iterations.claim(4) == 4
+
+
+async def test_iterations_in_a_bucket(build, world):
+    place = "memory://test-iterations/runs"
+    overrides = (f"save_path={place}", "env_config.blocklist_path=null", *ORACLE)
+    first, second = build(*overrides), build(*overrides)
+    await first.play()
+    assert second.iteration == 2
+    assert first.out == f"{place}/train_trajectories/iteration_0001"
+    assert len(open_dataset(first.out)) == 2
+    resumed = build(*overrides, "iteration=1", resume=True)
+    summary = await resumed.play()
+    assert len(summary.results) == 2
+    with pytest.raises(errors.InvalidInputError, match="blocklist is a file on this machine"):
+        build(f"save_path={place}", *ORACLE)
+
+
+async def test_tasks_that_an_iteration_finished_are_left_out_of_the_next(build):
+    tasks = "env_config.train_tasks=[ladder/climb, ladder/crash, ladder/slip, ladder/tire]"
+    once = ("env_config.deduplicate_across_iterations=true", tasks, ORACLE[0])
+    first = build(
+        *once, "env_config.train_tasks_sampler=sequential", "env_config.train_tasks_rollout_size=3"
+    )
+    await first.play()
+    second = build(*once)
+    # The one that an error ended has not been played.
+    assert sorted(planned.task for planned in second.plan) == ["crash", "tire"]
+    await second.play()
+    assert [planned.task for planned in build(*once).plan] == ["crash"]
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+@pytest.mark.parametrize("weights", ["[1, 1]", "[3, 1, 2]", "'5,1'"])
+async def test_ranks_share_a_plan_without_gap_or_overlap(weights, attempts, build):
+    common = (
+        f"env_config.all_rank_weights={weights}", "iteration=1",
+        "env_config.train_tasks_rollout_size=12", f"env_config.attempts_per_task={attempts}",
+    )  # fmt: skip
+    shares = [float(part) for part in weights.strip("[]'").split(",")]
+    ranks = [build(*common, f"env_config.multinode_rank={rank}") for rank in range(len(shares))]
+    whole = build(*common[1:])
+    assert sorted(row for rank in ranks for row in seeds(rank)) == sorted(seeds(whole))
+    for rank, share in zip(ranks, shares, strict=True):
+        assert len(rank.plan) == 12 * attempts * share / sum(shares)
+        assert [planned.row for planned in rank.plan] == list(range(len(rank.plan)))
+        # A group of attempts is never torn.
+        assert len({planned.task for planned in rank.plan}) * attempts == len(rank.plan)
+
+
+async def test_ranks_agree_even_if_their_blocklists_do_not(build, world, task_row, write_rows):
+    from webtraj.rollouts.sampling import Blocklist
+
+    write_rows(world / "s.jsonl", [task_row(i, website=f"s{i}.example") for i in range(8)])
+    common = (
+        "iteration=1",
+        "env_config.multinode_total_workers=2",
+        "env_config.train_tasks=s.jsonl",
+    )
+    first = build(*common, "env_config.multinode_rank=0")
+    Blocklist(world / "runs" / "blocklist.jsonl").add("s3.example")
+    second = build(*common, "env_config.multinode_rank=1")
+    assert len({planned.task for planned in (*first.plan, *second.plan)}) == 8
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (["multinode_rank=0", "multinode_total_workers=2"], "iteration=1"),
+        (["multinode_rank=2", "multinode_total_workers=2"], "multinode_rank is 2 of 2"),
+        (["multinode_rank=0"], "multinode_total_workers"),
+        (["multinode_total_workers=2"], "needs env_config.multinode_rank"),
+        (["rank_load_weight=1", "total_load_weight=2"], "needs env_config.multinode_rank"),
+        (
+            ["multinode_rank=0", "multinode_total_workers=2", "rank_load_weight=1",
+             "total_load_weight=4"],
+            "does not say which share is whose",
+        ),
+        (["multinode_rank=0", "all_rank_weights='1,x'"], "all_rank_weights is '1,x'"),
+        (["multinode_rank=0", "all_rank_weights=[1, 2]", "total_load_weight=5"], "it is 3"),
+    ],
+)  # fmt: skip
+def test_ranks_that_do_not_fit_together_are_told(overrides, told, build):
+    with pytest.raises(errors.InvalidInputError, match=told):
+        build(*(f"env_config.{override}" for override in overrides))
+
+
+def test_equal_ranks_need_no_list_of_weights(build):
+    rank = build(
+        "env_config.multinode_rank=1", "env_config.multinode_total_workers=3",
+        "env_config.rank_load_weight=2", "env_config.total_load_weight=6", "iteration=1",
+        "env_config.server_size=9",
+    )  # fmt: skip
+    assert (len(rank.plan), rank.settings.parallel) == (10, 3)
+
+
+async def test_ranks_of_one_iteration_are_resumed_each_by_itself(build):
+    common = (*ORACLE, "iteration=1", "env_config.multinode_total_workers=2")
+    ranks = [build(*common, f"env_config.multinode_rank={rank}") for rank in range(2)]
+    for rank in ranks:
+        await rank.play()
+    assert len(open_dataset(ranks[0].out)) == 2
+    for number, rank in enumerate(ranks):
+        resumed = build(*common, f"env_config.multinode_rank={number}", resume=True)
+        assert resumed.run_id == rank.run_id
+
+
+async def test_milestones_are_told(build, caplog):
+    caplog.set_level(logging.INFO, "webtraj.rollouts.configuration.milestones")
+    tasks = "env_config.train_tasks=ladder/climb"
+    rollout = build(
+        tasks, ORACLE[0], "env_config.attempts_per_task=10", "env_config.save_every_percent=25"
+    )
+    await rollout.play()
+    told = [record.getMessage().partition(" of ")[0] for record in caplog.records]
+    assert told == ["30%", "50%", "80%", "100%"]
+    assert "(success 10)" in caplog.records[-1].getMessage()
+
+
+def test_values_make_a_rollout_as_well_as_files(build, world):
+    from webtraj.rollouts.configuration.rollout import EnvConfig, PolicyConfig, RolloutConfig
+
+    rollout = build_rollout(
+        RolloutConfig(
+            save_path=str(world / "runs"),
+            env_config=EnvConfig(train_tasks="ladder/climb"),
+            policy_config=PolicyConfig(agent="scripted", agent_options={"script": "s.txt ${x"}),
+        )
+    ) if (world / "s.txt ${x").write_text("click('1')\n") else None  # fmt: skip
+    assert rollout.player == Player("scripted", {"script": "s.txt ${x"}, 0)
+    assert "${x" in rollout.source
+
+
+async def test_crawl_plays_as_many_as_wanted_and_each_task_before_any_again(build, world, climber):
+    sources = f"source_parquet_path={world}/ladder.jsonl"
+    rollout = build(sources, "num_raw_data=7", "agent_name=oracle", name="crawled")
+    assert [planned.task for planned in rollout.plan] == [
+        "climb", "slip", "tire", "climb", "slip", "tire", "climb",
+    ]  # fmt: skip
+    await rollout.play()
+    assert len(open_dataset(world / "crawl")) == 7
+    resumed = build(sources, "agent_name=oracle", name="crawled", resume=True)
+    assert resumed.plan == rollout.plan
+    assert len((await resumed.play()).results) == 7
+
+
+def test_crawl_reads_coarse_tasks_from_parquet(build, world):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    table = pa.table({"url": ["example.org", "b.example"], "description": ["look", "see"]})
+    parquet.write_table(table, world / "coarse.parquet")
+    rollout = build(f"source_parquet_path={world}/coarse.parquet", name="crawled")
+    assert [(p.spec.goal, p.spec.site, p.spec.max_steps, p.spec.coarse) for p in rollout.plan] == [
+        ("look", "example.org", 15, True), ("see", "b.example", 15, True),
+    ]  # fmt: skip
+
+
+def test_basic_agent_of_a_crawl_needs_a_model(build):
+    with pytest.raises(errors.InvalidInputError, match="agent_model_name"):
+        build("agent_model_name=null", name="crawled")
+
+
+async def test_quick_rollout_goes_on_by_its_folder_alone(world, climber):
+    options = {"height": 2, "secrets": {"password": "hush"}}
+    given = {"preset": ["ladder/climb"], "episodes": 3, "seed": 5, "parallel": 2}
+    first = build_quick({**given, "environment_options": {"height": 2}}, out="quick")
+    await first.play()
+    again = resume_quick({"parallel": 4}, out="quick")
+    assert (again.plan, again.seed, again.settings.parallel) == (first.plan, 5, 4)
+    assert again.environment_options == {"height": 2}
+    assert len((await again.play()).results) == 3
+    with pytest.raises(errors.InvalidInputError, match="--seed cannot be given again"):
+        resume_quick({"seed": 6}, out="quick")
+    secret = build_quick({**given, "environment_options": options}, out="secret")
+    assert "hush" not in secret.source
+    assert secret.environment_options == options
+
+
+async def test_secret_of_a_quick_rollout_has_to_be_given_again(world, ladder, monkeypatch):
+    monkeypatch.setattr(
+        ladder, "__init__",
+        lambda self, tasks, secrets, made=ladder.__init__: made(self, tasks=tasks),
+    )  # fmt: skip
+    given = {"preset": ["ladder/climb"]}
+    secrets = {"environment_options": {"secrets": {"password": "${hush"}}}
+    await build_quick({**given, **secrets}, out="secret").play()
+    assert not any("hush" in path.read_text() for path in world.glob("secret/**/*.json*"))
+    with pytest.raises(errors.InvalidInputError, match=r"environment_options\.secrets\.password"):
+        resume_quick({}, out="secret")
+    assert resume_quick(secrets, out="secret").environment_options == secrets["environment_options"]
+
+
+async def test_run_of_a_configuration_is_not_gone_on_with_as_a_quick_one(build):
+    rollout = build(*ORACLE)
+    await rollout.play()
+    with pytest.raises(errors.InvalidInputError, match="--config-name"):
+        resume_quick({}, out=rollout.out)
