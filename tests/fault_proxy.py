@@ -168,7 +168,7 @@ class FaultProxy:
         self._run(self._listen())
 
     def stop(self) -> None:
-        self._run(self._stop_listening())
+        self._run(self._finish())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -193,6 +193,18 @@ class FaultProxy:
             self._server.close()
             self._server = None
         await self._cut()
+
+    async def _finish(self) -> None:
+        await self._stop_listening()
+        # Connections that were accepted just then have tasks that nobody knows of yet.
+        while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for _ in range(
+            3
+        ):  # What was closed lets go of its socket in the next turn.
+            await asyncio.sleep(0)
 
     async def _cut(self) -> None:
         tasks = list(self._connections)
