@@ -22,7 +22,8 @@ class Throughput:
     """How fast it went."""
 
     wall_seconds: float | None = None
-    """The time during which any episode was under way; None if that is not known."""
+    """The time during which any episode was under way, a pause of a minute included; None if that
+    is not known, and for groups (but policies and runs) that are played among others."""
     episode_seconds: float = 0.0
     """The time of all episodes together, whether they ran at once or not."""
     episodes: int = 0

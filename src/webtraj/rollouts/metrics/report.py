@@ -45,6 +45,9 @@ GROUPINGS: Mapping[str, Callable[[EpisodeFacts], str]] = {
 
 DEFAULT_GROUPINGS = ("task", "group", "site", "difficulty", "level", "policy")
 
+_TIMED = ("policy", "run")
+"""What has the machine to itself, so that its wall time means something."""
+
 _MAX_GROUPS = 1000
 
 
@@ -147,7 +150,7 @@ class Measuring:
                     self._left_out.append(name)
                     groups.clear()
                     continue
-                groups[key] = self._tally()
+                groups[key] = self._tally(timed=name in _TIMED)
             groups[key].add(facts)
 
     def add_unreadable(self, facts: EpisodeFacts) -> None:
@@ -180,8 +183,8 @@ class Measuring:
             **about,
         )
 
-    def _tally(self) -> Tally:
-        return Tally(self._rule, ks=self._ks, priced=self.prices is not None)
+    def _tally(self, *, timed: bool = True) -> Tally:
+        return Tally(self._rule, ks=self._ks, priced=self.prices is not None, timed=timed)
 
 
 _LEVELS = ("easy", "medium", "hard")

@@ -151,7 +151,7 @@ class WandbSink:
         self._run.log({self._STEP: step, **values})
 
     def close(self) -> None:
-        """See `MetricsSink`."""
+        """Ends W&B's run. What is kept offline is all on disk when this process has ended."""
         self._run.finish()
 
 

@@ -32,6 +32,8 @@ class Tally:
         crash_rule: By which rule an episode is said to have crashed.
         ks: Which pass@k to give; by default 1, 2, 4, 8 and so on, up to the largest group.
         priced: Whether prices were given, so that a cost of 0 is one.
+        timed: Whether to tell wall time. It is that of a whole; tasks that are played among others
+            have none of their own.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Tally:
         *,
         ks: Iterable[int] | None = None,
         priced: bool = False,
+        timed: bool = True,
     ) -> None:
         self._rule: CrashRule = crash_rule
         self._ks = None if ks is None else sorted(set(ks))
@@ -52,7 +55,7 @@ class Tally:
         self._broken = self._retries = self._steps = self._valid_steps = 0
         self._steps_to_success, self._rewards = SpreadTally(), SpreadTally()
         self._odd_rewards = 0
-        self._busy = BusyTime()
+        self._busy = BusyTime() if timed else None
         self._episode_seconds = 0.0
         # Of valid episodes whose steps were read, and of all such episodes.
         self._behaviour: collections.Counter[str] = collections.Counter()
@@ -79,8 +82,9 @@ class Tally:
         self._steps += facts.num_steps
         if facts.seconds is not None:
             self._episode_seconds += facts.seconds
-        if facts.start_time is not None and facts.end_time is not None:
-            self._busy.add(facts.start_time, facts.end_time)
+        start, end = facts.start_time, facts.end_time
+        if self._busy is not None and start is not None and end is not None:
+            self._busy.add(start, end)
         if facts.steps is not None:
             self._add_use(facts.steps)
         if kind is EpisodeClass.VALID:
@@ -92,6 +96,8 @@ class Tally:
         Args:
             wall_seconds: How long it took, if that is known better than by the episodes' times.
         """
+        if wall_seconds is None and self._busy is not None:
+            wall_seconds = self._busy.seconds
         classes, grades, seen = self._classes, self._grades, self._behaviour
         valid, blocked = classes[EpisodeClass.VALID], classes[EpisodeClass.BLOCKED]
         crashed, total = classes[EpisodeClass.CRASHED], classes.total()
@@ -127,7 +133,7 @@ class Tally:
             odd_rewards=self._odd_rewards,
             pass_at_k=self._pass_at_k(),
             throughput=Throughput(
-                wall_seconds=self._busy.seconds if wall_seconds is None else wall_seconds,
+                wall_seconds=wall_seconds,
                 episode_seconds=self._episode_seconds,
                 episodes=total,
                 steps=self._steps,

@@ -1,0 +1,159 @@
+"""`webtraj metrics`: what it prints, what it keeps, what it refuses."""
+
+import json
+
+import pytest
+import typer
+from measured_episodes import make_trajectory
+from typer.testing import CliRunner
+
+from webtraj import EndReason, Outcome, errors, open_dataset
+from webtraj.cli.metrics import metrics
+from webtraj.datasets.writer import DatasetWriter
+from webtraj.environments.actions import Answer, Click, GoBack
+from webtraj.rollouts import collect
+from webtraj.rollouts.metrics import measure
+
+
+def call(*arguments):
+    """Calls the command as `webtraj` does; raises what it raises."""
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command()(metrics)
+    done = CliRunner().invoke(app, list(map(str, arguments)))
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def rows(output):
+    """Returns the lines of a table, by their first cells; cells stand two spaces apart."""
+    found = {}
+    for line in output.splitlines():
+        cells = [cell.strip() for cell in line.split("  ") if cell.strip()]
+        if cells:
+            found[cells[0]] = cells[1:]
+    return found
+
+
+@pytest.fixture
+def dataset(tmp_path):
+    failed = {"outcome": Outcome.ENV_ERROR, "reason": EndReason.ERRORED}
+    with DatasetWriter(tmp_path / "one") as writer:
+        writer.add(make_trajectory([Click("1"), Answer("7")], episode_id="e1", task="a"))
+        writer.add(make_trajectory([GoBack()], episode_id="e2", task="a", outcome=Outcome.FAILURE))
+        writer.add(make_trajectory([Click("1")], episode_id="e3", task="b", **failed))
+    return tmp_path / "one"
+
+
+@pytest.fixture
+def other(tmp_path):
+    with DatasetWriter(tmp_path / "two") as writer:
+        writer.add(make_trajectory([Answer("7")], episode_id="e1", task="a", policy="better"))
+    return tmp_path / "two"
+
+
+def test_every_number_stands_beside_its_counts(dataset):
+    found = rows(call(dataset))
+    assert found["episodes"] == ["3"]
+    assert found["success rate"] == ["50.0%", "9.5% to 90.5%", "1 of 2"]
+    assert found["infrastructure failures"] == ["1", "in no success rate"]
+    assert found["crashed rate"][0::2] == ["33.3%", "1 of 3, by the rule 'typed'"]
+    assert found["go-back rate"] == ["33.3%", "1 / 3"]
+    assert found["characters per response"] == ["-", "0 / 0"]
+    assert found["pass@2"] == ["100.0%", "1 tasks"]
+    assert f"{dataset}: 3 episodes, 1 infrastructure failures." in call(dataset)
+
+
+def test_by_task(dataset):
+    found = rows(call(dataset, "--by", "task"))
+    assert found["a"][:6] == ["2", "50.0%", "1 of 2", "9.5% to 90.5%", "0", "0.0%"]
+    assert found["b"][:6] == ["1", "-", "0 of 0", "-", "1", "100.0%"]
+    assert found["all"][:3] == ["3", "50.0%", "1 of 2"]
+
+
+def test_datasets_stand_side_by_side(dataset, other):
+    found = rows(call(dataset, other))
+    assert found["success rate"] == ["50.0%", "100.0%"]
+    assert found["pass@2"] == ["100.0%", "-"]
+    assert rows(call(dataset, other, "--by", "task"))["b"] == ["-", "-"]
+    assert rows(call(dataset, other, "--by", "task"))["all"] == ["50.0% (1/2)", "100.0% (1/1)"]
+
+
+def test_json_is_what_metrics_json_holds(dataset, other):
+    one, two = map(json.loads, call(dataset, other, "--json").splitlines())
+    assert one == json.loads(json.dumps(measure(open_dataset(dataset)).to_data()))
+    assert two["by"]["policy"]["better"]["success_rate"]["value"] == 1.0
+    assert list(json.loads(call(dataset, "--json", "--by", "site"))["by"]) == ["site"]
+
+
+def test_only_some_episodes(dataset):
+    found = rows(call(dataset, "--where", "task == 'a' and num_steps > 1"))
+    assert found["success rate"][2] == "1 of 1"
+
+
+def test_webgyms_rule_by_name(dataset):
+    found = rows(call(dataset, "--crash-rule", "webgym"))
+    assert found["crashed rate"][2] == "2 of 3, by the rule 'webgym'"
+    assert found["success rate"][2] == "1 of 1"
+
+
+def test_the_index_alone(dataset):
+    found = rows(call(dataset, "--no-steps"))
+    assert found["success rate"][2] == "1 of 2"
+    assert "go-back rate" not in found
+
+
+async def test_runs_stand_side_by_side_and_one_is_kept(climber, tmp_path):
+    await collect("ladder/climb", climber(), out=tmp_path, run_id="first", episodes=2)
+    await collect("ladder/slip", climber(), out=tmp_path, run_id="second")
+    found = rows(call(tmp_path, "--each-run"))
+    assert found["episodes"] == ["2", "1"]
+    assert found["success rate"] == ["100.0%", "0.0%"]
+    assert "run second: 1 of 1 rows played" in call(tmp_path, "--run", "last")
+    kept = tmp_path / "runs" / "first" / "metrics.json"
+    before = kept.read_bytes()
+    kept.unlink()
+    call(tmp_path, "--run", "first", "--write")
+    assert kept.read_bytes() == before
+
+
+def test_what_comes_of_a_task_cannot_speak_to_the_terminal(tmp_path):
+    with DatasetWriter(tmp_path) as writer:
+        writer.add(make_trajectory(episode_id="e1", task="a\x1b[31mb"))
+    output = call(tmp_path, "--by", "task")
+    assert "\x1b" not in output
+    assert "a\\x1b[31mb" in output
+
+
+def test_prices_give_a_cost(dataset):
+    assert rows(call(dataset, "--price", "qwen*=0.2,0.6"))["cost"][0] == "0.0000"
+    assert "cost" not in rows(call(dataset))
+
+
+def test_damaged_episodes_are_named(dataset):
+    (dataset / "episodes" / "e2.json").write_bytes(b"")
+    output = call(dataset)
+    assert "1 could not be read (e2); `webtraj verify` says why" in output
+    assert rows(output)["success rate"][2] == "1 of 2"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--by", "colour"], "cannot be grouped by 'colour'"),
+        (["--run", "nope"], "has no run 'nope'"),
+        (["--each-run"], "has no run to put side by side"),
+        (["--each-run", "--run", "last"], "give one dataset, and no --run"),
+        (["--write"], "give --run"),
+        (["--write", "--run", "last", "--where", "task == 'a'"], "no --where"),
+        (["--price", "qwen=cheap"], "expected MODEL=INPUT,OUTPUT"),
+        (["--price", "qwen=-1,2"], "The price input is -1.0"),
+        (["--no-steps", "--crash-rule", "webgym"], "WebGym's crash rule asks for the actions"),
+        (["--pass-at", "0"], "takes k from 1"),
+        (["--where", "nope == 1"], "no field 'nope'"),
+    ],
+)
+def test_what_is_wrong_is_told(dataset, arguments, message):
+    with pytest.raises(errors.InvalidInputError, match=message):
+        call(dataset, *arguments)

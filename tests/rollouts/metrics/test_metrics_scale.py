@@ -1,0 +1,54 @@
+"""Many episodes: memory that does not grow with them."""
+
+import itertools
+import tracemalloc
+
+from webtraj import EndReason, Outcome
+from webtraj.collectors.index import EpisodeSummary
+from webtraj.rollouts.metrics import Rate, measure_summaries
+
+TASKS = 100
+
+
+def summaries(count):
+    """Yields summaries as a month of runs has them: 8 at a time, an hour's pause now and then."""
+    outcomes = itertools.cycle([Outcome.SUCCESS, Outcome.FAILURE, Outcome.ENV_ERROR])
+    for number, outcome in zip(range(count), outcomes, strict=False):
+        begun = number // 8 * 10.0 + number // 1000 * 3600.0
+        yield EpisodeSummary(
+            episode_id=f"e{number:06d}",
+            task=f"t{number % TASKS}",
+            group_id=f"g{number % TASKS}",
+            site=f"s{number % 7}",
+            end_reason=EndReason.ERRORED if outcome is Outcome.ENV_ERROR else EndReason.TERMINATED,
+            outcome=outcome,
+            num_steps=number % 9,
+            total_reward=float(outcome is Outcome.SUCCESS),
+            start_time=begun,
+            end_time=begun + 9.0,
+        )
+
+
+def peak(count):
+    tracemalloc.start()
+    try:
+        report = measure_summaries(summaries(count))
+        return report, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_ten_times_the_episodes_take_no_more_memory():
+    peak(1000)  # What is made once, and imported.
+    _, few = peak(2000)
+    report, many = peak(20_000)
+    assert report.overall.total == 20_000
+    assert report.overall.success_rate == Rate(6667, 13_334)
+    assert report.overall.throughput.wall_seconds == 20 * (125 * 10.0 - 1.0)
+    assert many < 1.25 * few
+
+
+def test_groups_without_number_take_no_memory_either():
+    report = measure_summaries(summaries(3000), by=["task"], max_groups=50)
+    assert report.left_out == ("task",)
+    assert report.by == {}
