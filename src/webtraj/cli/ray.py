@@ -38,6 +38,15 @@ def ray(
         Path | None,
         typer.Option(help="A folder that all machines are given, with modules of yours."),
     ] = None,
+    imports: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--import",
+            metavar="MODULE",
+            help="A module to import on each machine first, to register presets for example. "
+            "May be repeated.",
+        ),
+    ] = None,
     agent: Annotated[str, typer.Option(help="Who plays, as for webtraj rollout.")] = "model",
     model: Annotated[
         str | None, typer.Option(help="The model that plays, as its server knows it.")
@@ -108,6 +117,7 @@ def ray(
         agent=agent,
         agent_options=given,
         environment_options=dict(_read("--set", text) for text in options or ()),
+        imports=imports or [],
         storage_options=options_lib.storage_options(option),
         max_retries=max_retries,
         parallel=parallel,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import importlib
 import importlib.util
 import itertools
 import json
@@ -23,7 +25,7 @@ from webtraj.rollouts.settings import RolloutSettings
 from webtraj.rollouts.summary import RolloutSummary
 from webtraj.rollouts.tasks import TaskSpec, read_tasks
 
-__all__ = ["main", "remove_variables"]
+__all__ = ["main"]
 
 
 def main() -> None:
@@ -33,6 +35,7 @@ def main() -> None:
         job = JobSpec.model_validate_json((folder / "job.json").read_bytes())
         variables = take_variables(folder)
         os.environ.update(variables)
+        prepare(job.imports)  # For the plan.
         summary = asyncio.run(_play(job, variables))
     except errors.WebtrajError as error:
         sys.exit(f"webtraj: {error}")
@@ -64,7 +67,7 @@ async def _play(job: JobSpec, variables: dict[str, str]) -> RolloutSummary:
         settings=RolloutSettings(
             max_steps=job.max_steps, retry=RetryPolicy(max_retries=job.max_retries)
         ),
-        setup=remove_variables,
+        setup=functools.partial(prepare, tuple(job.imports)),
         variables=variables,
         observer=_Teller(),
     )
@@ -116,10 +119,24 @@ def take_variables(folder: Path) -> dict[str, str]:
     return variables
 
 
-def remove_variables() -> None:
-    """Removes the file of variables from another machine, which is given them otherwise."""
+def prepare(imports: Iterable[str]) -> None:
+    """Makes a machine ready: imports modules, and removes the file of variables there.
+
+    The machine is given the variables otherwise.
+
+    Raises:
+        InvalidInputError: There is no such module.
+    """
     if importlib.util.find_spec(MODULE) is not None:
         (_folder() / "variables.json").unlink(missing_ok=True)
+    for name in imports:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise errors.InvalidInputError(
+                f"The module {name!r} cannot be imported on the cluster: {error}. Give the folder "
+                "that it is in as --working-dir."
+            ) from error
 
 
 def _folder() -> Path:

@@ -46,6 +46,8 @@ class JobSpec(pydantic.BaseModel):
     environment_options: dict[str, Any] = pydantic.Field(default_factory=dict)
     storage_options: dict[str, Any] | None = None
     """For the buckets; holds no credentials."""
+    imports: list[str] = pydantic.Field(default_factory=list)
+    """Modules to import on each machine first, which register presets for example."""
     max_retries: int = pydantic.Field(default=3, ge=0)
     """How often an episode that an error ended is tried again."""
     parallel: int | None = pydantic.Field(default=None, ge=1)
