@@ -1,0 +1,99 @@
+"""`webtraj ray submit`, as far as it needs no cluster."""
+
+import json
+import stat
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from webtraj import errors
+from webtraj.cli.ray import ray
+from webtraj.rollouts.distributed import collect_on_ray, submitting
+from webtraj.rollouts.distributed.submitting import JobSpec
+
+pytest.importorskip("ray")
+
+KEY = "sk-very-secret"
+
+
+@pytest.fixture
+def submitted(monkeypatch):
+    """What reached Ray's client, with the module that went along."""
+    sent = []
+
+    class Client:
+        def submit_job(self, *, entrypoint, runtime_env, metadata):
+            from pathlib import Path
+
+            module = Path(runtime_env["py_modules"][0])
+            files = {path.name: path.read_text() for path in module.iterdir()}
+            modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in module.iterdir()}
+            sent.append((entrypoint, runtime_env, files, modes))
+            return "job-1"
+
+    monkeypatch.setattr(submitting, "_client", lambda address: Client())
+    return sent
+
+
+def run(*arguments, **environment):
+    app = typer.Typer()
+    app.command()(ray)
+    return CliRunner().invoke(app, ["submit", *arguments], env=environment)
+
+
+def test_fields_of_the_source_come_from_the_environment(submitted):
+    result = run(
+        "--no-wait", "--model=gpt-5", SOURCE_S3_URI="s3://a/tasks.jsonl", SAVE_S3_URI="s3://a/out",
+        OPENAI_API_KEY=KEY, MAX_TRAJS="7", MAX_STEPS="9",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert result.output == "job-1\n"
+    ((entrypoint, runtime_env, files, modes),) = submitted
+    job = JobSpec.model_validate_json(files["job.json"])
+    assert (job.source, job.save) == ("s3://a/tasks.jsonl", "s3://a/out")
+    assert (job.max_trajs, job.max_steps) == (7, 9)
+    assert job.agent_options == {"model": "gpt-5"}
+    assert json.loads(files["variables.json"]) == {"OPENAI_API_KEY": KEY}
+    assert modes["variables.json"] == 0o600
+    assert KEY not in entrypoint + repr(runtime_env) + files["job.json"] + repr(job)
+
+
+def test_the_defaults_are_the_sources(submitted):
+    result = run("--no-wait", "--source=miniwob/all", "--save=s3://a/out", OPENAI_API_KEY="")
+    assert result.exit_code == 0, result.output
+    ((_, _, files, _),) = submitted
+    job = JobSpec.model_validate_json(files["job.json"])
+    assert (job.max_trajs, job.max_steps) == (100, 15)
+    assert "variables.json" not in files
+
+
+def test_a_job_needs_a_source_and_a_place(submitted):
+    result = run("--no-wait", "--source=miniwob/all")
+    assert isinstance(result.exception, errors.InvalidInputError)
+    assert "SAVE_S3_URI" in str(result.exception)
+    assert submitted == []
+
+
+def test_a_dashboard_that_does_not_answer_is_named():
+    # Port 9 is discard: nobody listens there.
+    with pytest.raises(errors.InvalidInputError, match=r"127\.0\.0\.1:9"):
+        submitting.submit_job(
+            JobSpec(source="miniwob/all", save="s3://a/b"), address="http://127.0.0.1:9"
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"address": "ray://10.0.0.1:10001"}, "webtraj ray submit"),
+        ({"lease": 0}, "lease"),
+        ({"rows_per_lease": 0}, "rows_per_lease"),
+        ({"parallel": 0}, "parallel"),
+    ],
+    ids=["client address", "no lease", "no rows", "no episodes"],
+)
+async def test_what_cannot_be_played_on_many_machines(options, words, climber, tmp_path):
+    with pytest.raises(errors.InvalidInputError, match=words):
+        await collect_on_ray("ladder/climb", climber, out=tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
