@@ -6,6 +6,7 @@ from typing import Any
 
 from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.exporters.base import Ledger
+from webtraj.datasets.exporters.plain import is_blank
 from webtraj.trajectory import reward_value
 
 __all__ = ["agent_values", "note_left_out", "number"]
@@ -33,7 +34,7 @@ def agent_values(step: trajectory_lib.StepRecord) -> dict[str, Any]:
     if call is not None:
         values["reply"] = call.text
         values.update({name: getattr(call, name) for name in _CALL_FIELDS})
-    return {name: value for name, value in values.items() if value not in ("", ())}
+    return {name: value for name, value in values.items() if not is_blank(value)}
 
 
 def note_left_out(episode: trajectory_lib.EpisodeTrajectory, ledger: Ledger) -> None:
@@ -52,7 +53,7 @@ def note_left_out(episode: trajectory_lib.EpisodeTrajectory, ledger: Ledger) -> 
             ledger.note(episode.episode_id, "steps.decision.model_calls", why, count)
         call = _answer(decision)
         for name in _UNPLACED if call is not None else ():
-            if getattr(call, name) not in (None, "", (), {}):
+            if not is_blank(getattr(call, name)):
                 where = f"steps.decision.model_calls.{name}"
                 ledger.note(episode.episode_id, where, "has no column; left out")
 

@@ -36,7 +36,7 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.exporters import atif_models, base
 from webtraj.datasets.exporters.atif_steps import StepWriter, Tell
 from webtraj.datasets.exporters.files_beside import FilesBeside
-from webtraj.datasets.exporters.plain import plain, unicode_text
+from webtraj.datasets.exporters.plain import is_blank, plain, unicode_text
 
 __all__ = ["AtifExporter"]
 
@@ -137,9 +137,7 @@ def _end(end: trajectory_lib.EpisodeEnd, writer: StepWriter) -> dict[str, Any]:
 def _fields(record: Any, writer: StepWriter, without: Iterable[str] = ()) -> dict[str, Any]:
     names = [field.name for field in dataclasses.fields(record) if field.name not in without]
     values = {name: getattr(record, name) for name in names}
-    return {
-        name: writer.plain(value) for name, value in values.items() if value not in (None, "", ())
-    }
+    return {name: writer.plain(value) for name, value in values.items() if not is_blank(value)}
 
 
 def _totals(metrics: Iterable[Mapping[str, Any]]) -> dict[str, int]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.exporters.files_beside import FilesBeside, image_kind
-from webtraj.datasets.exporters.plain import plain, unicode_text
+from webtraj.datasets.exporters.plain import is_blank, plain, unicode_text
 from webtraj.environments.actions import Action, InvalidAction, format_action, parse_action
 from webtraj.environments.actions.dialects import make_dialect
 from webtraj.environments.actions.dialects.base import Dialect
@@ -124,7 +124,7 @@ class StepWriter:
                 ("metadata", self.plain(decision.metadata)),
                 ("chosen", None if chosen == self.plain(step.action) else chosen),
             )
-            if value not in (None, "", {})
+            if not is_blank(value)
         }
 
     def _call(self, action: Any) -> tuple[str, dict[str, Any]]:
@@ -184,7 +184,7 @@ class StepWriter:
         rest = {}
         for field in dataclasses.fields(call):
             value = getattr(call, field.name)
-            if value in (None, "", ()) or value == {} or field.name in placed:
+            if is_blank(value) or field.name in placed:
                 continue
             if field.name in _BULKY and not self._keep_messages:
                 self._tell(f"steps.decision.model_calls.{field.name}", "left out, as asked")

@@ -16,7 +16,14 @@ from typing import Any
 from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.exporters import base
 from webtraj.datasets.exporters.files_beside import image_kind
-from webtraj.datasets.exporters.plain import action_text, is_unicode, plain, to_json, unicode_text
+from webtraj.datasets.exporters.plain import (
+    action_text,
+    is_blank,
+    is_unicode,
+    plain,
+    to_json,
+    unicode_text,
+)
 from webtraj.trajectory import reward_value
 
 __all__ = ["STEPS", "TRAJECTORIES", "Column", "RowWriter"]
@@ -147,12 +154,12 @@ class RowWriter:
             "memory": self._text(decision.memory if decision else None, "steps.memory"),
             "model": self._text(call.model if call else None, "steps.model"),
             "reply": self._text(call.text if call else None, "steps.reply"),
-            **{name: _numbers(getattr(call, name)) if call else None for name in _TOKENS},
+            **{name: self._numbers(getattr(call, name), name) for name in _TOKENS if call},
             "start_time": _float(step.start_time),
             "end_time": _float(step.end_time),
             "extra": to_json(self._extra(step), images),
         }
-        return {**row, "images": images.found}
+        return {**dict.fromkeys(STEPS), **row, "images": images.found}
 
     def _observed(self, observation: Any, images: _Images) -> dict[str, Any]:
         row: dict[str, Any] = dict.fromkeys((*_SEEN, "screenshot"))
@@ -184,7 +191,7 @@ class RowWriter:
             if plain(decision.action) == plain(step.action):
                 extra["decision"].pop("action", None)
             extra["model_calls"] = [_rest(call, ()) for call in decision.model_calls]
-        return {name: value for name, value in extra.items() if value not in ({}, [])}
+        return {name: value for name, value in extra.items() if not is_blank(value)}
 
     def _reward(self, step: trajectory_lib.StepRecord) -> float | None:
         if step.reward is None:
@@ -194,7 +201,7 @@ class RowWriter:
             return number
         why = "is no number; its sum is the reward, and it is in extra"
         self._ledger.note(self._episode.episode_id, "steps.reward", why)
-        return reward_value(step.reward)
+        return float(reward_value(step.reward))
 
     def _text(self, value: str | None, field: str) -> str | None:
         if value is None or is_unicode(value):
@@ -202,6 +209,18 @@ class RowWriter:
         why = "is no Unicode; question marks stand for what is not"
         self._ledger.note(self._episode.episode_id, field, why)
         return unicode_text(value)
+
+    def _numbers(self, values: tuple[Any, ...], name: str) -> list[int] | list[float] | None:
+        """Returns token ids as integers, log probabilities as floats; None if there are none."""
+        if name == "logprobs":
+            sound = all(type(value) in (int, float) for value in values)
+        else:
+            sound = all(type(value) is int and -(2**63) <= value < 2**63 for value in values)
+        if not sound:
+            why = "are no numbers of 64 bits; they are in extra"
+            self._ledger.note(self._episode.episode_id, f"steps.{name}", why)
+            return None
+        return [float(v) if name == "logprobs" else v for v in values] or None
 
     def _int64(self, value: int | None, field: str) -> int | None:
         if value is None or -(2**63) <= value < 2**63:
@@ -233,11 +252,7 @@ def _rest(record: Any, placed: tuple[str, ...]) -> dict[str, Any]:
     """Returns the fields of a record that have a value, and no place elsewhere."""
     names = [field.name for field in dataclasses.fields(record) if field.name not in placed]
     values = {name: getattr(record, name) for name in names}
-    return {
-        name: value
-        for name, value in values.items()
-        if not (value is None or (isinstance(value, (str, tuple, Mapping)) and not value))
-    }
+    return {name: value for name, value in values.items() if not is_blank(value)}
 
 
 def _end(end: trajectory_lib.EpisodeEnd | None) -> dict[str, Any]:
@@ -263,10 +278,6 @@ def _number(value: Any) -> float | None:
 
 def _float(value: float | None) -> float | None:
     return None if value is None else float(value)
-
-
-def _numbers(values: tuple[Any, ...]) -> list[Any] | None:
-    return list(values) or None
 
 
 def _hash(data: bytes) -> str:

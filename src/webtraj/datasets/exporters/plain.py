@@ -19,7 +19,7 @@ from webtraj.environments.actions import Action, format_action
 from webtraj.errors import UnsupportedActionError
 from webtraj.serialization.encoding import TAG, Encoder
 
-__all__ = ["action_text", "is_unicode", "plain", "to_json", "unicode_text"]
+__all__ = ["action_text", "is_blank", "is_unicode", "plain", "to_json", "unicode_text"]
 
 _DEEP = 60
 """From this level on the encoder takes over, which knows how to nest deeper than JSON can."""
@@ -60,6 +60,11 @@ def action_text(action: Any) -> str | None:
         except UnsupportedActionError:  # An InvalidAction, which no dialect says.
             return to_json(action)
     return to_json(action)
+
+
+def is_blank(value: Any) -> bool:
+    """Returns whether a value says nothing: None, no text, or an empty tuple, list or mapping."""
+    return value is None or (isinstance(value, (str, tuple, list, Mapping)) and not value)
 
 
 def is_unicode(text: str) -> bool:
