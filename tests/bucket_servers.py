@@ -3,8 +3,9 @@
 Fixtures, exported by `tests/conftest.py`:
 
     s3_server       an `S3Server`; the test runs once with each kind: "rclone" (keeps its data on
-                    disk, also when it is killed; ignores If-None-Match) and "moto" (keeps it in
-                    memory; honours If-None-Match). For one kind only:
+                    disk, also when it is killed; ignores If-None-Match; who reads an object while it
+                    is overwritten may get a mixture) and "moto" (keeps it in memory; honours
+                    If-None-Match). For one kind only:
                     @pytest.mark.parametrize("s3_server", ["rclone"], indirect=True)
     bucket_url      the URL of a new, empty bucket there
     bucket_options  what `open_storage(bucket_url, ...)` takes to reach it, with short timeouts

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import re
 import socket
 import struct
 import threading
@@ -23,6 +24,7 @@ from typing import Any
 
 _CHUNK = 64 << 10
 _HEAD = 256 << 10
+_E_TAG = re.compile(rb"^etag:[^\r]*", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,6 +49,8 @@ class Fault:
     """This byte of the request arrives changed."""
     flip_response_at: int | None = None
     """This byte of the answer arrives changed."""
+    e_tag: str | None = None
+    """The answer has this ETag instead of its own."""
     bytes_per_second: float | None = None
     """Request and answer are passed on no faster."""
 
@@ -201,9 +205,7 @@ class FaultProxy:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        for _ in range(
-            3
-        ):  # What was closed lets go of its socket in the next turn.
+        for _ in range(3):  # What was closed lets go of its socket in the next turn.
             await asyncio.sleep(0)
 
     async def _cut(self) -> None:
@@ -327,6 +329,8 @@ class _Connection:
             await _pass_on(server_reader, None, length)
             await self._answer(method, fault)
         else:
+            if fault.e_tag is not None:
+                head = _E_TAG.sub(f'ETag: "{fault.e_tag}"'.encode(), head)
             self._writer.write(head)
             try:
                 await _pass_on(

@@ -325,3 +325,39 @@ def test_it_is_told_what_the_store_said(bucket_url, proxied_options, fault_proxy
     fault_proxy.inject(Fault(status=status, code="Melting"))
     with pytest.raises(errors.StorageUnavailableError, match=f"status {status}.*Melting"):
         storage.read("a")
+
+
+@pytest.mark.parametrize("s3_server", ["moto"], indirect=True)
+@pytest.mark.parametrize("first", ["write", "read"])
+def test_etags_that_are_no_md5_cost_one_more_read(
+    bucket_url, proxied_options, direct, fault_proxy, first
+):
+    # As in a bucket that encrypts by KMS unasked.
+    fault_proxy.inject(Fault(e_tag="0123456789abcdef0123456789abcdef"))
+    storage = open_storage(bucket_url, {**proxied_options, "retry": {"deadline": 0}})
+    direct.write("a", SMALL)
+    if first == "write":
+        storage.write("a", SMALL)
+    assert storage.read("a") == SMALL
+    storage.write("a", SMALL)
+    assert storage.read("a") == SMALL
+    methods = [seen.method for seen in fault_proxy.seen]
+    expected = {
+        "write": ["PUT", "GET", "GET", "GET", "PUT", "GET"],
+        "read": ["GET", "GET", "PUT", "GET"],
+    }
+    assert methods == expected[first]
+
+
+def test_bytes_that_do_not_fit_are_told_where_other_etags_do(
+    bucket_url, proxied_options, direct, fault_proxy
+):
+    storage = open_storage(bucket_url, {**proxied_options, "retry": {"deadline": 0.2}})
+    direct.write("a", SMALL)
+    assert storage.read("a") == SMALL
+    for place in range(500):  # Each answer is changed in another way.
+        fault_proxy.inject(Fault(flip_response_at=place), method="GET", times=1)
+    with pytest.raises(errors.StorageUnavailableError, match="do not fit its ETag"):
+        storage.read("a")
+    fault_proxy.clear()
+    assert storage.read("a") == SMALL

@@ -168,6 +168,7 @@ class BucketStorage:
             elsewhere is not None if conditional_writes is None else not conditional_writes
         )
         self._compares_etags = place.kind == "s3"
+        self._etags_fit = False
         self._marks = place.kind != "memory"
         self._prefix = f"{place.path}/" if place.kind == "memory" and place.path else ""
         self._bucket_seen = place.kind == "memory"
@@ -253,13 +254,15 @@ class BucketStorage:
         return f"BucketStorage({self.url!r})"
 
     def _read(self, what: str, key: str) -> bytes:
+        """Reads an object whose bytes fit its ETag, if that is an MD5."""
         first = self._download(what, key)
-        if not self._compares_etags or self._fits(first) is not False:
+        if self._fits(first) is not False:
             return first.data
         # They were changed on the way, or replaced meanwhile; or else it is no MD5.
         second = self._download(what, key)
         if (second.data, second.e_tag) == (first.data, first.e_tag):
-            self._compares_etags = "-" in (first.e_tag or "")
+            if "-" not in (first.e_tag or ""):
+                self._compares_etags = self._etags_fit
         elif not self._fits(second):
             raise errors.StorageUnavailableError(f"{what}: its bytes do not fit its ETag.")
         return second.data
@@ -273,7 +276,11 @@ class BucketStorage:
         return download
 
     def _fits(self, download: transfers.Download) -> bool | None:
-        return etags.matches(download.e_tag, download.data, self._part_size)
+        if not self._compares_etags:
+            return None
+        fits = etags.matches(download.e_tag, download.data, self._part_size)
+        self._etags_fit = self._etags_fit or bool(fits)
+        return fits
 
     def _create(self, what: str, key: str, data: bytes) -> None:
         """Writes an object that must not be there yet."""
@@ -330,11 +337,14 @@ class BucketStorage:
 
     def _verify(self, what: str, key: str, data: bytes, e_tag: str | None) -> None:
         """Makes sure that what a store has is what it was sent."""
-        if not self._compares_etags or etags.matches(e_tag, data, self._part_size):
+        if not self._compares_etags:
+            return
+        if etags.matches(e_tag, data, self._part_size):
+            self._etags_fit = True
             return
         if self.read(key) != data:
             raise _ChangedError(f"{what}: its bytes were changed on the way.")
-        self._compares_etags = False
+        self._compares_etags = self._etags_fit
 
     def _get(self, key: str, options: Any) -> Any:
         import obstore
