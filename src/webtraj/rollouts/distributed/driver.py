@@ -182,9 +182,10 @@ class Driver:
             if opened.failure is not None:
                 self._blame(place, opened.failure)
                 return
+            # What came before the begin is in the store, and so in the count of what is left.
+            found = opened.found if self._begun.is_set() else ()
             member = self._members.add(place, node)
-            await self._note_found(opened.found)
-            await self._listen(member)
+            await self._listen(member, found)
         except NodeLostError as error:
             self._failures[place.key] = self._failures.get(place.key, 0) + 1
             self.lost_nodes += 1
@@ -195,8 +196,8 @@ class Driver:
         if member is not None:
             await self._play_elsewhere(member)
 
-    async def _listen(self, member: Member) -> None:
-        feeder = asyncio.create_task(self._feed(member))
+    async def _listen(self, member: Member, found: Sequence[str]) -> None:
+        feeder = asyncio.create_task(self._feed(member, found))
         try:
             while True:
                 report = await member.node.report(member.reports)
@@ -255,8 +256,6 @@ class Driver:
 
     async def _note_found(self, episode_ids: Iterable[str]) -> None:
         """Counts what a machine brings that comes back in the middle of the rollout."""
-        if not self._begun.is_set():
-            return  # All that is in the store will be counted.
         turns = {}
         for episode_id in episode_ids:
             place = self.run.place_of(episode_id)
@@ -270,8 +269,9 @@ class Driver:
 
     # Leases out, results in.
 
-    async def _feed(self, member: Member) -> None:
+    async def _feed(self, member: Member, found: Sequence[str]) -> None:
         await self._begun.wait()
+        await self._note_found(found)
         while True:
             async with self._members.lane(member) as lease:
                 try:

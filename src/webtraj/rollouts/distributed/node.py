@@ -76,10 +76,12 @@ class NodeRunner:
         self._watch: asyncio.TimerHandle | None = None
         self._leaving: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
+        if leave is not None:  # Also of a node that is never opened.
+            threading.Thread(target=self._leave_if_stuck, daemon=True).start()
 
     async def open(self) -> Opened:
         """Makes ready, and sends first what waits in the spool of this machine."""
-        self._hear()
+        self._heard = math.inf  # What waits may take its time.
         try:
             os.environ.update(self._work.variables)
             if self._work.setup is not None:
@@ -89,12 +91,11 @@ class NodeRunner:
             found = await asyncio.to_thread(self._writer.send_what_waits, self._run)
         except Exception as error:
             _logger.warning("This node cannot begin.", exc_info=True)
+            self._hear()
             await self.close()
             return Opened(failure=Failure.of(error))
         self._hear()
         self._watch_the_driver()
-        if self._leave is not None:
-            threading.Thread(target=self._leave_if_stuck, daemon=True).start()
         return Opened(tuple(found))
 
     async def accept(self, turns: Sequence[Turn]) -> None:
@@ -256,7 +257,7 @@ class NodeRunner:
         """Ends the process if its event loop cannot. All that was recorded is in journals."""
         limit = 2 * self._work.lease + self._work.close_timeout
         while (left := limit - self._silence) > 0:
-            time.sleep(left)
+            time.sleep(min(left, limit))
         os._exit(1)
 
 
