@@ -1,6 +1,7 @@
 """Machines in this process: real nodes and a real store, and a network that can be cut."""
 
 import asyncio
+import dataclasses
 
 import pytest
 
@@ -23,9 +24,9 @@ LEASE = 2.0
 class Line:
     """A node as the driver sees it, over a line that can be cut. What it says on it is kept."""
 
-    def __init__(self, node, lease):
+    def __init__(self, node, found):
         self.node = node
-        self.lease = lease
+        self.found = found
         self.cut = asyncio.Event()
         self.accepted = []
 
@@ -44,7 +45,8 @@ class Line:
 
     async def open(self):
         self._check()
-        return await self._call(self.node.open())
+        opened = await self._call(self.node.open())
+        return dataclasses.replace(opened, found=(*opened.found, *self.found))
 
     async def accept(self, turns):
         self._check()
@@ -76,6 +78,7 @@ class Machines:
         self.started = []
         self.setup = None
         self.before_start = None
+        self.found = {}  # What a machine says it had, besides what it had.
 
     async def places(self):
         return [
@@ -88,7 +91,7 @@ class Machines:
         if self.before_start is not None:
             self.before_start(place)
         self.started.append(place.name)
-        line = Line(NodeRunner(self.work, place.episodes), LEASE)
+        line = Line(NodeRunner(self.work, place.episodes), self.found.get(place.name, ()))
         self.lines[place.name] = line
         return line
 

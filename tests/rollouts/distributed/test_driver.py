@@ -5,11 +5,21 @@ import collections
 
 import pytest
 
-from webtraj import EndReason, Outcome, errors, open_dataset
+from webtraj import (
+    EndReason,
+    EpisodeEnd,
+    EpisodeInfo,
+    JsonTrajectoryCollector,
+    Outcome,
+    StepRecord,
+    errors,
+    open_dataset,
+)
 from webtraj.datasets.verification import verify
 from webtraj.rollouts import Completion, Deadlines, RetryPolicy, RolloutSettings
 from webtraj.rollouts.runs import Run, counting, progress_of
 from webtraj.storage import open_storage
+from webtraj.trajectory import StepType
 
 QUICK = RetryPolicy(max_retries=2, pause=0)
 
@@ -149,6 +159,31 @@ async def test_a_machine_that_comes_later_gets_work(machines):
     observer = Looker(3, lambda: cluster.sizes.update(two=3))
     await cluster.play("ladder/climb", episodes=150, observer=observer, rows_per_lease=1)
     assert cluster.lines["two"].accepted
+
+
+async def test_what_a_machine_brings_that_comes_back_is_not_played_again(machines, climber):
+    cluster = machines(one=1)
+    row = 199
+
+    def record_it(place):
+        """Plays the row as a driver of before had it played, out of sight until now."""
+        if place.name != "two":
+            return
+        with JsonTrajectoryCollector(cluster.out) as collector:
+            recorder = collector.begin_episode(EpisodeInfo(episode_id=f"one-{row:06d}-00"))
+            recorder.record_step(StepRecord(0, StepType.FIRST, 0))
+            recorder.end_episode(EpisodeEnd(reason=EndReason.TERMINATED, outcome=Outcome.SUCCESS))
+
+    cluster.before_start = record_it
+    cluster.found["two"] = (f"one-{row:06d}-00",)
+    observer = Looker(3, lambda: cluster.sizes.update(two=3))
+    results, _ = await cluster.play(
+        "ladder/climb", episodes=200, observer=observer, rows_per_lease=1
+    )
+    assert counted_rows(results) == list(range(200))
+    assert len(open_dataset(cluster.out)) == 200
+    (brought,) = (result for result in results if result.row == row)
+    assert (brought.number, brought.num_steps) == (0, 0)
 
 
 async def test_a_machine_that_cannot_begin_is_left_alone(machines, monkeypatch):
