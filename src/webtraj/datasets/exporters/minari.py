@@ -77,11 +77,12 @@ class MinariExporter:
         columns = fit.columns()
         nests = {name: Nest(name, columns, pictures) for name in ("observation", "action", "agent")}
         data = job.folder / "data"
-        # What text a space allows is known at the end.
+        # What text a space allows is known at the end. Until then there is a small one: Minari
+        # writes its metadata anew for each episode, with a number for each pixel's bounds.
         storage = storage_class.new(
             data,
-            observation_space=nests["observation"].space(),
-            action_space=nests["action"].space(),
+            observation_space=_placeholder(),
+            action_space=_placeholder(),
             data_format="hdf5",
             jpeg_encoding=False,  # Pixels come back as they were.
         )
@@ -103,6 +104,7 @@ class MinariExporter:
             note_left_out(episode, job.ledger)
             job.ledger.wrote(episode)
         _set_spaces(data / "metadata.json", nests)
+        storage.update_metadata({"dataset_size": storage.get_size()})
         _check(data, digests)
 
     def _dataset_id(self, name: str) -> str:
@@ -130,6 +132,12 @@ def _storage_class() -> Any:
             f'pip install "webtraj[minari]" ({error}).'
         ) from error
     return MinariStorage
+
+
+def _placeholder() -> Any:
+    from gymnasium import spaces
+
+    return spaces.Discrete(1)
 
 
 def _version() -> str:
