@@ -45,8 +45,11 @@ class DifficultySteps(Section):
     """Step limits by WebGym's levels: easy to difficulty 3, medium to 6, then hard."""
 
     easy: _Steps
+    """Up to difficulty 3."""
     medium: _Steps
+    """From 4 to 6."""
     hard: _Steps
+    """From 7."""
 
 
 class HttpPools(Section):
@@ -229,9 +232,13 @@ class PolicyConfig(Section):
     max_new_tokens: _AtLeastOne | None = None
     """Tokens of a reply at most."""
     temperature: Annotated[float, Field(ge=0)] | None = None
+    """How freely replies are sampled; what is null here and below is left to the server."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    """The likeliest tokens that have this probability together."""
     top_k: Annotated[int, Field(ge=-1)] | None = None
+    """So many of the likeliest tokens."""
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Tokens that are at least so likely, beside the likeliest."""
     sampling_seed: int | None = None
     """Gives each request a seed that follows from it, so that an episode can be sampled again."""
     enforce_actions: bool = False

@@ -1,0 +1,245 @@
+"""`webtraj rollout --config-name` from end to end: real browser, model server, signals, deaths."""
+
+import collections
+import http.server
+import json
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+
+from webtraj import EndReason, Outcome, open_dataset
+from webtraj.datasets.verification import verify
+from webtraj.testing.model_server import FakeModelServer
+
+WAIT = 60.0
+"""Seconds that a starting browser may take on a busy machine."""
+
+MINIWOB = """
+defaults: [rollout]
+save_path: runs
+policy_config: {agent: oracle}
+env_config:
+  server_size: 2
+  task_order: given
+  max_retries: 0
+  completion_threshold: 1.0
+  train_tasks: [miniwob/click-test, miniwob/login-user]
+"""
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "webtraj.cli", "rollout", *map(str, arguments)]
+
+
+def run(*arguments, cwd, code=0):
+    done = subprocess.run(
+        command(*arguments), cwd=cwd, capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "pages.yaml").write_text(MINIWOB)
+    return tmp_path
+
+
+PAGES = ("--config-name", "pages", "--config-dir", "configs")
+
+
+@pytest.mark.browser
+def test_configuration_is_played_into_iterations(folder):
+    for number in (1, 2):
+        done = run(*PAGES, "env_config.attempts_per_task=2", "seed=4", cwd=folder)
+        out = folder / "runs" / "train_trajectories" / f"iteration_{number:04d}"
+        outcomes = collections.Counter((t.info.task, t.outcome) for t in open_dataset(out))
+        assert outcomes == {
+            ("miniwob/click-test", Outcome.SUCCESS): 2,
+            ("miniwob/login-user", Outcome.SUCCESS): 2,
+        }
+        assert f"4 of 4 episodes are in runs/train_trajectories/{out.name}." in done.stdout
+        assert "100% of what was left to play is on record" in done.stderr
+        assert verify(out).clean
+
+
+@pytest.mark.browser
+def test_every_key_of_the_policy_reaches_the_model(folder):
+    bodies = []
+
+    def reply(request):
+        bodies.append(request.json)
+        return "Thought: Press it.\nAction: click('1')"
+
+    with FakeModelServer(reply) as server:
+        run(
+            *PAGES, "policy_config.agent=model", "policy_config.base_model=fake-model",
+            f"env_config.vllm_server_url={server.url.removesuffix('/v1')}",
+            "policy_config.max_new_tokens=33", "policy_config.temperature=0.25",
+            "policy_config.top_p=0.75", "policy_config.top_k=7", "policy_config.min_p=0.125",
+            "context_config.interaction_mode=text", "model_config.prompt_version=plain",
+            "env_config.train_tasks=miniwob/click-test",
+            cwd=folder,
+        )  # fmt: skip
+    sent = {name: bodies[0].get(name) for name in ("temperature", "top_p", "top_k", "min_p")}
+    assert sent == {"temperature": 0.25, "top_p": 0.75, "top_k": 7, "min_p": 0.125}
+    assert 33 in (bodies[0].get("max_tokens"), bodies[0].get("max_completion_tokens"))
+    (trajectory,) = open_dataset(folder / "runs/train_trajectories/iteration_0001")
+    assert trajectory.steps[1].decision.model_calls
+
+
+class Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("content-type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<title>shop</title><button>Buy</button>")
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def site():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.browser
+def test_webgym_rows_are_limited_by_their_difficulty_above_the_environments_own_limit(folder, site):
+    rows = [
+        {"task_name": f"buy {n}", "task_id": str(n), "website": site, "difficulty": n,
+         "evaluator_reference": "bought", "definite_answer": ""}
+        for n in (1, 4, 9)
+    ]  # fmt: skip
+    (folder / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run(
+        "--config-name", "rollout_test", "save_path=runs", "env_config.server_size=3",
+        "policy_config.agent=random",
+        "env_config.test_difficulty_max_steps={easy: 2, medium: 4, hard: 33}",
+        cwd=folder,
+    )  # fmt: skip
+    dataset = open_dataset(folder / "runs/test_trajectories/iteration_0001")
+    steps = {trajectory.info.task: trajectory.num_steps for trajectory in dataset}
+    assert {name.rpartition("/")[2]: count for name, count in steps.items()} == {
+        "1": 2, "4": 4, "9": 33,
+    }  # fmt: skip
+    assert all(trajectory.end_reason is EndReason.TRUNCATED for trajectory in dataset)
+
+
+ENDLESS = ("env_config.train_tasks=miniwob/click-test", "env_config.attempts_per_task=40")
+QUICK = ("--preset", "miniwob/click-test", "--episodes", 40, "--parallel", 2, "--out", "quick")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("kind", ["configured", "quick"])
+def test_what_is_left_is_played_by_the_command_that_is_told(kind, signum, folder):
+    arguments, out = (
+        ((*PAGES, *ENDLESS), folder / "runs/train_trajectories/iteration_0001")
+        if kind == "configured"
+        else (QUICK, folder / "quick")
+    )
+    rollout = psutil.Popen(
+        command(*arguments), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        wait_for_episodes(out, rollout)
+        rollout.send_signal(signum)
+        stdout, stderr = rollout.communicate(timeout=WAIT)
+    finally:
+        if rollout.poll() is None:
+            rollout.kill()
+    assert "Traceback" not in stderr
+    done = {t.info.episode_id: t.outcome for t in open_dataset(out)}
+    assert 1 <= collections.Counter(done.values())[Outcome.SUCCESS] < 40
+    if signum == signal.SIGINT:
+        assert rollout.returncode == 128 + signum
+        (told,) = [line for line in stdout.splitlines() if line.startswith("To play what is left")]
+        words = shlex.split(told.partition(": ")[2])
+        assert words[:2] == ["webtraj", "rollout"]
+        resume = words[2:]
+    elif kind == "configured":
+        resume = (*PAGES, *ENDLESS, "--resume")
+    else:
+        resume = ("--out", "quick", "--resume")
+    run(*resume, cwd=folder)
+    summaries = open_dataset(out).summaries
+    rows = collections.Counter(
+        summary.episode_id.rsplit("-", 2)[1]
+        for summary in summaries
+        if summary.outcome is Outcome.SUCCESS
+    )
+    assert rows == {f"{row:06d}": 1 for row in range(40)}
+    assert {summary.episode_id for summary in summaries} >= set(done)
+    assert verify(out).clean
+    # A run that is over is left as it is.
+    assert "Nothing was left to play" in run(*resume, cwd=folder).stdout
+    assert len(open_dataset(out)) == len(summaries)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "Say what to play"),
+        (["--config-name", "rolout"], "Did you mean 'rollout'?"),
+        (["--config-name", "rollout_train"], "give save_path=..."),
+        (["--config-name", "rollout_train", "save_path=x", "server_size=2"],
+         "did you mean env_config.server_size?"),
+        (["--config-name", "rollout_train", "save_path=x", "openai_config.model=m"],
+         "openai_config is not taken"),
+        (["--config-name", "rollout_train", "save_path=x", "policy_config.base_model=m"],
+         "There is no task file"),
+        (["--config-name", "rollout_train", "save_path=x"], "policy_config.base_model"),
+        (["--config-name", "rollout_train", "--episodes", "3"], "--episodes is for rollouts"),
+        (["--preset", "miniwob/click-test", "save_path=x"], "is for a rollout by --config-name"),
+        (["--preset", "miniwob/click-test", "--print-config"], "'--print-config' is for"),
+        (["--preset", "miniwob/click-test", "--parallel", "0"], "parallel"),
+        (["--preset", "miniwob/click-test", "--parallel", "all"], "--parallel is a number"),
+        (["--preset", "miniwob/click-tset"], "click-test"),
+        (["--preset", "miniwob/click-test", "some-run"], "'some-run' is not understood"),
+        (["--resume"], "Say where the run is"),
+        (["--resume", "a", "b", "--out", "x"], "'b' is not understood"),
+        (["--resume", "--out", "nowhere"], "has no run to go on with"),
+    ],
+)  # fmt: skip
+def test_wrong_command_is_told_in_one_line_and_leaves_nothing(arguments, told, folder):
+    done = run(*arguments, cwd=folder, code=2)
+    assert told in done.stderr
+    assert done.stderr.startswith("webtraj: ")
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+    assert sorted(path.name for path in folder.iterdir()) == ["configs"]
+
+
+def test_printed_configuration_can_be_given_again(folder):
+    printed = run(
+        "--config-name", "rollout_train", "save_path=${oc.env:HOME}/x", "seed=3", "--print-config",
+        cwd=folder,
+    ).stdout  # fmt: skip
+    assert "save_path: ${oc.env:HOME}/x\n" in printed
+    assert "seed: 3\n" in printed
+    (folder / "configs" / "again.yaml").write_text(printed)
+    again = run("--config-name", "again", "--config-dir", "configs", "--print-config", cwd=folder)
+    assert again.stdout == printed
+    assert sorted(path.name for path in folder.iterdir()) == ["configs"]
+
+
+def wait_for_episodes(out, rollout):
+    deadline = time.monotonic() + WAIT
+    while not (out / "episodes").is_dir() or len(list((out / "episodes").iterdir())) < 4:
+        assert rollout.poll() is None, rollout.communicate()
+        assert time.monotonic() < deadline, "no episodes were recorded"
+        time.sleep(0.02)
