@@ -81,7 +81,7 @@ class Redactor:
     ) -> None:
         rules = rules or RedactionRules()
         self._searcher = Searcher(rules)
-        self._rule_names = rules.names
+        self._rule_names = self._known_names = rules.names
         self._lines: dict[str, tuple[str, str]] = {}
         self._given: dict[str, str] = {}
         self._name_by_value: dict[str, str] = {}
@@ -207,7 +207,7 @@ class Redactor:
             text,
             self.placeholder_of,
             also=self._secrets_in(text),
-            known=self._rule_names.union(self._names),
+            known=self._known_names,
         )
 
     def _without_secrets(self, text: str) -> str:
@@ -261,8 +261,8 @@ class Redactor:
         ordered = sorted(name_by_spelling, key=len, reverse=True)
         self._names = [name_by_spelling[spelling] for spelling in ordered]
         # Placeholders stay as they are, even if a secret reads like a part of one.
-        names = self._rule_names.union(self._names)
-        known = "|".join(re.escape(name) for name in sorted(names))
+        self._known_names = self._rule_names.union(self._names)
+        known = "|".join(re.escape(name) for name in sorted(self._known_names))
         source = "|".join([f"<secret:(?:{known})>", *(f"({re.escape(s)})" for s in ordered)])
         self._pattern = re.compile(source, re.IGNORECASE)
         self._bytes_pattern = re.compile(_encoded(source), re.IGNORECASE)
@@ -354,8 +354,7 @@ class Redactor:
             redacted = self._bytes_pattern.sub(self._placeholder_bytes_for, data)
         if self._searcher.active:
             text = redacted.decode("utf-8", "surrogateescape")
-            known = self._rule_names.union(self._names)
-            found = self._searcher.replaced(text, self.placeholder_of, known=known)
+            found = self._searcher.replaced(text, self.placeholder_of, known=self._known_names)
             redacted = found.encode("utf-8", "surrogateescape")
         return value if redacted == data else redacted
 
