@@ -1,9 +1,10 @@
 """How many workers a machine can bear: raised while nothing suffers, lowered when something does.
 
-The rule is that of TCP. The number doubles until the machine is first full; from then on it
-creeps up by one, and falls by a quarter when the CPU is full or steps take much longer than they
-did, by half when memory runs out. No episode is cancelled for it: a worker that is one too many
-rests after the episode it is in.
+The rule is that of TCP. The number doubles until the CPU is first busy; from then on it creeps up
+by one, and falls by a quarter when steps take much longer than they did, by half when memory runs
+out. A busy CPU alone is no reason to fall, since others may be why: what counts is what it does to
+our own steps. No episode is cancelled for it: a worker that is one too many rests after the episode
+it is in.
 
 `AdaptiveControl` is the rule, and reads nothing by itself; `MachineReader` reads the machine;
 `Foreman` lets the one heed the other, and a `Crew` be as large as it says.
@@ -69,13 +70,16 @@ class Adaptive:
     patience: float = 20.0
     """Seconds without a raise after the number was lowered."""
     cpu_free: float = 0.8
-    """Up to this pressure on the CPU the number may rise."""
+    """Up to this pressure on the CPU the number rises at once; above it only by one, with each
+    reading by which steps are as fast as before."""
     cpu_full: float = 0.95
-    """Above this pressure it falls."""
+    """Above this pressure steps may not become much slower."""
     memory_kept: int = 1 << 30
     """Bytes that are to stay available. The number rises only while twice as many are."""
     slower: float = 3.0
-    """It falls when steps take this many times as long as they took at best."""
+    """The number falls when steps take this many times as long as they took at best,"""
+    slower_when_full: float = 1.5
+    """or this many times, if the CPU is full."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.low <= self.high:
@@ -88,10 +92,15 @@ class Adaptive:
                 "Adaptive takes an interval above 0 s, and patience and memory_kept of 0 or more; "
                 f"got {self.interval}, {self.patience} and {self.memory_kept}."
             )
-        if not (0 < self.cpu_free <= self.cpu_full <= 1 and self.slower > 1):
+        if not 0 < self.cpu_free <= self.cpu_full <= 1:
             raise errors.InvalidInputError(
-                "Adaptive takes 0 < cpu_free <= cpu_full <= 1 and slower above 1; got "
-                f"{self.cpu_free}, {self.cpu_full} and {self.slower}."
+                f"Adaptive takes 0 < cpu_free <= cpu_full <= 1; got {self.cpu_free} and "
+                f"{self.cpu_full}."
+            )
+        if not 1 < self.slower_when_full <= self.slower:
+            raise errors.InvalidInputError(
+                f"Adaptive takes 1 < slower_when_full <= slower; got {self.slower_when_full} and "
+                f"{self.slower}."
             )
 
 
@@ -119,23 +128,14 @@ class AdaptiveControl:
         """Takes a reading into account; returns how many workers may work."""
         slow = self._is_slow(reading)
         memory, kept = reading.memory_available, self._adaptive.memory_kept
-        cpu = reading.cpu_pressure
         if memory is not None and memory < kept:
             self._lower(self.workers // 2, reading.at, f"{memory >> 20} MiB of memory are left")
-        elif cpu is not None and cpu > self._adaptive.cpu_full:
-            self._lower(self._less(), reading.at, f"the CPU is short {cpu:.0%} of the time")
         elif slow:
-            self._lower(self._less(), reading.at, f"steps take {reading.seconds_per_step:.2f} s")
-        elif (
-            (memory is None or memory >= 2 * kept)
-            and (cpu is None or cpu <= self._adaptive.cpu_free)
-            and reading.at >= self._rests_until
-        ):
-            self._raise()
+            less = self.workers - max(1, self.workers // 4)
+            self._lower(less, reading.at, f"steps take {self._pace:.2f} s, not {self._best:.2f} s")
+        elif (memory is None or memory >= 2 * kept) and reading.at >= self._rests_until:
+            self._raise(reading)
         return self.workers
-
-    def _less(self) -> int:
-        return self.workers - max(1, self.workers // 4)
 
     def _lower(self, workers: int, now: float, reason: str) -> None:
         self._doubles = False
@@ -144,7 +144,12 @@ class AdaptiveControl:
         self._pace = None  # It counts again when those who are one too many have gone to rest.
         self._change(workers, reason)
 
-    def _raise(self) -> None:
+    def _raise(self, reading: Reading) -> None:
+        if reading.cpu_pressure is not None and reading.cpu_pressure > self._adaptive.cpu_free:
+            self._doubles = False
+            if reading.seconds_per_step is not None and self._slow == 0:
+                self._change(self.workers + 1, "steps are as fast as before")
+            return
         more = self.workers if self._doubles else 1
         self._change(self.workers + more, "there is room for more")
 
@@ -161,7 +166,9 @@ class AdaptiveControl:
         pace += _SMOOTHING * (reading.seconds_per_step - pace)
         self._pace = pace
         self._best = min(self._best, pace)
-        if pace <= self._best * self._adaptive.slower:
+        full = (reading.cpu_pressure or 0.0) > self._adaptive.cpu_full
+        allowed = self._adaptive.slower_when_full if full else self._adaptive.slower
+        if pace <= self._best * allowed:
             self._slow, self._blamed = 0, None
             return False
         self._slow += 1
