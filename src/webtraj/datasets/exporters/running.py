@@ -45,7 +45,6 @@ def export_dataset(
     Raises:
         InvalidInputError: There is no such format or option, or `out` is taken.
         MissingDependencyError: The format needs a package that is not installed.
-        UnsupportedSchemaError: The dataset was written by a newer webtraj.
         StorageError: It cannot be read or written, or does not read back as it was written.
     """
     exporter = make_exporter(format, options)
