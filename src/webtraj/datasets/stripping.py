@@ -258,7 +258,8 @@ class Stripper:
             return None
         if _plain(name) not in _CREDENTIAL_NAMES:
             return None
-        return type(value)((value[0], self._dropped("credentials")))
+        pair = (value[0], self._dropped("credentials"))
+        return pair if isinstance(value, tuple) else list(pair)
 
     def _items(self, values: Any, inside: set[int]) -> tuple[list[Any], bool]:
         items = [self._strip(item, inside) for item in values]
@@ -310,8 +311,10 @@ def _says_something(value: Any, kind: str) -> bool:
     """Whether a value is more than an empty one, or another meaning of its name."""
     if isinstance(value, LazyBlob):
         return True
-    if kind == "html" and isinstance(value, str | bytes):
-        return ("<" if isinstance(value, str) else b"<") in value
+    if kind == "html" and isinstance(value, str):
+        return "<" in value
+    if kind == "html" and isinstance(value, bytes):
+        return b"<" in value
     if kind == "credentials":
         return isinstance(value, str | bytes | Mapping | list | tuple) and len(value) > 0
     return isinstance(value, np.ndarray) or (value is not None and bool(value))
