@@ -1,5 +1,7 @@
 """Episodes to measure, made of what they did."""
 
+from hypothesis import HealthCheck, settings
+
 from webtraj import (
     Decision,
     EndReason,
@@ -10,6 +12,9 @@ from webtraj import (
     Outcome,
 )
 from webtraj.trajectory import StepRecord, StepType
+
+patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""For properties: how fast examples are made says nothing about them."""
 
 ENDED = (EndReason.TERMINATED, EndReason.TRUNCATED)
 

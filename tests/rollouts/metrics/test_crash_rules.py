@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from measured_episodes import make_trajectory, reply
+from measured_episodes import make_trajectory, patient, reply
 
 from webtraj import EndReason, Outcome, errors
 from webtraj.environments.actions import Answer, Click, GoBack
@@ -98,6 +98,7 @@ def test_no_other_rule_is_known():
 
 
 @pytest.mark.parametrize("rule", ["typed", "webgym"])
+@patient
 @given(st.sampled_from(O), st.sampled_from(R), st.integers(0, 12))
 def test_no_infrastructure_failure_is_in_a_success_rate(rule, outcome, reason, steps):
     tally = Tally(rule)
@@ -159,6 +160,7 @@ EPISODES = st.lists(
 )
 
 
+@patient
 @given(EPISODES)
 def test_graded_episodes_have_the_numbers_that_webgyms_own_code_gives(episodes):
     theirs, ours = [], []

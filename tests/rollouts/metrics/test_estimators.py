@@ -7,6 +7,7 @@ import statistics
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from measured_episodes import patient
 
 from webtraj import errors
 from webtraj.rollouts.metrics.estimators import pass_at_k, wilson_interval
@@ -22,6 +23,7 @@ def test_pass_at_k_is_the_share_of_all_draws_that_have_a_success(attempts):
             assert pass_at_k(attempts, successes, k) == pytest.approx(expected, abs=1e-15)
 
 
+@patient
 @given(st.integers(1, 400), st.data())
 def test_pass_at_k_grows_with_k_and_begins_at_the_success_rate(attempts, data):
     successes = data.draw(st.integers(0, attempts))
@@ -47,6 +49,7 @@ def test_pass_at_k_of_what_cannot_be_is_an_error(attempts, successes, k):
         pass_at_k(attempts, successes, k)
 
 
+@patient
 @given(st.integers(1, 5000), st.data())
 def test_wilsons_ends_are_the_chances_that_the_counts_just_do_not_refute(trials, data):
     # By definition: the two chances p at which |share - p| = z·sqrt(p(1 - p)/n).

@@ -4,7 +4,8 @@ import dataclasses
 import math
 
 import pytest
-from measured_episodes import make_trajectory, reply
+from hypothesis import given
+from measured_episodes import make_trajectory, patient, reply
 
 from webtraj import EndReason, Outcome
 from webtraj.agents.models.accounting import Price
@@ -245,17 +246,15 @@ def test_actions_that_are_arrays_are_compared_too():
 
     facts = step_facts(make_trajectory([np.zeros(2), np.zeros(2), np.ones(2)]))
     assert (facts.repeated, facts.longest_repeat) == (1, 2)
+    odd = np.zeros(2, dtype=[("x", "f8")])  # Comparing it with others raises.
+    assert step_facts(make_trajectory([odd, odd, np.zeros(2)])).longest_repeat == 2
 
 
-def test_whatever_an_episode_holds_it_is_measured():
-    from hypothesis import given
-
-    @given(trajectories())
-    def check(episode):
-        facts = step_facts(episode)
-        assert isinstance(facts, StepFacts)
-        assert facts.invalid_choices <= facts.choices
-        assert facts.go_backs + facts.dummies <= max(episode.num_steps, len(episode.steps))
-        assert measure_trajectories([episode]).overall.total == 1
-
-    check()
+@patient
+@given(trajectories())
+def test_whatever_an_episode_holds_it_is_measured(episode):
+    facts = step_facts(episode)
+    assert isinstance(facts, StepFacts)
+    assert facts.invalid_choices <= facts.choices
+    assert facts.go_backs + facts.dummies <= max(episode.num_steps, len(episode.steps))
+    assert measure_trajectories([episode]).overall.total == 1

@@ -5,6 +5,7 @@ import math
 
 from hypothesis import given
 from hypothesis import strategies as st
+from measured_episodes import patient
 
 from webtraj import EndReason, Outcome
 from webtraj.rollouts.metrics import Measuring, RolloutMetrics
@@ -30,7 +31,7 @@ def facts(draw):
         repeated=draw(st.integers(0, max(num_steps - 1, 0))),
         longest_repeat=draw(upto),
         replies=num_steps,
-        reply_characters=draw(st.integers(0, 1000)),
+        reply_characters=draw(st.integers(0, 1000)) if num_steps else 0,
     )
     return EpisodeFacts(
         task=draw(st.sampled_from(["a/x", "a/y", "b"])),
@@ -65,6 +66,7 @@ COUNTS = [f.name for f in dataclasses.fields(RolloutMetrics) if f.type == "int"]
 QUOTIENTS = [f.name for f in dataclasses.fields(RolloutMetrics) if f.type in ("Rate", "Ratio")]
 
 
+@patient
 @given(many, rules)
 def test_every_rate_follows_from_counts_in_the_report(episodes, rule):
     metrics = measured(episodes, rule).overall
@@ -88,6 +90,7 @@ def test_every_rate_follows_from_counts_in_the_report(episodes, rule):
         assert 0 <= (getattr(metrics, name).value or 0) <= 1
 
 
+@patient
 @given(many, rules, st.sampled_from(["task", "group", "site", "level", "difficulty", "policy"]))
 def test_groups_add_up_to_the_whole(episodes, rule, by):
     report = measured(episodes, rule, by=[by])
@@ -111,6 +114,7 @@ def test_groups_add_up_to_the_whole(episodes, rule, by):
         assert math.isclose(total / report.overall.reward.count, mean, rel_tol=1e-9, abs_tol=1e-9)
 
 
+@patient
 @given(many, rules, st.randoms())
 def test_the_order_of_episodes_does_not_matter(episodes, rule, source):
     one = measured(episodes, rule).overall
@@ -123,6 +127,7 @@ def test_the_order_of_episodes_does_not_matter(episodes, rule, source):
     assert one_wall == other_wall or math.isclose(one_wall, other_wall, abs_tol=1e-6)
 
 
+@patient
 @given(many)
 def test_pass_at_1_is_the_mean_of_the_groups_success_rates(episodes):
     measuring = Measuring(by=["task"])
@@ -137,6 +142,7 @@ def test_pass_at_1_is_the_mean_of_the_groups_success_rates(episodes):
         assert math.isclose(chance.value, math.fsum(known) / len(known))
 
 
+@patient
 @given(
     st.lists(st.tuples(st.integers(0, 200), st.integers(0, 30)), max_size=30),
     st.integers(0, 10),

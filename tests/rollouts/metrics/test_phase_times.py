@@ -5,7 +5,7 @@ import math
 
 import pytest
 from hypothesis import given
-from measured_episodes import make_trajectory, reply
+from measured_episodes import make_trajectory, patient, reply
 
 from webtraj import EndReason, Outcome
 from webtraj.rollouts.metrics.phases import PhaseTimes, phase_times
@@ -67,6 +67,7 @@ def test_nothing_is_known_without_times():
     assert phase_times(EpisodeTrajectory(made.info, steps, made.end)) == PhaseTimes()
 
 
+@patient
 @given(trajectories())
 def test_phases_are_never_negative_and_cover_the_episode(episode):
     times = phase_times(episode)

@@ -51,5 +51,5 @@ def same_action(action: Any, other: Any) -> bool:
     """Returns whether two actions are the same."""
     try:
         return bool(action == other)
-    except ValueError:  # Arrays, which have no one truth.
+    except (ValueError, TypeError):  # Arrays: they have no one truth, or cannot be compared.
         return repr(action) == repr(other)
