@@ -137,7 +137,11 @@ async def compare(parallel: int, episodes: int, repeats: int) -> dict[str, list[
     figures: dict[str, list[Figures]] = {"bare": [], "rollout": []}
     browsers = math.ceil(parallel / CONTEXTS_PER_BROWSER)
     async with BrowserPool(browsers, math.ceil(parallel / browsers)) as pool:
-        await play_bare(planned(2 * parallel, seed=0), pool, parallel)
+        # Pages, imports and caches that the first would otherwise pay for.
+        warm_up = planned(2 * parallel, seed=0)
+        await play_bare(warm_up, pool, parallel)
+        with tempfile.TemporaryDirectory(dir=".") as folder:
+            await play_rollout(warm_up, pool, parallel, Path(folder) / "dataset")
         for repeat in range(repeats):
             plan = planned(episodes, seed=1 + repeat)
             for way in random.sample(list(figures), len(figures)):

@@ -23,7 +23,6 @@ import contextlib
 import dataclasses
 import json
 import random
-import resource
 import sys
 import tempfile
 import time
@@ -68,8 +67,6 @@ class Play:
     faults: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     kills: int = 0
     seconds: float = 0.0
-    cpu_seconds: float = 0.0
-    """Of the processes that ended in good order, browsers included."""
 
     @property
     def rows_over(self) -> int:
@@ -111,7 +108,7 @@ class RolloutSoak:
 
     async def _play(self, play: Play, *, failing: bool, kills: int) -> None:
         policy = FailingPolicy(self.seed, failing=failing)
-        started, cpu = time.perf_counter(), children_cpu_seconds()
+        started = time.perf_counter()
         # As of OpenAI: without the tokens, which cost much and are not what this is about.
         with FakeModelServer(policy, vendor="openai") as server:
             for life in range(kills + 1):
@@ -127,7 +124,6 @@ class RolloutSoak:
             if server.errors:
                 raise server.errors[0]
         play.seconds = time.perf_counter() - started
-        play.cpu_seconds = children_cpu_seconds() - cpu
         play.faults.update({f"model: {name}": count for name, count in policy.done.items()})
 
     async def _live(self, play: Play, orders: Orders, *, life: int, kills: int) -> None:
@@ -203,17 +199,12 @@ async def lines(process: asyncio.subprocess.Process) -> AsyncIterator[dict[str, 
         yield json.loads(line)
 
 
-def children_cpu_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def show(soak: RolloutSoak) -> None:
     for play in soak.plays.values():
         told = play.told.values()
         print(
             f"{play.name}: {len(told)} tries at {soak.episodes} episodes in {play.seconds:.1f} s "
-            f"({play.cpu_seconds:.1f} s of CPU), killed {play.kills} times with "
+            f"({len(told) / max(play.seconds, 0.001):.1f}/s), killed {play.kills} times with "
             f"{len(play.cut)} episodes open"
         )
         for what, items in {
