@@ -67,15 +67,14 @@ def metrics(
     """
     import sys
 
-    import orjson
-
     from webtraj.cli import terminal
     from webtraj.cli.options import storage_options
     from webtraj.datasets.conditions import parse_condition
     from webtraj.datasets.dataset import open_dataset
+    from webtraj.rollouts.metrics.files import to_bytes
     from webtraj.rollouts.metrics.report import DEFAULT_GROUPINGS
 
-    _check(datasets, run=run, each_run=each_run, where=where, write=write)
+    _check(datasets, run=run, each_run=each_run, narrowed=bool(where or by), write=write)
     if by is not None:
         options: dict[str, Any] = {"by": [by], "max_groups": None}
     else:
@@ -91,7 +90,7 @@ def metrics(
             _write(opened, found[-1][1])
     if json:
         for _, report in found:
-            sys.stdout.write(orjson.dumps(report.to_data()).decode() + "\n")
+            sys.stdout.write(to_bytes(report, indent=False).decode())
         return
     console = terminal.make_console()
     console.print(_table(found, by))
@@ -158,7 +157,7 @@ def _new_table(first: str, *others: str, numbers: int) -> Table:
 
 
 def _check(
-    datasets: list[str], *, run: str | None, each_run: bool, where: str | None, write: bool
+    datasets: list[str], *, run: str | None, each_run: bool, narrowed: bool, write: bool
 ) -> None:
     from webtraj import errors
 
@@ -166,10 +165,10 @@ def _check(
         raise errors.InvalidInputError(
             "--each-run puts all runs of one dataset side by side; give one dataset, and no --run."
         )
-    if write and (run is None or where is not None):
+    if write and (run is None or narrowed):
         raise errors.InvalidInputError(
-            "--write keeps the metrics of one run, of all its episodes; give --run, such as "
-            "--run last, and no --where."
+            "--write keeps the metrics of one run, of all its episodes and groups; give --run, "
+            "such as --run last, and neither --where nor --by."
         )
 
 

@@ -330,3 +330,15 @@ def test_an_odd_description_of_a_task_does_no_harm():
     episode = make_trajectory(metadata={"task": 7, "rollout": {"row": "x", "try": True, "run": 1}})
     other = dataclasses.replace(episode, info=dataclasses.replace(episode.info, metadata={}))
     assert measure_trajectories([episode]).overall == measure_trajectories([other]).overall
+
+
+def test_text_and_numbers_that_json_cannot_hold_do_no_harm(tmp_path):
+    usage = {"prompt_tokens": 10**30, "completion_tokens": 1}
+    decisions = [reply("a", Click("1"), usage=usage)]
+    episode = make_trajectory([Click("1")], episode_id="e1", task="a\ud800", decisions=decisions)
+    run = Run(open_storage(tmp_path), "one")
+    write_metrics(run, measure_trajectories([episode], by=["task"]))
+    data = read_metrics(run)
+    assert list(data["by"]["task"]) == ["a?"]
+    assert data["overall"]["models"]["input_tokens"] is None
+    assert data["overall"]["models"]["output_tokens"] == 1

@@ -22,9 +22,29 @@ def metrics_key(run: Run) -> str:
     return f"runs/{run.run_id}/metrics.json"
 
 
-def to_bytes(report: MetricsReport) -> bytes:
-    """Returns the content of a report's file."""
-    return orjson.dumps(report.to_data(), option=orjson.OPT_INDENT_2) + b"\n"
+def to_bytes(report: MetricsReport, *, indent: bool = True) -> bytes:
+    """Returns the content of a report's file, or with `indent=False` one line of JSON.
+
+    Text that is no Unicode has question marks, and a number that JSON's readers cannot hold is
+    null: episodes from elsewhere may have either.
+    """
+    option = orjson.OPT_INDENT_2 if indent else 0
+    return orjson.dumps(_readable(report.to_data()), option=option) + b"\n"
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_readable(key): _readable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_readable(item) for item in value]
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        return None
+    return value
+
+
+_LARGEST = 2**63 - 1
 
 
 def write_metrics(run: Run, report: MetricsReport) -> None:
