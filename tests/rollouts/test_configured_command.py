@@ -139,6 +139,26 @@ def test_webgym_rows_are_limited_by_their_difficulty_above_the_environments_own_
     assert all(trajectory.end_reason is EndReason.TRUNCATED for trajectory in dataset)
 
 
+@pytest.mark.browser
+def test_crawl_explores_coarse_tasks_with_a_model(folder, site):
+    rows = [{"url": f"{site}/{n}", "description": f"Look around {n}."} for n in range(2)]
+    (folder / "coarse.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with FakeModelServer(lambda request: "Thought: Once more.\nAction: scroll(0, 100)") as server:
+        run(
+            "--config-name", "crawl", "source_parquet_path=coarse.jsonl", "s3_save_uri=raw",
+            "num_raw_data=3", "agent_model_provider=vllm", "agent_model_name=fake-model",
+            f"agent_model_url={server.url}", "max_repetitive_actions=2", "data_per_batch=2",
+            cwd=folder,
+        )  # fmt: skip
+    dataset = open_dataset(folder / "raw")
+    assert sorted(trajectory.info.goal for trajectory in dataset) == [
+        "Look around 0.", "Look around 0.", "Look around 1.",
+    ]  # fmt: skip
+    assert {trajectory.num_steps for trajectory in dataset} == {2}
+    assert {trajectory.end_reason for trajectory in dataset} == {EndReason.TRUNCATED}
+    assert all("model/" in trajectory.info.policy for trajectory in dataset)
+
+
 ENDLESS = ("env_config.train_tasks=miniwob/click-test", "env_config.attempts_per_task=40")
 QUICK = ("--preset", "miniwob/click-test", "--episodes", 40, "--parallel", 2, "--out", "quick")
 

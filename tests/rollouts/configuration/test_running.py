@@ -333,3 +333,11 @@ async def test_run_of_a_configuration_is_not_gone_on_with_as_a_quick_one(build):
     await rollout.play()
     with pytest.raises(errors.InvalidInputError, match="--config-name"):
         resume_quick({}, out=rollout.out)
+
+
+async def test_quick_rollout_in_a_bucket(world):
+    place = "memory://test-quick/runs"
+    first = build_quick({"preset": ["ladder/climb"], "episodes": 2}, out=place)
+    await first.play()
+    again = resume_quick({}, out=place, run_id=first.run_id)
+    assert len((await again.play()).results) == len(open_dataset(place)) == 2
