@@ -341,3 +341,15 @@ async def test_quick_rollout_in_a_bucket(world):
     await first.play()
     again = resume_quick({}, out=place, run_id=first.run_id)
     assert len((await again.play()).results) == len(open_dataset(place)) == 2
+
+
+async def test_run_that_goes_on_with_another_agent_is_warned_of(build, caplog):
+    await build(*ORACLE).play()
+    await build(*ORACLE, "env_config.server_size=3", resume=True).play()
+    assert caplog.records == []
+    changed = ("policy_config.agent=random", "context_config.full_rounds=2")
+    await build(ORACLE[1], *changed, resume=True).play()
+    assert [record.getMessage().partition(" was begun with ")[2] for record in caplog.records] == [
+        "context_config.full_rounds=None, and goes on with 2.",
+        "policy_config.agent=oracle, and goes on with random.",
+    ]

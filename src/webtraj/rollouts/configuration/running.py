@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from webtraj import errors
 from webtraj.rollouts.collecting import collect
+from webtraj.rollouts.configuration import loading
 from webtraj.rollouts.configuration.milestones import Milestones
 from webtraj.rollouts.configuration.players import Player
 from webtraj.rollouts.observer import RolloutObserver
@@ -31,6 +34,10 @@ if TYPE_CHECKING:
     from webtraj.environments.browser.pool import BrowserPool
 
 __all__ = ["Browsers", "ConfiguredRollout", "keep_source"]
+
+_logger = logging.getLogger(__name__)
+
+_WHO_PLAYS = ("policy_config.", "context_config.", "model_config.", "agent", "temperature")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +124,9 @@ class ConfiguredRollout:
         """
         if self.save_every_percent is not None:
             observer = Milestones(self.save_every_percent, observer)
-        if not self.resume:
+        if self.resume:
+            self._warn_of_changes()
+        else:
             keep_source(self.out, self.storage_options, self.run_id, self.source_name, self.source)
         if ray is not None:
             from webtraj.rollouts.distributed import collect_on_ray
@@ -159,6 +168,30 @@ class ConfiguredRollout:
                 blocklist=self.blocklist,
                 observer=observer,
             )
+
+    def _warn_of_changes(self) -> None:
+        """Logs in what the agent differs from that which began the run: their episodes will mix."""
+        storage = open_storage(self.out, self.storage_options)
+        try:
+            kept = storage.read(f"runs/{self.run_id}/{self.source_name}").decode()
+            begun = dict(_flat(loading.parse(kept, f"The configuration of run {self.run_id!r}")))
+        except (errors.StorageMissingError, errors.InvalidInputError):
+            return  # Begun otherwise, or by hand: there is nothing to compare with.
+        now = dict(_flat(loading.parse(self.source, "The configuration")))
+        for key in sorted(set(begun) | set(now)):
+            if key.startswith(_WHO_PLAYS) and begun.get(key) != now.get(key):
+                _logger.warning(
+                    "The run %s was begun with %s=%s, and goes on with %s.",
+                    self.run_id, key, begun.get(key), now.get(key),
+                )  # fmt: skip
+
+
+def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in data.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 def keep_source(
