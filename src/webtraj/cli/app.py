@@ -38,6 +38,8 @@ COMMANDS = (
     "split",
     "delete",
     "import",
+    "export",
+    "metrics",
     "serve",
     "presets",
     "doctor",

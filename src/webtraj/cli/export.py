@@ -10,10 +10,11 @@ import typer
 from webtraj.cli.options import OPTION_HELP, PLACE_HELP, WHERE_HELP
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from webtraj.datasets.dataset import Dataset
     from webtraj.datasets.exporters import ExportReport
+    from webtraj.trajectory import EpisodeTrajectory
 
 __all__ = ["export"]
 
@@ -24,9 +25,25 @@ _SHOWN = 3
 def export(
     dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
     to: Annotated[
-        str, typer.Option("--format", help="The format: atif, rlds, minari or huggingface.")
+        str,
+        typer.Option(
+            "--format",
+            help="The format: atif, rlds, minari or huggingface; with --shareable also json, pb or "
+            "pb.zst, a webtraj dataset.",
+        ),
     ],
     out: Annotated[str, typer.Option(help="A new folder or URL.")],
+    shareable: Annotated[
+        bool,
+        typer.Option(help="Drop pictures, page sources and credentials; keep text and actions."),
+    ] = False,
+    redact: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="With --shareable: redact such texts too: email, card, phone, ...; may be given "
+            "again."
+        ),
+    ] = None,
     task: Annotated[str | None, typer.Option(help="Only this task.")] = None,
     site: Annotated[str | None, typer.Option(help="Only this site.")] = None,
     policy: Annotated[str | None, typer.Option(help="Only this policy.")] = None,
@@ -52,9 +69,11 @@ def export(
 
     It is there whole or not at all, and says what of the episodes the format cannot hold.
     """
+    from webtraj import errors
     from webtraj.cli.options import storage_options
     from webtraj.datasets.dataset import open_dataset
     from webtraj.datasets.exporters import export_dataset
+    from webtraj.formats import FORMATS
     from webtraj.storage import is_url
 
     options = storage_options(option)
@@ -72,16 +91,74 @@ def export(
         "limit": limit or None,
     }
     selection = {name: value for name, value in conditions.items() if value is not None}
+    selected = _selected(opened, selection)
+    transform = _sharing(redact) if shareable else None
+    if redact and not shareable:
+        raise errors.InvalidInputError("--redact goes with --shareable; give that too.")
+    if shareable and to in FORMATS:
+        _share(selected, out, to, redact, options)
+        return
     report = export_dataset(
-        _selected(opened, selection),
+        selected,
         out,
         format=to,
+        transform=transform,
         options=_settings(setting),
         selection=selection,
         overwrite=overwrite,
         storage_options=options if is_url(out) else None,
     )
     _print_report(report, out, opened)
+    if not report.complete:
+        raise typer.Exit(1)
+
+
+def _sharing(redact: list[str] | None) -> Callable[[EpisodeTrajectory], EpisodeTrajectory]:
+    from webtraj.datasets.sharing import shareable
+    from webtraj.environments.redaction import RedactionRules
+
+    if not redact:
+        return shareable
+    rules = RedactionRules(patterns=tuple(redact))
+
+    def redacted(trajectory: EpisodeTrajectory) -> EpisodeTrajectory:
+        return shareable(trajectory, rules=rules)
+
+    redacted.__qualname__ = f"shareable, {', '.join(redact)} redacted"  # For the manifest.
+    return redacted
+
+
+def _share(
+    dataset: Dataset,
+    out: str,
+    format_name: str,
+    redact: list[str] | None,
+    options: dict[str, Any] | None,
+) -> None:
+    from webtraj.cli import terminal, text
+    from webtraj.datasets.sharing import share
+    from webtraj.environments.redaction import RedactionRules
+    from webtraj.storage import is_url
+
+    report = share(
+        dataset,
+        out,
+        format=format_name,
+        rules=RedactionRules(patterns=tuple(redact)) if redact else None,
+        target_options=options if is_url(out) else None,
+    )
+    console = terminal.make_console()
+    for problem in (*report.failed, *report.clashes):
+        console.print(text.printable(problem), soft_wrap=True)
+    counts = [f"{count} {kind}" for kind, count in report.dropped.items() if count]
+    counts += [f"{count} {name} redacted" for name, count in report.redactions.items()]
+    console.print(
+        text.printable(
+            f"{out}: {len(report.added)} episodes written, {len(report.skipped)} there already; "
+            f"left out of them: {', '.join(counts) or 'nothing'}"
+        ),
+        soft_wrap=True,
+    )
     if not report.complete:
         raise typer.Exit(1)
 

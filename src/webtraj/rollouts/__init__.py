@@ -4,12 +4,14 @@
 * `plan`: which episodes that makes, with their seeds.
 * `collecting`: a rollout in one call; `settings`: how it is run.
 * `runner`: playing the plan, a few at a time, with `scheduling`, `deadlines` and `retrying`.
+* `adapting`: how many at a time the machine can bear.
 * `episode`: playing one, to a result that says how it ended.
 * `runs`: a rollout on record, to be gone on with after any death.
 * `observer`: looking on meanwhile.
 * `results`, `summary`: what came of it.
 """
 
+from webtraj.rollouts.adapting import Adaptive
 from webtraj.rollouts.collecting import collect
 from webtraj.rollouts.deadlines import Deadlines
 from webtraj.rollouts.observer import RolloutObserver
@@ -22,6 +24,7 @@ from webtraj.rollouts.summary import RolloutSummary, TaskSummary
 from webtraj.rollouts.tasks import TaskSpec, read_tasks
 
 __all__ = [
+    "Adaptive",
     "Completion",
     "Deadlines",
     "EpisodeResult",

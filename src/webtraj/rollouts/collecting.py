@@ -11,11 +11,12 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from webtraj import errors
 from webtraj.agents import base as agents_lib
 from webtraj.agents import catalog
+from webtraj.rollouts.adapting import Adaptive
 from webtraj.rollouts.observer import NullRolloutObserver, RolloutObserver
 from webtraj.rollouts.plan import PlannedEpisode, plan_episodes, plan_tasks
 from webtraj.rollouts.runner import Runner
@@ -47,7 +48,7 @@ async def collect(
     *,
     episodes: int | None = None,
     attempts: int = 1,
-    parallel: int | None = None,
+    parallel: int | Adaptive | Literal["auto"] | None = None,
     seed: int = 0,
     out: str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -82,7 +83,8 @@ async def collect(
         episodes: For selectors: how many to play in all, dealt out evenly to the tasks; by default
             one each.
         attempts: For tasks: how often each is played, with other seeds.
-        parallel: How many to play at a time; `settings.parallel` by default.
+        parallel: How many to play at a time, or "auto" for as many as the machine can bear
+            (`rollouts.adapting`); `settings.parallel` by default.
         seed: The run's seed.
         out: A folder or a bucket's URL to record to; a dataset in it is added to.
         storage_options: For a bucket, as `webtraj.storage.open_storage` takes them.

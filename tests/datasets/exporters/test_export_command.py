@@ -4,9 +4,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from webtraj import errors
+from webtraj import errors, open_dataset
 from webtraj.cli.export import export
 from webtraj.datasets.exporters import read_manifest
+from webtraj.datasets.sharing import check_shareable
 
 
 @pytest.fixture
@@ -98,3 +99,22 @@ def test_it_exits_with_1_if_an_episode_cannot_be_read(shop, run, tmp_path):
     assert "it cannot be read" in said
     assert episode_id in said
     assert (out / f"{shop.episode_ids[1]}.json").exists()
+
+
+def test_what_may_be_shared_has_no_picture_in_any_format(shop, run):
+    out, said = run(shop, "--format", "json", "--shareable", "--redact", "email", out="shared")
+    assert "2 episodes written" in said
+    shared = open_dataset(out)
+    assert shared.episode_ids == shop.episode_ids
+    for episode in shared:
+        check_shareable(episode)
+        assert "shareable" in episode.info.metadata
+    out, _ = run(shop, "--format", "atif", "--shareable", "--redact", "email", out="atif")
+    assert "email redacted" in read_manifest(out)[0]["transform"]
+    with pytest.raises(errors.InvalidInputError):  # Pictures are what it is about.
+        check_shareable(shop[0])
+
+
+def test_redacting_goes_with_sharing(shop, run):
+    with pytest.raises(errors.InvalidInputError, match="--shareable"):
+        run(shop, "--format", "atif", "--redact", "email")
