@@ -1,6 +1,6 @@
-"""Runs tests/peers in BrowserGym's virtual environment, which is made if it is not there.
+"""Runs tests/peers in BrowserGym's virtual environment, and the tests of what goes to W&B with its.
 
-Arguments go to pytest.
+Both are made if they are not there. Arguments go to pytest in the first.
 """
 
 from __future__ import annotations
@@ -18,14 +18,18 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 import peers  # noqa: E402 (it lives with the benchmarks)
 
+WANDB = ["wandb==0.31.0"]
+SINKS = ROOT / "tests" / "rollouts" / "metrics" / "test_metrics_sinks.py"
+
 
 def main() -> int:
     """Returns pytest's exit status."""
     try:
+        peers.make_venv("wandb", WANDB)
         python = peers.make_venv("browsergym", peers.BROWSERGYM)
     except subprocess.CalledProcessError as error:
         sys.exit(
-            f"test-peers: the virtual environment for BrowserGym cannot be made: {error}. What pip "
+            f"test-peers: a virtual environment cannot be made: {error}. What pip "
             "said is above; it needs a package index. Nothing was tested."
         )
     with tempfile.TemporaryDirectory() as folder:
@@ -33,9 +37,12 @@ def main() -> int:
             python, Path(folder), find_browser().path or "", pages.html_folder() / "miniwob"
         )
         command = [python, "-m", "pytest", "tests/peers", *sys.argv[1:]]
-        return subprocess.run(
+        status = subprocess.run(
             command, cwd=ROOT, env={**os.environ, **variables}, check=False
         ).returncode
+    # They start the other environment's Python themselves, and are skipped where it is not.
+    sinks = [sys.executable, "-m", "pytest", "-p", "no:xdist", str(SINKS), "-k", "wandb"]
+    return status or subprocess.run(sinks, cwd=ROOT, check=False).returncode
 
 
 if __name__ == "__main__":

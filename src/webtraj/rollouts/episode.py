@@ -235,7 +235,7 @@ def _told_apart(error: Exception, outcome: Outcome) -> Exception:
 def _same(action: Any, other: Any) -> bool:
     try:
         return bool(action == other)
-    except ValueError:  # Arrays, which have no one truth.
+    except (TypeError, ValueError):  # Arrays, which have no one truth.
         return repr(action) == repr(other)
 
 

@@ -139,3 +139,12 @@ def test_public_names_are_there():
         assert getattr(models, name).__name__ == name
     with pytest.raises(AttributeError, match="Nonsense"):
         models.Nonsense  # noqa: B018
+
+
+def test_calls_of_a_decision_that_was_never_finished_count_too():
+    call = webtraj.ModelCall(model="m", error="away")
+    end = webtraj.EpisodeEnd(
+        reason=webtraj.EndReason.ERRORED, in_flight_decision=webtraj.Decision(model_calls=(call,))
+    )
+    trajectory = webtraj.EpisodeTrajectory(webtraj.EpisodeInfo(), (), end)
+    assert list(accounting.model_calls(trajectory)) == [call]

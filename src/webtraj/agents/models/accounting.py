@@ -175,10 +175,12 @@ def _account_for_one(call: trajectory_lib.ModelCall, prices: Mapping[str, Price]
 def model_calls(
     trajectory: trajectory_lib.EpisodeTrajectory,
 ) -> Iterator[trajectory_lib.ModelCall]:
-    """Yields all model calls of an episode, in order."""
+    """Yields all model calls of an episode, in order; those of an unfinished decision too."""
     for step in trajectory.steps:
         if step.decision is not None:
             yield from step.decision.model_calls
+    if trajectory.end is not None and trajectory.end.in_flight_decision is not None:
+        yield from trajectory.end.in_flight_decision.model_calls
 
 
 def tokens_of(call: trajectory_lib.ModelCall) -> Tokens:
