@@ -3,7 +3,7 @@
 Fixtures, exported by `tests/conftest.py`:
 
     s3_server       an `S3Server`; the test runs once with each kind: "rclone" (keeps its data on
-                    disk, also when it is killed; ignores If-None-Match; who reads an object while it
+                    disk, also when killed; ignores If-None-Match; who reads an object while it
                     is overwritten may get a mixture) and "moto" (keeps it in memory; honours
                     If-None-Match). For one kind only:
                     @pytest.mark.parametrize("s3_server", ["rclone"], indirect=True)

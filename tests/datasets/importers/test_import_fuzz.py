@@ -167,7 +167,12 @@ def test_an_experiment_with_other_values(tmp_path_factory, changes, summary):
     for k, path, value in changes:
         try:
             put(records[k], path, value)
-        except (TypeError, KeyError, IndexError, ValueError):  # An earlier change has no such place.
+        except (
+            TypeError,
+            KeyError,
+            IndexError,
+            ValueError,
+        ):  # No such place now.
             continue
     for k, record in enumerate(records):
         content = pickle.dumps(StepInfo(record))
