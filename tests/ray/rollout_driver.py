@@ -11,6 +11,7 @@ import sys
 import dm_env
 
 from webtraj import Decision, registry
+from webtraj.cli import signals
 from webtraj.rollouts import RetryPolicy, RolloutSettings
 from webtraj.rollouts.distributed import NodeSizing, collect_on_ray
 
@@ -86,7 +87,7 @@ def main():
     options = json.loads(sys.argv[1])
     setup()
     options["sizing"] = NodeSizing(**options.pop("sizing", {}))
-    summary = asyncio.run(
+    summary = signals.run(
         collect_on_ray(
             options.pop("tasks"),
             Walker,

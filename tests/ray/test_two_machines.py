@@ -61,7 +61,7 @@ class Driver:
         # `ip netns exec` has become the program itself.
         os.kill(self.process.pid, signal.SIGKILL)
         self.process.wait(30)
-        self._stop_reading()
+        self.stop_reading()
 
     def finish(self, *, seconds):
         try:
@@ -69,10 +69,10 @@ class Driver:
         finally:
             self.process.kill()
             self.process.wait(30)
-            self._stop_reading()
+            self.stop_reading()
         assert self.process.returncode == 0, self.told()
 
-    def _stop_reading(self):
+    def stop_reading(self):
         self._reader.join(10)
         self.process.stdout.close()
 
@@ -157,3 +157,24 @@ def test_a_machine_is_lost_and_then_the_driver(how, machines, store):
     tries = collections.Counter(result.row for result in progress.done if result.finished)
     twice = {row for row, number in tries.items() if number > 1}
     assert twice <= {int(episode_id.split("-")[1]) for episode_id in on_two}
+
+
+@pytest.mark.timeout(200)
+def test_a_driver_that_is_asked_to_end_leaves_nothing_open(machines, store):
+    one, two = machines
+    url = store.make_bucket()
+    where = {"out": url, "storage_options": store.reached_by_machines()}
+    driver = Driver(one, tasks=["walk"], run_id="ends", **where)
+    wait_until(lambda: two.plays() and one.plays(), seconds=120, what="both machines play")
+    open_ones = {*one.plays(), *two.plays()}
+    driver.process.terminate()
+    driver.process.wait(60)
+    driver.stop_reading()
+    assert any("SignalReceivedError" in line for line in driver.lines), driver.told()
+    assert not one.spooled() | two.spooled()
+    dataset = open_dataset(url, storage_options=store.options())
+    assert open_ones <= set(dataset.episode_ids)
+    assert {*driver.ended} == set(dataset.episode_ids)
+    reasons = {summary.end_reason for summary in dataset.summaries}
+    assert EndReason.CANCELLED in reasons
+    assert reasons <= {EndReason.CANCELLED, EndReason.TERMINATED}

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from webtraj import errors
@@ -47,8 +47,8 @@ def import_ray() -> Any:
     return ray
 
 
-@contextlib.contextmanager
-def connected(address: str, runtime_env: Mapping[str, Any] | None) -> Any:
+@contextlib.asynccontextmanager
+async def connected(address: str, runtime_env: Mapping[str, Any] | None) -> AsyncIterator[None]:
     """Connects this process to a cluster, for a while; one that is connected stays so.
 
     Raises:
@@ -66,12 +66,14 @@ def connected(address: str, runtime_env: Mapping[str, Any] | None) -> Any:
         yield
         return
     try:
-        ray.init(
+        # In a thread, since it takes the main thread's SIGTERM, which is to end all in good order.
+        await asyncio.to_thread(
+            ray.init,
             address,
             namespace=NAMESPACE,
             runtime_env=dict(runtime_env or {}),
             log_to_driver=False,
-            logging_level=logging.WARNING,
+            logging_level=logging.ERROR,
         )
     except (ConnectionError, ValueError) as error:
         raise errors.InvalidInputError(
@@ -82,7 +84,7 @@ def connected(address: str, runtime_env: Mapping[str, Any] | None) -> Any:
     try:
         yield
     finally:
-        ray.shutdown()
+        await asyncio.to_thread(ray.shutdown)
 
 
 class RayNode:

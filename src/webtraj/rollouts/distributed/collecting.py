@@ -120,7 +120,7 @@ async def collect_on_ray(
     observer = observer or NullRolloutObserver()
     place = _place(out)
     plan = () if resume else _plan(tasks, episodes=episodes, attempts=attempts, seed=seed)
-    with connected(address, runtime_env):
+    async with connected(address, runtime_env):
         if not is_url(place) and not resume:
             create_place(place, DatasetHeader(format="json"))  # A plan alone makes no dataset.
         storage = open_storage(place, storage_options)
