@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import logging
+import sys
 
 import pytest
 
@@ -353,3 +354,11 @@ async def test_run_that_goes_on_with_another_agent_is_warned_of(build, caplog):
         "context_config.full_rounds=None, and goes on with 2.",
         "policy_config.agent=oracle, and goes on with random.",
     ]
+
+
+async def test_quick_rollout_needs_no_package_for_configurations(world, monkeypatch):
+    monkeypatch.setitem(sys.modules, "omegaconf", None)
+    await build_quick({"preset": ["ladder/climb"]}, out="quick").play()
+    assert len((await resume_quick({}, out="quick").play()).results) == 1
+    with pytest.raises(errors.MissingDependencyError, match=r"webtraj\[config\]"):
+        load_configuration("own", config_dir=world)

@@ -98,7 +98,9 @@ def load_configuration(
     Raises:
         InvalidInputError: There is no such file, or it is no YAML; an override is none; a key is
             unknown, has no value or a wrong one.
+        MissingDependencyError: OmegaConf is not installed.
     """
+    _require()
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
@@ -142,6 +144,15 @@ def to_yaml(data: Mapping[str, Any]) -> str:
     from omegaconf import OmegaConf
 
     return OmegaConf.to_yaml(OmegaConf.create(without_secrets(data)))
+
+
+def _require() -> None:
+    try:
+        import omegaconf  # noqa: F401
+    except ImportError as error:
+        raise errors.MissingDependencyError(
+            'Configurations need OmegaConf; install it with pip install "webtraj[config]".'
+        ) from error
 
 
 def _compose(name: str, config_dir: Path | None, within: tuple[str, ...]) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from webtraj import errors
 from webtraj.rollouts.collecting import collect
 from webtraj.rollouts.configuration import loading
@@ -174,16 +176,24 @@ class ConfiguredRollout:
         storage = open_storage(self.out, self.storage_options)
         try:
             kept = storage.read(f"runs/{self.run_id}/{self.source_name}").decode()
-            begun = dict(_flat(loading.parse(kept, f"The configuration of run {self.run_id!r}")))
+            begun, now = (dict(_flat(_read(text))) for text in (kept, self.source))
         except (errors.StorageMissingError, errors.InvalidInputError):
             return  # Begun otherwise, or by hand: there is nothing to compare with.
-        now = dict(_flat(loading.parse(self.source, "The configuration")))
         for key in sorted(set(begun) | set(now)):
             if key.startswith(_WHO_PLAYS) and begun.get(key) != now.get(key):
                 _logger.warning(
                     "The run %s was begun with %s=%s, and goes on with %s.",
                     self.run_id, key, begun.get(key), now.get(key),
                 )  # fmt: skip
+
+
+def _read(source: str) -> Mapping[str, Any]:
+    """Returns what a configuration says. One that is JSON needs no package to be read."""
+    try:
+        data = orjson.loads(source)
+    except orjson.JSONDecodeError:
+        return loading.parse(source, "A configuration")
+    return data if isinstance(data, dict) else {}
 
 
 def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
