@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -93,6 +94,8 @@ class Machine:
         return found
 
     def start_ray(self, *arguments, cpus=2):
+        if "--head" in arguments:
+            arguments = (*arguments, f"--temp-dir={self.network.ray_folder}")
         with (self.home / "ray.log").open("ab") as log:
             self._ray = subprocess.Popen(
                 self.command(
@@ -149,6 +152,8 @@ class Network:
         self.subnet = f"10.{64 + token[0] % 128}.{token[1]}"
         self.machines = []
         self.credentials = {}
+        # Paths of sockets may not be long.
+        self.ray_folder = tempfile.mkdtemp(prefix="wtray", dir="/tmp")
 
     def __enter__(self):
         ip("netns", "add", self.name)
@@ -166,6 +171,7 @@ class Network:
                 machine.kill_all()
             subprocess.run(["ip", "netns", "del", machine.name], check=False, timeout=30)
         subprocess.run(["ip", "netns", "del", self.name], check=False, timeout=30)
+        shutil.rmtree(self.ray_folder, ignore_errors=True)
 
     @property
     def host(self):
