@@ -79,8 +79,12 @@ def remove(which):
 
 
 DAMAGES = {
-    "a finished episode is gone": (
-        remove(lambda play, s: s.end_reason is EndReason.TERMINATED),
+    "the only try is gone": (
+        remove(lambda play, s: s.end_reason is EndReason.TERMINATED and s.episode_id[-3:] == "-00"),
+        f"the dataset has {EPISODES - 1} of {EPISODES} rows",
+    ),
+    "the last try is gone": (
+        remove(lambda play, s: s.end_reason is EndReason.TERMINATED and s.episode_id[-3:] != "-00"),
         "was not finished once",
     ),
     "a partial try is gone": (
