@@ -5,7 +5,7 @@ PYTEST_ARGS ?= -n 2 --dist worksteal
 EPISODES ?= 2000
 SEED ?= 0
 
-.PHONY: help setup demo check format test test-vllm test-peers test-soak clean
+.PHONY: help setup demo check format test test-vllm test-ray test-peers test-soak clean
 
 help:
 	@echo "make setup      .venv with everything, and a browser"
@@ -13,6 +13,7 @@ help:
 	@echo "make check      formatting, lint, types"
 	@echo "make test       check, and all tests"
 	@echo "make test-vllm  agents with a real vLLM on the CPU, in an environment of its own"
+	@echo "make test-ray   rollouts on two machines of a Ray cluster, in network namespaces (as root)"
 	@echo "make test-peers a live BrowserGym environment, wrapped and recorded"
 	@echo "make test-soak  a long rollout while browsers fail (EPISODES=$(EPISODES) SEED=$(SEED))"
 	@echo "make format     put the formatting right"
@@ -38,6 +39,9 @@ test: check
 
 test-vllm: setup
 	@sh scripts/test_vllm.sh
+
+test-ray: setup
+	@sh scripts/test_ray.sh
 
 test-peers: setup
 	$(BIN)/python scripts/test_peers.py

@@ -26,6 +26,7 @@ __all__ = ["COMMANDS", "DEBUG_VARIABLE", "main", "make_app"]
 
 COMMANDS = (
     "rollout",
+    "ray",
     "ls",
     "show",
     "verify",

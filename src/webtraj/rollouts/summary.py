@@ -84,12 +84,10 @@ class RolloutSummary:
 
     @property
     def last_tries(self) -> tuple[EpisodeResult, ...]:
-        """The last try at each row of the plan, by row: what the retries before it came to."""
-        last: dict[int, EpisodeResult] = {}
-        for result in self.results:
-            if result.row not in last or last[result.row].number <= result.number:
-                last[result.row] = result
-        return tuple(last[row] for row in sorted(last))
+        """The try that counts of each row of the plan, by row (`runs.counting`)."""
+        from webtraj.rollouts.runs import counting
+
+        return tuple(counting(self.results))
 
     @property
     def total(self) -> TaskSummary:
