@@ -3,9 +3,10 @@
 BIN := .venv/bin
 PYTEST_ARGS ?= -n 2 --dist worksteal
 EPISODES ?= 2000
+ROLLOUTS ?= 1000
 SEED ?= 0
 
-.PHONY: help setup demo check format test test-vllm test-ray test-peers test-soak clean
+.PHONY: help setup demo check format test test-vllm test-ray test-rollouts test-peers test-soak clean
 
 help:
 	@echo "make setup      .venv with everything, and a browser"
@@ -14,6 +15,7 @@ help:
 	@echo "make test       check, and all tests"
 	@echo "make test-vllm  agents with a real vLLM on the CPU, in an environment of its own"
 	@echo "make test-ray   rollouts on two machines of a Ray cluster, in network namespaces (as root)"
+	@echo "make test-rollouts  a rollout under faults, killed and resumed (ROLLOUTS=$(ROLLOUTS))"
 	@echo "make test-peers a live BrowserGym environment, wrapped and recorded"
 	@echo "make test-soak  a long rollout while browsers fail (EPISODES=$(EPISODES) SEED=$(SEED))"
 	@echo "make format     put the formatting right"
@@ -42,6 +44,9 @@ test-vllm: setup
 
 test-ray: setup
 	@sh scripts/test_ray.sh
+
+test-rollouts: setup
+	$(BIN)/python -W error tests/soak/rollout_soak.py --episodes $(ROLLOUTS) --seed $(SEED)
 
 test-peers: setup
 	$(BIN)/python scripts/test_peers.py

@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import enum
 import hashlib
+import math
 import types
 from typing import NamedTuple
 
@@ -471,3 +472,33 @@ def test_json_that_is_too_deep_is_refused():
         data = [data]
     with pytest.raises(errors.CorruptDataError):
         decode(data)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        list(range(100)),
+        [2**64 - 1, -(2**63)] * 50,
+        [2**64] * 100,
+        [-(2**63) - 1] * 100,
+        [0.1] * 100,
+        [1e308] * 100,
+        [float("inf"), float("-inf")] * 50,
+        [True] * 100,
+        [1, 2.0] * 50,
+        [1, None] * 50,
+    ],
+    ids=["ints", "widest", "too wide", "too low", "floats", "large sum", "infinite", "bools",
+         "mixed", "none"],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_long_rows_of_numbers_come_back(values, kind):
+    back = round_trip(kind(values))
+    assert back == kind(values)
+    assert list(map(type, back)) == list(map(type, values))
+
+
+def test_a_nan_among_many_comes_back():
+    back = round_trip([0.5] * 99 + [float("nan")])
+    assert math.isnan(back[-1])
+    assert back[:-1] == [0.5] * 99

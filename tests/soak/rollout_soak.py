@@ -1,7 +1,7 @@
 """Many episodes under fire: a model agent plays while browsers, pages and its model server fail.
 
     make test-rollouts                       (1,000 episodes)
-    make test-rollouts EPISODES=150 SEED=7
+    make test-rollouts ROLLOUTS=150 SEED=7
 
 One plan is played three times, each by a process of its own, against a model server of its own:
 

@@ -23,7 +23,8 @@ class BackgroundQueue:
     def __init__(self, name: str) -> None:
         self._executor = concurrent.futures.ThreadPoolExecutor(_THREADS, thread_name_prefix=name)
         self._lock = threading.Lock()
-        self._pending: set[concurrent.futures.Future[None]] = set()
+        # In the order of their coming; a set would not keep that.
+        self._pending: dict[concurrent.futures.Future[None], None] = {}
         self._failures: list[errors.CollectorError] = []
 
     @property
@@ -43,7 +44,7 @@ class BackgroundQueue:
 
         with self._lock:
             try:
-                self._pending.add(self._executor.submit(run))
+                self._pending[self._executor.submit(run)] = None
                 return
             except RuntimeError:  # The interpreter is shutting down: no thread will do it.
                 pass
@@ -87,18 +88,16 @@ class BackgroundQueue:
     async def _wait_until(self, limit: int) -> None:
         # asyncio.wait leaves what it waits for alone when it is cancelled, as it must.
         while len(backlog := self._backlog()) > limit:
-            await asyncio.wait(
-                [asyncio.wrap_future(future) for future in backlog],
-                return_when=asyncio.FIRST_COMPLETED,
-            )
+            # The oldest alone: to watch them all costs time for each of many that wait.
+            await asyncio.wait([asyncio.wrap_future(backlog[0])])
         self._raise_failure()
 
-    def _backlog(self) -> set[concurrent.futures.Future[None]]:
+    def _backlog(self) -> list[concurrent.futures.Future[None]]:
         if not self._pending:
-            return set()
+            return []
         with self._lock:
-            self._pending = {future for future in self._pending if not future.done()}
-            return set(self._pending)
+            self._pending = {future: None for future in self._pending if not future.done()}
+            return list(self._pending)
 
     def _raise_failure(self) -> None:
         if not self._failures:

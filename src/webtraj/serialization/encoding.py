@@ -7,6 +7,7 @@ import dataclasses
 import datetime
 import enum
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,20 @@ _CHUNK_DEPTH = 60
 """Levels of nesting per JSON text; JSON parsers stop at a few hundred."""
 _MAX_DEPTH = 240
 _REPR_CHARS = 1000
+_MANY = 32
+"""Items from which it pays to look whether all are token ids, or the like."""
+
+
+def _all_plain_ints(values: Sequence[Any]) -> bool:
+    return set(map(type, values)) == {int} and min(values) >= -(2**63) and max(values) < 2**64
+
+
+def _all_plain_numbers(values: Sequence[Any]) -> bool:
+    """Returns whether all are numbers that JSON has; a few that are may be missed."""
+    types = set(map(type, values))
+    if types == {int}:
+        return bool(min(values) >= -(2**63) and max(values) < 2**64)
+    return types == {float} and math.isfinite(sum(values))
 
 
 class Encoder:
@@ -130,6 +145,8 @@ class Encoder:
         return {TAG: "bytes", "v": base64.b64encode(data).decode()}
 
     def _items(self, values: Sequence[Any], path: str, depth: int) -> list[Any]:
+        if len(values) > _MANY and _all_plain_numbers(values):
+            return list(values)
         depth += 1
         return [self._encode(item, f"{path}[{i}]", depth) for i, item in enumerate(values)]
 

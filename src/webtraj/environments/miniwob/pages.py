@@ -34,6 +34,7 @@ def page_url(task: str) -> str:
     return (html_folder() / "miniwob" / f"{task}.html").as_uri()
 
 
+@functools.cache  # Reading a package's metadata takes a millisecond.
 def package_version() -> str:
     """Returns the version of the `miniwob` package."""
     return importlib.metadata.version("miniwob")
