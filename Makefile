@@ -6,13 +6,14 @@ EPISODES ?= 2000
 ROLLOUTS ?= 1000
 SEED ?= 0
 
-.PHONY: help setup demo check format test test-vllm test-ray test-rollouts test-peers test-soak clean
+.PHONY: help setup demo check format test test-s3 test-vllm test-ray test-rollouts test-peers test-soak clean
 
 help:
 	@echo "make setup      .venv with everything, and a browser"
 	@echo "make demo       play real tasks in a real browser, and record them to runs/demo"
 	@echo "make check      formatting, lint, types"
 	@echo "make test       check, and all tests"
+	@echo "make test-s3    ten thousand episodes to an S3 server"
 	@echo "make test-vllm  agents with a real vLLM on the CPU, in an environment of its own"
 	@echo "make test-ray   rollouts on two machines of a Ray cluster, in network namespaces (as root)"
 	@echo "make test-rollouts  a rollout under faults, killed and resumed (ROLLOUTS=$(ROLLOUTS))"
@@ -38,6 +39,9 @@ format: setup
 
 test: check
 	$(BIN)/pytest $(PYTEST_ARGS)
+
+test-s3: setup
+	WEBTRAJ_S3_EPISODES=10000 $(BIN)/pytest -p no:xdist tests/collectors/object_store/test_s3_scale.py
 
 test-vllm: setup
 	@sh scripts/test_vllm.sh

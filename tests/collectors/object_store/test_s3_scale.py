@@ -11,8 +11,8 @@ from spool_support import read_bucket
 
 from webtraj import errors
 
-NUM_EPISODES = int(os.environ.get("WEBTRAJ_S3_EPISODES", "10000"))
-"""They take half a minute; fewer do for a first look."""
+NUM_EPISODES = int(os.environ.get("WEBTRAJ_S3_EPISODES", "2000"))
+"""`make test-s3` sends ten thousand, which takes half a minute."""
 
 
 @pytest.mark.slow
