@@ -234,9 +234,9 @@ def without_screenshots(episode):
 
 
 UNKNOWN = {
-    "atfi": "did you mean 'atif'",
-    "huggingfaces": "did you mean 'huggingface'",
-    "RLDS": "did you mean 'rlds'",
+    "atfi": "Did you mean 'atif'",
+    "huggingfaces": "Did you mean 'huggingface'",
+    "RLDS": "Did you mean 'rlds'",
     "lance": "The formats are atif, rlds, minari, huggingface",
 }
 

@@ -50,8 +50,8 @@ def make_exporter(name: str, options: Mapping[str, Any] | None = None) -> Export
     if name not in FORMATS:
         near = difflib.get_close_matches(name.lower(), FORMATS, n=1, cutoff=0.5)
         raise errors.InvalidInputError(
-            f"There is no format {name!r:.60} to export to; "
-            + (f"did you mean {near[0]!r}? " if near else "")
+            f"There is no format {name!r:.60} to export to. "
+            + (f"Did you mean {near[0]!r}? " if near else "")
             + f"The formats are {', '.join(FORMATS)}."
         )
     module, _, class_name = FORMATS[name].home.partition(":")
