@@ -152,7 +152,7 @@ class ModelCall:
     start_time: float | None = None
     """When the request was made, in seconds since the epoch (UTC)."""
     latency: float | None = None
-    """Seconds from request to full reply, retries included."""
+    """Seconds from the first attempt to the full reply, without waiting for a turn."""
     error: str = ""
     """What went wrong, if the call gave no reply."""
 

@@ -1,8 +1,9 @@
 """Where an episode's time went, from its record alone: to the model, the environment, or neither.
 
 A step's `start_time` and `end_time` frame the environment's own `reset` or `step`; a model call's
-`latency` is the time from the request to the full reply, retries and waiting for a turn included.
-What is left is the agent's own work and the recording.
+`latency` is the time from its first attempt to the full reply, retries included. What is left is
+the agent's own work, waiting for a turn to ask, and the recording. Phase by phase, and over a whole
+rollout, `webtraj.rollouts.metrics` tells more.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from webtraj import trajectory as trajectory_lib
+from webtraj.agents.models import accounting
 
 __all__ = ["TimeSplit", "time_split", "total_time_split"]
 
@@ -44,7 +46,7 @@ def time_split(trajectory: trajectory_lib.EpisodeTrajectory) -> TimeSplit:
     recorded, is what its steps and calls took. Clocks that were set back meanwhile make no time
     negative.
     """
-    model = sum(call.latency or 0.0 for call in _calls(trajectory))
+    model = sum(call.latency or 0.0 for call in accounting.model_calls(trajectory))
     environment = sum(
         max(step.end_time - step.start_time, 0.0)
         for step in trajectory.steps
@@ -65,12 +67,3 @@ def total_time_split(trajectories: Iterable[trajectory_lib.EpisodeTrajectory]) -
         environment=sum(split.environment for split in splits),
         other=sum(split.other for split in splits),
     )
-
-
-def _calls(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterable[trajectory_lib.ModelCall]:
-    for step in trajectory.steps:
-        if step.decision is not None:
-            yield from step.decision.model_calls
-    end = trajectory.end
-    if end is not None and end.in_flight_decision is not None:
-        yield from end.in_flight_decision.model_calls

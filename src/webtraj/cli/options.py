@@ -1,11 +1,12 @@
-"""What commands have in common that take datasets: conditions, and options of their buckets."""
+"""What commands have in common: settings, conditions on episodes, options of buckets."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["OPTION_HELP", "PLACE_HELP", "WHERE_HELP", "storage_options"]
+__all__ = ["OPTION_HELP", "PLACE_HELP", "WHERE_HELP", "read_setting", "storage_options"]
 
 PLACE_HELP = "The dataset's folder, or its URL: s3://bucket/prefix, ..."
 OPTION_HELP = (
@@ -13,6 +14,28 @@ OPTION_HELP = (
     "profile=.... Credentials come from the usual places."
 )
 WHERE_HELP = "A condition on episodes: \"outcome == 'success' and num_steps <= 10\"."
+
+
+def read_setting(flag: str, text: str) -> tuple[str, Any]:
+    """Returns the name and the value that `KEY=VALUE` sets; the value is JSON, or else text.
+
+    >>> read_setting("--set", "max_steps=20"), read_setting("--set", "mode=marks")
+    (('max_steps', 20), ('mode', 'marks'))
+
+    Raises:
+        InvalidInputError: It has no such form; the message names `flag`.
+    """
+    from webtraj import errors
+
+    key, separator, value = text.partition("=")
+    if not separator or not key.isidentifier():
+        raise errors.InvalidInputError(
+            f"{flag} takes KEY=VALUE, such as max_steps=20; got {text!r:.100}."
+        )
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, value
 
 
 def storage_options(given: Iterable[str] | None) -> dict[str, Any] | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from webtraj.cli.options import OPTION_HELP
+from webtraj.cli.options import OPTION_HELP, read_setting
 
 __all__ = ["ray"]
 
@@ -98,7 +97,7 @@ def ray(
     from webtraj.rollouts.distributed import submitting
 
     assert action == "submit"
-    given = dict(_read("--agent-set", text) for text in agent_options or ())
+    given = dict(read_setting("--agent-set", text) for text in agent_options or ())
     given |= {
         name: value
         for name, value in (("model", model), ("base_url", base_url))
@@ -116,7 +115,7 @@ def ray(
         max_steps=max_steps,
         agent=agent,
         agent_options=given,
-        environment_options=dict(_read("--set", text) for text in options or ()),
+        environment_options=dict(read_setting("--set", text) for text in options or ()),
         imports=imports or [],
         storage_options=options_lib.storage_options(option),
         max_retries=max_retries,
@@ -143,17 +142,3 @@ def ray(
     print(f"{job_id}: {status.lower()}. {message}")
     if status != "SUCCEEDED":
         raise typer.Exit(1)
-
-
-def _read(flag: str, text: str) -> tuple[str, Any]:
-    from webtraj import errors
-
-    key, separator, value = text.partition("=")
-    if not separator or not key.isidentifier():
-        raise errors.InvalidInputError(
-            f"{flag} takes KEY=VALUE, such as max_steps=20; got {text!r:.100}."
-        )
-    try:
-        return key, json.loads(value)
-    except ValueError:
-        return key, value

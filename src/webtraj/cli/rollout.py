@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import logging
 import shlex
 import sys
@@ -14,6 +13,7 @@ import typer
 
 from webtraj import errors
 from webtraj.cli import options as options_lib
+from webtraj.cli.options import read_setting
 
 if TYPE_CHECKING:
     from webtraj.rollouts.configuration import ConfiguredRollout
@@ -226,7 +226,7 @@ def _quick(
         raise errors.InvalidInputError(
             "Say where the run is that shall be gone on with: --out FOLDER, or --config-name."
         )
-    agent_options = dict(_read_option("--agent-set", text) for text in given["agent-set"] or ())
+    agent_options = dict(read_setting("--agent-set", text) for text in given["agent-set"] or ())
     if given["model"] is not None:
         agent_options["model"] = given["model"]
     if urls := given["base-url"]:
@@ -240,7 +240,7 @@ def _quick(
         "parallel": _number_or_auto(given["parallel"]),
         "seed": given["seed"],
         "max_steps": given["max-steps"],
-        "environment_options": dict(_read_option("--set", text) for text in given["set"] or ())
+        "environment_options": dict(read_setting("--set", text) for text in given["set"] or ())
         or None,
     }
     values = {name: value for name, value in values.items() if value is not None}
@@ -296,15 +296,3 @@ def _log(*, verbose: bool) -> None:
     logger.setLevel(logging.INFO)
     logger.addHandler(handler)
     logger.propagate = False
-
-
-def _read_option(flag: str, text: str) -> tuple[str, Any]:
-    key, separator, value = text.partition("=")
-    if not separator or not key.isidentifier():
-        raise errors.InvalidInputError(
-            f"{flag} takes KEY=VALUE, such as max_steps=20; got {text!r}."
-        )
-    try:
-        return key, json.loads(value)
-    except ValueError:
-        return key, value

@@ -21,11 +21,11 @@ import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from webtraj import errors, formats
 from webtraj import trajectory as trajectory_lib
+from webtraj.closing import AsyncClosing, Closing
 from webtraj.collectors import sealing
 from webtraj.collectors.background import BackgroundQueue
 from webtraj.collectors.blobs import BlobStore
@@ -43,7 +43,7 @@ _LOGGER = logging.getLogger(__name__)
 _WITH_OPEN_EPISODES: set[JournalingCollector] = set()
 
 
-class JournalingCollector:
+class JournalingCollector(AsyncClosing, Closing):
     """Keeps episodes as files in a folder. Safe to share between tasks and threads."""
 
     def __init__(
@@ -175,28 +175,6 @@ class JournalingCollector:
             self._sealing.wait()
         finally:
             self._release()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _end_open(self, phase: trajectory_lib.Phase) -> None:
         end = trajectory_lib.EpisodeEnd(reason=trajectory_lib.EndReason.CLOSED, phase=phase)

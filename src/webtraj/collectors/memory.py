@@ -9,17 +9,17 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
+from webtraj.closing import AsyncClosing
 from webtraj.collectors.layout import check_episode_id
 
 __all__ = ["MemoryTrajectoryCollector"]
 
 
-class MemoryTrajectoryCollector:
+class MemoryTrajectoryCollector(AsyncClosing):
     """Keeps episodes in memory, in the order in which they ended."""
 
     def __init__(self) -> None:
@@ -79,17 +79,6 @@ class MemoryTrajectoryCollector:
             still_open = list(self._open.values())
         for recorder in still_open:
             recorder.end_episode(end)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
     def _ended(self, trajectory: trajectory_lib.EpisodeTrajectory) -> None:
         with self._lock:

@@ -29,11 +29,11 @@ import time
 import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from webtraj import errors, formats
 from webtraj import trajectory as trajectory_lib
+from webtraj.closing import AsyncClosing, Closing
 from webtraj.collectors.backlog import Unsent
 from webtraj.collectors.gate import Pauses
 from webtraj.collectors.index import EpisodeSummary
@@ -54,7 +54,7 @@ _LOOK_AGAIN = 1.0
 _SHOWN = 3
 
 
-class S3TrajectoryCollector:
+class S3TrajectoryCollector(AsyncClosing, Closing):
     """Keeps episodes in a bucket. Safe to share between tasks and threads."""
 
     def __init__(
@@ -215,28 +215,6 @@ class S3TrajectoryCollector:
             self._report(self._uploader.wait(self._close_timeout), failure)
         finally:
             self._let_go()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _sealed(self, summary: EpisodeSummary) -> None:
         self._uploader.add(summary.episode_id, self._spool.size(summary.episode_id))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
+from webtraj.closing import AsyncClosing
 from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector
 
 __all__ = ["TeeTrajectoryCollector"]
 
 
-class TeeTrajectoryCollector:
+class TeeTrajectoryCollector(AsyncClosing):
     """Hands everything to each of its collectors, in order.
 
     One collector's failure keeps nothing from the others: each gets every call, and then the first
@@ -58,17 +58,6 @@ class TeeTrajectoryCollector:
         """Closes each collector."""
         self._closed = True
         await self._each(lambda collector: collector.aclose())
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
     async def _each(self, call: Callable[[TrajectoryCollector], Any]) -> None:
         failures: list[Exception] = []

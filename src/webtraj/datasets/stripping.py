@@ -25,6 +25,7 @@ import numpy as np
 
 from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.blobs import LazyBlob
+from webtraj.environments.redaction.arrays import with_items
 
 __all__ = ["KINDS", "Stripper", "is_image", "is_picture", "picture_in"]
 
@@ -274,12 +275,7 @@ class Stripper:
         items, changed = self._items(value.ravel().tolist(), inside)
         if not changed:
             return value
-        if value.dtype.kind in "US":
-            return np.array(items).reshape(value.shape)
-        stripped = np.empty(len(items), dtype=object)
-        for index, item in enumerate(items):
-            stripped[index] = item
-        return stripped.reshape(value.shape)
+        return with_items(value, items)
 
     def _record(self, value: Any, inside: set[int]) -> Any:
         before = self.counts.total() - self.counts["images"]

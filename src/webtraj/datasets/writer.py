@@ -15,13 +15,13 @@ import dataclasses
 import hashlib
 import threading
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import orjson
 
 from webtraj import errors, formats
 from webtraj import trajectory as trajectory_lib
+from webtraj.closing import Closing
 from webtraj.collectors.blobs import BlobStore
 from webtraj.collectors.index import EpisodeSummary, IndexWriter, index_file_name, merge, summarize
 from webtraj.collectors.layout import INDEX, DatasetHeader, episode_key
@@ -48,7 +48,7 @@ class Addition:
     """Whether it was written; if not, it was there already, the same."""
 
 
-class DatasetWriter:
+class DatasetWriter(Closing):
     """Adds whole episodes to a dataset. Safe to share between threads.
 
     >>> import tempfile
@@ -184,17 +184,6 @@ class DatasetWriter:
         self.flush()
         if self._index is not None:
             self._index.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _check_open(self) -> None:
         if self._closed:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from webtraj.environments.browser.pool import BrowserPool
     from webtraj.rollouts.sampling.blocklist import Blocklist
 
-__all__ = ["Playable", "collect"]
+__all__ = ["Playable", "collect", "plan_of"]
 
 _CONTEXTS_PER_BROWSER = 16
 
@@ -127,7 +127,7 @@ async def collect(
         raise errors.InvalidInputError("resume and run_id need out, where the run is kept.")
     if isinstance(agent, str):
         agent = catalog.make_agent(agent, seed=seed)
-    plan = () if resume else _plan(tasks, episodes=episodes, attempts=attempts, seed=seed)
+    plan = () if resume else plan_of(tasks, episodes=episodes, attempts=attempts, seed=seed)
     observer = observer or NullRolloutObserver()
     async with contextlib.AsyncExitStack() as stack:
         run, progress = None, Progress((), tuple(Turn(planned=planned) for planned in plan))
@@ -168,9 +168,14 @@ async def collect(
     return RolloutSummary(results=(*progress.done, *results), seconds=seconds)
 
 
-def _plan(
+def plan_of(
     tasks: Playable, *, episodes: int | None, attempts: int, seed: int
 ) -> tuple[PlannedEpisode, ...]:
+    """Returns the plan that `collect` makes of what it is given.
+
+    Raises:
+        InvalidInputError: It can be made into none.
+    """
     if isinstance(tasks, str):
         tasks = [tasks]
     items: list[Any] = list(tasks)

@@ -8,12 +8,12 @@ import os
 import resource
 import signal
 from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 from unittest import mock
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
+from webtraj.closing import AsyncClosing
 from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector
 
 __all__ = ["FailingCollector", "disk_full", "file_size_limit"]
@@ -31,7 +31,7 @@ Method = Literal[
 """The calls that a collector and its recorders take."""
 
 
-class FailingCollector:
+class FailingCollector(AsyncClosing):
     """A collector that forwards to another one and fails at a chosen call.
 
     Args:
@@ -78,17 +78,6 @@ class FailingCollector:
         """See `TrajectoryCollector.aclose`."""
         self._check("aclose")
         await self._collector.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
     def __getattr__(self, name: str) -> Any:
         if name == "_collector" or name.startswith("__"):

@@ -23,6 +23,7 @@ from webtraj.agents.models.clock import SYSTEM_CLOCK, Clock
 from webtraj.agents.models.images import Base64Cache
 from webtraj.agents.models.openai import OpenAICompatibleClient
 from webtraj.agents.models.retries import RetryPolicy
+from webtraj.closing import AsyncClosing
 
 __all__ = ["BalancedClient", "ServerClient"]
 
@@ -60,7 +61,7 @@ class _Server:
     """Waits for it to come back, while it is rested."""
 
 
-class BalancedClient:
+class BalancedClient(AsyncClosing):
     """Shares calls among clients that ask the same model.
 
     The clients should not retry by themselves, or a server's end is noticed late: `to` makes such.
@@ -273,17 +274,6 @@ class BalancedClient:
         await asyncio.gather(*nursing, return_exceptions=True)
         for server in self._servers:
             await server.client.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
 
 def _choose(servers: Sequence[_Server], key: str) -> _Server:

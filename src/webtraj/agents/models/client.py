@@ -5,8 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self, TypedDict
+from typing import Any, TypedDict
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
@@ -22,6 +21,7 @@ from webtraj.agents.models.keys import ApiKey
 from webtraj.agents.models.limits import Limits, Turn
 from webtraj.agents.models.replies import Reply
 from webtraj.agents.models.retries import RetryPolicy
+from webtraj.closing import AsyncClosing
 
 __all__ = ["ClientOptions", "HttpModelClient", "Prepared"]
 
@@ -71,7 +71,7 @@ class Prepared:
     """Why the server cannot do it, if that is known without asking it."""
 
 
-class HttpModelClient(abc.ABC):
+class HttpModelClient(AsyncClosing):
     """A `ModelClient` over HTTP. What its server understands is a subclass's business.
 
     Args:
@@ -145,7 +145,7 @@ class HttpModelClient(abc.ABC):
     def _read(self, answer: Any) -> Reply:
         """Returns the reply that an answer is. Raises `AttemptError`."""
 
-    async def _learn(self) -> None:  # noqa: B027 (most servers need no asking)
+    async def _learn(self) -> None:
         """Finds out what the server is. Raises `AttemptError`."""
 
     async def _read_version(self) -> str:
@@ -218,17 +218,6 @@ class HttpModelClient(abc.ABC):
     async def aclose(self) -> None:
         """See `ModelClient`."""
         await self._endpoint.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
 
 def merge(base: Sampling, override: Sampling | None) -> Sampling:

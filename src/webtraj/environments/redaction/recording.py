@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
+from webtraj.closing import AsyncClosing
 from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector
 from webtraj.collectors.null import NullTrajectoryCollector
 from webtraj.environments.base import Redacts
@@ -41,7 +41,7 @@ def redacting(collector: TrajectoryCollector, environment: Any) -> TrajectoryCol
     return RedactingCollector(collector, environment)
 
 
-class RedactingCollector:
+class RedactingCollector(AsyncClosing):
     """Hands on everything to another collector, redacted.
 
     With rules it may be shared by many episodes at once, as any collector, and goes with any
@@ -97,17 +97,6 @@ class RedactingCollector:
     async def aclose(self) -> None:
         """See `TrajectoryCollector.aclose`."""
         await self._collector.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
 
 class _RedactingRecorder:

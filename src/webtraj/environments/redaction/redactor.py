@@ -17,6 +17,7 @@ import numpy as np
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
+from webtraj.environments.redaction.arrays import with_items
 from webtraj.environments.redaction.rules import NAME, RedactionRules
 from webtraj.environments.redaction.searching import Searcher
 from webtraj.environments.redaction.spellings import spellings
@@ -377,12 +378,7 @@ class Redactor:
         items, changed = self._redact_items(value.ravel().tolist(), inside)
         if not changed:
             return value
-        if value.dtype.kind in "US":
-            return np.array(items).reshape(value.shape)
-        redacted = np.empty(len(items), dtype=object)
-        for index, item in enumerate(items):
-            redacted[index] = item
-        return redacted.reshape(value.shape)
+        return with_items(value, items)
 
     def _redact_record(self, value: Any, inside: set[int]) -> Any:
         names = [field.name for field in dataclasses.fields(value)]

@@ -14,12 +14,13 @@ from webtraj.environments.browser.operations import OperationLimits
 from webtraj.rollouts.configuration import selection
 from webtraj.rollouts.configuration.crawl import CrawlConfig
 from webtraj.rollouts.configuration.loading import Configuration, without_secrets
-from webtraj.rollouts.configuration.players import Player, player_of, player_of_crawl
+from webtraj.rollouts.configuration.players import player_of, player_of_crawl
 from webtraj.rollouts.configuration.ranks import Rank, rank_of
 from webtraj.rollouts.configuration.rollout import EnvConfig, RolloutConfig
 from webtraj.rollouts.configuration.running import Browsers, ConfiguredRollout
 from webtraj.rollouts.deadlines import Deadlines
 from webtraj.rollouts.iterations import Iterations, run_ids
+from webtraj.rollouts.observed import channels_for, environment_options
 from webtraj.rollouts.plan import PlannedEpisode
 from webtraj.rollouts.retrying import RetryPolicy
 from webtraj.rollouts.runs import Run, new_run_id
@@ -28,10 +29,8 @@ from webtraj.rollouts.scheduling import Politeness
 from webtraj.rollouts.settings import Completion, RolloutSettings
 from webtraj.storage import is_url, open_storage
 
-__all__ = ["build_rollout", "channels_of", "environment_options"]
+__all__ = ["build_rollout"]
 
-_RECORDED = ("timings", "info")
-"""Channels that no agent sees, and every reader of the records wants."""
 _MINUTE = 60.0
 _HOUR = 3600.0
 
@@ -85,7 +84,7 @@ class _Rollout:
         self.iterations = Iterations(self.config.save_path, self.env.split, self.options)
 
     def new(self) -> ConfiguredRollout:
-        channels = channels_of(self.player)
+        channels = channels_for(self.player.make())
         given = self.config.iteration
         if self.rank is not None and given is None:
             raise errors.InvalidInputError(
@@ -109,7 +108,7 @@ class _Rollout:
         return self._built(number, plan, new_run_id() + suffix, channels, resume=False)
 
     def resumed(self, resume: bool | str) -> ConfiguredRollout:
-        channels = channels_of(self.player)
+        channels = channels_for(self.player.make())
         numbers = self.iterations.numbers()
         if self.config.iteration is not None:
             numbers = (self.config.iteration,)
@@ -193,12 +192,12 @@ class _Crawl:
         self.options = (config.storage_options or None) if is_url(config.s3_save_uri) else None
 
     def new(self) -> ConfiguredRollout:
-        channels = channels_of(self.player)
+        channels = channels_for(self.player.make())
         plan = selection.plan_crawl(self.config)
         return self._built(plan, new_run_id(), channels, resume=False)
 
     def resumed(self, resume: bool | str) -> ConfiguredRollout:
-        channels = channels_of(self.player)
+        channels = channels_for(self.player.make())
         storage = open_storage(self.config.s3_save_uri, self.options)
         run = Run(storage, resume) if isinstance(resume, str) else Run.last(storage)
         return self._built(run.read_plan(), run.run_id, channels, resume=True)
@@ -282,23 +281,3 @@ def _blocklist(config: RolloutConfig) -> Blocklist | None:
             )
         path = Path(config.save_path) / path
     return Blocklist(path, ttl=env.blocklist_ttl_hours * _HOUR)
-
-
-def channels_of(player: Player) -> Sequence[str]:
-    """Returns what a browser environment is to observe for an agent that says what it needs.
-
-    Raises:
-        InvalidInputError: The agent cannot be made.
-    """
-    channels = getattr(player.make(), "channels", ())
-    return [*channels, *_RECORDED] if channels else []
-
-
-def environment_options(
-    plan: Sequence[PlannedEpisode], given: Mapping[str, Any], channels: Sequence[str]
-) -> dict[str, Any]:
-    """Returns the presets' options: what to observe, where all tasks are played in a browser."""
-    options: dict[str, Any] = {}
-    if channels and all(planned.selection.uses_browser for planned in plan):
-        options["observe"] = list(channels)
-    return {**options, **given}

@@ -14,9 +14,9 @@ from pydantic import Field
 
 from webtraj import errors
 from webtraj.rollouts.configuration import checking, loading
-from webtraj.rollouts.configuration.building import channels_of, environment_options
 from webtraj.rollouts.configuration.players import Player
 from webtraj.rollouts.configuration.running import ConfiguredRollout
+from webtraj.rollouts.observed import channels_for, environment_options
 from webtraj.rollouts.plan import PlannedEpisode, plan_episodes
 from webtraj.rollouts.runs import Run, new_run_id
 from webtraj.rollouts.settings import RolloutSettings
@@ -133,7 +133,7 @@ def _built(
         seed=config.seed,
         storage_options=storage_options if is_url(out) else None,
         environment_options=environment_options(
-            plan, config.environment_options, channels_of(player)
+            plan, config.environment_options, channels_for(player.make())
         ),
         parallel=config.parallel if isinstance(config.parallel, int) else None,
         source=orjson.dumps(loading.without_secrets(config.model_dump())).decode(),

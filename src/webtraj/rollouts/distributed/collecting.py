@@ -14,7 +14,7 @@ from webtraj import errors
 from webtraj.agents.base import Agent
 from webtraj.collectors.layout import DatasetHeader
 from webtraj.datasets.place import create_place
-from webtraj.rollouts.collecting import Playable, _plan
+from webtraj.rollouts.collecting import Playable, plan_of
 from webtraj.rollouts.distributed.cluster import RayCluster, connected
 from webtraj.rollouts.distributed.driver import Driver
 from webtraj.rollouts.distributed.messages import Work
@@ -119,7 +119,7 @@ async def collect_on_ray(
     settings = settings or RolloutSettings()
     observer = observer or NullRolloutObserver()
     place = _place(out)
-    plan = () if resume else _plan(tasks, episodes=episodes, attempts=attempts, seed=seed)
+    plan = () if resume else plan_of(tasks, episodes=episodes, attempts=attempts, seed=seed)
     async with connected(address, runtime_env):
         if not is_url(place) and not resume:
             create_place(place, DatasetHeader(format="json"))  # A plan alone makes no dataset.

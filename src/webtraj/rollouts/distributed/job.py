@@ -17,6 +17,7 @@ from webtraj import errors
 from webtraj.agents import catalog
 from webtraj.rollouts.distributed.collecting import collect_on_ray
 from webtraj.rollouts.distributed.submitting import MODULE, JobSpec
+from webtraj.rollouts.observed import channels_for, environment_options
 from webtraj.rollouts.plan import PlannedEpisode, plan_tasks, specs_of_presets
 from webtraj.rollouts.results import EpisodeResult
 from webtraj.rollouts.retrying import RetryPolicy
@@ -50,16 +51,16 @@ def main() -> None:
 
 
 async def _play(job: JobSpec, variables: dict[str, str]) -> RolloutSummary:
-    environment_options = dict(job.environment_options)
-    if channels := await _channels(job):
-        environment_options.setdefault("observe", channels)
+    plan = () if job.resume else _plan(job)
     return await collect_on_ray(
-        () if job.resume else _plan(job),
+        plan,
         job.agent,
         out=job.save,
         storage_options=job.storage_options,
         agent_options=job.agent_options,
-        environment_options=environment_options,
+        environment_options=environment_options(
+            plan, job.environment_options, await _channels(job)
+        ),
         parallel=job.parallel,
         seed=job.seed,
         run_id=job.run_id,
@@ -76,11 +77,10 @@ async def _play(job: JobSpec, variables: dict[str, str]) -> RolloutSummary:
 async def _channels(job: JobSpec) -> list[str]:
     """Returns what browsers are to observe for the agent, if it says so, and for its records."""
     agent = catalog.make_agent(job.agent, seed=job.seed, options=job.agent_options)
-    channels = getattr(agent, "channels", ())
     close = getattr(agent, "aclose", None)
     if close is not None:
         await close()
-    return [*channels, "timings", "info"] if channels else []
+    return channels_for(agent)
 
 
 def _plan(job: JobSpec) -> tuple[PlannedEpisode, ...]:

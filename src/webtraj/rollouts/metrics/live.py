@@ -8,10 +8,9 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
-from typing import Self
 
 from webtraj import errors
+from webtraj.closing import Closing
 from webtraj.rollouts.metrics.facts import EpisodeFacts
 from webtraj.rollouts.metrics.metrics import RolloutMetrics
 from webtraj.rollouts.metrics.sinks import MetricsSink
@@ -27,7 +26,7 @@ _POINTS = 1000
 """About how many points a rollout has in its sinks, however long it is."""
 
 
-class MetricsObserver:
+class MetricsObserver(Closing):
     """A `RolloutObserver` that counts, and tells sinks.
 
     Sinks are written to by a thread of their own, so that no rollout waits for a disk or a server,
@@ -110,17 +109,6 @@ class MetricsObserver:
             self._try(sink, sink.close)
         for name, lost in self.lost.items():
             _logger.warning("%d writes of metrics to %s failed; they are lost there.", lost, name)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _hand_on(self) -> None:
         self._written = self._step
