@@ -22,11 +22,13 @@ from dm_env import StepType
 
 __all__ = [
     "Decision",
+    "Derivation",
     "EndReason",
     "EpisodeEnd",
     "EpisodeInfo",
     "EpisodeTrajectory",
     "ErrorInfo",
+    "Judgement",
     "ModelCall",
     "Outcome",
     "Phase",
@@ -90,6 +92,32 @@ def new_episode_id() -> str:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Derivation:
+    """One thing that was done to a recorded episode to make this one of it."""
+
+    step: str
+    """The name of what did it: `judge`, `drop-no-effect`, ..."""
+    version: str = ""
+    """Its version; two with one version and the same settings do the same."""
+    software: str = ""
+    """Whose step it is, and that software's version: `webtraj 0.3.0`."""
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """What it was told."""
+    model: str = ""
+    """The model that it asked; empty if it asked none."""
+    prompt_sha256: str = ""
+    """Of the prompt's text, before anything was filled in."""
+    source: str = ""
+    """The dataset that the episode came from, without credentials, on the first of a chain."""
+    source_episode_id: str = ""
+    """The episode that it was done to."""
+    source_sha256: str = ""
+    """Of that episode's file, on the first of a chain."""
+    changes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """What it changed: the steps that it dropped, by their index before, for example."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeInfo:
     """What is known of an episode before its first step, or right after it."""
 
@@ -119,6 +147,8 @@ class EpisodeInfo:
     """The episode that failed for an infrastructure reason and is run again by this one."""
     metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Anything else worth keeping."""
+    derivation: tuple[Derivation, ...] = ()
+    """What was done to a recorded episode to make this one, in order; empty for a recorded one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,6 +300,28 @@ class ErrorInfo:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What one judge found an episode to be worth, and everything that it went by."""
+
+    judge: str
+    """The judge's name: `environment`, `rules`, `model`, ..."""
+    version: str = ""
+    """Of its code, prompts and settings: two judgements of one version were asked the same."""
+    outcome: Outcome = Outcome.UNKNOWN
+    """The verdict. JUDGE_ERROR if there is none that can be relied on."""
+    reward: float | None = None
+    """Of a success or failure; None for any other verdict."""
+    reason: str = ""
+    """Why, for a person. Where the judge failed: what went wrong."""
+    findings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """What it found on the way: each criterion, the pictures it looked at, votes."""
+    model_calls: tuple[ModelCall, ...] = ()
+    """Every question it asked a model and the reply, in order, failed ones included."""
+    time: float | None = None
+    """When it was made, in seconds since the epoch (UTC)."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeEnd:
     """How an episode's record came to its end."""
 
@@ -292,6 +344,8 @@ class EpisodeEnd:
     """The rules of the environment contract that were broken on the way, in order."""
     recording_errors: tuple[str, ...] = ()
     """What could not be recorded of this episode, in order."""
+    judgements: tuple[Judgement, ...] = ()
+    """What judges found, in order. `outcome` is the last one's."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

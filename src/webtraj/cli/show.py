@@ -99,6 +99,11 @@ def _print_episode(console: Console, trajectory: trajectory_lib.EpisodeTrajector
         f", outcome {end.outcome.name.lower()}, {trajectory.num_steps} steps, "
         f"total reward {trajectory.total_reward:g}"
     )
+    for judgement in end.judgements:
+        console.print(
+            f"judged by {text.printable(judgement.judge)}: {judgement.outcome.name.lower()}"
+            f"{judgement.reason and f': {text.printable(judgement.reason)}'}"
+        )
     if end.action_in_flight:
         console.print(f"in flight: {text.brief(end.in_flight_action, 200)}")
     for note in (*end.violations, *end.recording_errors):

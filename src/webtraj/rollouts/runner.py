@@ -219,6 +219,9 @@ class Runner:
         place: dict[str, Any] = {"row": planned.row, "try": turn.number}
         if self.run is not None:
             place["run"] = self.run.run_id
+        metadata: dict[str, Any] = {"rollout": place}
+        if planned.spec.is_described:
+            metadata["task"] = planned.spec.to_data()
         info = EpisodeInfo(
             # What an environment says of itself is known better, and fills what is left open here.
             task="" if hasattr(environment, "describe_episode") else planned.task,
@@ -227,7 +230,7 @@ class Runner:
             group_id=f"{self._group}/{planned.task}",
             attempt=planned.attempt,
             retry_of=turn.retry_of,
-            metadata={"rollout": place},
+            metadata=metadata,
         )
         if self.run is None:
             return info

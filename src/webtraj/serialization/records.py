@@ -29,6 +29,7 @@ _ENUM_FIELDS: dict[tuple[type, str], type[enum.Enum]] = {
     (trajectory_lib.EpisodeEnd, "reason"): trajectory_lib.EndReason,
     (trajectory_lib.EpisodeEnd, "phase"): trajectory_lib.Phase,
     (trajectory_lib.EpisodeEnd, "outcome"): trajectory_lib.Outcome,
+    (trajectory_lib.Judgement, "outcome"): trajectory_lib.Outcome,
 }
 _RECORD_FIELDS: dict[tuple[type, str], type] = {
     (trajectory_lib.StepRecord, "decision"): trajectory_lib.Decision,
@@ -39,7 +40,10 @@ _RECORD_FIELDS: dict[tuple[type, str], type] = {
 }
 _RECORD_LIST_FIELDS: dict[tuple[type, str], type] = {
     (trajectory_lib.Decision, "model_calls"): trajectory_lib.ModelCall,
+    (trajectory_lib.EpisodeEnd, "judgements"): trajectory_lib.Judgement,
+    (trajectory_lib.EpisodeInfo, "derivation"): trajectory_lib.Derivation,
     (trajectory_lib.EpisodeTrajectory, "steps"): trajectory_lib.StepRecord,
+    (trajectory_lib.Judgement, "model_calls"): trajectory_lib.ModelCall,
 }
 _LIST_FIELDS = {
     (trajectory_lib.ModelCall, "messages"),
@@ -174,10 +178,12 @@ def _enum_member(enum_class: type[enum.Enum], name: str | None) -> enum.Enum | N
 
 _RECORDS: tuple[type, ...] = (
     trajectory_lib.Decision,
+    trajectory_lib.Derivation,
     trajectory_lib.EpisodeEnd,
     trajectory_lib.EpisodeInfo,
     trajectory_lib.EpisodeTrajectory,
     trajectory_lib.ErrorInfo,
+    trajectory_lib.Judgement,
     trajectory_lib.ModelCall,
     trajectory_lib.StepRecord,
 )

@@ -111,8 +111,21 @@ def values(*, max_leaves: int = 12) -> st.SearchStrategy[Any]:
 @functools.cache
 def decisions() -> st.SearchStrategy[trajectory_lib.Decision]:
     """Returns a strategy for decisions with their model calls."""
+    return st.builds(
+        trajectory_lib.Decision,
+        action=_small(),
+        thought=texts(),
+        memory=texts(),
+        parse_error=texts(),
+        model_calls=st.lists(_model_calls(), max_size=2).map(tuple),
+        metadata=st.dictionaries(texts(), _small(), max_size=2),
+    )
+
+
+@functools.cache
+def _model_calls() -> st.SearchStrategy[trajectory_lib.ModelCall]:
     token_ids = st.lists(st.integers(0, 200_000), max_size=4).map(tuple)
-    model_calls = st.builds(
+    return st.builds(
         trajectory_lib.ModelCall,
         model=texts(),
         policy_version=texts(),
@@ -126,15 +139,6 @@ def decisions() -> st.SearchStrategy[trajectory_lib.Decision]:
         logprobs=st.lists(st.floats(), max_size=4).map(tuple),
         start_time=st.none() | _times(),
         latency=st.none() | _times(),
-    )
-    return st.builds(
-        trajectory_lib.Decision,
-        action=_small(),
-        thought=texts(),
-        memory=texts(),
-        parse_error=texts(),
-        model_calls=st.lists(model_calls, max_size=2).map(tuple),
-        metadata=st.dictionaries(texts(), _small(), max_size=2),
     )
 
 
@@ -168,6 +172,21 @@ def _infos() -> st.SearchStrategy[trajectory_lib.EpisodeInfo]:
         attempt=st.integers(0, 100),
         parent_episode_id=texts(),
         metadata=st.dictionaries(texts(), _small(), max_size=2),
+        derivation=st.lists(_derivations(), max_size=2).map(tuple),
+    )
+
+
+@functools.cache
+def _derivations() -> st.SearchStrategy[trajectory_lib.Derivation]:
+    return st.builds(
+        trajectory_lib.Derivation,
+        step=texts(),
+        version=texts(),
+        settings=st.dictionaries(texts(), _small(), max_size=2),
+        model=texts(),
+        source=texts(),
+        source_episode_id=texts(),
+        changes=st.dictionaries(texts(), _small(), max_size=2),
     )
 
 
@@ -186,6 +205,22 @@ def _ends() -> st.SearchStrategy[trajectory_lib.EpisodeEnd]:
         outcome=st.sampled_from(Outcome),
         violations=st.lists(texts(), max_size=2).map(tuple),
         recording_errors=st.lists(texts(), max_size=1).map(tuple),
+        judgements=st.lists(_judgements(), max_size=1).map(tuple),
+    )
+
+
+@functools.cache
+def _judgements() -> st.SearchStrategy[trajectory_lib.Judgement]:
+    return st.builds(
+        trajectory_lib.Judgement,
+        judge=texts(),
+        version=texts(),
+        outcome=st.sampled_from(Outcome),
+        reward=st.none() | st.floats(0, 1),
+        reason=texts(),
+        findings=st.dictionaries(texts(), _small(), max_size=2),
+        model_calls=st.lists(_model_calls(), max_size=1).map(tuple),
+        time=st.none() | _times(),
     )
 
 

@@ -197,6 +197,30 @@ _STEP = _Record(
     _Field("ignored_action", ANY, _OWN),
 )
 _ERROR = _Record((), _Field("type", STR), _Field("message", STR), _Field("traceback", STR))
+_JUDGEMENT = _Record(
+    (),
+    _Field("judge", STR),
+    _Field("version", STR),
+    _Field("outcome", kinds.Named(pb.Outcome)),
+    _Field("reward", DOUBLE),
+    _Field("reason", STR),
+    _Field("findings", ANY),
+    _Field("model_calls", _Many(_MODEL_CALL)),
+    _Field("time", DOUBLE),
+)
+_DERIVATION = _Record(
+    (),
+    _Field("step", STR),
+    _Field("version", STR),
+    _Field("software", STR),
+    _Field("settings", ANY),
+    _Field("model", STR),
+    _Field("prompt_sha256", STR),
+    _Field("source", STR),
+    _Field("source_episode_id", STR),
+    _Field("source_sha256", STR),
+    _Field("changes", ANY),
+)
 _END = _Record(
     (),
     _Field("reason", kinds.Named(pb.EndReason)),
@@ -209,6 +233,7 @@ _END = _Record(
     _Field("outcome", kinds.Named(pb.Outcome)),
     _Field("violations", STRS),
     _Field("recording_errors", STRS),
+    _Field("judgements", _Many(_JUDGEMENT)),
 )
 _INFO_HOME = ("webtraj", "info")
 _INFO = _Record(
@@ -226,6 +251,7 @@ _INFO = _Record(
     _Field("parent_episode_id", STR, _INFO_HOME),
     _Field("retry_of", STR, _INFO_HOME),
     _Field("metadata", ANY, _INFO_HOME),
+    _Field("derivation", _Many(_DERIVATION), _INFO_HOME),
 )
 _EPISODE = _Record(
     _OWN,

@@ -69,6 +69,11 @@ class TaskSpec:
             return "unknown"
         return "easy" if self.difficulty <= 3 else "medium" if self.difficulty <= 6 else "hard"
 
+    @property
+    def is_described(self) -> bool:
+        """Whether it says more than which preset plays it: what a judge or a filter may go by."""
+        return self != TaskSpec(name=self.name, preset=self.preset)
+
     def to_data(self) -> dict[str, Any]:
         """Returns the task as JSON data, without what is at its default."""
         data: dict[str, Any] = {"name": self.name}

@@ -640,6 +640,7 @@ class EpisodeInfo(_message.Message):
         "parent_episode_id",
         "retry_of",
         "metadata",
+        "derivation",
         "extra",
     )
     EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -653,6 +654,7 @@ class EpisodeInfo(_message.Message):
     PARENT_EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
     RETRY_OF_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
+    DERIVATION_FIELD_NUMBER: _ClassVar[int]
     EXTRA_FIELD_NUMBER: _ClassVar[int]
     episode_id: str
     task: str
@@ -665,6 +667,7 @@ class EpisodeInfo(_message.Message):
     parent_episode_id: str
     retry_of: str
     metadata: Value
+    derivation: _containers.RepeatedCompositeFieldContainer[Derivation]
     extra: ExtraFields
     def __init__(
         self,
@@ -679,6 +682,58 @@ class EpisodeInfo(_message.Message):
         parent_episode_id: _Optional[str] = ...,
         retry_of: _Optional[str] = ...,
         metadata: _Optional[_Union[Value, _Mapping]] = ...,
+        derivation: _Optional[_Iterable[_Union[Derivation, _Mapping]]] = ...,
+        extra: _Optional[_Union[ExtraFields, _Mapping]] = ...,
+    ) -> None: ...
+
+class Derivation(_message.Message):
+    __slots__ = (
+        "step",
+        "version",
+        "software",
+        "settings",
+        "model",
+        "prompt_sha256",
+        "source",
+        "source_episode_id",
+        "source_sha256",
+        "changes",
+        "extra",
+    )
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    SOFTWARE_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_SHA256_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_SHA256_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    EXTRA_FIELD_NUMBER: _ClassVar[int]
+    step: str
+    version: str
+    software: str
+    settings: Value
+    model: str
+    prompt_sha256: str
+    source: str
+    source_episode_id: str
+    source_sha256: str
+    changes: Value
+    extra: ExtraFields
+    def __init__(
+        self,
+        step: _Optional[str] = ...,
+        version: _Optional[str] = ...,
+        software: _Optional[str] = ...,
+        settings: _Optional[_Union[Value, _Mapping]] = ...,
+        model: _Optional[str] = ...,
+        prompt_sha256: _Optional[str] = ...,
+        source: _Optional[str] = ...,
+        source_episode_id: _Optional[str] = ...,
+        source_sha256: _Optional[str] = ...,
+        changes: _Optional[_Union[Value, _Mapping]] = ...,
         extra: _Optional[_Union[ExtraFields, _Mapping]] = ...,
     ) -> None: ...
 
@@ -817,6 +872,7 @@ class EpisodeEnd(_message.Message):
         "outcome",
         "violations",
         "recording_errors",
+        "judgements",
         "extra",
     )
     REASON_FIELD_NUMBER: _ClassVar[int]
@@ -829,6 +885,7 @@ class EpisodeEnd(_message.Message):
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     VIOLATIONS_FIELD_NUMBER: _ClassVar[int]
     RECORDING_ERRORS_FIELD_NUMBER: _ClassVar[int]
+    JUDGEMENTS_FIELD_NUMBER: _ClassVar[int]
     EXTRA_FIELD_NUMBER: _ClassVar[int]
     reason: EndReason
     phase: Phase
@@ -840,6 +897,7 @@ class EpisodeEnd(_message.Message):
     outcome: Outcome
     violations: _containers.RepeatedScalarFieldContainer[str]
     recording_errors: _containers.RepeatedScalarFieldContainer[str]
+    judgements: _containers.RepeatedCompositeFieldContainer[Judgement]
     extra: ExtraFields
     def __init__(
         self,
@@ -853,6 +911,50 @@ class EpisodeEnd(_message.Message):
         outcome: _Optional[_Union[Outcome, str]] = ...,
         violations: _Optional[_Iterable[str]] = ...,
         recording_errors: _Optional[_Iterable[str]] = ...,
+        judgements: _Optional[_Iterable[_Union[Judgement, _Mapping]]] = ...,
+        extra: _Optional[_Union[ExtraFields, _Mapping]] = ...,
+    ) -> None: ...
+
+class Judgement(_message.Message):
+    __slots__ = (
+        "judge",
+        "version",
+        "outcome",
+        "reward",
+        "reason",
+        "findings",
+        "model_calls",
+        "time",
+        "extra",
+    )
+    JUDGE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    REWARD_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    FINDINGS_FIELD_NUMBER: _ClassVar[int]
+    MODEL_CALLS_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    EXTRA_FIELD_NUMBER: _ClassVar[int]
+    judge: str
+    version: str
+    outcome: Outcome
+    reward: float
+    reason: str
+    findings: Value
+    model_calls: _containers.RepeatedCompositeFieldContainer[LLMInteraction]
+    time: float
+    extra: ExtraFields
+    def __init__(
+        self,
+        judge: _Optional[str] = ...,
+        version: _Optional[str] = ...,
+        outcome: _Optional[_Union[Outcome, str]] = ...,
+        reward: _Optional[float] = ...,
+        reason: _Optional[str] = ...,
+        findings: _Optional[_Union[Value, _Mapping]] = ...,
+        model_calls: _Optional[_Iterable[_Union[LLMInteraction, _Mapping]]] = ...,
+        time: _Optional[float] = ...,
         extra: _Optional[_Union[ExtraFields, _Mapping]] = ...,
     ) -> None: ...
 

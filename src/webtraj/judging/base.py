@@ -1,0 +1,77 @@
+"""What a judge is: a recorded episode goes in, a `Judgement` comes out.
+
+A judge fails closed, in three rules that hold for every one:
+
+1. SUCCESS is only said where it was found. What is missing, unclear, refused, cut or contradictory
+   is JUDGE_ERROR, with the reason; it is never FAILURE either.
+2. What the judge saw is data. Text of page and agent is quoted, and cannot give verdicts.
+3. An episode that did not end by itself is not judged: what a browser's or a server's failure has
+   cut short says nothing of the agent.
+
+A judge never changes an episode. `with_judgement` makes a new one that says what it was found.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Protocol
+
+from webtraj.trajectory import EndReason, EpisodeTrajectory, Judgement, Outcome
+
+__all__ = ["VERDICTS", "Judge", "is_judgeable", "with_judgement"]
+
+VERDICTS = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.BLOCKED, Outcome.JUDGE_ERROR, Outcome.UNKNOWN)
+"""The outcomes that a judge can give. UNKNOWN is for those who have no opinion on an episode."""
+
+_OPEN_TO_JUDGEMENT = (Outcome.UNKNOWN, *VERDICTS)
+
+
+class Judge(Protocol):
+    """Says what episodes were worth. Shared by tasks that run at the same time."""
+
+    @property
+    def name(self) -> str:
+        """What judgements call it."""
+
+    @property
+    def version(self) -> str:
+        """Of its code, prompts and settings."""
+
+    async def judge(self, trajectory: EpisodeTrajectory) -> Judgement:
+        """Returns its judgement of an episode that is judgeable.
+
+        What goes wrong in judging is a JUDGE_ERROR, not an exception: a model that is away too.
+
+        Raises:
+            InvalidInputError: The judge is set up wrongly, so that it can judge no episode at all.
+        """
+
+
+def is_judgeable(trajectory: EpisodeTrajectory) -> bool:
+    """Returns whether an episode says anything of its agent: it ended by itself, in good order."""
+    end = trajectory.end
+    return (
+        end is not None
+        and end.reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
+        and end.outcome in _OPEN_TO_JUDGEMENT
+    )
+
+
+def with_judgement(trajectory: EpisodeTrajectory, judgement: Judgement) -> EpisodeTrajectory:
+    """Returns the episode with one judgement more; its outcome is that judgement's.
+
+    A judgement that is UNKNOWN is kept, and leaves the outcome as it was.
+
+    Raises:
+        ValueError: The episode is not judgeable, or the outcome is none that a judge can give.
+    """
+    if trajectory.end is None or not is_judgeable(trajectory):
+        raise ValueError(f"The episode {trajectory.episode_id!r} is not judgeable.")
+    if judgement.outcome not in VERDICTS:
+        raise ValueError(f"{judgement.outcome!r} is no verdict of a judge.")
+    end = dataclasses.replace(
+        trajectory.end,
+        outcome=judgement.outcome or trajectory.end.outcome,
+        judgements=(*trajectory.end.judgements, judgement),
+    )
+    return dataclasses.replace(trajectory, end=end)

@@ -1,0 +1,1 @@
+"""From episodes to a better policy: samples, replay buffer, exports, trainers."""
