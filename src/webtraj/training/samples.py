@@ -61,5 +61,8 @@ class Sample:
     """Which weights sampled it."""
     action: Any = None
     """The action that the reply was read as."""
+    recorded: bool = True
+    """Whether prompt and completion are what a model was sent and replied. False for those that
+    were rendered afterwards, of a decision that no model was asked for."""
     metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """What else an exporter may want to write down."""
