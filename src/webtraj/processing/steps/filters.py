@@ -1,0 +1,167 @@
+"""`filter`, `filter-outcome`, `filter-site`, `filter-task`: keep the episodes that are asked for.
+
+They drop in the middle of a pipeline, where what a judge found is known. What is known beforehand
+is cheaper asked of the dataset (`where`): episodes that are not chosen are never read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from webtraj import errors
+from webtraj import trajectory as trajectory_lib
+from webtraj.collectors.index import EpisodeSummary
+from webtraj.datasets.conditions import parse_condition
+from webtraj.processing.base import Drop
+from webtraj.processing.steps import options
+from webtraj.trajectory import Outcome
+
+__all__ = ["Filter", "FilterOutcome", "FilterSite", "FilterTask"]
+
+_Kept = trajectory_lib.EpisodeTrajectory | Drop
+_INFO = ("task", "goal", "site", "environment", "policy", "seed", "group_id", "attempt")
+_OUTCOMES = tuple(outcome.name.lower() for outcome in Outcome)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Keeps the episodes that meet a condition (see `webtraj.datasets.conditions`).
+
+    A condition is over the fields that a dataset's index has; what is known only of a file
+    (`format`, `size`, `sha256`) is at its default here.
+
+    >>> Filter(where="outcome == 'success' and num_steps <= 10").settings
+    {'where': "outcome == 'success' and num_steps <= 10"}
+    """
+
+    name: str = dataclasses.field(default="filter", init=False)
+    version: str = dataclasses.field(default="1", init=False)
+    needs_model: ClassVar[bool] = False
+    where: str
+    """What must hold."""
+    _met: Callable[[EpisodeSummary], bool] = dataclasses.field(
+        init=False, repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.where, str):
+            raise errors.InvalidInputError(
+                f"{self.name}: where is {self.where!r:.200}; expected a condition, as text."
+            )
+        object.__setattr__(self, "_met", parse_condition(self.where))
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What it was told."""
+        return options.settings_of(self)
+
+    def __call__(self, trajectory: trajectory_lib.EpisodeTrajectory) -> _Kept:
+        """Returns the episode itself if it meets the condition."""
+        return trajectory if self._met(_summary(trajectory)) else Drop("condition not met")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FilterOutcome:
+    """Keeps episodes by what they were worth.
+
+    >>> FilterOutcome(outcomes="success").settings
+    {'outcomes': ['success']}
+    """
+
+    name: str = dataclasses.field(default="filter-outcome", init=False)
+    version: str = dataclasses.field(default="1", init=False)
+    needs_model: ClassVar[bool] = False
+    outcomes: tuple[str, ...] = ("success",)
+    """The outcomes that stay, in lower case."""
+
+    def __post_init__(self) -> None:
+        outcomes = options.words(self.name, "outcomes", self.outcomes)
+        object.__setattr__(self, "outcomes", outcomes)
+        for outcome in outcomes:
+            options.choice(self.name, "outcomes", outcome, _OUTCOMES)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What it was told."""
+        return options.settings_of(self)
+
+    def __call__(self, trajectory: trajectory_lib.EpisodeTrajectory) -> _Kept:
+        """Returns the episode itself if its outcome is one of those."""
+        outcome = trajectory.outcome.name.lower()
+        return trajectory if outcome in self.outcomes else Drop(f"outcome {outcome}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FilterSite:
+    """Keeps episodes by their site: glob patterns such as `*.example.org`."""
+
+    name: str = dataclasses.field(default="filter-site", init=False)
+    version: str = dataclasses.field(default="1", init=False)
+    needs_model: ClassVar[bool] = False
+    sites: tuple[str, ...] = ("*",)
+    """Patterns of the sites that stay."""
+    exclude: tuple[str, ...] = ()
+    """Patterns of sites that go, whatever `sites` says."""
+
+    def __post_init__(self) -> None:
+        for option in ("sites", "exclude"):
+            words = options.words(self.name, option, getattr(self, option))
+            object.__setattr__(self, option, words)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What it was told."""
+        return options.settings_of(self)
+
+    def __call__(self, trajectory: trajectory_lib.EpisodeTrajectory) -> _Kept:
+        """Returns the episode itself if its site is wanted."""
+        site = trajectory.info.site
+        return trajectory if _wanted(site, self.sites, self.exclude) else Drop("site", site)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FilterTask:
+    """Keeps episodes by their task: glob patterns such as `miniwob/click-*`."""
+
+    name: str = dataclasses.field(default="filter-task", init=False)
+    version: str = dataclasses.field(default="1", init=False)
+    needs_model: ClassVar[bool] = False
+    tasks: tuple[str, ...] = ("*",)
+    """Patterns of the tasks that stay."""
+    exclude: tuple[str, ...] = ()
+    """Patterns of tasks that go, whatever `tasks` says."""
+
+    def __post_init__(self) -> None:
+        for option in ("tasks", "exclude"):
+            words = options.words(self.name, option, getattr(self, option))
+            object.__setattr__(self, option, words)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What it was told."""
+        return options.settings_of(self)
+
+    def __call__(self, trajectory: trajectory_lib.EpisodeTrajectory) -> _Kept:
+        """Returns the episode itself if its task is wanted."""
+        task = trajectory.info.task
+        return trajectory if _wanted(task, self.tasks, self.exclude) else Drop("task", task)
+
+
+def _wanted(text: str, patterns: tuple[str, ...], exclude: tuple[str, ...]) -> bool:
+    return options.matches(text, patterns) and not options.matches(text, exclude)
+
+
+def _summary(trajectory: trajectory_lib.EpisodeTrajectory) -> EpisodeSummary:
+    info = {name: getattr(trajectory.info, name) for name in _INFO}
+    return EpisodeSummary(
+        episode_id=trajectory.episode_id,
+        **info,
+        end_reason=trajectory.end_reason,
+        outcome=trajectory.outcome,
+        num_steps=trajectory.num_steps,
+        total_reward=trajectory.total_reward,
+        start_time=trajectory.start_time,
+        end_time=trajectory.end_time,
+    )

@@ -1,0 +1,245 @@
+"""What an observation shows and an action was, as far as steps compare episodes by it.
+
+Observations are whatever an environment emitted: nothing here expects a channel to be there. Large
+values that are read only when asked for (`LazyBlob`) are compared by their content's hash.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from webtraj import trajectory as trajectory_lib
+from webtraj.collectors.blobs import LazyBlob
+from webtraj.environments import actions as actions_lib
+from webtraj.environments.browser.observation import refs_in
+
+__all__ = [
+    "INTERACTIVE",
+    "Element",
+    "action_of",
+    "channel",
+    "content_of",
+    "element_of",
+    "events_in",
+    "fingerprint",
+    "is_invalid",
+    "said",
+    "text_channel",
+    "tree_without",
+    "verb_of",
+]
+
+INTERACTIVE: Final = frozenset(
+    {
+        "button", "link", "textbox", "searchbox", "combobox", "listbox", "checkbox", "radio",
+        "switch", "slider", "spinbutton", "tab", "option", "menuitem", "menuitemcheckbox",
+        "menuitemradio", "treeitem",
+    }
+)  # fmt: skip
+"""Roles of elements that are there to be acted on, as set-of-marks pictures mark them."""
+
+_EVENTS = ("dialogs", "blocked", "console")
+_INDENT = re.compile(r" *")
+_REF = re.compile(r"^( *)\[([^\]]+)\] ", re.MULTILINE)
+_FOCUSED = re.compile(r'("(?:[^"\\]|\\.)*")| focused(?= |$)', re.MULTILINE)
+
+
+def channel(observation: Any, name: str) -> Any:
+    """Returns a channel of an observation, read if need be; None if it is not there or empty."""
+    value = observation.get(name) if isinstance(observation, Mapping) else None
+    if isinstance(value, LazyBlob):
+        value = value.load()
+    return None if value is None or (hasattr(value, "__len__") and len(value) == 0) else value
+
+
+def text_channel(observation: Any, name: str) -> str:
+    """Returns a channel that is text; empty if it is none."""
+    value = channel(observation, name)
+    return value if isinstance(value, str) else ""
+
+
+def content_of(value: Any) -> Any:
+    """Returns what tells values with other content apart, and is cheap to compare and to hash."""
+    if isinstance(value, LazyBlob):
+        return value.blob.sha256
+    if isinstance(value, str):
+        return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return hashlib.sha256(value).hexdigest()
+    if isinstance(value, np.ndarray):
+        return tuple(content_of(item) for item in value.ravel().tolist())
+    if isinstance(value, Mapping):
+        return tuple(sorted((str(key), content_of(item)) for key, item in value.items()))
+    if isinstance(value, (list, tuple)):
+        return tuple(content_of(item) for item in value)
+    return repr(value)
+
+
+def tree_without(axtree: str, *, refs: bool = False, focus: bool = False) -> str:
+    r"""Returns an axtree without its refs, or without what says where the focus is.
+
+    >>> tree_without('[7] textbox "I am focused" focused', refs=True, focus=True)
+    'textbox "I am focused"'
+    """
+    if refs:
+        axtree = _REF.sub(r"\1", axtree)
+    if focus:
+        axtree = _FOCUSED.sub(lambda found: found[1] or "", axtree)
+    return axtree
+
+
+def events_in(observation: Any) -> tuple[str, ...]:
+    """Returns the channels that tell of something beside the page: a dialog, a download, ..."""
+    found = [name for name in _EVENTS if channel(observation, name) is not None]
+    downloads = channel(observation, "downloads")
+    if isinstance(downloads, Mapping) and channel(downloads, "names") is not None:
+        found.append("downloads")
+    return tuple(found)
+
+
+def fingerprint(observation: Any, *, screenshot: bool = True) -> str | None:
+    """Returns what is the same for the same state of a page: where it is, and what it shows.
+
+    Refs and the focus are left aside: a page that is opened again has other refs.
+
+    Args:
+        observation: Any observation.
+        screenshot: Whether a picture must be the same too, where there is one.
+
+    Returns:
+        None if the observation shows no page.
+    """
+    tree = text_channel(observation, "axtree")
+    shown = tree_without(tree, refs=True, focus=True) or text_channel(observation, "text")
+    picture = None
+    if isinstance(observation, Mapping) and (screenshot or not shown):
+        picture = observation.get("screenshot") or None
+    if not shown and picture is None:
+        return None
+    scroll = channel(observation, "scroll")
+    parts = (
+        text_channel(observation, "url"),
+        shown,
+        content_of(picture),
+        content_of(channel(observation, "tabs")),
+        repr(channel(observation, "active_tab")),
+        [float(scroll[name]) for name in ("x", "y") if name in scroll]
+        if isinstance(scroll, Mapping)
+        else [],
+    )
+    return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def action_of(action: Any) -> actions_lib.Action | None:
+    """Returns a recorded action as an action of webtraj's; None if it is none.
+
+    Text is taken for BrowserGym's dialect.
+    """
+    if isinstance(action, trajectory_lib.Decision):
+        action = action.action
+    if isinstance(action, str):
+        action = actions_lib.parse_action(action)
+        # Text that is no such call may be an action all the same, of an environment of its own.
+        return None if isinstance(action, actions_lib.InvalidAction) else action
+    return action if isinstance(action, actions_lib.Action) else None
+
+
+def is_invalid(step: trajectory_lib.StepRecord) -> bool:
+    """Returns whether a step's action was a reply that could not be read as one."""
+    if step.decision is not None and step.decision.parse_error:
+        return True
+    return isinstance(step.action, actions_lib.InvalidAction)
+
+
+def verb_of(action: Any) -> str:
+    """Returns an action's verb; empty if it is not known."""
+    found = action_of(action)
+    return "" if found is None else found.verb
+
+
+def said(action: Any) -> str:
+    """Returns an action in words: as a call, where there is one.
+
+    >>> said(actions_lib.Click("12")), said({"key": "scroll"})
+    ("click('12')", "{'key': 'scroll'}")
+    """
+    found = action_of(action)
+    if found is None or isinstance(found, actions_lib.InvalidAction):
+        return action if isinstance(action, str) else repr(action)
+    return actions_lib.format_action(found)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Element:
+    """What an action was done to."""
+
+    role: str = ""
+    """Empty if it is not known."""
+    name: str = ""
+    around: tuple[str, ...] = ()
+    """Roles of the elements around it, as far as the axtree has them."""
+
+    @property
+    def is_interactive(self) -> bool:
+        """Whether it, or what it is a part of, is there to be acted on."""
+        return self.role in INTERACTIVE or any(role in INTERACTIVE for role in self.around)
+
+    def __str__(self) -> str:
+        return f'{self.role} "{self.name}"' if self.name else self.role
+
+
+def element_of(before: Any, step: trajectory_lib.StepRecord) -> Element:
+    """Returns what a step's action was done to, from what was recorded and from the page before.
+
+    Where the action names no element but goes to the keyboard, it is the one with the focus.
+    """
+    last = channel(step.observation, "last_action")
+    last = last if isinstance(last, Mapping) else {}
+    tree = text_channel(before, "axtree")
+    action = action_of(step.action)
+    ref = str(last.get("ref") or "") or _ref_of(action)
+    if not ref and _types(action):
+        ref = text_channel(before, "focused")
+    found, around = _in_tree(tree, ref)
+    return Element(
+        role=str(last.get("role") or found.role),
+        name=str(last.get("name") or found.name),
+        around=around,
+    )
+
+
+def _ref_of(action: actions_lib.Action | None) -> str:
+    ref = getattr(action, "ref", None)
+    return ref if isinstance(ref, str) else ""
+
+
+def _types(action: actions_lib.Action | None) -> bool:
+    return action is not None and type(action).__module__.endswith(".keyboard")
+
+
+def _in_tree(tree: str, ref: str) -> tuple[Element, tuple[str, ...]]:
+    """Returns the element of a ref, and the roles of the elements around it, the nearest first."""
+    if not ref or f"[{ref}] " not in tree:
+        return Element(), ()
+    path: list[tuple[int, str]] = []
+    for line in tree.splitlines():
+        depth = _depth(line)
+        while path and path[-1][0] >= depth:
+            path.pop()
+        if line.startswith(f"[{ref}] ", depth):
+            around = tuple(role for _, role in reversed(path))
+            return next((Element(r.role, r.name) for r in refs_in(line)), Element()), around
+        if line.startswith("[", depth):
+            path.append((depth, line[depth:].partition("] ")[2].partition(" ")[0]))
+    return Element(), ()
+
+
+def _depth(line: str) -> int:
+    found = _INDENT.match(line)
+    return found.end() if found else 0

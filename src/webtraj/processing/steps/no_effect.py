@@ -1,0 +1,194 @@
+"""`drop-no-effect`: takes out steps after which the page was as before."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from webtraj import errors
+from webtraj import trajectory as trajectory_lib
+from webtraj.processing.base import Changed
+from webtraj.processing.steps import cutting, looking, options
+from webtraj.trajectory import StepRecord
+
+__all__ = ["COMPARED", "DropNoEffect"]
+
+COMPARED: Final = (
+    "url",
+    "title",
+    "axtree",
+    "changes",
+    "text",
+    "screenshot",
+    "set_of_marks",
+    "focused",
+    "scroll",
+    "tabs",
+    "active_tab",
+)
+"""The channels that tell whether the page is another one, where they were observed."""
+
+_FOCUS_ONLY = ("focused",)
+_TELLING = ("answer", "send_message", "report_infeasible")
+_MOVES_VIEW = ("scroll", "scroll_at", "hover", "move_mouse")
+"""What these do shows in a picture or in how far the page is scrolled, and nowhere else."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class DropNoEffect:
+    """Drops steps that changed nothing that was observed, unless they may have had an effect.
+
+    Pages have state that does not show: of two buttons that must be clicked in turn, the first
+    click shows nowhere. WebGym's rule, which drops every step whose picture is that of the step
+    before, makes such tasks unlearnable. So a step is kept if it
+
+    * changed any of the channels that were compared, or came with a dialog, a download, a request
+      that was blocked or an error in the console;
+    * acted on an interactive element: one that has such a role, or lies in one that has;
+    * carries a reward, or a discount other than 1, so that reward and return stay what they were;
+    * is the first or the last one, or tells the user something;
+    * cannot be told of: neither picture nor text of the page was recorded.
+
+    A click that only took the focus away counts as without effect. What goes is waiting, looking,
+    moving, clicking on what is no control, and (unless `keep_errors`) what could not be done.
+
+    Each step is compared with the last one that is kept, so that doing it twice changes nothing.
+    Prompts of the later steps stay as they were recorded: they may speak of steps that are gone.
+    """
+
+    name: str = dataclasses.field(default="drop-no-effect", init=False)
+    version: str = dataclasses.field(default="1", init=False)
+    needs_model: ClassVar[bool] = False
+    channels: tuple[str, ...] = COMPARED
+    """What is compared. `screenshot` alone is WebGym's rule, but for what is said above."""
+    keep_interactive: bool = True
+    """Whether a step on an interactive element stays, whatever it changed."""
+    keep_errors: bool = False
+    """Whether steps stay that could not be read or done: how an agent recovers is worth learning,
+    its mistakes may not be."""
+    except_tasks: tuple[str, ...] = ()
+    """Glob patterns of tasks that are left alone."""
+    except_environments: tuple[str, ...] = ()
+    """Glob patterns of environments that are left alone."""
+
+    def __post_init__(self) -> None:
+        for option in ("channels", "except_tasks", "except_environments"):
+            words = options.words(self.name, option, getattr(self, option))
+            object.__setattr__(self, option, words)
+        options.check_flags(
+            self.name, keep_interactive=self.keep_interactive, keep_errors=self.keep_errors
+        )
+        unknown = sorted(set(self.channels) - set(COMPARED))
+        if unknown or not self.channels:
+            raise errors.InvalidInputError(
+                f"{self.name}: channels is {list(self.channels)}; expected some of "
+                f"{', '.join(COMPARED)}."
+            )
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What it was told."""
+        return options.settings_of(self)
+
+    def __call__(
+        self, trajectory: trajectory_lib.EpisodeTrajectory
+    ) -> trajectory_lib.EpisodeTrajectory | Changed:
+        """Returns the episode without its steps of no effect."""
+        info = trajectory.info
+        if options.matches(info.task, self.except_tasks) or options.matches(
+            info.environment, self.except_environments
+        ):
+            return trajectory
+        dropped = self._dropped(trajectory.steps)
+        if not dropped:
+            return trajectory
+        verbs = (looking.verb_of(trajectory.steps[index].action) for index in dropped)
+        counts = collections.Counter(verb or "unknown" for verb in verbs)
+        return Changed(
+            (cutting.without(trajectory, dropped),),
+            {"dropped": dropped, "actions": dict(sorted(counts.items()))},
+        )
+
+    def _dropped(self, steps: tuple[StepRecord, ...]) -> list[int]:
+        dropped: list[int] = []
+        kept = 0
+        for position in range(1, len(steps) - 1):
+            if self._goes(steps[kept], steps[position]):
+                dropped.append(position)
+            else:
+                kept = position
+        return dropped
+
+    def _goes(self, before: StepRecord, step: StepRecord) -> bool:
+        if not cutting.is_neutral(step) or looking.verb_of(step.action) in _TELLING:
+            return False
+        if looking.events_in(step.observation):
+            return False
+        changed = self._changed(before.observation, step.observation)
+        if changed is None or changed.difference(_FOCUS_ONLY):
+            return False
+        if not _can_tell(step):
+            return False
+        if looking.is_invalid(step) or _error_of(step):
+            return not self.keep_errors and not changed
+        element = looking.element_of(before.observation, step)
+        return not (self.keep_interactive and element.is_interactive)
+
+    def _changed(self, before: Any, after: Any) -> set[str] | None:
+        """Returns the channels that differ; None if none shows the page."""
+        if not isinstance(before, Mapping) or not isinstance(after, Mapping):
+            return None
+        changed: set[str] = set()
+        shown = False
+        for name in self.channels:
+            if name == "changes":
+                different = _has_changes(after)
+            else:
+                one, other = _comparable(before, name), _comparable(after, name)
+                different = None if one is None or other is None else one != other
+            if different is not None:
+                shown = shown or name in ("axtree", "changes", "text", "screenshot", "set_of_marks")
+                changed.update([name] if different else [])
+        return changed if shown else None
+
+
+def _comparable(observation: Mapping[str, Any], name: str) -> Any:
+    """Returns what a channel holds, to be compared; None if it was not observed this time."""
+    if name not in observation:
+        return None
+    if name == "axtree":
+        return looking.tree_without(looking.text_channel(observation, name), focus=True)
+    if name == "set_of_marks":
+        marks = looking.channel(observation, name)
+        return looking.content_of(marks.get("image")) if isinstance(marks, Mapping) else None
+    value = observation[name]
+    if name == "screenshot" and (value is None or value == b""):
+        return None  # A step that took none: `screenshot_stride`, or pictures not shared.
+    return looking.content_of(value)
+
+
+def _has_changes(observation: Mapping[str, Any]) -> bool | None:
+    """Returns whether the page's lines changed in more than where the focus is."""
+    if "changes" not in observation:
+        return None
+    gone: collections.Counter[str] = collections.Counter()
+    lines = looking.channel(observation, "changes")
+    for line in () if lines is None else map(str, lines):
+        sign, _, rest = line.partition(" ")
+        gone[looking.tree_without(rest, focus=True)] += 1 if sign == "+" else -1
+    return any(gone.values())
+
+
+def _can_tell(step: StepRecord) -> bool:
+    if looking.verb_of(step.action) not in _MOVES_VIEW:
+        return True
+    return any(
+        looking.channel(step.observation, name) is not None for name in ("screenshot", "scroll")
+    )
+
+
+def _error_of(step: StepRecord) -> str:
+    last = looking.channel(step.observation, "last_action")
+    return str(last.get("error") or "") if isinstance(last, Mapping) else ""

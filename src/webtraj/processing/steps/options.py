@@ -1,0 +1,111 @@
+"""What steps are told: plain data, checked once, and given back as `settings`."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from webtraj import errors
+
+__all__ = ["check_flags", "check_number", "choice", "matches", "settings_of", "words"]
+
+_NOT_SETTINGS = ("client", "judge", "secrets")
+"""Fields that are no plain data, or must not be on record."""
+
+
+def settings_of(step: Any) -> dict[str, Any]:
+    """Returns what a step was told, as plain data: its fields, but for clients and secrets."""
+    return {
+        field.name: _plain(getattr(step, field.name))
+        for field in dataclasses.fields(step)
+        if field.init and field.name not in _NOT_SETTINGS
+    }
+
+
+def words(step: str, option: str, value: Any) -> tuple[str, ...]:
+    """Returns an option that is one word or several.
+
+    >>> words("filter-site", "sites", "a.org"), words("filter-site", "sites", ["a", "b"])
+    (('a.org',), ('a', 'b'))
+
+    Raises:
+        InvalidInputError: It is neither.
+    """
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, Iterable) and not isinstance(value, Mapping):
+        found = tuple(value)
+        if all(isinstance(word, str) for word in found):
+            return found
+    raise errors.InvalidInputError(
+        f"{step}: {option} is {value!r:.200}; expected a text or a list of texts."
+    )
+
+
+def choice(step: str, option: str, value: Any, known: Iterable[str]) -> None:
+    """Checks that an option is one of the words that it may be.
+
+    Raises:
+        InvalidInputError: It is none of them.
+    """
+    known = tuple(known)
+    if not isinstance(value, str) or value not in known:
+        raise errors.InvalidInputError(
+            f"{step}: {option} is {value!r:.200}; expected one of {', '.join(known)}."
+        )
+
+
+def check_flags(step: str, **options: Any) -> None:
+    """Checks options that are true or false.
+
+    Raises:
+        InvalidInputError: One is something else.
+    """
+    for option, value in options.items():
+        if not isinstance(value, bool):
+            raise errors.InvalidInputError(
+                f"{step}: {option} is {value!r:.200}; expected true or false."
+            )
+
+
+def check_number(
+    step: str,
+    option: str,
+    value: Any,
+    *,
+    least: float,
+    most: float = float("inf"),
+    whole: bool = True,
+) -> None:
+    """Checks an option that is a number.
+
+    Raises:
+        InvalidInputError: It is none, or out of its range.
+    """
+    kinds = (int,) if whole else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
+        kind = "a whole number" if whole else "a number"
+        upto = "" if most == float("inf") else f" and at most {most}"
+        raise errors.InvalidInputError(
+            f"{step}: {option} is {value!r:.200}; expected {kind} of at least {least}{upto}."
+        )
+
+
+def matches(text: str, patterns: Iterable[str]) -> bool:
+    """Returns whether a text matches one of some glob patterns, letter case included.
+
+    >>> matches("miniwob/click-tab", ["miniwob/click-*", "web/*"])
+    True
+    """
+    return any(fnmatch.fnmatchcase(text, pattern) for pattern in patterns)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        items = [_plain(item) for item in value]
+        return sorted(items, key=str) if isinstance(value, (set, frozenset)) else items
+    return value
