@@ -1,0 +1,193 @@
+"""The model judge: an episode goes in, models are asked about it, a judgement comes out."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+
+import orjson
+
+from webtraj.agents.models.base import Message, ModelClient, Sampling
+from webtraj.closing import AsyncClosing
+from webtraj.judging.base import is_judgeable
+from webtraj.judging.model.asking import Asker
+from webtraj.judging.model.case import Case, Question
+from webtraj.judging.model.composing import Composer
+from webtraj.judging.model.evidence import Evidence, gather
+from webtraj.judging.model.procedure import Examined, examine
+from webtraj.judging.model.prompts import load_prompts
+from webtraj.judging.model.routing import Routing
+from webtraj.judging.model.settings import JudgeSettings
+from webtraj.judging.model.transcript import Transcript
+from webtraj.trajectory import EpisodeTrajectory, Judgement, ModelCall, Outcome
+
+__all__ = ["ModelJudge", "rewarded"]
+
+_CODE_VERSION = "1"
+"""Changes with what the code of this package makes of evidence and replies."""
+_NOT_JUDGEABLE = "The episode did not end by itself, so it says nothing of the agent."
+_REWARDS = {Outcome.SUCCESS: 1.0, Outcome.FAILURE: 0.0}
+
+Compose = Callable[[Question], Sequence[Message]]
+
+
+class ModelJudge(AsyncClosing):
+    """Judges episodes by asking models.
+
+    In this order it asks which screenshots matter, whether the site blocked the agent, whether what
+    the final answer claims was seen, whether each fact of the task holds (or its goal, where it has
+    no facts), and whether the answer is the reference answer. See `JudgeSettings` and `Routing`.
+
+    Closing it closes its clients.
+
+    Args:
+        models: The client of the model that is asked, or which are asked what.
+        settings: How it judges.
+        clock: The time, in seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        models: ModelClient | Routing,
+        *,
+        settings: JudgeSettings | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.routing = Routing.to(models)
+        self.settings = settings or JudgeSettings()
+        self.prompts = load_prompts()
+        self._clock = clock
+        self._unstructured: set[int] = set()
+        self._version = _version(self.settings, self.prompts.sha256)
+
+    def __repr__(self) -> str:
+        return f"ModelJudge({', '.join(client.name for client in self.routing.clients)})"
+
+    @property
+    def name(self) -> str:
+        """What judgements call it."""
+        return "model"
+
+    @property
+    def version(self) -> str:
+        """Of its code, prompts and settings; which models are asked is no part of it."""
+        return self._version
+
+    async def aclose(self) -> None:
+        """Closes its clients. Idempotent."""
+        for client in self.routing.clients:
+            await client.aclose()
+
+    async def check(self) -> None:
+        """Asks each model for a word, so that a wrong key or address shows before any judging.
+
+        Raises:
+            ModelRefusedError: A model's server does not take requests like these.
+            ModelUnavailableError: A model's server does not answer.
+        """
+        hello = [Message.of("user", "Reply with the word: ready")]
+        sampling = Sampling(temperature=self.settings.temperature, max_tokens=16)
+        for client in self.routing.clients:
+            await client.complete(hello, sampling, timeout=self.settings.timeout)
+
+    async def judge(self, trajectory: EpisodeTrajectory) -> Judgement:
+        """Returns its judgement of an episode. See `Judge`."""
+        if not is_judgeable(trajectory):
+            return self._judgement(Examined(Outcome.JUDGE_ERROR, _NOT_JUDGEABLE, {}))
+        evidence = gather(trajectory, self.settings)
+        if evidence.missing:
+            return self._judgement(Examined(Outcome.JUDGE_ERROR, evidence.missing, {}))
+        composer = Composer(evidence, self.prompts)
+        return await self.examined(evidence.case(self.settings), composer.messages, evidence)
+
+    async def examined(
+        self, case: Case, compose: Compose, evidence: Evidence | None = None
+    ) -> Judgement:
+        """Returns the judgement on a case.
+
+        Args:
+            case: What there is to judge.
+            compose: Makes the conversation that asks a question.
+            evidence: What the case is about, for the findings.
+        """
+        asker = Asker(
+            settings=self.settings,
+            prompts=self.prompts,
+            unstructured=self._unstructured,
+            turns=asyncio.Semaphore(self.settings.max_concurrency),
+        )
+        transcript = Transcript()
+        examination = examine(case)
+        try:
+            questions = next(examination)
+            while True:
+                asked = await self._ask(asker, questions, compose)
+                answers = [
+                    transcript.add(question, self._words(question), votes)
+                    for question, votes in zip(questions, asked, strict=True)
+                ]
+                questions = examination.send(answers)
+        except StopIteration as stop:
+            examined: Examined = stop.value
+        findings = {
+            **examined.findings,
+            "case": case.to_data(),
+            "models": self.routing.names,
+            "prompts": {"version": self.prompts.version, "sha256": self.prompts.sha256},
+            "transcript": transcript.entries,
+        }
+        if evidence is not None and evidence.unreadable:
+            findings["unreadable_screenshots"] = list(evidence.unreadable)
+        found = Examined(examined.outcome, examined.reason, findings)
+        return self._judgement(found, transcript.calls)
+
+    async def _ask(
+        self, asker: Asker, questions: Sequence[Question], compose: Compose
+    ) -> list[list[tuple[ModelCall, ...]]]:
+        """Returns the calls of each vote on each question. All are asked at the same time."""
+        votes: list[list[asyncio.Task[tuple[ModelCall, ...]]]] = []
+        try:
+            async with asyncio.TaskGroup() as group:
+                for question in questions:
+                    messages = compose(question)
+                    clients = self.routing.of(question.stage)
+                    words = self._words(question)
+                    votes.append(
+                        [
+                            group.create_task(
+                                asker.ask(clients[number % len(clients)], messages, words)
+                            )
+                            for number in range(question.votes if messages else 0)
+                        ]
+                    )
+        except BaseExceptionGroup as failures:
+            # The judge is set up wrongly, which each of them says.
+            raise failures.exceptions[0] from None
+        return [[task.result() for task in tasks] for tasks in votes]
+
+    def _words(self, question: Question) -> tuple[str, ...]:
+        return self.prompts.words[question.prompt]
+
+    def _judgement(self, examined: Examined, calls: Sequence[ModelCall] = ()) -> Judgement:
+        return Judgement(
+            judge=self.name,
+            version=self.version,
+            outcome=examined.outcome,
+            reward=rewarded(examined.outcome),
+            reason=examined.reason,
+            findings=examined.findings,
+            model_calls=tuple(calls),
+            time=self._clock(),
+        )
+
+
+def rewarded(outcome: Outcome) -> float | None:
+    """Returns the reward of an outcome; None for what is neither success nor failure."""
+    return _REWARDS.get(outcome)
+
+
+def _version(settings: JudgeSettings, prompts_sha256: str) -> str:
+    data = orjson.dumps([settings.to_data(), prompts_sha256], option=orjson.OPT_SORT_KEYS)
+    return f"{_CODE_VERSION}-{hashlib.sha256(data).hexdigest()[:12]}"

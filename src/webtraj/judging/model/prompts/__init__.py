@@ -1,0 +1,82 @@
+"""The judge's prompts: templates that ship with the package, by version.
+
+`system.txt` is the system message, the same for all questions. Each other file is the question that
+ends a conversation, after the evidence; its first line names the verdicts that there are::
+
+    verdicts: success, failure, unclear
+    ---
+    Judge this fact and no other: ${criterion}
+
+What stands in a file of a version never changes once that is released: an improved prompt is a new
+version, and so a new version of the judge.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Mapping
+from importlib import resources
+from string import Template
+
+__all__ = ["LATEST", "QUESTIONS", "Prompts", "load_prompts"]
+
+LATEST = "v1"
+QUESTIONS = ("screenshot", "blocked", "answer", "fact", "goal", "reference")
+"""The questions, by file."""
+
+_DIVIDER = "\n---\n"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Prompts:
+    """The prompts of one version."""
+
+    version: str
+    """Their version, such as `v1`."""
+    sha256: str
+    """The SHA-256 of all their files."""
+    system: str
+    """The system message."""
+    again: str
+    """What is added where a broken reply is asked for again; `${broken}` is what was wrong."""
+    words: Mapping[str, tuple[str, ...]]
+    """The verdicts of each question."""
+    questions: Mapping[str, str]
+    """The template of each question; `${criterion}` is the block under judgement."""
+
+    def ask(self, question: str, criterion: str = "") -> str:
+        """Returns a question in words."""
+        return Template(self.questions[question]).substitute(criterion=criterion)
+
+    def ask_again(self, broken: str) -> str:
+        """Returns what is added to a question whose reply was broken."""
+        return Template(self.again).substitute(broken=broken)
+
+
+@functools.cache
+def load_prompts(version: str = LATEST) -> Prompts:
+    """Returns the prompts of a version.
+
+    >>> load_prompts().words["blocked"]
+    ('blocked', 'open', 'unclear')
+    """
+    folder = resources.files(__name__) / version
+    names = ("system", "again", *QUESTIONS)
+    files = {name: (folder / f"{name}.txt").read_text("utf-8") for name in names}
+    parts = {name: files[name].split(_DIVIDER) for name in QUESTIONS}
+    everything = "\0".join(f"{name}\0{text}" for name, text in sorted(files.items()))
+    return Prompts(
+        version=version,
+        sha256=hashlib.sha256(everything.encode()).hexdigest(),
+        system=files["system"].strip(),
+        again=files["again"].strip(),
+        words={name: _words(heading) for name, (heading, _) in parts.items()},
+        questions={name: text.strip() for name, (_, text) in parts.items()},
+    )
+
+
+def _words(heading: str) -> tuple[str, ...]:
+    listed = heading.removeprefix("verdicts:").split(",")
+    return tuple(word.strip() for word in listed)
