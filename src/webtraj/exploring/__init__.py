@@ -1,0 +1,75 @@
+"""Exploring: from rough descriptions of sites to concrete tasks, with what proves each of them.
+
+* `curious`, `explorer`: who explores, without a model and with one.
+* `seen`: what an exploring episode saw, as proposers read it.
+* `base`: what a proposer is; `hindsight` and `asking` are two, without a model and with one.
+* `checking`: which proposals become tasks, and why the others do not.
+* `records`: what was proposed, kept beside the episodes so that it survives any death.
+* `proposing`, `crawling`: proposing for a dataset; exploring and proposing in one call.
+* `catalog`: explorers and proposers by name, as on the command line.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from webtraj.exploring.asking import ModelProposer as ModelProposer
+    from webtraj.exploring.base import Claim as Claim
+    from webtraj.exploring.base import Draft as Draft
+    from webtraj.exploring.base import Drafts as Drafts
+    from webtraj.exploring.base import Proposer as Proposer
+    from webtraj.exploring.base import Rejection as Rejection
+    from webtraj.exploring.crawling import Exploration as Exploration
+    from webtraj.exploring.crawling import explore as explore
+    from webtraj.exploring.curious import CuriousAgent as CuriousAgent
+    from webtraj.exploring.explorer import ExplorerAgent as ExplorerAgent
+    from webtraj.exploring.hindsight import HindsightProposer as HindsightProposer
+    from webtraj.exploring.proposing import Proposed as Proposed
+    from webtraj.exploring.proposing import propose as propose
+    from webtraj.exploring.seen import Seen as Seen
+    from webtraj.exploring.seen import Sight as Sight
+
+_HOMES = {
+    "Claim": "base",
+    "CuriousAgent": "curious",
+    "Draft": "base",
+    "Drafts": "base",
+    "Exploration": "crawling",
+    "ExplorerAgent": "explorer",
+    "HindsightProposer": "hindsight",
+    "ModelProposer": "asking",
+    "Proposed": "proposing",
+    "Proposer": "base",
+    "Rejection": "base",
+    "Seen": "seen",
+    "Sight": "seen",
+    "explore": "crawling",
+    "propose": "proposing",
+}
+
+__all__ = [
+    "Claim",
+    "CuriousAgent",
+    "Draft",
+    "Drafts",
+    "Exploration",
+    "ExplorerAgent",
+    "HindsightProposer",
+    "ModelProposer",
+    "Proposed",
+    "Proposer",
+    "Rejection",
+    "Seen",
+    "Sight",
+    "explore",
+    "propose",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Lazily, so that reading proposals loads no agent, and no browser's modules.
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,213 @@
+"""Which drafts become tasks: those whose claims can be found in the episode they came from.
+
+What is checked, in this order; the first that fails is the reason of the rejection:
+
+0. All of it is text that a file can hold.
+1. The goal says something, briefly, and is not just the description that was explored by.
+2. The kind is a known one.
+3. The page where it begins is one of the site, was visited, and was no error page.
+4. There is at least one fact, each says something, and each has evidence: steps that exist.
+5. No goal and no fact names another site's URL.
+6. The answer, if there is one, stands on a page that is evidence; who asks for information has one.
+
+Whether two tasks say the same is known only when all are: `webtraj.exploring.records` sees to that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from webtraj.exploring.base import KINDS, Draft, Rejection
+from webtraj.exploring.seen import Seen, Sight, page_key
+from webtraj.rollouts.tasks.spec import Fact, FactGroup, TaskSpec
+
+__all__ = ["DUPLICATE", "check_drafts", "normal", "problem_of", "task_of"]
+
+DUPLICATE = "the same goal was proposed before"
+
+_LONGEST_GOAL = 500
+_LONGEST_FACT = 500
+_LONGEST_ANSWER = 300
+_MOST_FACTS = 20
+_SPACE = re.compile(r"\s+")
+_NO_WORD = re.compile(r"[^\w]+")
+_URL = re.compile(r"https?://[^\s\"'<>)\]]+", re.IGNORECASE)
+_ESCAPED = re.compile(r'\\(["\\/])')
+
+
+def normal(text: str) -> str:
+    """Returns what texts that say the same in the same words have in common.
+
+    >>> normal("Open the  Cart!") == normal("open the cart")
+    True
+    """
+    return _NO_WORD.sub(" ", text.casefold()).strip()
+
+
+def problem_of(draft: Draft, seen: Seen) -> str:
+    """Returns why a draft cannot become a task; empty if it can."""
+    return (
+        _problem_of_text(draft)
+        or _problem_of_goal(draft, seen)
+        or ("" if draft.kind in KINDS else f"kind: expected one of {', '.join(KINDS)}")
+        or _problem_of_start(draft, seen)
+        or _problem_of_facts(draft, seen)
+        or _problem_of_urls(draft, seen)
+        or _problem_of_answer(draft, seen)
+    )
+
+
+def check_drafts(
+    drafts: tuple[Draft, ...], seen: Seen, *, limit: int, provenance: Mapping[str, Any]
+) -> tuple[tuple[TaskSpec, ...], tuple[Rejection, ...]]:
+    """Returns the tasks that drafts become, and why the others do not.
+
+    Args:
+        drafts: Drafts for one episode.
+        seen: What it saw.
+        limit: How many tasks there may be.
+        provenance: What each task says of its origin, beside the episode and the steps.
+    """
+    tasks: dict[str, TaskSpec] = {}
+    rejections: list[Rejection] = []
+    for draft in drafts:
+        problem = problem_of(draft, seen)
+        if not problem and normal(draft.goal) in tasks:
+            problem = DUPLICATE
+        if not problem and len(tasks) >= limit:
+            problem = f"more than the {limit} that were asked for"
+        if problem:
+            rejections.append(Rejection(problem, _data_of(draft)))
+        else:
+            tasks[normal(draft.goal)] = task_of(draft, seen, provenance)
+    return tuple(tasks.values()), tuple(rejections)
+
+
+def task_of(draft: Draft, seen: Seen, provenance: Mapping[str, Any]) -> TaskSpec:
+    """Returns the task that a draft without a problem becomes.
+
+    It begins at the URL that was visited, as it was visited. Its name follows from that and its
+    goal; so it is the same whichever episode it comes from.
+    """
+    goal = _one_line(draft.goal)
+    digest = hashlib.sha256(f"{normal(goal)}\0{page_key(draft.start_url)}".encode()).hexdigest()
+    return TaskSpec(
+        name=f"proposed-{digest[:16]}",
+        goal=goal,
+        start_url=next(sight.url for sight in _visits(draft, seen) if sight.is_sound),
+        site=seen.site,
+        difficulty=len(draft.facts),
+        facts=tuple(FactGroup((Fact(_one_line(fact.description)),)) for fact in draft.facts),
+        reference_answer=_one_line(draft.reference_answer),
+        metadata={
+            "kind": draft.kind,
+            "provenance": {
+                "episode_id": seen.episode_id,
+                "explored": seen.task,
+                "steps": _steps(draft),
+                "evidence": [sorted(set(fact.evidence)) for fact in draft.facts],
+                **provenance,
+            },
+        },
+    )
+
+
+def _problem_of_text(draft: Draft) -> str:
+    try:
+        "".join(_texts(draft)).encode()
+    except UnicodeEncodeError:
+        return "it holds half a character, which no file can hold"
+    return ""
+
+
+def _problem_of_goal(draft: Draft, seen: Seen) -> str:
+    if not normal(draft.goal):
+        return "goal: it is empty"
+    if len(draft.goal) > _LONGEST_GOAL:
+        return f"goal: longer than {_LONGEST_GOAL} characters"
+    if normal(draft.goal) == normal(seen.goal):
+        return "goal: it is the description that was explored by"
+    return ""
+
+
+def _problem_of_start(draft: Draft, seen: Seen) -> str:
+    if not seen.is_inside(draft.start_url):
+        return f"start_url: not a page of {seen.site}"
+    visits = _visits(draft, seen)
+    if not visits:
+        return "start_url: a page that was not visited"
+    return "" if any(sight.is_sound for sight in visits) else "start_url: a page with an error"
+
+
+def _visits(draft: Draft, seen: Seen) -> list[Sight]:
+    start = page_key(draft.start_url)
+    return [sight for sight in seen.sights if page_key(sight.url) == start]
+
+
+def _problem_of_facts(draft: Draft, seen: Seen) -> str:
+    if not draft.facts:
+        return "facts: there is none"
+    if len(draft.facts) > _MOST_FACTS:
+        return f"facts: more than {_MOST_FACTS}"
+    for fact in draft.facts:
+        if not normal(fact.description) or len(fact.description) > _LONGEST_FACT:
+            return f"facts: one is empty, or longer than {_LONGEST_FACT} characters"
+        if not fact.evidence:
+            return "facts: one has no evidence"
+        for index in fact.evidence:
+            sight = seen.at(index)
+            if sight is None:
+                return f"evidence: there is no step {index}"
+            if not seen.is_inside(sight.url):
+                return f"evidence: step {index} was on another site"
+    return ""
+
+
+def _problem_of_urls(draft: Draft, seen: Seen) -> str:
+    for text in _texts(draft):
+        for url in _URL.findall(text):
+            if not seen.is_inside(url):
+                return "it names a URL of another site"
+    return ""
+
+
+def _problem_of_answer(draft: Draft, seen: Seen) -> str:
+    answer = _one_line(draft.reference_answer)
+    if not answer:
+        asks = draft.kind == "information"
+        return "reference_answer: a task about information needs one" if asks else ""
+    if len(answer) > _LONGEST_ANSWER:
+        return f"reference_answer: longer than {_LONGEST_ANSWER} characters"
+    pages = (sight for index in _steps(draft) if (sight := seen.at(index)) is not None)
+    if any(_stands_on(answer, page) for page in pages):
+        return ""
+    return "reference_answer: it stands on none of the pages that are evidence"
+
+
+def _stands_on(answer: str, page: Sight) -> bool:
+    """Returns whether a page has an answer, as words of its own: 5 is no part of 15 or 2.5."""
+    text = _one_line(_ESCAPED.sub(r"\1", f"{page.title}\n{page.axtree}")).casefold()
+    wanted = re.escape(answer.casefold())
+    return re.search(rf"(?<!\w)(?<!\d[.,]){wanted}(?!\w|[.,]\d)", text) is not None
+
+
+def _texts(draft: Draft) -> list[str]:
+    return [draft.goal, draft.reference_answer, *(fact.description for fact in draft.facts)]
+
+
+def _steps(draft: Draft) -> list[int]:
+    return sorted({index for fact in draft.facts for index in fact.evidence})
+
+
+def _one_line(text: str) -> str:
+    return _SPACE.sub(" ", text).strip()
+
+
+def _data_of(draft: Draft) -> dict[str, Any]:
+    data = dataclasses.asdict(draft)
+    data["facts"] = [{**fact, "evidence": list(fact["evidence"])} for fact in data["facts"]]
+    return data

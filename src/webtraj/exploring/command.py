@@ -1,0 +1,228 @@
+"""What the command `webtraj explore` is told, and how a crawl is begun and gone on with by it.
+
+Beside the plan of each run lies what it was begun with, `runs/<run>/explore.json`; so that
+`--resume` needs none of it again. What is given again goes before it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import pydantic
+
+from webtraj import errors
+from webtraj.exploring import catalog
+from webtraj.exploring.crawling import Exploration, explore, require_coarse
+from webtraj.exploring.proposing import Proposed, propose
+from webtraj.exploring.records import Record
+from webtraj.rollouts.configuration.running import keep_source
+from webtraj.rollouts.observer import RolloutObserver
+from webtraj.rollouts.runs import Run, new_run_id
+from webtraj.rollouts.tasks import TaskSpec, read_tasks
+from webtraj.storage import is_url, open_storage
+
+if TYPE_CHECKING:
+    from webtraj.exploring.base import Proposer
+
+__all__ = ["ExploreConfig", "begin", "go_on", "play", "propose_again", "read_config"]
+
+_SOURCE = "explore.json"
+_FIXED = ("tasks", "attempts", "seed")
+
+
+class ExploreConfig(pydantic.BaseModel):
+    """The keys of a crawl. All of them are plain data, and none is a secret."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+    tasks: str = ""
+    """The coarse tasks: a `.jsonl` or `.parquet` file, or its URL."""
+    agent: str | None = None
+    """Who explores; by default `model` if there is a model, else `curious`."""
+    proposer: str | None = None
+    """Who proposes; by default `model` if there is a model, else `hindsight`."""
+    model: str | None = None
+    """The model that both ask, as its server knows it."""
+    base_url: str | list[str] | None = None
+    """Its server."""
+    agent_options: dict[str, Any] = {}
+    """More options of the explorer; they go before the two."""
+    proposer_options: dict[str, Any] = {}
+    """The same of the proposer."""
+    proposals: Annotated[int, pydantic.Field(ge=1, le=100)] = 3
+    attempts: Annotated[int, pydantic.Field(ge=1)] = 1
+    parallel: Annotated[int, pydantic.Field(ge=1)] = 1
+    max_steps: Annotated[int, pydantic.Field(ge=1)] = 15
+    seed: int = 0
+    environment_options: dict[str, Any] = {}
+
+    def make_agent(self) -> Any:
+        """Returns who explores."""
+        name = self.agent or ("model" if self.model else "curious")
+        options = {**(self._asked() if name == "model" else {}), **self.agent_options}
+        return catalog.make_explorer(name, seed=self.seed, options=options)
+
+    def make_proposer(self) -> Proposer:
+        """Returns who proposes."""
+        name = self.proposer or ("model" if self.model else "hindsight")
+        options = {**(self._asked() if name == "model" else {}), **self.proposer_options}
+        return catalog.make_proposer(name, options=options)
+
+    def _asked(self) -> dict[str, Any]:
+        given = {"model": self.model, "base_url": self.base_url}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def read_config(values: Mapping[str, Any]) -> ExploreConfig:
+    """Returns the keys that were given.
+
+    Raises:
+        InvalidInputError: One is unknown or wrong; the message names it.
+    """
+    try:
+        return ExploreConfig.model_validate(dict(values))
+    except pydantic.ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(map(str, problem['loc'])).replace('_', '-')}: {problem['msg']}"
+            for problem in error.errors(include_url=False)
+        )
+        raise errors.InvalidInputError(
+            f"What is to be explored is not clear: {problems}."
+        ) from None
+
+
+def begin(
+    values: Mapping[str, Any],
+    *,
+    out: str,
+    storage_options: Mapping[str, Any] | None,
+    tasks_options: Mapping[str, Any] | None = None,
+) -> tuple[ExploreConfig, str, tuple[TaskSpec, ...]]:
+    """Begins a crawl: keeps what it is told beside its plan, which is yet to be written.
+
+    Returns:
+        Its keys, the run's name, and what is to be explored.
+
+    Raises:
+        InvalidInputError: A key is wrong.
+        StorageError: The dataset cannot be written.
+    """
+    config, run_id = read_config(values), new_run_id()
+    tasks = require_coarse(read_tasks(config.tasks, storage_options=tasks_options))
+    content = orjson.dumps(config.model_dump(exclude_defaults=True)).decode()
+    keep_source(out, storage_options, run_id, _SOURCE, content)
+    return config, run_id, tasks
+
+
+def go_on(
+    values: Mapping[str, Any],
+    *,
+    out: str,
+    run_id: str | None,
+    storage_options: Mapping[str, Any] | None,
+) -> tuple[ExploreConfig, str]:
+    """Finds a crawl that was begun before.
+
+    Args:
+        values: The keys that shall be others than it was begun with.
+        out: The dataset.
+        run_id: The run; by default the latest.
+        storage_options: For a bucket.
+
+    Returns:
+        Its keys, and the run's name.
+
+    Raises:
+        InvalidInputError: There is no such run, or it was not begun by this command; or what
+            cannot be changed shall be.
+    """
+    if fixed := [name for name in _FIXED if name in values]:
+        raise errors.InvalidInputError(
+            f"A crawl is gone on with as it was planned; {fixed[0]} cannot be given again."
+        )
+    storage = open_storage(out, storage_options)
+    run = Run.last(storage) if run_id is None else Run(storage, run_id)
+    try:
+        begun = orjson.loads(storage.read(f"runs/{run.run_id}/{_SOURCE}"))
+        begun.items()
+    except errors.StorageMissingError:
+        raise errors.InvalidInputError(
+            f"The run {run.run_id!r} in {out!r} was not begun by `webtraj explore`. Use `webtraj "
+            "explore propose` to have tasks proposed for its episodes."
+        ) from None
+    except (ValueError, AttributeError) as error:
+        raise errors.InvalidInputError(
+            f"What the run {run.run_id!r} in {out!r} was begun with cannot be read: {error}."
+        ) from error
+    return read_config({**begun, **values}), run.run_id
+
+
+async def play(
+    config: ExploreConfig,
+    run_id: str,
+    tasks: Sequence[TaskSpec],
+    *,
+    out: str,
+    resume: bool,
+    storage_options: Mapping[str, Any] | None = None,
+    observer: RolloutObserver | None = None,
+    on_proposals: Callable[[Record], None] | None = None,
+) -> Exploration:
+    """Explores and proposes, or does what is left of it.
+
+    Raises:
+        Exception: What `webtraj.exploring.explore` raises.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        agent, proposer = config.make_agent(), config.make_proposer()
+        for held in (agent, proposer):
+            if (close := getattr(held, "aclose", None)) is not None:
+                stack.push_async_callback(close)
+        return await explore(
+            tasks,
+            agent,
+            proposer,
+            out=out,
+            run_id=None if resume else run_id,
+            resume=run_id if resume else False,
+            attempts=config.attempts,
+            proposals=config.proposals,
+            parallel=config.parallel,
+            seed=config.seed,
+            max_steps=config.max_steps,
+            storage_options=storage_options,
+            environment_options=config.environment_options,
+            observer=observer,
+            on_proposals=on_proposals,
+        )
+
+
+async def propose_again(
+    config: ExploreConfig,
+    place: str,
+    *,
+    run: str | None,
+    storage_options: Mapping[str, Any] | None = None,
+    on_proposals: Callable[[Record], None] | None = None,
+) -> Proposed:
+    """Proposes for a dataset that is there.
+
+    Raises:
+        Exception: What `webtraj.exploring.propose` raises.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        proposer = config.make_proposer()
+        if (close := getattr(proposer, "aclose", None)) is not None:
+            stack.push_async_callback(close)
+        return await propose(
+            place,
+            proposer,
+            run=run,
+            proposals=config.proposals,
+            parallel=config.parallel,
+            storage_options=storage_options if is_url(place) else None,
+            on_episode=on_proposals,
+        )

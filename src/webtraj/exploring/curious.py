@@ -1,0 +1,227 @@
+"""The curious agent: it explores a site without a model, what it has not tried yet first.
+
+It clicks what can be clicked, fills in forms field by field and sends them, and goes back to pages
+where something is left to try. It stays on the site, types no secrets, and keeps its hands off
+whatever sounds as if it could not be undone (`AVOIDED`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from webtraj import errors
+from webtraj import trajectory as trajectory_lib
+from webtraj.environments import actions
+from webtraj.environments import base as environment_lib
+from webtraj.environments.browser.observation import Ref, refs_in
+from webtraj.exploring import typing_in
+from webtraj.exploring.seen import CHANNELS, page_key, site_key
+
+__all__ = ["AVOIDED", "CuriousAgent"]
+
+AVOIDED = (
+    "delete", "remove", "erase", "destroy", "deactivate", "unsubscribe", "close account",
+    "log out", "logout", "sign out", "pay", "purchase", "buy now", "place order", "order now",
+    "book now", "confirm", "donate", "transfer", "withdraw", "send", "publish", "post", "submit",
+    "report", "sign up", "register", "create account", "cancel order", "upload", "download",
+)  # fmt: skip
+"""Words in an element's name that keep the agent from it."""
+
+_CLICKED = (
+    "link", "button", "tab", "menuitem", "checkbox", "radio", "switch", "treeitem", "disclosure",
+)  # fmt: skip
+_CHOSEN = ("combobox", "listbox")
+_BETWEEN_FORMS = ("link", "heading", "banner", "main", "contentinfo", "navigation")
+"""Roles of elements that are not in the middle of a form."""
+_STATES = ("disabled", "readonly")
+_MOST_WORDS = 200
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CuriousAgent:
+    """Explores. Its choices follow from its seed, the episode's task and seed, and what it sees.
+
+    An episode in which nothing is left to try ends by the answer `done`.
+    """
+
+    seed: int = 0
+    avoid: tuple[str, ...] = AVOIDED
+    """Words in the names of elements that are left alone."""
+    name: str = "curious"
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The channels of a browser environment's observations that it, and proposers, need."""
+        return CHANNELS
+
+    def begin_episode(self, environment: environment_lib.Environment) -> _CuriousActor:
+        """Returns an actor that has tried nothing yet."""
+        describe = getattr(environment, "describe_episode", None)
+        episode: Mapping[str, Any] = describe() if callable(describe) else {}
+        source = f"{self.seed}/{episode.get('task', '')}/{episode.get('seed', '')}"
+        words = "|".join(map(re.escape, self.avoid)) or "(?!)"
+        avoided = re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
+        return _CuriousActor(random.Random(source), avoided)
+
+
+_Key = tuple[str, str]
+"""An element, wherever it is found again: its role and name."""
+
+
+@dataclasses.dataclass(slots=True)
+class _CuriousActor:
+    random: random.Random
+    avoided: re.Pattern[str]
+    home: str = ""
+    """The site to stay on."""
+    tried: dict[_Key, int] = dataclasses.field(default_factory=dict)
+    """How often each element was tried, on any page,"""
+    tried_here: set[tuple[str, str, str]] = dataclasses.field(default_factory=set)
+    """and those that were on a page."""
+    open: dict[str, set[_Key]] = dataclasses.field(default_factory=dict)
+    """What is left to try on each page that was visited."""
+    urls: dict[str, str] = dataclasses.field(default_factory=dict)
+    """A URL of each."""
+    form: str = ""
+    """The ref of the field that was filled in last, while its form is being filled in."""
+    words: list[str] = dataclasses.field(default_factory=list)
+
+    async def act(self, observation: Any) -> trajectory_lib.Decision:
+        if not isinstance(observation, Mapping) or not {"axtree", "url"} <= observation.keys():
+            raise errors.AgentError(
+                "The curious agent needs observations with an 'axtree' and a 'url'. Make the "
+                "environment with observe=agent.channels."
+            )
+        url, page = observation["url"], page_key(observation["url"])
+        if not self.home:
+            self.home = site_key(url)
+        if site_key(url) != self.home or observation.get("http_status", 0) >= 400:
+            return self._leave("This is no page of the site." if self.home else "Nothing is here.")
+        elements = refs_in(observation["axtree"])
+        untried = [element for element in elements if self._is_open(element, page)]
+        self.open[page], self.urls[page] = set(map(_key, untried)), url
+        self.words = _names_of_links(elements)
+        if element := self._next_in_form(elements, untried):
+            return self._try(element, elements, page, "The form is not done yet.")
+        if fresh := [element for element in untried if _key(element) not in self.tried]:
+            element = self._first_of_form(self.random.choice(fresh), elements, untried)
+            return self._try(element, elements, page, "I have not tried this.")
+        if place := self._elsewhere(new=True):
+            return self._go(place, "What is left here I have tried on other pages.")
+        if untried:
+            least = min(self.tried[_key(element)] for element in untried)
+            seldom = [element for element in untried if self.tried[_key(element)] == least]
+            element = self.random.choice(seldom)
+            return self._try(element, elements, page, "I have not tried this here.")
+        return self._leave("I have tried everything here.")
+
+    def _is_open(self, element: Ref, page: str) -> bool:
+        """Returns whether an element can and may be tried, and has not been tried on this page."""
+        role = element.role
+        if role not in (*_CLICKED, *_CHOSEN, *typing_in.TEXT_ROLES) or not element.name.strip():
+            return False
+        if any(state in _STATES for state in element.states):
+            return False
+        if self.avoided.search(element.name):
+            return False
+        if role in typing_in.TEXT_ROLES and not typing_in.text_for(element, (), self.random):
+            return False
+        return (page, *_key(element)) not in self.tried_here
+
+    def _next_in_form(self, elements: list[Ref], untried: list[Ref]) -> Ref | None:
+        """Returns what follows the field that was filled in last: a field or button of its form."""
+        refs = [element.ref for element in elements]
+        if not self.form or self.form not in refs:
+            return None
+        open_refs = {element.ref for element in untried}
+        for element in elements[refs.index(self.form) + 1 :]:
+            if element.role in _BETWEEN_FORMS:
+                return None
+            if element.ref in open_refs:
+                return element
+        return None
+
+    def _first_of_form(self, chosen: Ref, elements: list[Ref], untried: list[Ref]) -> Ref:
+        """Returns the first open field before a button, which is to send it; else what was chosen."""
+        if chosen.role != "button":
+            return chosen
+        open_refs = {element.ref for element in untried}
+        first = chosen
+        for element in reversed(elements[: elements.index(chosen)]):
+            if element.role in (*_BETWEEN_FORMS, "button"):
+                break
+            if element.ref in open_refs and element.role in (*typing_in.TEXT_ROLES, *_CHOSEN):
+                first = element
+        return first
+
+    def _try(
+        self, element: Ref, elements: list[Ref], page: str, why: str
+    ) -> trajectory_lib.Decision:
+        self.tried[_key(element)] = self.tried.get(_key(element), 0) + 1
+        self.tried_here.add((page, *_key(element)))
+        action: actions.Action = actions.Click(element.ref)
+        self.form = ""
+        if element.role in typing_in.TEXT_ROLES:
+            text = typing_in.text_for(element, self.words, self.random)
+            action, self.form = actions.Fill(element.ref, text), element.ref
+        elif element.role in _CHOSEN and (options := _options_of(element, elements)):
+            chosen = self.random.choice(options)
+            action, self.form = actions.SelectOption(element.ref, (chosen,)), element.ref
+        elif element.role in ("checkbox", "radio", "switch"):
+            self.form = element.ref
+        return trajectory_lib.Decision(action=action, thought=f"{why} {_said(element)}")
+
+    def _elsewhere(self, *, new: bool) -> str:
+        """Returns a page where most is left to try; empty if there is none.
+
+        Args:
+            new: Whether only that counts which has been tried nowhere.
+        """
+        counts = {
+            page: sum(not new or key not in self.tried for key in keys)
+            for page, keys in self.open.items()
+        }
+        best = max(counts, key=lambda page: counts[page], default="")
+        return best if best and counts[best] else ""
+
+    def _leave(self, why: str) -> trajectory_lib.Decision:
+        """Goes where something is left to try, or ends."""
+        if place := self._elsewhere(new=True) or self._elsewhere(new=False):
+            return self._go(place, why)
+        return trajectory_lib.Decision(action=actions.Answer("done"), thought=why)
+
+    def _go(self, page: str, why: str) -> trajectory_lib.Decision:
+        self.form = ""
+        self.open.pop(page)  # It comes back when the page is seen; if it never is, that was that.
+        return trajectory_lib.Decision(action=actions.Goto(self.urls[page]), thought=why)
+
+
+def _said(element: Ref) -> str:
+    return f"({element.role} {element.name!r})"
+
+
+def _key(element: Ref) -> _Key:
+    return element.role, element.name
+
+
+def _names_of_links(elements: list[Ref]) -> list[str]:
+    """Returns the names of the links in a page's main part, or of all if it has none."""
+    roles = [element.role for element in elements]
+    start = roles.index("main") if "main" in roles else 0
+    return [element.name for element in elements[start:] if element.role == "link"][:_MOST_WORDS]
+
+
+def _options_of(element: Ref, elements: list[Ref]) -> list[str]:
+    """Returns the options of a select element that are not chosen yet."""
+    start = next(i for i, other in enumerate(elements) if other.ref == element.ref) + 1
+    options: list[str] = []
+    for other in elements[start:]:
+        if other.role != "option":
+            break
+        if "selected" not in other.states and other.name:
+            options.append(other.name)
+    return options

@@ -1,0 +1,124 @@
+"""The explorer: a model agent that is told what it has seen and tried already.
+
+To the current page it adds, before the question, which pages were visited and what was tried on the
+one that is shown. Both come from pages, so they are quoted as JSON strings.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from webtraj import errors
+from webtraj import trajectory as trajectory_lib
+from webtraj.agents import contexts as contexts_lib
+from webtraj.agents import prompts as prompts_lib
+from webtraj.agents.acting import ModelActor
+from webtraj.agents.model import ModelAgent
+from webtraj.environments import base as environment_lib
+from webtraj.environments.actions import dialects as dialects_lib
+from webtraj.exploring.seen import CHANNELS, page_key, site_key
+
+__all__ = ["ExplorerAgent"]
+
+_MOST_PAGES = 40
+_MOST_TRIED = 30
+_LONGEST = 120
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ExplorerAgent(ModelAgent):
+    """Asks a model what to try next on a site."""
+
+    prompt: str | prompts_lib.Prompt = "explore"
+    """What it is told: a prompt, or what `load_prompt` takes."""
+
+    @classmethod
+    def of(cls, agent: ModelAgent) -> ExplorerAgent:
+        """Returns an explorer with all that a model agent has, its prompt included."""
+        if isinstance(agent, cls):
+            return agent
+        given = {field.name: getattr(agent, field.name) for field in dataclasses.fields(agent)}
+        return cls(**given)
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The channels that the model needs, and proposers after it."""
+        return tuple(dict.fromkeys((*self.context.channels, *CHANNELS)))
+
+    def begin_episode(self, environment: environment_lib.Environment) -> ModelActor:
+        """Returns an actor that has seen nothing yet."""
+        return _ExploringActor(self, environment)
+
+
+class _ExploringActor(ModelActor):
+    def __init__(self, agent: ExplorerAgent, environment: Any) -> None:
+        super().__init__(agent, environment)
+        self._visits: dict[str, tuple[str, int]] = {}
+        """Title and number of visits of each page, in the order of the first."""
+        self._tried: dict[str, dict[str, None]] = {}
+        """What was tried on each page, in order."""
+        self._page = ""
+        self._site = ""
+        self._seen = ""
+
+    async def act(self, observation: Any) -> trajectory_lib.Decision:
+        if not isinstance(observation, Mapping) or "url" not in observation:
+            raise errors.AgentError(
+                "An explorer needs observations with a 'url'. Make the environment with "
+                "observe=agent.channels."
+            )
+        self._note_page(observation)
+        decision = await super().act(observation)
+        self._note_try(observation, decision)
+        return decision
+
+    def _goal(self, observation: Mapping[str, Any]) -> str:
+        return f"Explore the site {self._site}. {super()._goal(observation)}"
+
+    async def _ask(
+        self, conversation: contexts_lib.Conversation, dialect: dialects_lib.Dialect
+    ) -> tuple[list[trajectory_lib.ModelCall], contexts_lib.Context]:
+        ask = "\n\n".join(part for part in (self._seen, conversation.ask) if part)
+        return await super()._ask(dataclasses.replace(conversation, ask=ask), dialect)
+
+    def _note_page(self, observation: Mapping[str, Any]) -> None:
+        url, title = str(observation["url"]), str(observation.get("title") or "")
+        self._site = self._site or site_key(url)
+        self._page = page_key(url)
+        _, visits = self._visits.get(self._page, ("", 0))
+        self._visits[self._page] = (title, visits + 1)
+        pages = [
+            f"- {_quoted(page)} {_quoted(title)}" + (f", {n} times" if n > 1 else "")
+            for page, (title, n) in list(self._visits.items())[-_MOST_PAGES:]
+        ]
+        tried = list(self._tried.get(self._page, ()))[-_MOST_TRIED:]
+        lines = [f"Pages that you have seen, {len(self._visits)} in all:", *pages]
+        if tried:
+            lines += ["What you have tried on this page:", *(f"- {said}" for said in tried)]
+        self._seen = "\n".join(lines)
+
+    def _note_try(self, observation: Mapping[str, Any], decision: trajectory_lib.Decision) -> None:
+        if decision.parse_error:
+            return
+        ref = getattr(decision.action, "ref", None)
+        verb = getattr(decision.action, "verb", "")
+        said = f"{verb} {_quoted(_element(observation, ref))}" if ref else verb
+        self._tried.setdefault(self._page, {})[said] = None
+
+
+def _element(observation: Mapping[str, Any], ref: str) -> str:
+    """Returns an element's role and name; its ref if they are not observed."""
+    from webtraj.environments.browser.observation import refs_in
+
+    for element in refs_in(str(observation.get("axtree") or "")):
+        if element.ref == ref:
+            return f"{element.role} {element.name}".strip()
+    return ref
+
+
+def _quoted(text: str) -> str:
+    line = " ".join(text.split())
+    return json.dumps(line[:_LONGEST], ensure_ascii=False)

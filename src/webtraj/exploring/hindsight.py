@@ -1,0 +1,215 @@
+"""The hindsight proposer: tasks without a model, out of what was done and what came of it.
+
+Each rule looks at one step, and says the goal that who did this would have had:
+
+* navigation: a link led to a page that was not seen before, or a search to its results: get there.
+* information: a page says `Label: value`, or has a row of label and value: find that out.
+* modification: a form was filled in and sent, or a button changed what the page says: do that.
+
+Who plays a task finds the site as nobody has touched it. So once an episode has changed something,
+its pages prove no more facts, but for links whose names have no number in them. Rules take turns,
+so that a limited number of tasks is of all kinds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from webtraj.environments.browser.observation import Ref, changes_between, refs_in
+from webtraj.exploring.base import Claim, Draft, Drafts
+from webtraj.exploring.checking import normal, problem_of
+from webtraj.exploring.seen import Seen, Sight, page_key
+
+__all__ = ["HindsightProposer"]
+
+_LABELLED = re.compile(r"^([A-Z][^:\n]{1,40}): (\S[^\n]{0,80})$")
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_NUMBER = re.compile(r"\d")
+_LONGEST_NAME = 80
+_HARMLESS = re.compile(
+    r"\b(search|find|filter|apply|sort|show|view|more|next|previous|go|back|open|expand)\b",
+    re.IGNORECASE,
+)
+"""Buttons that only show something else."""
+_FILLING = ("fill", "type_into", "select_option", "check")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HindsightProposer:
+    """Proposes by rules. The same episode gives the same proposals."""
+
+    name: str = "hindsight"
+    version: str = "1"
+    model: str = ""
+    prompt_sha256: str = ""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """See `Proposer.settings`."""
+        return {}
+
+    async def propose(self, seen: Seen, limit: int) -> Drafts:
+        """See `Proposer.propose`. Proposes only what it knows to pass the check."""
+        clean = _untouched(seen)
+        rules = (_navigation(seen, clean), _information(seen, clean), _pressing(seen, clean))
+        turns = itertools.chain.from_iterable(itertools.zip_longest(*rules))
+        found: dict[str, Draft] = {}
+        for draft in turns:
+            if len(found) >= limit:
+                break
+            if draft is not None and not problem_of(draft, seen):
+                found.setdefault(normal(draft.goal), draft)
+        return Drafts(drafts=tuple(found.values()))
+
+
+def _untouched(seen: Seen) -> int:
+    """Returns the index of the first step that may have changed something on the site."""
+    for sight in seen.sights:
+        if sight.role == "button" and not sight.error and not _HARMLESS.search(sight.name):
+            return sight.index
+    return seen.sights[-1].index + 1 if seen.sights else 0
+
+
+def _navigation(seen: Seen, clean: int) -> Iterator[Draft]:
+    known = {page_key(sight.url) for sight in seen.sights[:1]}
+    for before, after in itertools.pairwise(seen.sights):
+        page = page_key(after.url)
+        new = page not in known and after.is_sound and not after.error
+        known.add(page)
+        if not (new and after.role == "link" and after.title and _is_short(after.name)):
+            continue
+        if after.index >= clean and _NUMBER.search(after.name + after.title):
+            continue
+        yield Draft(
+            goal=f'On {_titled(before)}, open "{after.name}".',
+            start_url=before.url,
+            kind="navigation",
+            facts=(Claim(f'The page "{_line(after.title)}" is open.', (after.index,)),),
+        )
+
+
+def _information(seen: Seen, clean: int) -> Iterator[Draft]:
+    start = seen.sights[0].url if seen.sights else ""
+    asked: set[str] = set()
+    for sight in seen.sights:
+        if sight.index >= clean:
+            return
+        if not (sight.is_sound and sight.title and seen.is_inside(sight.url)):
+            continue
+        for label, value in _labelled(sight.axtree):
+            if normal(label) in asked:
+                continue
+            asked.add(normal(label))
+            yield Draft(
+                goal=f'What does {_titled(sight)} say of "{label}"?',
+                start_url=start,
+                kind="information",
+                facts=(Claim(f'The answer says that "{label}" is "{value}".', (sight.index,)),),
+                reference_answer=value,
+            )
+
+
+def _pressing(seen: Seen, clean: int) -> Iterator[Draft]:
+    filled: list[Sight] = []
+    start: Sight | None = None
+    for before, after in itertools.pairwise(seen.sights):
+        if after.index > clean:
+            return
+        if after.error or not after.is_sound or not after.name:
+            filled, start = [], None
+        elif after.verb in _FILLING:
+            start = start if filled else before
+            filled.append(after)
+        elif after.verb == "click" and after.role == "button":
+            yield from _pressed(start or before, before, after, filled)
+            filled, start = [], None
+        else:
+            filled, start = [], None
+
+
+def _pressed(start: Sight, before: Sight, after: Sight, filled: list[Sight]) -> Iterator[Draft]:
+    """Proposes what was done by pressing a button, after fields were filled in."""
+    if not _is_short(after.name) or not all(_is_short(field.name) for field in filled):
+        return
+    only_shows = _HARMLESS.search(after.name) is not None
+    said = _new_words(before, after)
+    moved = page_key(before.url) != page_key(after.url)
+    if (only_shows and not filled) or not (said or (moved and after.title)):
+        return  # It takes no skill, or nothing came of it that anybody could see.
+    facts = [Claim(_entered(field), (field.index,)) for field in filled]
+    if moved and after.title:
+        facts.append(Claim(f'The page "{_line(after.title)}" is open.', (after.index,)))
+    if said:
+        facts.append(Claim(f'The page says "{said}".', (after.index,)))
+    doing = [_entering(field) for field in filled]
+    press = f'press "{after.name}"'
+    what = f"{', '.join(doing)}, and {press}" if doing else press
+    yield Draft(
+        goal=f"On {_titled(start)}, {what}.",
+        start_url=start.url,
+        kind="navigation" if only_shows else "modification",
+        facts=tuple(facts),
+    )
+
+
+def _new_words(before: Sight, after: Sight) -> str:
+    """Returns what a page says that it did not before: a text with a number in it, if there is."""
+    came = [line for line in changes_between(before.axtree, after.axtree) if line.startswith("+")]
+    unreffed = {re.sub(r"\[[^\]]*\] ", "", line.strip()) for line in before.axtree.splitlines()}
+    texts = []
+    for line in came:
+        said = re.sub(r"\[[^\]]*\] ", "", line[2:])
+        found = _QUOTED.search(said)
+        if found and said not in unreffed and "\\" not in found[1] and _is_short(found[1]):
+            texts.append(found[1])
+    return next((text for text in texts if _NUMBER.search(text)), texts[0] if texts else "")
+
+
+def _labelled(axtree: str) -> Iterator[tuple[str, str]]:
+    """Yields what a page says in pairs of label and value."""
+    elements = refs_in(axtree)
+    for element in elements:
+        found = _LABELLED.match(element.name) if _is_said(element) else None
+        if found and _is_short(found[2]):
+            yield found[1], found[2]
+    for one, label, value, end in itertools.zip_longest(
+        elements, elements[1:], elements[2:], elements[3:]
+    ):
+        is_row = one.role == "row" and label and value and label.role == value.role == "cell"
+        if is_row and (end is None or end.role != "cell") and label.name and value.name:
+            yield label.name, value.name
+
+
+def _is_said(element: Ref) -> bool:
+    return element.role in ("paragraph", "generic", "listitem", "status", "cell", "text")
+
+
+def _entering(field: Sight) -> str:
+    if field.verb == "check":
+        return f'tick "{field.name}"'
+    if field.verb == "select_option":
+        return f'choose "{_line(field.text)}" for "{field.name}"'
+    return f'enter "{_line(field.text)}" for "{field.name}"'
+
+
+def _entered(field: Sight) -> str:
+    if field.verb == "check":
+        return f'"{field.name}" was ticked.'
+    return f'"{_line(field.text)}" was entered for "{field.name}".'
+
+
+def _titled(sight: Sight) -> str:
+    return f'the page "{_line(sight.title)}"' if sight.title else "this page"
+
+
+def _is_short(text: str) -> bool:
+    return 0 < len(text.strip()) <= _LONGEST_NAME
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_NAME else f"{line[:_LONGEST_NAME]}..."

@@ -1,0 +1,173 @@
+"""What an exploring episode saw: its pages, and what was done to get from one to the next."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from webtraj.collectors.blobs import LazyBlob
+from webtraj.environments.actions import base as actions_lib
+from webtraj.environments.actions import dialects as dialects_lib
+from webtraj.trajectory import EpisodeTrajectory, StepRecord
+
+__all__ = ["CHANNELS", "Seen", "Sight", "page_key", "seen_in", "site_key"]
+
+CHANNELS = ("goal", "url", "title", "axtree", "http_status", "last_action")
+"""The channels of a browser environment's observations that proposers read."""
+
+_UNREADABLE = "an action that has no words"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """One step: what was done, and the page that was seen then."""
+
+    index: int
+    """The step's index in the episode."""
+    url: str
+    title: str = ""
+    axtree: str = ""
+    """The page as text (`webtraj.environments.browser.observation`); empty if not observed."""
+    http_status: int = 0
+    """0 where it is not known."""
+    action: str = ""
+    """What was done before, in webtraj's own words; empty on the first step."""
+    verb: str = ""
+    """The action's verb: `click`."""
+    text: str = ""
+    """What the action typed or chose, if it did."""
+    role: str = ""
+    """The role of the element that was acted on,"""
+    name: str = ""
+    """and its name."""
+    error: str = ""
+    """Why the action was not done; empty if it was."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the page is one of a site, and no error page."""
+        return self.http_status < 400 and urlsplit(self.url).scheme in ("http", "https")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What one episode saw."""
+
+    episode_id: str
+    task: str
+    """The coarse task's name,"""
+    goal: str
+    """and its description."""
+    sites: tuple[str, ...]
+    """The site that was to be explored, by `site_key`; and where it sent who came, if elsewhere."""
+    sights: tuple[Sight, ...]
+    """The steps, in order; those whose observation is no page's are left out."""
+
+    @property
+    def site(self) -> str:
+        """The site's name."""
+        return self.sites[0] if self.sites else ""
+
+    def at(self, index: int) -> Sight | None:
+        """Returns the step of an index; None if there is none."""
+        return next((sight for sight in self.sights if sight.index == index), None)
+
+    def is_inside(self, url: str) -> bool:
+        """Returns whether a URL leads to the site."""
+        return site_key(url) in self.sites
+
+
+def seen_in(trajectory: EpisodeTrajectory) -> Seen:
+    """Returns what an episode saw. Text that was left on disk is read; pictures are not."""
+    task = trajectory.info.metadata.get("task")
+    spec: Mapping[str, Any] = task if isinstance(task, Mapping) else {}
+    found = (_sight(step) for step in trajectory.steps)
+    sights = tuple(sight for sight in found if sight is not None)
+    places = [str(spec.get("start_url") or ""), *(sight.url for sight in sights[:1])]
+    sites = dict.fromkeys(site for place in places if (site := site_key(place)))
+    return Seen(
+        episode_id=trajectory.info.episode_id,
+        task=trajectory.info.task,
+        goal=trajectory.info.goal or str(spec.get("goal") or ""),
+        sites=tuple(sites),
+        sights=sights,
+    )
+
+
+def site_key(url: str) -> str:
+    """Returns what URLs of one site have in common; empty for what is no web address.
+
+    >>> site_key("https://www.Example.org/shop"), site_key("http://localhost:80/"), site_key("x")
+    ('example.org', 'localhost', '')
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").removeprefix("www."), parts.port
+    except ValueError:
+        return ""
+    if parts.scheme not in ("http", "https"):
+        return ""
+    usual = port in (None, {"http": 80, "https": 443}[parts.scheme])
+    return host if usual or not host else f"{host}:{port}"
+
+
+def page_key(url: str) -> str:
+    """Returns what the URLs of one page have in common.
+
+    >>> page_key("https://www.example.org/shop/?q=a#top") == page_key("http://example.org/shop?q=a")
+    True
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{site_key(url)}{parts.path.rstrip('/')}{query}"
+
+
+def _sight(step: StepRecord) -> Sight | None:
+    observation = step.observation
+    if not isinstance(observation, Mapping) or not isinstance(observation.get("url"), str):
+        return None
+    last = observation.get("last_action")
+    last = last if isinstance(last, Mapping) else {}
+    action = step.action
+    is_action = isinstance(action, actions_lib.Action)
+    return Sight(
+        index=step.index,
+        url=observation["url"],
+        title=_text(observation.get("title")),
+        axtree=_text(observation.get("axtree")),
+        http_status=int(observation.get("http_status") or 0),
+        action="" if action is None else _said(action),
+        verb=action.verb if is_action else "",
+        text=_typed(action),
+        role=_text(last.get("role")),
+        name=_text(last.get("name")),
+        error=_text(last.get("error")),
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, LazyBlob):
+        value = value.load()
+    return value if isinstance(value, str) else ""
+
+
+def _said(action: Any) -> str:
+    if not isinstance(action, actions_lib.Action):
+        return str(action) if isinstance(action, str) else _UNREADABLE
+    try:
+        return str(dialects_lib.make_dialect("webtraj").format(action))
+    except ValueError:  # The dialect has no words for it.
+        return repr(action)
+
+
+def _typed(action: Any) -> str:
+    for name in ("value", "text", "options"):
+        typed = getattr(action, name, "")
+        if typed:
+            return typed if isinstance(typed, str) else ", ".join(map(str, typed))
+    return ""
