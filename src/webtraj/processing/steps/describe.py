@@ -1,0 +1,175 @@
+"""`describe`: has a model write down what each step did, and why where the agent did not say."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+import pydantic
+
+from webtraj.agents.models.base import ModelClient
+from webtraj.processing.base import Changed
+from webtraj.processing.steps import asking, looking, options, telling
+from webtraj.processing.steps.prompts import Prompt, load_prompt
+from webtraj.trajectory import Decision, EpisodeTrajectory, StepRecord
+
+__all__ = ["AFTERWARDS", "DESCRIPTION", "Describe"]
+
+DESCRIPTION = "description"
+"""Key in `Decision.metadata` of what the step did, as the model says."""
+AFTERWARDS = "written_afterwards"
+"""Key in `Decision.metadata` of what was not the agent's: which fields, by which model."""
+
+_Sentence = Annotated[
+    str, pydantic.StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)
+]
+
+
+class _Description(asking.ReplyForm):
+    description: _Sentence
+    thought: _Sentence
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Describe:
+    """Writes `Decision.metadata["description"]` for each step, and thoughts where there are none.
+
+    The model sees the task, the page before, the action, and what changed. A thought of the agent's
+    own is never touched. A written one is the agent's in form only: `metadata` says which model it
+    is from, so that it can be left out of training. Steps that have a description already, and
+    replies that were no action, are left alone.
+
+    An episode is written with all its descriptions or, if one cannot be had, not at all.
+
+    Raises:
+        InvalidInputError: There is no model, or an option is out of its range.
+    """
+
+    name: str = dataclasses.field(default="describe", init=False)
+    version: str = dataclasses.field(default="1", init=False)
+    needs_model: ClassVar[bool] = True
+    client: ModelClient | None = dataclasses.field(default=None, repr=False)
+    """The model. It is not closed."""
+    thoughts: bool = True
+    """Whether thoughts are written where there are none."""
+    pictures: bool = False
+    """Whether the model sees the pictures before and after, too."""
+    page_characters: int = 6000
+    """How much of a page it sees."""
+    parallel: int = 4
+    """Steps of one episode that are asked about at once."""
+    attempts: int = 3
+    """How often a reply that cannot be used is asked for, in all."""
+    timeout: float = 120.0
+    """Seconds that one call may take."""
+    max_tokens: int = 1024
+    """The longest reply."""
+    _prompt: Prompt = dataclasses.field(init=False, repr=False)
+    _asker: asking.Asker[_Description] = dataclasses.field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        asking.check_model_options(self)
+        options.check_flags(self.name, thoughts=self.thoughts, pictures=self.pictures)
+        options.check_number(self.name, "page_characters", self.page_characters, least=100)
+        options.check_number(self.name, "parallel", self.parallel, least=1)
+        assert self.client is not None
+        object.__setattr__(self, "_prompt", load_prompt("describe"))
+        asker = asking.Asker(
+            self.client,
+            self._prompt,
+            _Description,
+            attempts=self.attempts,
+            timeout=self.timeout,
+            max_tokens=self.max_tokens,
+        )
+        object.__setattr__(self, "_asker", asker)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What it was told."""
+        assert self.client is not None
+        return {**options.settings_of(self), "model": self.client.name}
+
+    async def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed:
+        """Returns the episode with its descriptions.
+
+        Raises:
+            ModelError: One of them could not be had.
+        """
+        assert self.client is not None
+        steps = trajectory.steps
+        positions = [place for place, step in enumerate(steps) if _is_open(step)]
+        if not positions:
+            return trajectory
+        goal = telling.goal_of(trajectory)
+        jobs = [
+            functools.partial(self._described, goal, steps[place - 1], steps[place])
+            for place in positions
+        ]
+        made = dict(zip(positions, await asking.all_of(jobs, self.parallel), strict=True))
+        described = tuple(made.get(place, step) for place, step in enumerate(steps))
+        thoughts = [
+            place
+            for place in positions
+            if described[place].decision is not None
+            and (_thought(described[place]) != _thought(steps[place]))
+        ]
+        return Changed(
+            (dataclasses.replace(trajectory, steps=described),),
+            {"described": positions, "thoughts": thoughts},
+            model=self.client.name,
+            prompt_sha256=self._prompt.sha256,
+        )
+
+    async def _described(self, goal: str, before: StepRecord, step: StepRecord) -> StepRecord:
+        assert self.client is not None
+        shown = telling.quoted(
+            {
+                "task": ("task", goal or "It is not known."),
+                "before": (
+                    "page before",
+                    telling.page_text(before.observation, self.page_characters),
+                ),
+                "action": ("action", "\n".join(telling.step_lines([before, step])[-1:])),
+                "after": (
+                    "changes",
+                    telling.changes_text(
+                        before.observation, step.observation, self.page_characters
+                    ),
+                ),
+            }
+        )
+        pictures = []
+        if self.pictures:
+            both = (telling.picture_of(one.observation) for one in (before, step))
+            pictures = [picture for picture in both if picture]
+        reply, _ = await self._asker.ask(shown, pictures)
+        decision = step.decision or Decision(action=step.action)
+        written = [DESCRIPTION]
+        thought = decision.thought
+        if self.thoughts and not thought.strip():
+            thought = " ".join(reply.thought.split())
+            written.append("thought")
+        metadata = {
+            **decision.metadata,
+            DESCRIPTION: " ".join(reply.description.split()),
+            AFTERWARDS: {
+                "fields": written,
+                "model": self.client.name,
+                "prompt_sha256": self._prompt.sha256,
+            },
+        }
+        decision = dataclasses.replace(decision, thought=thought, metadata=metadata)
+        return dataclasses.replace(step, decision=decision)
+
+
+def _is_open(step: StepRecord) -> bool:
+    if step.first or looking.is_invalid(step):
+        return False
+    return step.decision is None or DESCRIPTION not in step.decision.metadata
+
+
+def _thought(step: StepRecord) -> str:
+    return "" if step.decision is None else step.decision.thought

@@ -1,0 +1,125 @@
+"""`grade-difficulty`: says how hard an episode's task is."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+import pydantic
+
+from webtraj import errors
+from webtraj.agents.models.base import ModelClient
+from webtraj.processing.base import Changed
+from webtraj.processing.steps import asking, options, telling
+from webtraj.processing.steps.prompts import load_prompt
+from webtraj.trajectory import EpisodeInfo, EpisodeTrajectory
+
+__all__ = ["DIFFICULTY", "GradeDifficulty"]
+
+DIFFICULTY = "difficulty"
+"""Key in `EpisodeInfo.metadata`: `score`, `level` (easy, medium, hard), and `by` whom."""
+
+
+class _Grade(asking.ReplyForm):
+    reason: Annotated[
+        str, pydantic.StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)
+    ]
+    difficulty: Annotated[int, pydantic.Field(ge=1, le=10)]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class GradeDifficulty:
+    """Writes `EpisodeInfo.metadata["difficulty"]`: a score, and WebGym's band for it.
+
+    The score is what the task says of itself or, as WebGym counts, the number of its facts. Where
+    the task says neither, a model grades its goal, if there is one; else the episode goes on as it
+    is. Episodes that have a grade keep it.
+
+    Raises:
+        InvalidInputError: An option is out of its range.
+    """
+
+    name: str = dataclasses.field(default="grade-difficulty", init=False)
+    version: str = dataclasses.field(default="1", init=False)
+    needs_model: ClassVar[bool] = False
+    client: ModelClient | None = dataclasses.field(default=None, repr=False)
+    """The model that is asked where the task does not say; None asks none. It is not closed."""
+    attempts: int = 3
+    """How often a reply that cannot be used is asked for, in all."""
+    timeout: float = 120.0
+    """Seconds that one call may take."""
+    max_tokens: int = 512
+    """The longest reply."""
+    _asker: asking.Asker[_Grade] | None = dataclasses.field(
+        init=False, repr=False, compare=False, default=None
+    )
+
+    def __post_init__(self) -> None:
+        if self.client is None:
+            return
+        asking.check_model_options(self)
+        asker = asking.Asker(
+            self.client,
+            load_prompt("difficulty"),
+            _Grade,
+            attempts=self.attempts,
+            timeout=self.timeout,
+            max_tokens=self.max_tokens,
+        )
+        object.__setattr__(self, "_asker", asker)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What it was told."""
+        model = "" if self.client is None else self.client.name
+        return {**options.settings_of(self), "model": model}
+
+    async def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed:
+        """Returns the episode with its task's difficulty.
+
+        Raises:
+            ModelError: The model gave no grade.
+            InvalidInputError: What is recorded of the task cannot be read.
+        """
+        if DIFFICULTY in trajectory.info.metadata:
+            return trajectory
+        score = _counted(trajectory.info)
+        if score:
+            return _graded(trajectory, {"score": score, "by": "task"})
+        goal = telling.goal_of(trajectory)
+        if self._asker is None or self.client is None or not goal:
+            return trajectory
+        shown = telling.quoted({"task": ("task", goal)})
+        reply, _ = await self._asker.ask(shown)
+        grade = {"score": reply.difficulty, "by": self.client.name, "reason": reply.reason}
+        changed = _graded(trajectory, grade)
+        prompt = load_prompt("difficulty")
+        return dataclasses.replace(changed, model=self.client.name, prompt_sha256=prompt.sha256)
+
+
+def _counted(info: EpisodeInfo) -> int:
+    """Returns the score that the task has of itself; 0 if it has none."""
+    data = info.metadata.get("task")
+    if data is None:
+        return 0
+    from webtraj.rollouts.tasks.spec import TaskSpec
+
+    try:
+        spec = TaskSpec.from_data(data)
+        return spec.difficulty or sum(len(group.facts) for group in spec.facts)
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
+        raise errors.InvalidInputError(
+            f"The task in the metadata of the episode {info.episode_id!r} cannot be read "
+            f"({error!r:.200}); expected data of a TaskSpec."
+        ) from error
+
+
+def _graded(trajectory: EpisodeTrajectory, grade: Mapping[str, Any]) -> Changed:
+    from webtraj.rollouts.tasks.spec import TaskSpec
+
+    level = TaskSpec(name="graded", difficulty=grade["score"]).level
+    grade = {"level": level, **grade}
+    metadata = {**trajectory.info.metadata, DIFFICULTY: grade}
+    info = dataclasses.replace(trajectory.info, metadata=metadata)
+    return Changed((dataclasses.replace(trajectory, info=info),), {DIFFICULTY: grade})

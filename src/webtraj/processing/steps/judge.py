@@ -1,0 +1,139 @@
+"""`judge`: has a judge say what episodes were worth."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from webtraj import errors
+from webtraj.agents.models.base import ModelClient
+from webtraj.judging.base import Judge, is_judgeable, with_judgement
+from webtraj.processing.base import Changed, Drop
+from webtraj.processing.steps import options
+from webtraj.trajectory import EpisodeTrajectory, Judgement, Outcome
+
+__all__ = ["JUDGES", "JudgeStep"]
+
+JUDGES: Final[Mapping[str, str]] = {
+    "environment": "webtraj.judging.environment:EnvironmentJudge",
+    "model": "webtraj.judging.model.judge:ModelJudge",
+}
+"""Judges that can be named: `module:Class`. Others are given themselves."""
+
+_KINDS = ("keep", "drop")
+_UNDECIDED = (Outcome.UNKNOWN, Outcome.JUDGE_ERROR)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeStep:
+    """Adds a judge's judgement to each episode that can be judged, and its outcome.
+
+    Episodes that did not end by themselves go on as they are: there is nothing to judge. An
+    episode that has a verdict of the same judge and version is not judged again.
+
+    That a judge failed (JUDGE_ERROR) is on record like any other judgement; `on_judge_error` says
+    whether such an episode goes on. The next run may judge it anew.
+
+    Raises:
+        InvalidInputError: There is no such judge, it needs a model, or an option is wrong.
+    """
+
+    name: str = dataclasses.field(default="judge", init=False)
+    version: str = dataclasses.field(default="1", init=False)
+    needs_model: ClassVar[bool] = True
+    by: str = "model"
+    """The judge's name: `model`, `environment`; what it calls itself, if it is given."""
+    judge: Judge | None = dataclasses.field(default=None, repr=False)
+    """The judge itself, where none is named."""
+    client: ModelClient | None = dataclasses.field(default=None, repr=False)
+    """The model that a judge called `model` asks. It is not closed."""
+    judge_settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """What the judge called `model` is told: fields of `webtraj.judging.model.JudgeSettings`."""
+    only_unknown: bool = False
+    """Whether episodes are left alone that have an outcome already, other than JUDGE_ERROR."""
+    on_judge_error: str = "keep"
+    """What becomes of an episode that the judge failed on: keep or drop."""
+    _judge: Judge = dataclasses.field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        options.check_flags(self.name, only_unknown=self.only_unknown)
+        options.choice(self.name, "on_judge_error", self.on_judge_error, _KINDS)
+        judge = self.judge if self.judge is not None else self._named()
+        object.__setattr__(self, "_judge", judge)
+        object.__setattr__(self, "by", judge.name)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What it was told, with the judge's version."""
+        model = "" if self.client is None else self.client.name
+        return {
+            **options.settings_of(self),
+            "judge_version": self._judge.version,
+            "model": model,
+        }
+
+    async def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed | Drop:
+        """Returns the episode with its judgement."""
+        if not is_judgeable(trajectory) or self._is_judged(trajectory):
+            return trajectory
+        if self.only_unknown and trajectory.outcome not in _UNDECIDED:
+            return trajectory
+        judgement = await self._judge.judge(trajectory)
+        if judgement.outcome is Outcome.JUDGE_ERROR and self.on_judge_error == "drop":
+            return Drop("judge failed", judgement.reason)
+        made = with_judgement(trajectory, judgement)
+        return Changed(
+            (made,),
+            {
+                "judge": judgement.judge,
+                "version": judgement.version,
+                "outcome": judgement.outcome.name.lower(),
+            },
+            model=", ".join(_models_of(judgement)),
+            prompt_sha256=_prompt_of(judgement),
+        )
+
+    def _is_judged(self, trajectory: EpisodeTrajectory) -> bool:
+        assert trajectory.end is not None
+        return any(
+            (one.judge, one.version) == (self._judge.name, self._judge.version)
+            and one.outcome is not Outcome.JUDGE_ERROR
+            for one in trajectory.end.judgements
+        )
+
+    def _named(self) -> Judge:
+        options.choice(self.name, "by", self.by, JUDGES)
+        if self.by == "model" and self.client is None:
+            raise errors.InvalidInputError(
+                f"{self.name}: the judge 'model' asks a model, and was given none; give it a "
+                "client, or name a model: --model NAME --model-url URL."
+            )
+        module, _, attribute = JUDGES[self.by].partition(":")
+        made = getattr(importlib.import_module(module), attribute)
+        if self.by != "model":
+            judge: Judge = made()
+            return judge
+        return _model_judge(made, self.client, self.judge_settings)
+
+
+def _model_judge(made: Any, client: ModelClient | None, told: Mapping[str, Any]) -> Judge:
+    from webtraj.judging.model.settings import JudgeSettings
+
+    known = [field.name for field in dataclasses.fields(JudgeSettings)]
+    if not isinstance(told, Mapping) or not set(told) <= set(known):
+        raise errors.InvalidInputError(
+            f"judge: judge_settings is {told!r:.200}; expected some of {', '.join(known)}."
+        )
+    judge: Judge = made(client, settings=JudgeSettings(**told))
+    return judge
+
+
+def _models_of(judgement: Judgement) -> list[str]:
+    return list(dict.fromkeys(call.model for call in judgement.model_calls if call.model))
+
+
+def _prompt_of(judgement: Judgement) -> str:
+    prompts = judgement.findings.get("prompts")
+    return str(prompts.get("sha256", "")) if isinstance(prompts, Mapping) else ""

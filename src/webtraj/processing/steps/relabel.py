@@ -1,0 +1,234 @@
+"""`relabel`: gives an episode the task that it did carry out, in hindsight."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Final
+
+import numpy as np
+import pydantic
+
+from webtraj.agents.models.base import ModelClient
+from webtraj.judging.base import is_judgeable
+from webtraj.judging.model.quoting import defused
+from webtraj.processing.base import Changed, Drop
+from webtraj.processing.steps import asking, options, telling
+from webtraj.processing.steps.prompts import Prompt, load_prompt
+from webtraj.trajectory import EpisodeTrajectory, Outcome, StepRecord
+
+__all__ = ["RELABELLED", "Relabel"]
+
+RELABELLED: Final = "relabelled"
+"""Key in `EpisodeInfo.metadata` of what the episode was before, and by what it was relabelled."""
+
+_TASK_PREFIX = "hindsight/"
+_ID_SUFFIX = ".hindsight"
+_LONGEST_ID = 128
+_LEAST_QUOTE = 4
+_LEAST_OF_A_PAGE = 200
+_OUTCOMES = tuple(outcome.name.lower() for outcome in Outcome)
+
+_Text = Annotated[str, pydantic.StringConstraints(strip_whitespace=True, max_length=2000)]
+
+
+class _Hindsight(asking.ReplyForm):
+    achieved: bool
+    goal: _Text
+    evidence: Annotated[list[_Text], pydantic.Field(max_length=10)]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Relabel:
+    """Asks a model which task an episode has carried out, and makes an episode of that task.
+
+    The model must copy what shows it out of the steps and pages that it was shown; an answer whose
+    evidence is not there letter by letter (white space aside) is broken. Still, that a model says
+    so is no success: the outcome of the new episode is UNKNOWN until a judge has looked at it.
+
+    Of the new episode are other than of the old one: id, goal (in observations too), task
+    (`hindsight/<task>`), group, outcome, judgements, and rewards, which were for another goal and
+    are 0. The channel `info`, which tells how the old task went, is left out. All of that is kept
+    in `metadata["relabelled"]`. Thoughts and recorded prompts still speak of the old goal: train
+    on such an episode by its observations, or have its thoughts written anew.
+
+    Raises:
+        InvalidInputError: There is no model, or an option is out of its range.
+    """
+
+    name: str = dataclasses.field(default="relabel", init=False)
+    version: str = dataclasses.field(default="1", init=False)
+    needs_model: ClassVar[bool] = True
+    client: ModelClient | None = dataclasses.field(default=None, repr=False)
+    """The model. It is not closed."""
+    outcomes: tuple[str, ...] = ("failure", "unknown")
+    """The outcomes of episodes that are relabelled; others go on as they are."""
+    keep_original: bool = True
+    """Whether the episode goes on beside the new one, and alone if nothing was achieved. If not,
+    an episode that achieved nothing is dropped."""
+    page_characters: int = 12000
+    """How much the model sees of the pages; the last ones count most."""
+    max_steps: int = 60
+    """How many actions it sees, the last ones."""
+    attempts: int = 3
+    """How often a reply that cannot be used is asked for, in all."""
+    timeout: float = 120.0
+    """Seconds that one call may take."""
+    max_tokens: int = 1024
+    """The longest reply."""
+    _prompt: Prompt = dataclasses.field(init=False, repr=False)
+    _asker: asking.Asker[_Hindsight] = dataclasses.field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        asking.check_model_options(self)
+        object.__setattr__(self, "outcomes", options.words(self.name, "outcomes", self.outcomes))
+        for outcome in self.outcomes:
+            options.choice(self.name, "outcomes", outcome, _OUTCOMES)
+        options.check_flags(self.name, keep_original=self.keep_original)
+        options.check_number(self.name, "page_characters", self.page_characters, least=100)
+        options.check_number(self.name, "max_steps", self.max_steps, least=1)
+        assert self.client is not None
+        object.__setattr__(self, "_prompt", load_prompt("relabel"))
+        asker = asking.Asker(
+            self.client,
+            self._prompt,
+            _Hindsight,
+            attempts=self.attempts,
+            timeout=self.timeout,
+            max_tokens=self.max_tokens,
+        )
+        object.__setattr__(self, "_asker", asker)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What it was told."""
+        assert self.client is not None
+        return {**options.settings_of(self), "model": self.client.name}
+
+    async def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed | Drop:
+        """Returns the episode, and the one with the goal that it reached.
+
+        Raises:
+            ModelError: The model gave no answer that can be used.
+        """
+        assert self.client is not None
+        if (
+            trajectory.outcome.name.lower() not in self.outcomes
+            or RELABELLED in trajectory.info.metadata
+            or not is_judgeable(trajectory)
+            or not trajectory.num_steps
+        ):
+            return trajectory
+        steps = "\n".join(telling.step_lines(trajectory.steps)[-self.max_steps :])
+        pages = _pages(trajectory.steps, self.page_characters)
+        shown = telling.quoted(
+            {
+                "task": ("task", telling.goal_of(trajectory) or "It is not known."),
+                "steps": ("steps", steps),
+                "pages": ("pages", pages),
+            }
+        )
+        seen = _squeezed(f"{defused(steps)}\n{defused(pages)}")
+        reply, _ = await self._asker.ask(shown, check=lambda reply: _fault_of(reply, seen))
+        if not reply.achieved:
+            return trajectory if self.keep_original else Drop("nothing achieved")
+        made = _relabelled(trajectory, reply, self.client.name)
+        return Changed(
+            (trajectory, made) if self.keep_original else (made,),
+            {"goal": made.info.goal, "evidence": list(reply.evidence)},
+            model=self.client.name,
+            prompt_sha256=self._prompt.sha256,
+        )
+
+
+def _fault_of(reply: _Hindsight, seen: str) -> str:
+    """Returns why an answer cannot be used; empty if it can."""
+    if not reply.achieved:
+        contradicts = reply.goal or reply.evidence
+        return "It says that nothing was achieved, and yet what was." if contradicts else ""
+    if not reply.goal or not reply.evidence:
+        return "It has no goal, or no evidence."
+    for quote in map(_squeezed, reply.evidence):
+        if len(quote) < _LEAST_QUOTE or quote not in seen:
+            return "Not all of its evidence stands in the blocks, letter by letter."
+    return ""
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _pages(steps: Sequence[StepRecord], budget: int) -> str:
+    """Returns the pages in order, the last ones first as long as there is room."""
+    shown: list[str] = []
+    following = ""
+    for step in reversed(steps):
+        text = telling.page_text(step.observation, max(budget, 1))
+        if text != following:
+            when = f"After step {step.index}" if step.index else "At the beginning"
+            shown.append(f"{when}: {text}")
+            budget -= len(text)
+            following = text
+        if budget < _LEAST_OF_A_PAGE:
+            break
+    return "\n\n".join(reversed(shown))
+
+
+def _relabelled(trajectory: EpisodeTrajectory, reply: _Hindsight, model: str) -> EpisodeTrajectory:
+    info = trajectory.info
+    goal = _squeezed(reply.goal)
+    metadata = {key: value for key, value in info.metadata.items() if key != "task"}
+    metadata[RELABELLED] = {
+        "episode_id": info.episode_id,
+        "task": info.task,
+        "goal": telling.goal_of(trajectory),
+        "spec": info.metadata.get("task"),
+        "group_id": info.group_id,
+        "outcome": trajectory.outcome.name.lower(),
+        "rewards": [step.reward for step in trajectory.steps],
+        "evidence": list(reply.evidence),
+        "model": model,
+    }
+    made_info = dataclasses.replace(
+        info,
+        episode_id=_derived_id(info.episode_id),
+        task=f"{_TASK_PREFIX}{info.task}",
+        goal=goal,
+        group_id="",
+        metadata=metadata,
+    )
+    assert trajectory.end is not None
+    end = dataclasses.replace(trajectory.end, outcome=Outcome.UNKNOWN, judgements=())
+    steps = tuple(_for_goal(step, goal) for step in trajectory.steps)
+    return dataclasses.replace(trajectory, info=made_info, steps=steps, end=end)
+
+
+def _for_goal(step: StepRecord, goal: str) -> StepRecord:
+    observation = step.observation
+    if isinstance(observation, Mapping):
+        observation = {name: value for name, value in observation.items() if name != "info"}
+        if "goal" in observation:
+            observation["goal"] = goal
+    reward = None if step.reward is None else _zero(step.reward)
+    return dataclasses.replace(step, observation=observation, reward=reward)
+
+
+def _zero(reward: Any) -> Any:
+    """Returns a reward of nothing, in the shape of another."""
+    if isinstance(reward, Mapping):
+        return {name: _zero(value) for name, value in reward.items()}
+    if isinstance(reward, (list, tuple)):
+        return [_zero(value) for value in reward]
+    if isinstance(reward, np.ndarray):
+        return np.zeros(reward.shape)
+    return 0.0
+
+
+def _derived_id(episode_id: str) -> str:
+    """Returns an id for what is made of an episode, the same each time."""
+    made = f"{episode_id}{_ID_SUFFIX}"
+    if len(made) <= _LONGEST_ID:
+        return made
+    digest = hashlib.sha256(episode_id.encode()).hexdigest()[:16]
+    return f"{episode_id[: _LONGEST_ID - len(_ID_SUFFIX) - 17]}-{digest}{_ID_SUFFIX}"
