@@ -33,6 +33,7 @@ catches the builtin goes on working::
      │       └─ ModelUnavailableError            the server is away, or too slow
      ├─ EpisodeTimeoutError (TimeoutError)       an episode, or a step of it, took too long
      ├─ RolloutStoppedError (RuntimeError)       too many episodes failed, one after the other
+     ├─ ProcessingStoppedError (RuntimeError)    too many could not be processed
      └─ BrowserError (RuntimeError)              the browser failed: never a reward
          ├─ BrowserNotFoundError                 no browser is installed
          ├─ BrowserCrashedError                  the browser or its page died
@@ -179,6 +180,10 @@ class EpisodeTimeoutError(WebtrajError, TimeoutError):
 
 class RolloutStoppedError(WebtrajError, RuntimeError):
     """A rollout was given up, since too many of its episodes failed one after the other."""
+
+
+class ProcessingStoppedError(WebtrajError, RuntimeError):
+    """A pipeline was given up, since too many episodes could not be processed in a row."""
 
 
 class BrowserError(WebtrajError, RuntimeError):
