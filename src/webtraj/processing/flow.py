@@ -1,0 +1,259 @@
+"""One trajectory on its way through the steps.
+
+What a step gives is looked at here, and put on record: which step changed it, as a `Derivation`
+each, and how many were seen, changed, dropped. A step's exception goes on as `StepFailedError`.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import orjson
+
+import webtraj
+from webtraj import errors
+from webtraj.collectors.layout import check_episode_id
+from webtraj.processing.base import Changed, Drop, OrderedStep, Result, Step
+from webtraj.processing.gates import Gate
+from webtraj.processing.passage import Count, Dropped, Passage
+from webtraj.trajectory import Derivation, EpisodeTrajectory
+
+__all__ = ["Carried", "Flow", "StepFailedError", "derived", "software"]
+
+_T = TypeVar("_T")
+InThread = Callable[[Callable[[], _T]], Awaitable[_T]]
+
+
+class StepFailedError(Exception):
+    """A step raised, or gave what is no result."""
+
+    def __init__(self, step: str, reason: Exception, passage: Passage) -> None:
+        super().__init__(step)
+        self.step = step
+        """The step's name."""
+        self.reason = reason
+        """What it raised."""
+        self.passage = passage
+        """How far the episode got."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Carried:
+    """A trajectory, and what was done to it so far."""
+
+    trajectory: EpisodeTrajectory
+    chain: tuple[Derivation, ...] = ()
+
+
+class Flow:
+    """The steps of a pipeline, for one run. Ordered steps come in fresh ones.
+
+    Args:
+        steps: The steps.
+        in_thread: Runs a function in a thread.
+    """
+
+    def __init__(self, steps: Sequence[Step | OrderedStep], in_thread: InThread[Any]) -> None:
+        self._steps = tuple(steps)
+        self._in_thread = in_thread
+        self._gates = {
+            n: Gate() for n, step in enumerate(self._steps) if isinstance(step, OrderedStep)
+        }
+        self._software = software()
+
+    @property
+    def ordered(self) -> bool:
+        """Whether any step goes by the order of the dataset."""
+        return bool(self._gates)
+
+    def replay(self, passage: Passage) -> None:
+        """Tells the ordered steps of an episode that they decided on in an earlier run."""
+        for place in self._gates:
+            self._tell(place, passage)
+
+    async def repeat(self, number: int, passage: Passage) -> None:
+        """Does what `replay` does, when the episode's turn has come."""
+        for place, gate in self._gates.items():
+            await gate.turn(number)
+            self._tell(place, passage)
+            gate.passed(number)
+
+    def leave(self, number: int) -> None:
+        """Says that an episode will not come to any step any more. Idempotent."""
+        for gate in self._gates.values():
+            gate.passed(number)
+
+    async def carry(
+        self, number: int, trajectory: EpisodeTrajectory, earlier: Passage | None = None
+    ) -> tuple[tuple[Carried, ...], Passage]:
+        """Takes a trajectory through all steps.
+
+        Args:
+            number: Its place in the order of this run, from 0.
+            trajectory: The recorded one.
+            earlier: How far it got in an earlier run, in which it failed. Who let it in then does
+                so again: others may have been dropped for its sake.
+
+        Returns:
+            What became of it, none or several, and the way it went.
+
+        Raises:
+            StepFailedError: A step failed on it.
+        """
+        carried: tuple[Carried, ...] = (Carried(trajectory),)
+        counts: list[Count] = []
+        dropped: list[Dropped] = []
+        signatures: dict[int, tuple[Any, ...]] = {}
+        for place, step in enumerate(self._steps):
+            if not carried:
+                break
+            try:
+                results: list[Result]
+                if isinstance(step, OrderedStep):
+                    known = () if earlier is None else earlier.signatures.get(place, ())
+                    asked = await self._signatures(step, carried)
+                    await self._gates[place].turn(number)
+                    verdicts = [None if one in known else step.admit(one) for one in asked]
+                    self._gates[place].passed(number)
+                    signatures[place] = tuple(
+                        one for one, verdict in zip(asked, verdicts, strict=True) if not verdict
+                    )
+                    results = [
+                        verdict or one.trajectory
+                        for verdict, one in zip(verdicts, carried, strict=True)
+                    ]
+                else:
+                    results = [await self._ask(step, one.trajectory) for one in carried]
+                made = [
+                    self._made(step, one, result)
+                    for one, result in zip(carried, results, strict=True)
+                ]
+                after = _distinct([new for many, _ in made for new in many])
+            except Exception as error:
+                way = Passage(counts=tuple(counts), dropped=tuple(dropped), signatures=signatures)
+                raise StepFailedError(step.name, error, way) from error
+            dropped += [
+                Dropped(place, result.reason, result.detail)
+                for result in results
+                if isinstance(result, Drop)
+            ]
+            counts.append(Count(len(carried), sum(changed for _, changed in made), len(after)))
+            carried = after
+        passage = Passage(
+            outputs=tuple(one.trajectory.episode_id for one in carried),
+            counts=tuple(counts),
+            dropped=tuple(dropped),
+            signatures=signatures,
+        )
+        return carried, passage
+
+    async def _ask(self, step: Step, trajectory: EpisodeTrajectory) -> Result:
+        if inspect.iscoroutinefunction(type(step).__call__):
+            return await _awaited(step(trajectory))
+        return await _awaited(await self._in_thread(lambda: step(trajectory)))
+
+    async def _signatures(self, step: OrderedStep, carried: Sequence[Carried]) -> tuple[Any, ...]:
+        def signatures() -> tuple[Any, ...]:
+            # As they come back from the ledger, so that a step sees the same in each run.
+            return tuple(
+                orjson.loads(orjson.dumps(step.signature(one.trajectory))) for one in carried
+            )
+
+        found: tuple[Any, ...] = await self._in_thread(signatures)
+        return found
+
+    def _tell(self, place: int, passage: Passage) -> None:
+        step = self._steps[place]
+        assert isinstance(step, OrderedStep)
+        for signature in passage.signatures.get(place, ()):
+            step.admit(signature)
+
+    def _made(
+        self, step: Step | OrderedStep, one: Carried, result: Result
+    ) -> tuple[tuple[Carried, ...], bool]:
+        """Returns what a step made of a trajectory, and whether that is something else."""
+        before = one.trajectory
+        match result:
+            case Drop():
+                return (), False
+            case EpisodeTrajectory():
+                found = Changed((result,))
+            case Changed(trajectories=trajectories) if trajectories and all(
+                isinstance(trajectory, EpisodeTrajectory) for trajectory in trajectories
+            ):
+                found = result
+            case _:
+                raise errors.InvalidInputError(
+                    f"The step {step.name!r} gave {result!r:.200}; expected a trajectory, "
+                    "Drop(reason), or Changed with one trajectory or more."
+                )
+        same = len(found.trajectories) == 1 and found.trajectories[0] is before
+        if same and not (found.changes or found.model):
+            return (one,), False
+        derivation = Derivation(
+            step=step.name,
+            version=step.version,
+            software=self._software,
+            settings=dict(step.settings),
+            model=found.model,
+            prompt_sha256=found.prompt_sha256,
+            source_episode_id=before.episode_id,
+            changes=dict(found.changes),
+        )
+        made = (Carried(new, (*one.chain, derivation)) for new in found.trajectories)
+        return tuple(made), True
+
+
+def software() -> str:
+    """Returns what a derivation calls this software."""
+    return f"webtraj {webtraj.__version__}"
+
+
+async def _awaited(result: Result | Awaitable[Result]) -> Result:
+    return await result if inspect.isawaitable(result) else result
+
+
+def _distinct(carried: Iterable[Carried]) -> tuple[Carried, ...]:
+    """Returns trajectories of which each has an id of its own: `<id>.<n>` where several had one."""
+    carried = tuple(carried)
+    counts = collections.Counter(one.trajectory.episode_id for one in carried)
+    taken = set(counts)
+    given: collections.Counter[str] = collections.Counter()
+    result = []
+    for one in carried:
+        old = check_episode_id(one.trajectory.episode_id)
+        if counts[old] == 1:
+            result.append(one)
+            continue
+        new = _next_id(old, given, taken)
+        info = dataclasses.replace(one.trajectory.info, episode_id=new)
+        result.append(
+            dataclasses.replace(one, trajectory=dataclasses.replace(one.trajectory, info=info))
+        )
+    return tuple(result)
+
+
+def _next_id(old: str, given: collections.Counter[str], taken: set[str]) -> str:
+    while True:
+        new = f"{old}.{given[old]}"
+        given[old] += 1
+        if new not in taken:
+            taken.add(new)
+            return check_episode_id(new)
+
+
+def derived(
+    carried: Carried,
+    source: EpisodeTrajectory,
+    head: Derivation,
+    passage: Mapping[str, Any],
+) -> EpisodeTrajectory:
+    """Returns an output as it is written: with all that was done to the source on record."""
+    head = dataclasses.replace(head, changes={"passage": passage})
+    chain = (*source.info.derivation, head, *carried.chain)
+    info = dataclasses.replace(carried.trajectory.info, derivation=chain)
+    return dataclasses.replace(carried.trajectory, info=info)

@@ -1,0 +1,91 @@
+"""What became of one recorded episode in a pipeline, as the ledger and its outputs keep it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Self
+
+from webtraj.collectors.layout import check_episode_id
+
+__all__ = ["Count", "Dropped", "Failure", "Passage"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Count:
+    """What a step did to one episode, or to what earlier steps had made of it."""
+
+    seen: int = 0
+    """Trajectories that came to it."""
+    changed: int = 0
+    """Those of them that it changed, or said something of."""
+    kept: int = 0
+    """Trajectories that went on from it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Dropped:
+    """One trajectory that a step dropped."""
+
+    step: int
+    """The step's place in the pipeline, from 0."""
+    reason: str
+    detail: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Failure:
+    """What kept an episode from being processed. It is tried again by another run."""
+
+    step: str
+    """The name of the step; `read` or `write` where it was none."""
+    type: str
+    """The exception's class."""
+    message: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """How an episode came through the steps."""
+
+    outputs: tuple[str, ...] = ()
+    """The ids of the episodes that were made of it; none if it was dropped."""
+    counts: tuple[Count, ...] = ()
+    """Of each step that it came to."""
+    dropped: tuple[Dropped, ...] = ()
+    signatures: Mapping[int, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
+    """Of what each `OrderedStep`, by its place, let in, in order: JSON data."""
+
+    def to_data(self) -> dict[str, Any]:
+        """Returns it as JSON data."""
+        data: dict[str, Any] = {
+            "outputs": list(self.outputs),
+            "counts": [[count.seen, count.changed, count.kept] for count in self.counts],
+        }
+        if self.dropped:
+            data["dropped"] = [dataclasses.asdict(one) for one in self.dropped]
+        if self.signatures:
+            data["signatures"] = {str(n): list(values) for n, values in self.signatures.items()}
+        return data
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """Returns what `to_data` made data of.
+
+        Raises:
+            ValueError: It is no such data.
+        """
+        try:
+            return cls(
+                outputs=tuple(map(check_episode_id, data["outputs"])),
+                counts=tuple(Count(*map(int, count)) for count in data["counts"]),
+                dropped=tuple(
+                    Dropped(int(one["step"]), str(one["reason"]), str(one["detail"]))
+                    for one in data.get("dropped", ())
+                ),
+                signatures={
+                    int(n): tuple(values) for n, values in data.get("signatures", {}).items()
+                },
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"no passage of an episode: {error!r:.300}") from error

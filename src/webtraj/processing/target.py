@@ -1,0 +1,272 @@
+"""The dataset that a pipeline writes: whose it is, what is in it already, and what is added.
+
+A processed dataset belongs to one pipeline, which `processing/pipeline.json` names. Another one is
+refused, and so is a place that lies in the recorded dataset, or the other way round.
+
+Two runs at once: in a folder the second is refused (flock). In a bucket, which has no locks, both
+do the work, and what was written first counts: an output that is there already, made of the same
+file by the same pipeline, is taken for one's own.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import fcntl
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from webtraj import errors
+from webtraj.collectors.layout import episode_key
+from webtraj.datasets.episode_file import decode_episode
+from webtraj.datasets.parallel import map_in_order
+from webtraj.datasets.place import DatasetPlace, Place
+from webtraj.datasets.writer import DatasetWriter
+from webtraj.processing.ledger import PROCESSING
+from webtraj.processing.passage import Passage
+from webtraj.storage import is_url
+from webtraj.storage.stores import parse_url
+from webtraj.trajectory import Derivation, EpisodeTrajectory
+
+__all__ = ["HEAD_STEP", "Identity", "Target", "check_apart"]
+
+HEAD_STEP = "pipeline"
+"""The step that `Derivation` names at the head of each chain: which steps were to be run."""
+
+_PIPELINE = f"{PROCESSING}pipeline.json"
+_LOCK = ".lock"
+_WORKERS = 16
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Identity:
+    """What a pipeline is: its steps, with their versions and settings."""
+
+    hash: str
+    """Of all of it: 16 hex digits."""
+    steps: tuple[Mapping[str, Any], ...]
+    """Name, version and settings of each."""
+
+    def __str__(self) -> str:
+        return ", ".join(map(_described, self.steps)) or "no steps"
+
+    def to_bytes(self) -> bytes:
+        """Returns the content of pipeline.json."""
+        data = {"hash": self.hash, "steps": list(self.steps)}
+        return orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
+
+    @classmethod
+    def from_bytes(cls, content: bytes, where: str) -> Identity:
+        """Returns what a pipeline.json holds. `where` names it in errors.
+
+        Raises:
+            CorruptDataError: It cannot be read.
+        """
+        try:
+            data = orjson.loads(content)
+            steps = tuple(dict(step) for step in data["steps"])
+            for step in steps:
+                _described(step)
+            return cls(str(data["hash"]), steps)
+        except (ValueError, KeyError, TypeError) as error:
+            raise errors.CorruptDataError(f"{where!r} cannot be read: {error!r:.200}.") from error
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Found:
+    """An output that is in the dataset, and in no ledger."""
+
+    episode_id: str
+    sha256: str
+    """Of the recorded episode's file."""
+    passage: Passage
+
+
+class Target:
+    """The processed dataset, while a run writes it. Safe to share between threads.
+
+    Args:
+        writer: The dataset.
+        identity: The pipeline.
+    """
+
+    def __init__(self, writer: DatasetWriter, identity: Identity) -> None:
+        self._writer = writer
+        self._place: DatasetPlace = writer.place
+        self._identity = identity
+        self._found: dict[str, list[_Found]] = {}
+
+    @property
+    def place(self) -> DatasetPlace:
+        """Where it lies."""
+        return self._place
+
+    @contextlib.contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Keeps other runs, and other pipelines, from the dataset.
+
+        Raises:
+            InvalidInputError: It is another pipeline's, or holds what no pipeline made; or another
+                run is under way in it.
+            StorageError: It cannot be read or written.
+        """
+        with _locked(self._place):
+            self._claim()
+            yield
+
+    def find_outputs(self, listed: Iterable[str]) -> None:
+        """Looks for outputs that stand in no ledger: of a run that was killed, or is under way.
+
+        Args:
+            listed: The ids of the outputs that do.
+
+        Raises:
+            StorageError: The dataset cannot be read.
+        """
+        stored = self._place.sealed_episodes()
+        for episode_id in listed:
+            stored.pop(episode_id, None)
+        found: dict[str, list[_Found]] = collections.defaultdict(list)
+        for head, output in map_in_order(self._look_at, sorted(stored), workers=_WORKERS):
+            if output is not None:
+                found[head].append(output)
+        self._found = dict(found)
+
+    def outputs_of(self, source: str, sha256: str) -> Passage | None:
+        """Returns how an episode came through, if all of its outputs were found."""
+        there = [one for one in self._found.get(source, ()) if one.sha256 == sha256]
+        for one in there:
+            if set(one.passage.outputs) <= {other.episode_id for other in there}:
+                return one.passage
+        return None
+
+    def add(self, trajectory: EpisodeTrajectory) -> None:
+        """Adds an output, unless another of the same making is there.
+
+        Raises:
+            StorageConflictError: There is an episode of that id, of another making.
+            InvalidInputError: It has no end, or its id cannot name a file.
+            UnwritableValueError: It holds values that cannot be kept.
+            StorageError: It cannot be written.
+        """
+        try:
+            self._writer.add(trajectory)
+        except errors.StorageConflictError:
+            head = next(d for d in reversed(trajectory.info.derivation) if d.step == HEAD_STEP)
+            source, there = self._look_at(trajectory.episode_id)
+            if there is None or (source, there.sha256) != (
+                head.source_episode_id,
+                head.source_sha256,
+            ):
+                raise
+
+    def flush(self) -> None:
+        """Waits until all outputs are in the index."""
+        self._writer.flush()
+
+    def _claim(self) -> None:
+        storage = self._place.storage
+        where = f"{self._place.url}/{_PIPELINE}"
+        try:
+            found = storage.read(_PIPELINE)
+        except errors.StorageMissingError:
+            if self._place.read_index() or self._place.sealed_episodes():
+                raise errors.InvalidInputError(
+                    f"{self._place.url!r} holds episodes that no pipeline made; name a new place "
+                    "for the processed dataset, or one that a run of this pipeline began."
+                ) from None
+            with contextlib.suppress(errors.StorageConflictError):  # Another run was faster.
+                storage.write(_PIPELINE, self._identity.to_bytes(), overwrite=False)
+            found = storage.read(_PIPELINE)
+        theirs = Identity.from_bytes(found, where)
+        if theirs.hash != self._identity.hash:
+            raise errors.InvalidInputError(
+                f"{self._place.url!r} is made by another pipeline ({theirs.hash}: {theirs}) than "
+                f"this one ({self._identity.hash}: {self._identity}). Name another place, or run "
+                "that pipeline."
+            )
+
+    def _look_at(self, episode_id: str) -> tuple[str, _Found | None]:
+        """Returns of which episode an output was made, and how; completes its index line."""
+        name = self._writer.format.name
+        try:
+            content = self._place.storage.read(episode_key(episode_id, name))
+            stored = self._writer.format.decode(content, f"{self._place.url}: {episode_id}")
+            blobs = stored.blobs or self._place.blobs_of(episode_id)
+            info = {**stored.data, "steps": [], "end": None}
+            head = self._head(decode_episode(info, blobs).info.derivation)
+            if head is None:
+                return "", None
+            passage = Passage.from_data(head.changes["passage"])
+            self._writer.add_file(stored.data, content, blobs)
+        except (errors.StorageMissingError, errors.DatasetError, ValueError, KeyError):
+            return "", None  # Not ours: `verify` says what is wrong with it.
+        return head.source_episode_id, _Found(episode_id, head.source_sha256, passage)
+
+    def _head(self, chain: tuple[Derivation, ...]) -> Derivation | None:
+        heads = [one for one in chain if one.step == HEAD_STEP]
+        ours = bool(heads) and heads[-1].settings.get("hash") == self._identity.hash
+        return heads[-1] if ours else None
+
+
+def check_apart(read: Place, write: Place) -> None:
+    """Checks that neither of two places lies in the other.
+
+    Raises:
+        InvalidInputError: One does, or they are the same.
+    """
+    one, other = f"{_whole_name(read)}/", f"{_whole_name(write)}/"
+    if one.startswith(other) or other.startswith(one):
+        raise errors.InvalidInputError(
+            f"{os.fspath(read)!r:.200} is to be read and {os.fspath(write)!r:.200} to be written, "
+            "of which one lies in the other. What was recorded is never changed: name a place "
+            "apart from it."
+        )
+
+
+def _whole_name(place: Place) -> str:
+    """Returns a name that the same place has however it is written."""
+    if not is_url(place):
+        return str(Path(place).resolve()).rstrip("/")
+    parsed = parse_url(os.fspath(place))
+    if parsed.kind == "file":
+        return str(Path(parsed.path).resolve()).rstrip("/")
+    return f"{parsed.kind}://{parsed.bucket}/{parsed.path}".rstrip("/")
+
+
+def _described(step: Mapping[str, Any]) -> str:
+    settings = ", ".join(f"{key}={value!r:.60}" for key, value in step["settings"].items())
+    return f"{step['name']} {step['version']}" + (f" ({settings})" if settings else "")
+
+
+@contextlib.contextmanager
+def _locked(place: DatasetPlace) -> Iterator[None]:
+    if place.layout is None:
+        yield
+        return
+    path = Path(place.layout.root, PROCESSING, _LOCK)
+    try:
+        path.parent.mkdir(exist_ok=True)
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise errors.StorageError(f"{str(path)!r} cannot be written: {error}.") from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise errors.InvalidInputError(
+                f"Another run writes to {place.url!r} now; wait for it, or end it."
+            ) from None
+        except OSError as error:
+            raise errors.StorageError(
+                f"{str(path)!r} cannot be locked: {error}. Use a file system that has locks "
+                "(flock)."
+            ) from error
+        yield
+    finally:
+        os.close(descriptor)
