@@ -32,7 +32,7 @@ from webtraj import errors
 from webtraj.collectors.index import EpisodeSummary
 from webtraj.datasets.exporters.base import Exporter, ExportReport, options_of
 
-__all__ = ["MANIFEST", "is_manifest", "read_manifest", "write_manifest"]
+__all__ = ["MANIFEST", "VERSION", "is_manifest", "read_manifest", "write_manifest"]
 
 MANIFEST = "webtraj-export.jsonl"
 VERSION = 1

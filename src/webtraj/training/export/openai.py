@@ -1,0 +1,140 @@
+"""OpenAI's messages: `train.jsonl`, a conversation a line.
+
+::
+
+    {"messages": [{"role": "system", "content": "..."},
+                  {"role": "user", "content": [{"type": "text", "text": "..."},
+                                               {"type": "image_url", "image_url": {"url": "..."}}]},
+                  {"role": "assistant", "content": "click('12')", "weight": 1}],
+     "sample": "<episode>/<step>/<call>", "loss_weight": 1.0}
+
+Earlier replies in a prompt have the weight 0, by which OpenAI's fine-tuning leaves them alone.
+Pictures are files, which rows name by their path, or stand in the rows as data URLs.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from webtraj import errors
+from webtraj.agents.models.base import Image, Message, Part, Text
+from webtraj.datasets.exporters.files_beside import image_kind
+from webtraj.training.export import conversations, json_files
+from webtraj.training.export.base import ExportReport, LeftOut, Row, key_of, name_of
+from webtraj.training.export.pictures import PictureReader, Pictures, picture_error
+from webtraj.training.export.weighting import copies_of
+from webtraj.training.samples import Sample
+
+__all__ = ["OpenAIFormat"]
+
+_DATA = "data:"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OpenAIFormat:
+    """Writes OpenAI's messages as lines of JSON."""
+
+    name: ClassVar[str] = "openai"
+    version: ClassVar[int] = 1
+
+    images: Literal["files", "inline"] = "files"
+    """Where pictures are: in files beside, each once, or in the rows as data URLs."""
+    weights: Literal["copies", "column"] = "copies"
+    """How weights are said: by copies, or only by `loss_weight`."""
+    seed: int = 0
+    """Rounds weights that are no whole numbers."""
+
+    def row(self, sample: Sample, pictures: Pictures) -> Row | LeftOut:
+        """See `SampleFormat.row`."""
+        conversation = conversations.conversation_of(sample)
+        if isinstance(conversation, LeftOut):
+            return conversation
+        copies: int | LeftOut = 1 if self.weights == "column" else copies_of(sample, self.seed)
+        if isinstance(copies, LeftOut):
+            return copies
+        messages: list[dict[str, Any]] = []
+        if conversation.system:
+            messages.append({"role": "system", "content": conversation.system})
+        try:
+            for turn in conversation.turns:
+                message = {"role": turn.role, "content": self._content(turn, pictures)}
+                messages.append({**message, "weight": 0} if turn.role == "assistant" else message)
+        except errors.CorruptDataError:
+            return LeftOut("a picture of its prompt cannot be decoded")
+        messages.append({"role": "assistant", "content": sample.completion, "weight": 1})
+        data = {
+            "messages": messages,
+            "sample": name_of(sample.key),
+            "loss_weight": sample.loss_weight if self.weights == "column" else 1.0,
+        }
+        merged = conversation.merged
+        return Row(data, copies, {"merged_messages": merged} if merged else {})
+
+    def write(self, rows: Iterable[Row], folder: Path, split: str) -> None:
+        """See `SampleFormat.write`."""
+        json_files.write_lines(folder / f"{split}.jsonl", rows)
+
+    def finish(self, folder: Path, report: ExportReport) -> None:
+        """See `SampleFormat.finish`. Nothing lies beside the rows."""
+
+    def read(self, folder: Path, split: str) -> Iterable[Mapping[str, Any]]:
+        """See `SampleFormat.read`."""
+        return json_files.read_lines(folder / f"{split}.jsonl")
+
+    def sample_of(self, row: Mapping[str, Any], pictures: PictureReader) -> Sample:
+        """See `SampleFormat.sample_of`."""
+        *prompt, last = row["messages"]
+        return Sample(
+            key=key_of(row["sample"]),
+            messages=tuple(
+                Message(message["role"], tuple(_parts_of(message["content"], pictures)))
+                for message in prompt
+            ),
+            completion=last["content"],
+            loss_weight=row["loss_weight"],
+        )
+
+    def digest(self, sample: Sample) -> bytes:
+        """See `SampleFormat.digest`."""
+        return conversations.digest_of(sample)
+
+    def _content(self, message: Message, pictures: Pictures) -> str | list[dict[str, Any]]:
+        if all(isinstance(part, Text) for part in message.parts):
+            return "".join(part.text for part in message.parts if isinstance(part, Text))
+        return [
+            {"type": "text", "text": part.text}
+            if isinstance(part, Text)
+            else {"type": "image_url", "image_url": {"url": self._url(part, pictures)}}
+            for part in message.parts
+        ]
+
+    def _url(self, image: Image, pictures: Pictures) -> str:
+        if self.images == "files":
+            return pictures.put(image)
+        kind, problem = image_kind(image.data), picture_error(image.data)
+        if kind is None or problem:
+            raise errors.CorruptDataError(problem)
+        return f"{_DATA}{kind[1]};base64,{base64.b64encode(image.data).decode()}"
+
+
+def _parts_of(content: str | list[dict[str, Any]], pictures: PictureReader) -> Iterable[Part]:
+    if isinstance(content, str):
+        yield Text(content)
+        return
+    for part in content:
+        if part["type"] == "text":
+            yield Text(part["text"])
+            continue
+        url = part["image_url"]["url"]
+        if not url.startswith(_DATA):
+            yield pictures.get(url)
+            continue
+        try:
+            yield Image(base64.b64decode(url.partition(",")[2], validate=True))
+        except binascii.Error as error:
+            raise errors.CorruptDataError(f"A picture's data URL is broken: {error}.") from error

@@ -1,0 +1,125 @@
+"""Exact tokens for reinforcement learning: `train.jsonl`, a sampled reply a line.
+
+::
+
+    {"prompt_ids": [...], "completion_ids": [...], "logprobs": [...], "mask": [0, ..., 1, ...],
+     "reward": 1.0, "advantage": 0.5, "group": "...", "weight": 1.0, "policy_version": "...",
+     "task": "...", "images": ["images/<sha256>.png"], "sample": "<episode>/<step>/<call>"}
+
+Ids are those that the server saw and sampled, and log-probabilities those of the weights that
+sampled them, as GRPO-style trainers need them to correct for weights that have moved on; nothing is
+tokenised again. `mask` is 1 where a token was sampled, over prompt and completion. Where a prompt
+shows pictures, its ids have the server's placeholders for them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+from array import array
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from webtraj import errors
+from webtraj.agents.models.base import Image, Message
+from webtraj.training.export import json_files
+from webtraj.training.export.base import ExportReport, LeftOut, Row, key_of, name_of
+from webtraj.training.export.pictures import PictureReader, Pictures
+from webtraj.training.samples import Sample
+
+__all__ = ["TokensFormat"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TokensFormat:
+    """Writes token ids as they are on record."""
+
+    name: ClassVar[str] = "tokens"
+    version: ClassVar[int] = 1
+
+    logprobs: bool = True
+    """Whether samples whose log-probabilities are not on record are left out."""
+
+    def row(self, sample: Sample, pictures: Pictures) -> Row | LeftOut:
+        """See `SampleFormat.row`."""
+        if not sample.recorded:
+            return LeftOut("no model was asked for it")
+        if not sample.prompt_token_ids or not sample.completion_token_ids:
+            return LeftOut("its token ids are not on record")
+        if sample.logprobs and len(sample.logprobs) != len(sample.completion_token_ids):
+            return LeftOut("it has another number of log-probabilities than of sampled tokens")
+        if self.logprobs and not sample.logprobs:
+            return LeftOut("its log-probabilities are not on record")
+        if not all(map(math.isfinite, sample.logprobs)):
+            return LeftOut("a log-probability of it is no number")
+        if sample.reward is None:
+            return LeftOut("it has no reward")
+        try:
+            names = [pictures.put(image) for image in _images(sample)]
+        except errors.CorruptDataError:
+            return LeftOut("a picture of its prompt cannot be decoded")
+        prompt, completion = sample.prompt_token_ids, sample.completion_token_ids
+        return Row(
+            {
+                "prompt_ids": list(prompt),
+                "completion_ids": list(completion),
+                "logprobs": list(sample.logprobs),
+                "mask": [0] * len(prompt) + [1] * len(completion),
+                "reward": sample.reward,
+                "advantage": sample.advantage,
+                "group": sample.group_id,
+                "weight": sample.loss_weight,
+                "policy_version": sample.policy_version,
+                "task": sample.task,
+                "images": names,
+                "sample": name_of(sample.key),
+            }
+        )
+
+    def write(self, rows: Iterable[Row], folder: Path, split: str) -> None:
+        """See `SampleFormat.write`."""
+        json_files.write_lines(folder / f"{split}.jsonl", rows)
+
+    def finish(self, folder: Path, report: ExportReport) -> None:
+        """See `SampleFormat.finish`. Nothing lies beside the rows."""
+
+    def read(self, folder: Path, split: str) -> Iterable[Mapping[str, Any]]:
+        """See `SampleFormat.read`."""
+        return json_files.read_lines(folder / f"{split}.jsonl")
+
+    def sample_of(self, row: Mapping[str, Any], pictures: PictureReader) -> Sample:
+        """See `SampleFormat.sample_of`. Its one message has the pictures, and no text."""
+        images = tuple(pictures.get(name) for name in row["images"])
+        return Sample(
+            key=key_of(row["sample"]),
+            messages=(Message("user", images),) if images else (),
+            completion="",
+            prompt_token_ids=tuple(row["prompt_ids"]),
+            completion_token_ids=tuple(row["completion_ids"]),
+            logprobs=tuple(row["logprobs"]),
+            reward=row["reward"],
+            advantage=row["advantage"],
+            group_id=row["group"],
+            loss_weight=row["weight"],
+            policy_version=row["policy_version"],
+            task=row["task"],
+        )
+
+    def digest(self, sample: Sample) -> bytes:
+        """See `SampleFormat.digest`."""
+        total = hashlib.sha256()
+        for ids in (sample.prompt_token_ids, sample.completion_token_ids):
+            total.update(array("q", ids).tobytes() + b"\0")
+        total.update(array("d", sample.logprobs).tobytes())
+        rest = (
+            sample.key, sample.reward, sample.advantage, sample.group_id, sample.loss_weight,
+            sample.policy_version, sample.task, [image.uuid for image in _images(sample)],
+        )  # fmt: skip
+        total.update(repr(rest).encode("utf-8", "surrogatepass"))
+        return total.digest()
+
+
+def _images(sample: Sample) -> list[Image]:
+    return [part for m in sample.messages for part in m.parts if isinstance(part, Image)]
