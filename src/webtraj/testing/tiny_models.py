@@ -1,0 +1,184 @@
+"""Models of random weights, small enough to train and serve on two CPU cores, without a download.
+
+Needs torch, transformers and tokenizers, which are imported when a model is made. Heads are 32
+wide: vLLM's attention on CPUs knows no narrower ones.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+__all__ = ["make_text_model", "make_vision_model"]
+
+_IMAGE_SIZE = 112
+_PATCH_SIZE = 14
+_SCALE_FACTOR = 2
+
+_SPECIAL_TOKENS = (
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<image>",
+    "<fake_token_around_image>",
+    "<global-img>",
+    "<end_of_utterance>",
+)
+
+_CHAT_TEMPLATE = """\
+{%- for message in messages %}
+{{- '<|im_start|>' + message.role + '\\n' }}
+{%- if message.content is string %}
+{{- message.content }}
+{%- else %}
+{%- for part in message.content %}
+{%- if part.type in ('image', 'image_url') %}{{- '<image>' }}{%- else %}{{- part.text }}{%- endif %}
+{%- endfor %}
+{%- endif %}
+{{- '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}
+"""
+
+
+def make_text_model(
+    folder: str | os.PathLike[str],
+    corpus: Iterable[str],
+    *,
+    seed: int = 0,
+    vocab_size: int = 1536,
+    width: int = 64,
+    layers: int = 2,
+    context: int = 2048,
+    spread: float = 0.02,
+) -> Path:
+    """Makes a Qwen3 of about 0.2 million parameters, with a tokenizer of its own.
+
+    Args:
+        folder: A new folder for it.
+        corpus: Texts that the tokenizer is made for.
+        seed: Of the weights.
+        vocab_size: How many tokens there may be.
+        width: Of its layers; a multiple of 32.
+        layers: How many.
+        context: How many tokens it can attend to.
+        spread: Of the weights; 0.02 is good to train, 0.2 makes replies that differ clearly.
+
+    Returns:
+        The folder.
+    """
+    import torch
+    import transformers
+
+    tokenizer = _make_tokenizer(corpus, vocab_size, context)
+    torch.manual_seed(seed)
+    config = transformers.Qwen3Config(
+        **_language(tokenizer, width, layers, context, spread), tie_word_embeddings=True
+    )
+    return _saved(folder, transformers.Qwen3ForCausalLM(config), tokenizer)
+
+
+def make_vision_model(
+    folder: str | os.PathLike[str],
+    corpus: Iterable[str],
+    *,
+    seed: int = 0,
+    vocab_size: int = 1536,
+    width: int = 64,
+    layers: int = 2,
+    context: int = 2048,
+    spread: float = 0.02,
+) -> Path:
+    """Makes an Idefics3, a SigLIP on a Llama, of about 0.5 million parameters.
+
+    It is one of few vision-language models whose processor works without torchvision, whose builds
+    on PyPI do not load beside torch for CPUs. Arguments as of `make_text_model`.
+    """
+    import torch
+    import transformers
+
+    tokenizer = _make_tokenizer(corpus, vocab_size, context)
+    torch.manual_seed(seed)
+    config = transformers.Idefics3Config(
+        vision_config={
+            "hidden_size": 64,
+            "intermediate_size": 128,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "image_size": _IMAGE_SIZE,
+            "patch_size": _PATCH_SIZE,
+            "initializer_range": max(spread, 0.02),
+        },
+        text_config={
+            "model_type": "llama",
+            **_language(tokenizer, width, layers, context, spread),
+        },
+        image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
+        scale_factor=_SCALE_FACTOR,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    edge = {"longest_edge": _IMAGE_SIZE}
+    processor = transformers.Idefics3Processor(
+        image_processor=transformers.Idefics3ImageProcessorPil(
+            size=edge, max_image_size=edge, do_image_splitting=False
+        ),
+        tokenizer=tokenizer,
+        image_seq_len=(_IMAGE_SIZE // _PATCH_SIZE // _SCALE_FACTOR) ** 2,
+        chat_template=_CHAT_TEMPLATE,
+    )
+    return _saved(folder, transformers.Idefics3ForConditionalGeneration(config), processor)
+
+
+def _make_tokenizer(corpus: Iterable[str], vocab_size: int, context: int) -> Any:
+    import tokenizers
+    import transformers
+    from tokenizers import decoders, models, pre_tokenizers, trainers
+
+    tokenizer = tokenizers.Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=list(_SPECIAL_TOKENS),
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(corpus, trainer)
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        chat_template=_CHAT_TEMPLATE,
+        model_max_length=context,
+    )
+
+
+def _language(
+    tokenizer: Any, width: int, layers: int, context: int, spread: float
+) -> Mapping[str, Any]:
+    """Returns what the configurations of both language models share."""
+    return {
+        "vocab_size": len(tokenizer),
+        "hidden_size": width,
+        "intermediate_size": 2 * width,
+        "num_hidden_layers": layers,
+        "num_attention_heads": width // 32,
+        "num_key_value_heads": width // 32,
+        "head_dim": 32,
+        "max_position_embeddings": context,
+        "initializer_range": spread,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+        "bos_token_id": None,
+    }
+
+
+def _saved(folder: str | os.PathLike[str], model: Any, tokenizer_or_processor: Any) -> Path:
+    """Saves a model, whole or not at all."""
+    path = Path(folder)
+    draft = path.with_name(f"{path.name}.draft")
+    model.save_pretrained(draft)
+    tokenizer_or_processor.save_pretrained(draft)
+    return draft.rename(path)

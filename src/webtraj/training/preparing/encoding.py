@@ -1,0 +1,314 @@
+"""A sample as token ids, and which of them are trained on.
+
+Recorded token ids are taken as they are: they are what the model saw and sampled. Where there are
+none, the model's chat template makes them, and the prompt is tokenised apart from the reply, as it
+is when a model is asked. A sample is never cut.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from webtraj import errors
+from webtraj.agents.models.base import Image, Message, Text
+from webtraj.training.preparing.tools import ModelTools
+from webtraj.training.samples import Sample
+
+__all__ = ["Encoded", "Encoder", "name_of"]
+
+_Ids = list[int]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Encoded:
+    """A sample as tokens."""
+
+    name: str
+    """Says which sample it is."""
+    input_ids: npt.NDArray[np.int32]
+    """Prompt and reply."""
+    trained: npt.NDArray[np.bool_]
+    """Which of them are to be predicted. The first never is: nothing stands before it."""
+    weight: float
+    """How much it counts."""
+    recorded: bool
+    """Whether its ids are those on record."""
+
+    def __len__(self) -> int:
+        return len(self.input_ids)
+
+    @property
+    def mass(self) -> float:
+        """Its share of the loss's denominator: its weight for each trained token."""
+        return self.weight * int(np.count_nonzero(self.trained))
+
+
+class Encoder:
+    """Encodes samples for a model.
+
+    Args:
+        tools: The model's tokenizer and processor.
+        loss_on: "completion" trains on the reply, "all_turns" on those in the prompt as well.
+        token_ids: "recorded" refuses samples without ids on record, "template" ignores those that
+            are, "auto" takes them where they are.
+        template_options: More arguments of the chat template.
+    """
+
+    def __init__(
+        self,
+        tools: ModelTools,
+        *,
+        loss_on: Literal["completion", "all_turns"] = "completion",
+        token_ids: Literal["auto", "recorded", "template"] = "auto",
+        template_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.tools = tools
+        self._all_turns = loss_on == "all_turns"
+        self._token_ids = token_ids
+        self._template_options = dict(template_options or {})
+        self._ends = _ends_of_turns(tools)
+
+    def encode(self, sample: Sample) -> Encoded:
+        """Returns a sample as tokens.
+
+        Raises:
+            InvalidInputError: It cannot be: ids that the model does not know, images that it does
+                not take or whose number differs, no chat template. The message names the sample.
+        """
+        name = name_of(sample)
+        images = images_of(sample)
+        if images and self.tools.processor is None:
+            raise errors.InvalidInputError(
+                f"{name} shows {len(images)} images, and the model takes none; expected a "
+                "vision-language model."
+            )
+        on_record = bool(sample.prompt_token_ids and sample.completion_token_ids)
+        if self._token_ids == "recorded" and not on_record:
+            raise errors.InvalidInputError(
+                f"{name} has no token ids on record; record them, or train with token_ids: auto."
+            )
+        recorded = on_record and self._token_ids != "template"
+        if recorded:
+            prompt, reply = list(sample.prompt_token_ids), list(sample.completion_token_ids)
+            self._check_ids(prompt + reply, name)
+            if images:
+                self._check_images(prompt, images, name)
+        else:
+            text, suffix = self._render(sample, name)
+            prompt = self._prompt_ids(text, images, name)
+            reply = self._reply_ids(suffix)
+        trained = np.zeros(len(prompt) + len(reply), dtype=bool)
+        trained[len(prompt) :] = True
+        if self._all_turns and any(message.role == "assistant" for message in sample.messages):
+            trained[: len(prompt)] = self._earlier_replies(sample, prompt, images, name)
+        trained[:1] = False
+        if not trained.any():
+            raise errors.InvalidInputError(f"{name} has no reply to train on.")
+        ids = np.asarray(prompt + reply, dtype=np.int32)
+        return Encoded(name, ids, trained, self._weight(sample, name), recorded)
+
+    def pixels(self, samples: Sequence[Sample]) -> dict[str, Any]:
+        """Returns what the model takes besides token ids: tensors of the samples' images.
+
+        What the processor gives for each token is left out, since the ids on record count.
+        """
+        shown = [images_of(sample) for sample in samples]
+        processor = self.tools.processor
+        if processor is None or not any(shown):
+            return {}
+        placeholder = processor.image_token
+        made = processor(
+            text=[placeholder * len(images) for images in shown if images],
+            images=[[_opened(image) for image in images] for images in shown if images],
+            return_tensors="pt",
+            padding=True,
+        )
+        of_tokens = {"input_ids", "attention_mask", "mm_token_type_ids", "token_type_ids"}
+        return {key: value for key, value in made.items() if key not in of_tokens}
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Returns the text of ids, without special tokens."""
+        return str(self.tools.tokenizer.decode(list(ids), skip_special_tokens=True))
+
+    def _weight(self, sample: Sample, name: str) -> float:
+        weight = float(sample.loss_weight)
+        if not (np.isfinite(weight) and weight >= 0):
+            raise errors.InvalidInputError(
+                f"{name} has the loss_weight {weight}; expected a number of 0 or more. What shall "
+                "become less likely is for preference training, such as DPO."
+            )
+        return weight
+
+    def _check_ids(self, ids: _Ids, name: str) -> None:
+        size = self.tools.vocab_size
+        wrong = next((token for token in ids if not 0 <= token < size), None)
+        if wrong is not None:
+            raise errors.InvalidInputError(
+                f"{name} has the token id {wrong} on record, and the model knows ids below {size}: "
+                "it was recorded with another tokenizer. Train with token_ids: template."
+            )
+
+    def _check_images(self, prompt: _Ids, images: Sequence[Image], name: str) -> None:
+        token = self.tools.image_token_id
+        expected = self._tokenised(self.tools.processor.image_token * len(images), images)
+        wanted, found = expected.count(token or -1), prompt.count(token or -1)
+        if wanted != found:
+            raise errors.InvalidInputError(
+                f"{name} has {found} image tokens on record, and its {len(images)} images make "
+                f"{wanted}: it was recorded with another processor. Train with token_ids: template."
+            )
+
+    def _render(self, sample: Sample, name: str) -> tuple[str, str]:
+        """Returns the prompt's text, and what the template makes of the reply after it."""
+        reply = Message.of("assistant", sample.completion)
+        prompt = self._templated(sample.messages, name, ask=True)
+        whole = self._templated((*sample.messages, reply), name, ask=False)
+        if not whole.startswith(prompt):
+            raise errors.InvalidInputError(
+                f"{name}: the model's chat template writes a reply otherwise than after the prompt "
+                "that asks for it; give template_options that make both agree, such as "
+                "enable_thinking: false, or samples with token ids on record."
+            )
+        return prompt, whole[len(prompt) :]
+
+    def _templated(self, messages: Sequence[Message], name: str, *, ask: bool) -> str:
+        renderer = self.tools.renderer
+        if not getattr(renderer, "chat_template", None):
+            raise errors.InvalidInputError(
+                f"{name} has no token ids that are to be used, and the model has no chat template; "
+                "give samples with token ids on record, or a model with a template."
+            )
+        parts = renderer is self.tools.processor
+        return str(
+            renderer.apply_chat_template(
+                [_shaped(message, in_parts=parts) for message in messages],
+                tokenize=False,
+                add_generation_prompt=ask,
+                **self._template_options,
+            )
+        )
+
+    def _prompt_ids(self, text: str, images: Sequence[Image], name: str) -> _Ids:
+        if not images:
+            return self._tokenised(text, ())
+        found = text.count(self.tools.processor.image_token)
+        if found != len(images):
+            raise errors.InvalidInputError(
+                f"{name} shows {len(images)} images, and its prompt has {found} times "
+                f"{self.tools.processor.image_token!r}: the text has it too. Take it out of there."
+            )
+        return self._tokenised(text, images)
+
+    def _tokenised(self, text: str, images: Sequence[Image]) -> _Ids:
+        if not images:
+            ids = self.tools.tokenizer(text, add_special_tokens=False)["input_ids"]
+            return [int(token) for token in ids]
+        made = self.tools.processor(
+            text=[text], images=[[_opened(image) for image in images]], add_special_tokens=False
+        )
+        return [int(token) for token in made["input_ids"][0]]
+
+    def _reply_ids(self, suffix: str) -> _Ids:
+        """Returns the ids up to the one that ends the turn: after it, nothing is sampled."""
+        ids = self._tokenised(suffix, ())
+        last = max((i for i, token in enumerate(ids) if token in self._ends), default=len(ids) - 1)
+        return ids[: last + 1]
+
+    def _earlier_replies(
+        self, sample: Sample, prompt: _Ids, images: Sequence[Image], name: str
+    ) -> npt.NDArray[np.bool_]:
+        """Returns which tokens of the prompt are of replies in it."""
+        text = self._templated(sample.messages, name, ask=True)
+        encoded = self.tools.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        starts = np.asarray([start for start, _ in encoded["offset_mapping"]])
+        flags = np.zeros(len(starts), dtype=bool)
+        for position, message in enumerate(sample.messages):
+            if message.role != "assistant":
+                continue
+            before = self._templated(sample.messages[:position], name, ask=True)
+            until = self._templated(sample.messages[: position + 1], name, ask=False)
+            if not (text.startswith(until) and until.startswith(before)):
+                raise errors.InvalidInputError(
+                    f"{name}: the model's chat template writes message {position} otherwise once "
+                    "others follow; train with loss_on: completion."
+                )
+            span = (starts >= len(before)) & (starts < len(until))
+            inside = np.flatnonzero(span).tolist()
+            ends = [i for i in inside if encoded["input_ids"][i] in self._ends]
+            flags[inside] = True
+            if ends:
+                flags[[i for i in inside if i > ends[-1]]] = False
+        return _spread(encoded["input_ids"], flags, prompt, self.tools.image_token_id, name)
+
+
+def name_of(sample: Sample) -> str:
+    """Returns how errors name a sample."""
+    key = sample.key
+    call = f", call {key.call}" if key.call else ""
+    return f"The sample of {key.episode_id}, step {key.step}{call},"
+
+
+def images_of(sample: Sample) -> list[Image]:
+    """Returns the images of a sample's prompt, in order."""
+    return [
+        part for message in sample.messages for part in message.parts if isinstance(part, Image)
+    ]
+
+
+def _spread(
+    ids: _Ids, flags: npt.NDArray[np.bool_], prompt: _Ids, image: int | None, name: str
+) -> npt.NDArray[np.bool_]:
+    """Carries flags over to the prompt, in which each image's one token has become many."""
+    spread = np.zeros(len(prompt), dtype=bool)
+    position = 0
+    cuts = [i for i, token in enumerate(ids) if token == image]
+    for start, end in zip([0, *(cut + 1 for cut in cuts)], [*cuts, len(ids)], strict=True):
+        chunk = ids[start:end]
+        while prompt[position : position + len(chunk)] != chunk:
+            position += 1
+            if position + len(chunk) > len(prompt) or not cuts:
+                raise errors.InvalidInputError(
+                    f"{name}: the ids on record are not those of the model's chat template, so "
+                    "where earlier replies stand is not known; train with loss_on: completion."
+                )
+        spread[position : position + len(chunk)] = flags[start:end]
+        position += len(chunk)
+    return spread
+
+
+def _shaped(message: Message, *, in_parts: bool) -> dict[str, Any]:
+    if not in_parts:
+        text = "".join(part.text for part in message.parts if isinstance(part, Text))
+        return {"role": message.role, "content": text}
+    return {
+        "role": message.role,
+        "content": [
+            {"type": "text", "text": part.text} if isinstance(part, Text) else {"type": "image"}
+            for part in message.parts
+        ],
+    }
+
+
+def _opened(image: Image) -> Any:
+    from PIL import Image as Pillow
+
+    try:
+        return Pillow.open(io.BytesIO(image.data)).convert("RGB")
+    except (OSError, ValueError) as error:
+        raise errors.InvalidInputError(
+            f"An image of {len(image.data)} bytes cannot be read: {error}."
+        ) from error
+
+
+def _ends_of_turns(tools: ModelTools) -> frozenset[int]:
+    """Returns the tokens that end a reply."""
+    said = [tools.tokenizer.eos_token_id, getattr(tools.config, "eos_token_id", None)]
+    said.append(getattr(tools.config.get_text_config(), "eos_token_id", None))
+    flat = [t for item in said for t in (item if isinstance(item, list) else [item])]
+    return frozenset(token for token in flat if isinstance(token, int))

@@ -1,0 +1,28 @@
+"""The built-in trainer: supervised fine-tuning on samples, on transformers and accelerate.
+
+Importing it loads neither; `train` and `publish` do.
+"""
+
+from webtraj.training.preparing.rows import SampleFile, read_row
+from webtraj.training.sft.data import DataReport
+from webtraj.training.sft.failures import NonFiniteLossError, TrainingError
+from webtraj.training.sft.logs import NullTrainObserver, TrainObserver, read_log
+from webtraj.training.sft.publishing import publish
+from webtraj.training.sft.settings import LoraSettings, SftSettings
+from webtraj.training.sft.training import TrainResult, train
+
+__all__ = [
+    "DataReport",
+    "LoraSettings",
+    "NonFiniteLossError",
+    "NullTrainObserver",
+    "SampleFile",
+    "SftSettings",
+    "TrainObserver",
+    "TrainResult",
+    "TrainingError",
+    "publish",
+    "read_log",
+    "read_row",
+    "train",
+]

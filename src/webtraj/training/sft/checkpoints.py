@@ -1,0 +1,230 @@
+"""Checkpoints: whole or not there, and all that a run needs to go on as if nothing had happened.
+
+::
+
+    <output>/latest                    the name of the latest
+    <output>/checkpoint-<step>/
+        state.json                     the step, and what the run depends on
+        model/                         as transformers or peft save it, with the tokenizer
+        optimizer.safetensors          AdamW's moments, by the parameter's name
+        random-<rank>.safetensors      the state of each process's random numbers
+
+Nothing is pickled. Where in the data a run is follows from the step and the seed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from webtraj import errors
+from webtraj.storage import files
+from webtraj.training.preparing.tools import ModelTools
+from webtraj.training.sft.failures import TrainingError
+
+__all__ = ["Checkpoint", "find_latest", "load_progress", "save_checkpoint", "sync_tree"]
+
+_LATEST = "latest"
+_STATE = "state.json"
+_PREFIX = "checkpoint-"
+_DRAFT = ".draft"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint on disk."""
+
+    path: Path
+    state: dict[str, Any]
+
+    @property
+    def step(self) -> int:
+        """How many steps had been made."""
+        return int(self.state["step"])
+
+    @property
+    def model(self) -> Path:
+        """The folder with the weights or adapters."""
+        return self.path / "model"
+
+
+def find_latest(output: str | os.PathLike[str]) -> Checkpoint | None:
+    """Returns a run's latest checkpoint; None if it has none yet.
+
+    Raises:
+        CorruptDataError: The latest cannot be read.
+    """
+    folder = Path(output)
+    pointer = folder / _LATEST
+    if not pointer.is_file():
+        return None
+    path = folder / pointer.read_text().strip()
+    try:
+        state = orjson.loads((path / _STATE).read_bytes())
+        int(state["step"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise errors.CorruptDataError(
+            f"{str(path)!r} is no checkpoint: {error}. Write the name of an earlier one that is "
+            f"whole into {str(pointer)!r}, or train into a new folder."
+        ) from error
+    return Checkpoint(path, state)
+
+
+def save_checkpoint(
+    output: Path,
+    state: dict[str, Any],
+    *,
+    accelerator: Any,
+    model: Any,
+    optimizer: Any,
+    tools: ModelTools,
+    keep: int,
+) -> None:
+    """Saves a checkpoint; called by all processes at once.
+
+    Raises:
+        OSError: It cannot be written; the one before is the latest still.
+    """
+    from safetensors import torch as safetensors
+
+    name = f"{_PREFIX}{state['step']}"
+    draft = output / f"{name}{_DRAFT}"
+    if accelerator.is_main_process:
+        for left in output.glob(f"{_PREFIX}*{_DRAFT}"):
+            shutil.rmtree(left)
+        draft.mkdir(parents=True)
+    accelerator.wait_for_everyone()
+    weights = accelerator.get_state_dict(model)
+    moments = _moments(model, optimizer, sharded=_is_sharded(accelerator))
+    rank = accelerator.process_index
+    safetensors.save_file(_random_state(), draft / f"random-{rank}.safetensors")
+    if accelerator.is_main_process:
+        inner = accelerator.unwrap_model(model)
+        inner.save_pretrained(draft / "model", state_dict=weights)
+        tools.save(draft / "model")
+        safetensors.save_file(moments, draft / "optimizer.safetensors")
+        (draft / _STATE).write_bytes(orjson.dumps(state, option=orjson.OPT_INDENT_2))
+    accelerator.wait_for_everyone()
+    if accelerator.is_main_process:
+        sync_tree(draft)
+        final = output / name
+        if final.exists():  # Saved, but the pointer was not moved before a death.
+            shutil.rmtree(final)
+        draft.rename(final)
+        files.sync_folder(output)
+        files.write_atomically(output / _LATEST, name.encode(), sync=True)
+        _prune(output, keep)
+    accelerator.wait_for_everyone()
+
+
+def load_progress(checkpoint: Checkpoint, *, accelerator: Any, model: Any, optimizer: Any) -> None:
+    """Puts optimizer and random numbers back as they were.
+
+    Raises:
+        TrainingError: The checkpoint is not of this model.
+    """
+    from safetensors import torch as safetensors
+
+    moments = safetensors.load_file(checkpoint.path / "optimizer.safetensors")
+    _set_moments(model, optimizer, moments, sharded=_is_sharded(accelerator))
+    rank = accelerator.process_index
+    _set_random_state(safetensors.load_file(checkpoint.path / f"random-{rank}.safetensors"))
+
+
+def sync_tree(folder: Path) -> None:
+    """Waits until all of a folder is on the disk."""
+    for path in folder.rglob("*"):
+        if path.is_dir():
+            files.sync_folder(path)
+        else:
+            files.sync_file(path)
+    files.sync_folder(folder)
+
+
+def _prune(output: Path, keep: int) -> None:
+    steps = [path.name.removeprefix(_PREFIX) for path in output.glob(f"{_PREFIX}*")]
+    for step in sorted((int(step) for step in steps if step.isdecimal()), reverse=True)[keep:]:
+        shutil.rmtree(output / f"{_PREFIX}{step}", ignore_errors=True)
+
+
+def _is_sharded(accelerator: Any) -> bool:
+    return str(accelerator.distributed_type).endswith("FSDP")
+
+
+def _moments(model: Any, optimizer: Any, *, sharded: bool) -> dict[str, Any]:
+    """Returns the optimizer's tensors, named by parameter and kind."""
+    if sharded:
+        from torch.distributed.checkpoint import state_dict as state_dict_lib
+
+        options = state_dict_lib.StateDictOptions(full_state_dict=True, cpu_offload=True)
+        state = state_dict_lib.get_optimizer_state_dict(model, _bare(optimizer), options=options)[
+            "state"
+        ]
+    else:
+        bare = _bare(optimizer)
+        state = {
+            name: bare.state[parameter]
+            for name, parameter in _named(model)
+            if parameter in bare.state
+        }
+    return {
+        f"{name}/{kind}": value.detach().cpu().contiguous()
+        for name, kinds in state.items()
+        for kind, value in kinds.items()
+    }
+
+
+def _set_moments(model: Any, optimizer: Any, moments: dict[str, Any], *, sharded: bool) -> None:
+    by_name: dict[str, dict[str, Any]] = {}
+    for key, value in moments.items():
+        name, _, kind = key.rpartition("/")
+        by_name.setdefault(name, {})[kind] = value
+    bare = _bare(optimizer)
+    if sharded:
+        from torch.distributed.checkpoint import state_dict as state_dict_lib
+
+        options = state_dict_lib.StateDictOptions(full_state_dict=True, cpu_offload=True)
+        state = state_dict_lib.get_optimizer_state_dict(model, bare, options=options)
+        state["state"] = by_name
+        state_dict_lib.set_optimizer_state_dict(model, bare, state, options=options)
+        return
+    parameters = {name: parameter for name, parameter in _named(model) if parameter.requires_grad}
+    if strange := sorted(set(by_name) - set(parameters)):
+        raise TrainingError(f"The checkpoint has a parameter {strange[0]!r}, and the model none.")
+    for name, kinds in by_name.items():
+        parameter = parameters[name]
+        # Adam counts its steps on the CPU, in a tensor of its own.
+        bare.state[parameter] = {
+            kind: value if value.ndim == 0 else value.to(parameter.device)
+            for kind, value in kinds.items()
+        }
+
+
+def _named(model: Any) -> Any:
+    return getattr(model, "module", model).named_parameters()
+
+
+def _bare(optimizer: Any) -> Any:
+    return getattr(optimizer, "optimizer", optimizer)
+
+
+def _random_state() -> dict[str, Any]:
+    import torch
+
+    states = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        states["cuda"] = torch.cuda.get_rng_state()
+    return states
+
+
+def _set_random_state(states: dict[str, Any]) -> None:
+    import torch
+
+    torch.set_rng_state(states["cpu"])
+    if "cuda" in states and torch.cuda.is_available():
+        torch.cuda.set_rng_state(states["cuda"])

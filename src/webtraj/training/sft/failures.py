@@ -1,0 +1,15 @@
+"""What can go wrong in a training run, other than its input."""
+
+from __future__ import annotations
+
+from webtraj import errors
+
+__all__ = ["NonFiniteLossError", "TrainingError"]
+
+
+class TrainingError(errors.WebtrajError, RuntimeError):
+    """A training run failed, or would have trained nothing."""
+
+
+class NonFiniteLossError(TrainingError, ArithmeticError):
+    """A loss or gradient is infinite or no number; the weights are as before that step."""

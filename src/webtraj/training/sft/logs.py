@@ -1,0 +1,126 @@
+"""What a run tells while it goes: its log, live metrics, a plot of the loss."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+
+from webtraj.rollouts.metrics.sinks import MetricsSink, TensorBoardSink, WandbSink
+from webtraj.storage import files
+from webtraj.training.sft.data import DataReport
+from webtraj.training.sft.settings import SftSettings
+
+__all__ = ["LOG", "PLOT", "NullTrainObserver", "TrainLog", "TrainObserver", "plot_loss", "read_log"]
+
+LOG = "train_log.jsonl"
+PLOT = "loss.png"
+
+_logger = logging.getLogger(__name__)
+
+
+class TrainObserver(Protocol):
+    """Looks on while a model is trained."""
+
+    def training_begins(self, report: DataReport, *, start: int, total: int) -> None:
+        """Called once, before step `start` of `total`."""
+
+    def logged(self, entry: dict[str, Any]) -> None:
+        """Called with each line of the log."""
+
+
+class NullTrainObserver:
+    """Does not look."""
+
+    def training_begins(self, report: DataReport, *, start: int, total: int) -> None:
+        """See `TrainObserver`."""
+
+    def logged(self, entry: dict[str, Any]) -> None:
+        """See `TrainObserver`."""
+
+
+class TrainLog:
+    """Writes the log, a line of JSON at a time. Lines after the step gone on from are taken back.
+
+    Args:
+        settings: Where, and where else.
+        start: The step that the run goes on from.
+        observer: Is told too.
+    """
+
+    def __init__(self, settings: SftSettings, start: int, observer: TrainObserver) -> None:
+        folder = Path(settings.output)
+        path = folder / LOG
+        kept = [entry for entry in read_log(folder) if entry["step"] <= start]
+        files.write_atomically(path, b"".join(map(_line, kept)))
+        self._file = path.open("ab", buffering=0)
+        self._observer = observer
+        self._sinks: list[MetricsSink] = []
+        if settings.tensorboard:
+            self._sinks.append(TensorBoardSink(folder / "tensorboard"))
+        if settings.wandb_project is not None:
+            config = settings.model_dump(mode="json")
+            self._sinks.append(
+                WandbSink(settings.wandb_project, folder=folder / "wandb", config=config)
+            )
+
+    def write(self, entry: dict[str, Any]) -> None:
+        """Writes a line. What goes wrong with live metrics ends no run."""
+        self._file.write(_line(entry))
+        self._observer.logged(entry)
+        values = {
+            f"train/{key}": float(value)
+            for key, value in entry.items()
+            if key != "step" and isinstance(value, int | float)
+        }
+        for sink in list(self._sinks):
+            try:
+                sink.write(values, step=entry["step"])
+            except Exception as error:
+                self._sinks.remove(sink)
+                _logger.warning("%s takes no more metrics: %s", type(sink).__name__, error)
+
+    def close(self) -> None:
+        """Closes the log and the sinks."""
+        self._file.close()
+        for sink in self._sinks:
+            with contextlib.suppress(Exception):
+                sink.close()
+
+
+def read_log(output: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """Returns the lines of a run's log; a last one that is not whole is left out."""
+    path = Path(output) / LOG
+    lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
+    return [orjson.loads(line) for line in lines if line.endswith(b"\n")]
+
+
+def plot_loss(output: str | os.PathLike[str]) -> Path | None:
+    """Draws the loss of a run's log as `loss.png`; None, with a note, without matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        _logger.info("There is no plot of the loss, since matplotlib is not installed.")
+        return None
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.subplots()
+    entries = read_log(output)
+    for key, style in (("loss", "-"), ("eval_loss", "o-")):
+        points = [(entry["step"], entry[key]) for entry in entries if key in entry]
+        if points:
+            axes.plot(*zip(*points, strict=True), style, label=key.replace("_", " "))
+    axes.set_xlabel("step")
+    axes.set_ylabel("loss per trained token")
+    axes.legend()
+    path = Path(output) / PLOT
+    draft = path.with_name(f".{PLOT}")
+    figure.savefig(draft, dpi=120, format="png")
+    return draft.replace(path)
+
+
+def _line(entry: dict[str, Any]) -> bytes:
+    return orjson.dumps(entry) + b"\n"

@@ -1,0 +1,118 @@
+"""The settings of a training run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import pydantic
+
+from webtraj.rollouts.configuration.checking import Section
+
+__all__ = ["LoraSettings", "SftSettings"]
+
+_Positive = Annotated[int, pydantic.Field(ge=1)]
+_NotNegative = Annotated[float, pydantic.Field(ge=0)]
+
+
+class LoraSettings(Section):
+    """Low-rank adapters, for `method: lora`."""
+
+    rank: _Positive = 16
+    """The adapters' rank."""
+    alpha: _Positive = 32
+    """Their scale, times the rank."""
+    dropout: Annotated[float, pydantic.Field(ge=0, lt=1)] = 0.0
+    """The share of their input that is dropped."""
+    targets: str | list[str] = "all-linear"
+    """Which modules get one, by the ends of their names."""
+
+
+class SftSettings(Section):
+    """How a model is trained on samples."""
+
+    model: str
+    """The model to begin with: a folder, or a name on the Hugging Face Hub."""
+    output: str
+    """The run's folder: checkpoints, log, plot."""
+    resume: bool = True
+    """Whether to go on with a run that is in `output` already; if not, one there is an error."""
+
+    method: Literal["full", "lora"] = "full"
+    """Whether all weights are trained, or adapters."""
+    lora: LoraSettings = LoraSettings()
+    """The adapters."""
+    freeze_vision: bool = False
+    """Leaves a vision-language model's vision tower as it is."""
+
+    loss_on: Literal["completion", "all_turns"] = "completion"
+    """Whether the reply is trained on alone, or the replies in the prompt too."""
+    token_ids: Literal["auto", "recorded", "template"] = "auto"
+    """Which token ids: those on record, and else by the chat template; those on record, and an
+    error where there are none; or always by the template."""
+    template_options: dict[str, Any] = pydantic.Field(default_factory=dict)
+    """More arguments of the chat template, such as `enable_thinking: false`."""
+    cutoff_len: _Positive = 4096
+    """How many tokens a sample may have, images and reply included."""
+    too_long: Literal["refuse", "drop"] = "refuse"
+    """Whether a longer sample is an error, or left out and counted. Samples are never cut: what is
+    left would be another prompt than the one that was replied to."""
+    packing: bool = False
+    """Puts short samples together into rows of up to `cutoff_len`, which do not see each other.
+    For text models."""
+
+    batch_size: _Positive = 8
+    """Rows in one pass of one device."""
+    accumulation: _Positive = 1
+    """Passes to a step."""
+    epochs: _Positive = 1
+    """How often each sample is trained on."""
+    max_steps: _Positive | None = None
+    """Ends after so many steps, or goes on for as many, instead of `epochs`."""
+    learning_rate: Annotated[float, pydantic.Field(gt=0)] = 1e-5
+    """The highest learning rate."""
+    schedule: Literal["constant", "linear", "cosine"] = "cosine"
+    """How it falls after the warm-up: not at all, or towards 0, which comes after the last step."""
+    warmup_steps: Annotated[int, pydantic.Field(ge=0)] = 0
+    """Over how many steps it rises from 0."""
+    weight_decay: _NotNegative = 0.0
+    """AdamW's, of matrices."""
+    adam_beta1: Annotated[float, pydantic.Field(ge=0, lt=1)] = 0.9
+    """AdamW's first beta."""
+    adam_beta2: Annotated[float, pydantic.Field(ge=0, lt=1)] = 0.999
+    """AdamW's second beta."""
+    max_grad_norm: _NotNegative = 1.0
+    """What longer gradients are scaled down to; 0 leaves them."""
+    precision: Literal["auto", "bf16", "float32"] = "auto"
+    """What is computed in; `auto` is bf16 on GPUs that support it. Weights are kept in float32, but
+    those under adapters in what is computed in."""
+    attention: Literal["sdpa", "eager", "flash_attention_2"] = "sdpa"
+    """Which implementation of attention."""
+    gradient_checkpointing: bool = False
+    """Computes activations twice, to keep fewer of them."""
+    seed: int = 0
+    """Of the samples' order, of dropout and of new adapters."""
+
+    eval_steps: _Positive | None = None
+    """Evaluates every so many steps, if there is something to evaluate on; always at the end."""
+    save_steps: _Positive | None = None
+    """Saves every so many steps; always at the end."""
+    keep_checkpoints: _Positive = 2
+    """How many checkpoints are kept, the latest."""
+    log_steps: _Positive = 1
+    """Logs every so many steps."""
+    tensorboard: bool = False
+    """Writes TensorBoard's event files to `output/tensorboard`."""
+    wandb_project: str | None = None
+    """Logs to a run of this project of Weights & Biases."""
+
+    def what_matters(self) -> dict[str, Any]:
+        """Returns what the weights that come out depend on; a run that goes on must agree in it."""
+        return self.model_dump(mode="json", exclude=set(_FREE))
+
+
+_FREE = frozenset(
+    {
+        "output", "resume", "eval_steps", "save_steps", "keep_checkpoints", "log_steps",
+        "tensorboard", "wandb_project",
+    }
+)  # fmt: skip

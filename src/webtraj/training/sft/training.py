@@ -1,0 +1,442 @@
+"""The training loop: one, on whatever accelerate was told to use."""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import contextlib
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from webtraj import errors
+from webtraj.storage import files
+from webtraj.training.preparing.batches import Batch
+from webtraj.training.preparing.encoding import Encoder
+from webtraj.training.preparing.planning import MicroBatch, Plan, Step
+from webtraj.training.preparing.tools import ModelTools, load_tools
+from webtraj.training.samples import Sample
+from webtraj.training.sft import checkpoints, models
+from webtraj.training.sft.data import DataReport, TrainingData, check_base, digest_of_base
+from webtraj.training.sft.failures import NonFiniteLossError, TrainingError
+from webtraj.training.sft.logs import NullTrainObserver, TrainLog, TrainObserver, plot_loss
+from webtraj.training.sft.loss import token_losses, weighted_sum
+from webtraj.training.sft.settings import SftSettings
+
+__all__ = ["TrainResult", "train"]
+
+_AHEAD = 2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TrainResult:
+    """What came of a training run."""
+
+    steps: int
+    """How many steps the weights have had,"""
+    planned: int
+    """of how many that there are."""
+    resumed_from: int
+    """The step that was gone on from; 0 for a new run. If it is `planned`, the run was over."""
+    loss: float | None
+    """Of the last step; None if none was made now."""
+    eval_loss: float | None
+    """At the last evaluation, if there was one now."""
+    checkpoint: Path
+    """Where the weights are."""
+    data: DataReport
+    """What was trained on."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are made."""
+        return self.steps == self.planned
+
+
+def train(
+    settings: SftSettings,
+    samples: Iterable[Sample],
+    *,
+    eval_samples: Iterable[Sample] = (),
+    observer: TrainObserver | None = None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> TrainResult:
+    """Trains a model on samples.
+
+    The loss of a step is the sum of weight times negative log-likelihood over all its trained
+    tokens, by the sum of their weights: over all passes and devices, whatever their sizes.
+
+    A run that was begun in `settings.output` is gone on with, from its latest checkpoint: on CPUs
+    its weights end up the same to the bit as if nothing had happened to it.
+
+    Args:
+        settings: How.
+        samples: What on. If it is a sequence, samples are read when they are needed.
+        eval_samples: What else to measure the loss on.
+        observer: Is told how it goes.
+        stopped: Asked after every step; if it says yes, the run saves a checkpoint and ends there.
+
+    Raises:
+        InvalidInputError: The model, a sample or a setting is wrong; or `output` holds a run of
+            other data or settings.
+        TrainingError: There is nothing to train on.
+        NonFiniteLossError: The loss of samples, which are named, is no number.
+        MissingDependencyError: PyTorch, transformers or accelerate is not installed.
+    """
+    tools = load_tools(settings.model)
+    return _Run(settings, tools, samples, eval_samples, observer or NullTrainObserver()).run(
+        stopped
+    )
+
+
+class _Run:
+    def __init__(
+        self,
+        settings: SftSettings,
+        tools: ModelTools,
+        samples: Iterable[Sample],
+        eval_samples: Iterable[Sample],
+        observer: TrainObserver,
+    ) -> None:
+        models.check_packing(settings, tools)
+        self._settings = settings
+        self._tools = tools
+        self._observer = observer
+        self._output = Path(settings.output)
+        self._accelerator = _accelerator(settings)
+        encoder = Encoder(
+            tools,
+            loss_on=settings.loss_on,
+            token_ids=settings.token_ids,
+            template_options=settings.template_options,
+        )
+        self._data = TrainingData(samples, encoder, settings)
+        self._eval_data = TrainingData(eval_samples, encoder, settings)
+        self._masked = settings.attention != "flash_attention_2"
+        world = self._accelerator.num_processes
+        self._plan = Plan(
+            self._data.lengths,
+            batch_size=settings.batch_size,
+            accumulation=settings.accumulation,
+            world=world,
+            row_length=settings.cutoff_len if settings.packing else None,
+            epochs=settings.epochs,
+            max_steps=settings.max_steps,
+            seed=settings.seed,
+        )
+        report = self._data.report
+        if not report.used or not self._plan.num_steps:
+            raise TrainingError(
+                f"There is nothing to train on: of {report.given} samples, {report.no_weight} have "
+                f"the weight 0 and {report.too_long} are too long."
+            )
+        self._state = {
+            "settings": settings.what_matters(),
+            "data": report.digest,
+            "world": world,
+            "base": digest_of_base(settings.model),
+            "dtype": str(getattr(tools.config, "dtype", None) or "float32").rpartition(".")[2],
+            "planned": self._plan.num_steps,
+        }
+
+    def run(self, stopped: Callable[[], bool]) -> TrainResult:
+        import torch
+
+        checkpoint = self._latest()
+        start = 0 if checkpoint is None else checkpoint.step
+        if checkpoint is not None and start >= self._plan.num_steps:
+            return self._result(start, start, None, None)
+        torch.manual_seed(self._settings.seed)
+        model = models.load_model(
+            self._settings,
+            self._tools,
+            checkpoint=None if checkpoint is None else checkpoint.model,
+        )
+        model, optimizer = self._accelerator.prepare(model, _optimizer(model, self._settings))
+        torch.manual_seed(self._settings.seed + self._accelerator.process_index)
+        if checkpoint is not None:
+            checkpoints.load_progress(
+                checkpoint, accelerator=self._accelerator, model=model, optimizer=optimizer
+            )
+        log = None
+        if self._accelerator.is_main_process:
+            files.make_folder(self._output)
+            log = TrainLog(self._settings, start, self._observer)
+            self._observer.training_begins(
+                self._data.report, start=start, total=self._plan.num_steps
+            )
+        try:
+            return self._loop(model, optimizer, start, log, stopped)
+        finally:
+            if log is not None:
+                log.close()
+                with contextlib.suppress(OSError):
+                    plot_loss(self._output)
+
+    def _latest(self) -> checkpoints.Checkpoint | None:
+        checkpoint = checkpoints.find_latest(self._output)
+        if checkpoint is None:
+            return None
+        if not self._settings.resume:
+            raise errors.InvalidInputError(
+                f"{str(self._output)!r} holds a run already; name a new folder, or set resume."
+            )
+        if self._settings.method == "lora":
+            check_base(self._settings.model, checkpoint.state["base"])
+        was, now = checkpoint.state, self._state
+        if was["settings"] != now["settings"]:
+            other = [
+                key for key, value in now["settings"].items() if was["settings"].get(key) != value
+            ]
+            why = f"with other settings: {', '.join(sorted(other))}"
+        elif was["data"] != now["data"]:
+            why = "of other samples"
+        elif was["world"] != now["world"]:
+            why = f"by {was['world']} processes, and now there are {now['world']}"
+        else:
+            return checkpoint
+        raise errors.InvalidInputError(
+            f"{str(self._output)!r} holds a run {why}; give what it was begun with, or "
+            "a new folder."
+        )
+
+    def _loop(
+        self,
+        model: Any,
+        optimizer: Any,
+        start: int,
+        log: TrainLog | None,
+        stopped: Callable[[], bool],
+    ) -> TrainResult:
+        settings = self._settings
+        loss = eval_loss = None
+        saved = start
+        meter = _Meter()
+        number = start
+        for number, (step, batches) in enumerate(self._batches(start), start + 1):
+            rate = learning_rate(settings, number, self._plan.num_steps)
+            loss, norm = self._update(model, optimizer, step, batches, rate)
+            meter.count(batches)
+            last = number == self._plan.num_steps
+            end = last or self._anyone(stopped())
+            entry = {
+                "step": number, "epoch": step.epoch, "loss": loss, "lr": rate, "grad_norm": norm,
+            }  # fmt: skip
+            if log is not None and (end or number % settings.log_steps == 0):
+                log.write(entry | meter.read())
+            if self._eval_data.report.used and (last or _due(number, settings.eval_steps)):
+                measured = self._evaluate(model)
+                eval_loss = measured["eval_loss"]
+                if log is not None:
+                    log.write({"step": number, **measured})
+            if end or _due(number, settings.save_steps):
+                self._save(model, optimizer, number)
+                saved = number
+            if end:
+                break
+        return self._result(saved, start, loss, eval_loss)
+
+    def _batches(self, start: int) -> Iterator[tuple[Step, list[Batch]]]:
+        """Yields this process's passes for each step, made ahead in another thread."""
+        rank = self._accelerator.process_index
+
+        def make(step: Step) -> tuple[Step, list[Batch]]:
+            return step, [self._batch(planned) for planned in step.ranks[rank]]
+
+        with concurrent.futures.ThreadPoolExecutor(1, "webtraj-batches") as pool:
+            made: collections.deque[concurrent.futures.Future[tuple[Step, list[Batch]]]]
+            made = collections.deque()
+            for step in self._plan.steps(start):
+                made.append(pool.submit(make, step))
+                if len(made) > _AHEAD:
+                    yield made.popleft().result()
+            while made:
+                yield made.popleft().result()
+
+    def _batch(self, planned: MicroBatch) -> Batch:
+        return self._data.batch(planned, masked=self._masked)
+
+    def _update(
+        self, model: Any, optimizer: Any, step: Step, batches: list[Batch], rate: float
+    ) -> tuple[float, float]:
+        """Makes one step, and returns its loss and the length of its gradient."""
+        import torch
+
+        accelerator = self._accelerator
+        # DDP and FSDP take the mean over processes; the loss is a sum.
+        scale = accelerator.num_processes / self._data.mass(step.samples)
+        by_sample = []
+        for index, batch in enumerate(batches):
+            last = index == len(batches) - 1
+            with contextlib.nullcontext() if last else accelerator.no_sync(model):
+                nll, weights, owners, _ = token_losses(model, batch)
+                loss = weighted_sum(nll, weights)
+                accelerator.backward(loss * scale)
+                sums = torch.zeros(len(batch.names), device=nll.device)
+                by_sample.append(sums.index_add(0, owners, (nll * weights).detach()))
+        # Looked at once a step: each look waits for the GPU.
+        total = accelerator.reduce(torch.cat(by_sample).sum(), reduction="sum")
+        value = float(total) * scale / accelerator.num_processes
+        if not math.isfinite(value):
+            optimizer.zero_grad()
+            raise NonFiniteLossError(_blame(batches, by_sample))
+        limit = self._settings.max_grad_norm or math.inf
+        norm = float(accelerator.clip_grad_norm_(model.parameters(), limit))
+        if not math.isfinite(norm):
+            optimizer.zero_grad()
+            raise NonFiniteLossError(
+                f"The gradient is no number, in a step whose loss is {value:.3g}. Its samples: "
+                f"{_some([name for batch in batches for name in batch.names])}"
+            )
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.step()
+        optimizer.zero_grad()
+        return value, norm
+
+    def _evaluate(self, model: Any) -> dict[str, float]:
+        import torch
+
+        accelerator = self._accelerator
+        sums = torch.zeros(4, dtype=torch.float64)
+        shares = self._eval_data.in_order(
+            self._settings.batch_size, accelerator.num_processes, accelerator.process_index
+        )
+        model.eval()
+        with torch.no_grad():
+            for planned in shares:
+                batch = self._eval_data.batch(planned, masked=self._masked)
+                nll, weights, _, right = token_losses(model, batch)
+                found = (weighted_sum(nll, weights), weights.sum(), right.sum(), len(right))
+                sums += torch.tensor([float(value) for value in found], dtype=torch.float64)
+        model.train()
+        sums = accelerator.reduce(sums.to(accelerator.device), reduction="sum")
+        loss, weight, right, tokens = (float(value) for value in sums)
+        return {"eval_loss": loss / weight, "eval_accuracy": right / tokens}
+
+    def _save(self, model: Any, optimizer: Any, step: int) -> None:
+        try:
+            checkpoints.save_checkpoint(
+                self._output,
+                {"step": step, **self._state},
+                accelerator=self._accelerator,
+                model=model,
+                optimizer=optimizer,
+                tools=self._tools,
+                keep=self._settings.keep_checkpoints,
+            )
+        except OSError as error:
+            raise errors.StorageError(
+                f"No checkpoint of step {step} could be written to {str(self._output)!r}: {error}. "
+                "The one before it is whole; free some space, and go on with the run."
+            ) from error
+
+    def _anyone(self, stopped: bool) -> bool:
+        """Returns whether any process was told to stop, so that all stop at the same step."""
+        if self._accelerator.num_processes == 1:
+            return stopped
+        import torch
+
+        told = torch.tensor([int(stopped)], device=self._accelerator.device)
+        return bool(self._accelerator.reduce(told, reduction="sum"))
+
+    def _result(
+        self, steps: int, start: int, loss: float | None, eval_loss: float | None
+    ) -> TrainResult:
+        path = self._output / f"checkpoint-{steps}"
+        return TrainResult(
+            steps, self._plan.num_steps, start, loss, eval_loss, path, self._data.report
+        )
+
+
+class _Meter:
+    """Measures speed since it was last read."""
+
+    def __init__(self) -> None:
+        self._tokens = 0
+        self._start = time.perf_counter()
+
+    def count(self, batches: Iterable[Batch]) -> None:
+        self._tokens += sum(batch.num_tokens for batch in batches)
+
+    def read(self) -> dict[str, float]:
+        import torch
+
+        now = time.perf_counter()
+        read = {"tokens_per_second": round(self._tokens / (now - self._start), 1)}
+        if torch.cuda.is_available():
+            read["peak_memory_gib"] = round(torch.cuda.max_memory_allocated() / 2**30, 3)
+        self._tokens, self._start = 0, now
+        return read
+
+
+def learning_rate(settings: SftSettings, step: int, total: int) -> float:
+    """Returns the learning rate of a step, from 1 to `total`.
+
+    >>> settings = SftSettings(model="m", output="o", learning_rate=1.0, warmup_steps=2)
+    >>> [round(learning_rate(settings, step, 6), 3) for step in range(1, 7)]
+    [0.5, 1.0, 1.0, 0.854, 0.5, 0.146]
+    """
+    warmup = min(settings.warmup_steps, total)
+    if step <= warmup:
+        return settings.learning_rate * step / warmup
+    done = (step - 1 - warmup) / (total - warmup)
+    factor = {
+        "constant": 1.0,
+        "linear": 1.0 - done,
+        "cosine": 0.5 * (1.0 + math.cos(math.pi * done)),
+    }[settings.schedule]
+    return settings.learning_rate * factor
+
+
+def _accelerator(settings: SftSettings) -> Any:
+    try:
+        import accelerate
+    except ImportError as error:
+        raise errors.MissingDependencyError(
+            'Training needs accelerate; install it with pip install "webtraj[train]".'
+        ) from error
+    return accelerate.Accelerator(
+        mixed_precision="bf16" if models.computes_in_bf16(settings) else "no"
+    )
+
+
+def _optimizer(model: Any, settings: SftSettings) -> Any:
+    import torch
+
+    trained = [p for p in model.parameters() if p.requires_grad]
+    # Vectors are biases and scales, which are not to be drawn to 0.
+    groups = [
+        {"params": [p for p in trained if p.ndim >= 2], "weight_decay": settings.weight_decay},
+        {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(
+        [group for group in groups if group["params"]],
+        lr=settings.learning_rate,
+        betas=(settings.adam_beta1, settings.adam_beta2),
+        fused=torch.cuda.is_available(),
+    )
+
+
+def _due(step: int, every: int | None) -> bool:
+    return every is not None and step % every == 0
+
+
+def _blame(batches: list[Batch], by_sample: list[Any]) -> str:
+    import torch
+
+    names = [name for batch in batches for name in batch.names]
+    wrong = ~torch.isfinite(torch.cat(by_sample)).cpu()
+    blamed = [name for name, bad in zip(names, wrong.tolist(), strict=True) if bad]
+    return (
+        f"The loss of these samples is no number: {_some(blamed) or 'those of another process'} "
+        "The step was not made. Look at them; or lower learning_rate, or train in float32."
+    )
+
+
+def _some(names: list[str]) -> str:
+    shown = " ".join(names[:5])
+    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more."
