@@ -146,7 +146,7 @@ class _CuriousActor:
         return None
 
     def _first_of_form(self, chosen: Ref, elements: list[Ref], untried: list[Ref]) -> Ref:
-        """Returns the first open field before a button, which is to send it; else what was chosen."""
+        """Returns the first open field before a button that would send it; else what was chosen."""
         if chosen.role != "button":
             return chosen
         open_refs = {element.ref for element in untried}

@@ -7,8 +7,8 @@ Each rule looks at one step, and says the goal that who did this would have had:
 * modification: a form was filled in and sent, or a button changed what the page says: do that.
 
 Who plays a task finds the site as nobody has touched it. So once an episode has changed something,
-its pages prove no more facts, but for links whose names have no number in them. Rules take turns,
-so that a limited number of tasks is of all kinds.
+its pages prove no more facts, but for links that were there before. Rules take turns, so that a
+limited number of tasks is of all kinds.
 """
 
 from __future__ import annotations
@@ -82,14 +82,25 @@ def _navigation(seen: Seen, clean: int) -> Iterator[Draft]:
         known.add(page)
         if not (new and after.role == "link" and after.title and _is_short(after.name)):
             continue
-        if after.index >= clean and _NUMBER.search(after.name + after.title):
+        start = before if after.index <= clean else _where_linked(after.name, seen, clean)
+        if start is None:
             continue
         yield Draft(
-            goal=f'On {_titled(before)}, open "{after.name}".',
-            start_url=before.url,
+            goal=f'On {_titled(start)}, open "{after.name}".',
+            start_url=start.url,
             kind="navigation",
             facts=(Claim(f'The page "{_line(after.title)}" is open.', (after.index,)),),
         )
+
+
+def _where_linked(name: str, seen: Seen, clean: int) -> Sight | None:
+    """Returns the first page with a link of that name, as it was before anything was changed."""
+    for sight in seen.sights:
+        if sight.index >= clean:
+            break
+        if any(ref.role == "link" and ref.name == name for ref in refs_in(sight.axtree)):
+            return sight
+    return None
 
 
 def _information(seen: Seen, clean: int) -> Iterator[Draft]:
