@@ -50,7 +50,7 @@ def test_webgyms_prompts_have_its_structure():
 
 def test_names_that_are_none_are_refused():
     for name in ("plan", "v2/plain", "v1/../v1/plain", "", "../prompts/v1/plain"):
-        with pytest.raises(errors.InvalidInputError, match="bare, memory, plain"):
+        with pytest.raises(errors.InvalidInputError, match="bare, explore, memory, plain"):
             prompts.load_prompt(name)
 
 
