@@ -86,7 +86,7 @@ class ModelOptions(pydantic.BaseModel):
         """
         dialect = self.dialect or _DIALECTS[self.mode]
         return ModelAgent(
-            client=self._client(),
+            client=self.make_client(),
             dialect=dialect,
             context=contexts_lib.ContextSettings(mode=self.mode, **self._given(_CONTEXT)),
             prompt=self.prompt or _PROMPTS.get(dialect, "plain"),
@@ -98,7 +98,12 @@ class ModelOptions(pydantic.BaseModel):
             viewport=self.viewport,
         )
 
-    def _client(self) -> ModelClient:
+    def make_client(self) -> ModelClient:
+        """Returns a client of its own, which is to be closed.
+
+        Raises:
+            InvalidInputError: A value makes no sense.
+        """
         options = {**self._given(_LIMITS), "api_key_variable": self.api_key_variable}
         if isinstance(self.base_url, list):
             if self.provider == "anthropic":
