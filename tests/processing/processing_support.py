@@ -14,9 +14,14 @@ from webtraj.storage import open_storage
 from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeInfo, Outcome, StepRecord, StepType
 
 
-def make_episode(number, *, steps=2, size=1500, **info):
-    """Returns an episode of which every seventh is too short, and every fifth is like another."""
-    info = {"episode_id": f"e{number:05}", "task": f"t{number % 3}", "seed": number % 40, **info}
+def make_episode(number, *, steps=2, size=1500, seed_of=lambda number: number % 40, **info):
+    """Returns an episode, of which every seventh is too short; those of one seed are alike."""
+    info = {
+        "episode_id": f"e{number:05}",
+        "task": f"t{number % 3}",
+        "seed": seed_of(number),
+        **info,
+    }
     shot = b"\xff\xd8\xff" + number.to_bytes(4, "big") * (size // 4)
     records = [StepRecord(0, StepType.FIRST, {"shot": shot, "n": number})]
     for index in range(1, 1 if number % 7 == 3 else steps + 1):

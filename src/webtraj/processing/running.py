@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["Run"]
 
 _T = TypeVar("_T")
-_SHARD_LINES = 250
+_SHARD_LINES = 100
 _FLUSH_INTERVAL = 30.0
 """Seconds after which the ledger is written, however little there is to write."""
 _HEAD_VERSION = "1"

@@ -1,0 +1,301 @@
+"""`webtraj postprocess`: a recorded dataset made a processed one."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from webtraj.cli.options import OPTION_HELP, WHERE_HELP
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from webtraj.processing.configuration import ProcessingConfig, StepChoice
+    from webtraj.processing.report import ProcessingReport
+
+__all__ = ["postprocess", "print_report"]
+
+_MAX_FAILURES_SHOWN = 5
+
+
+def postprocess(
+    read: Annotated[
+        str | None,
+        typer.Option("--read", "--read-s3-dir", help="The recorded dataset: a folder or URL."),
+    ] = None,
+    write: Annotated[
+        str | None,
+        typer.Option(
+            "--write",
+            "--write-s3-dir",
+            help="Where the processed one goes: a folder or URL, new, or begun by this pipeline.",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "--model-name", help="The model that steps ask, if any do."),
+    ] = None,
+    model_provider: Annotated[
+        str | None, typer.Option(help="What its server speaks: auto, vllm, openai or anthropic.")
+    ] = None,
+    model_url: Annotated[
+        str | None,
+        typer.Option(help="Where its server is, /v1 included; default: the vendor's."),
+    ] = None,
+    step: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[:VALUE]",
+            help="A step, such as clean, judge:environment or dedupe:threshold=0.8; may be given "
+            "several times, in order. Default: clean, drop-no-effect, prune-loops; with a model "
+            "judge and describe too.",
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="STEP.KEY=VALUE",
+            help="An option of a step, such as clean.min_steps=1; the value is JSON, or else text.",
+        ),
+    ] = None,
+    imports: Annotated[
+        list[str] | None,
+        typer.Option("--import", help="A module of your own that makes steps; it is run."),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A YAML file that says all of this; options go before it.")
+    ] = None,
+    where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--format", help="json, pb or pb.zst; default: as what was recorded."),
+    ] = None,
+    parallel: Annotated[
+        int | None, typer.Option(help="How many episodes to work on at a time; default: 8.")
+    ] = None,
+    patience: Annotated[
+        int | None, typer.Option(help="Give up after so many failed in a row; default: 10.")
+    ] = None,
+    retry_failed: Annotated[
+        bool | None,
+        typer.Option(
+            "--retry-failed/--no-retry-failed",
+            help="Try again what failed in an earlier run; default: yes.",
+            show_default=False,
+        ),
+    ] = None,
+    read_option: Annotated[
+        list[str] | None, typer.Option(help=f"For --read. {OPTION_HELP}")
+    ] = None,
+    write_option: Annotated[list[str] | None, typer.Option(help="The same for --write.")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="The same for both.")] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show what happens.")] = False,
+) -> None:
+    """Make a processed dataset of a recorded one, which is not changed.
+
+    Killed or ended, it goes on when it is run again; new episodes are done then too, and those that
+    failed are tried again. Exits with 1 if any failed.
+    """
+    from webtraj.cli import signals
+    from webtraj.processing.configuration import load_config
+    from webtraj.processing.registry import import_steps
+
+    values = {
+        "read": read,
+        "write": write,
+        "model": model,
+        "model_provider": model_provider,
+        "model_url": model_url,
+        "where": where,
+        "format": to,
+        "parallel": parallel,
+        "patience": patience,
+        "retry_failed": retry_failed,
+        "verbose": verbose or None,
+    }
+    loaded = load_config(config, values)
+    _check(loaded, imports or [])
+    import_steps(imports or [])
+    if loaded.verbose:
+        logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+        logging.getLogger("webtraj").setLevel(logging.INFO)
+    choices = _with_settings(_chosen(loaded, step), settings or [])
+    options = {
+        "read_options": _options(loaded.read, [*(option or []), *(read_option or [])]),
+        "write_options": _options(loaded.write, [*(option or []), *(write_option or [])]),
+    }
+    report = signals.run(_play(loaded, choices, options))
+    print_report(report, str(loaded.write))
+    if report.failures:
+        raise typer.Exit(1)
+
+
+async def _play(
+    config: ProcessingConfig, choices: list[StepChoice], options: dict[str, Any]
+) -> ProcessingReport:
+    from webtraj.datasets.conditions import parse_condition
+    from webtraj.processing.configuration import make_pipeline
+    from webtraj.processing.pipeline import process
+
+    assert config.read is not None
+    assert config.write is not None
+    client = config.make_client()
+    try:
+        with _Bar() as bar:
+            return await process(
+                config.read,
+                config.write,
+                make_pipeline(choices, client=client),
+                where=None if config.where is None else parse_condition(config.where),
+                parallel=config.parallel,
+                format=config.format,
+                retry_failed=config.retry_failed,
+                patience=config.patience,
+                observer=bar.show,
+                **options,
+            )
+    finally:
+        if client is not None:
+            await client.aclose()
+
+
+def print_report(report: ProcessingReport, target: str) -> None:
+    """Shows what came of a dataset: a table of its steps, one of its tasks, and what failed."""
+    from webtraj.cli import terminal, text
+
+    console = terminal.make_console()
+    console.print(_steps_table(report))
+    if len(report.tasks) > 1:
+        console.print()
+        console.print(_tasks_table(report))
+    for failed in report.failures[:_MAX_FAILURES_SHOWN]:
+        line = f"{failed.episode_id}: {failed.step}: {failed.error}"
+        console.print(text.printable(line), soft_wrap=True)
+    more = len(report.failures) - _MAX_FAILURES_SHOWN
+    if more > 0:
+        console.print(f"... and {more} more failed; report.json names them.")
+    if report.stale:
+        console.print(
+            f"{len(report.stale)} recorded episodes have changed since they were processed, and "
+            f"were left as they are: {', '.join(report.stale[:3])}, ...",
+            soft_wrap=True,
+        )
+    found = f", {report.found} of them found done" if report.found else ""
+    console.print(
+        f"{target}: {report.outputs} episodes of {report.episodes} recorded ones "
+        f"({report.dropped} dropped, {len(report.failures)} failed); {report.now} in this run"
+        f"{found}.",
+        soft_wrap=True,
+    )
+
+
+def _steps_table(report: ProcessingReport) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("step", overflow="fold")
+    for name in ("seen", "kept", "changed", "failed"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("dropped", overflow="fold")
+    for step in report.steps:
+        dropped = ", ".join(f"{reason} {n}" for reason, n in step.dropped.items())
+        numbers = map(str, (step.seen, step.kept, step.changed, step.failed))
+        table.add_row(step.name, *numbers, dropped)
+    return table
+
+
+def _tasks_table(report: ProcessingReport) -> Table:
+    from rich.table import Table
+
+    from webtraj.cli import text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("task", overflow="fold")
+    for name in ("recorded", "made", "dropped", "failed"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for task in report.tasks:
+        numbers = map(str, (task.episodes, task.outputs, task.dropped, task.failed))
+        table.add_row(text.printable(task.task) or "-", *numbers)
+    return table
+
+
+class _Bar:
+    """Shows on stderr how far it is, if that is a terminal."""
+
+    def __init__(self) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+        from webtraj.cli import terminal
+
+        console = terminal.make_console(stderr=True)
+        self._bar = Progress(
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._line = self._bar.add_task("Processing", total=None)
+
+    def show(self, done: int, total: int) -> None:
+        self._bar.update(self._line, completed=done, total=total)
+
+    def __enter__(self) -> _Bar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._bar.stop()
+
+
+def _check(config: ProcessingConfig, imports: list[str]) -> None:
+    from webtraj import errors
+
+    for name in ("read", "write"):
+        if getattr(config, name) is None:
+            raise errors.InvalidInputError(
+                f"Say what to {name}: --{name} FOLDER or --{name} s3://bucket/prefix."
+            )
+    for module in config.imports:
+        if module not in imports:
+            raise errors.InvalidInputError(
+                f"The configuration wants to import {module!r:.100}, which runs it. If that is "
+                f"right, add --import {module}."
+            )
+
+
+def _chosen(config: ProcessingConfig, steps: list[str] | None) -> list[StepChoice]:
+    from webtraj.processing.registry import parse_step
+
+    return config.choices() if steps is None else [parse_step(text) for text in steps]
+
+
+def _with_settings(choices: list[StepChoice], settings: list[str]) -> list[StepChoice]:
+    from webtraj import errors
+    from webtraj.cli.options import read_setting
+
+    for text in settings:
+        name, separator, rest = text.partition(".")
+        if not separator or name not in {step for step, _ in choices}:
+            raise errors.InvalidInputError(
+                f"--set takes STEP.KEY=VALUE with one of the steps "
+                f"{', '.join(step for step, _ in choices)}; got {text!r:.100}."
+            )
+        key, value = read_setting("--set", rest)
+        choices = [
+            (step, {**options, key: value} if step == name else options)
+            for step, options in choices
+        ]
+    return choices
+
+
+def _options(place: str | None, given: list[str]) -> dict[str, Any] | None:
+    from webtraj.cli.options import storage_options
+    from webtraj.storage import is_url
+
+    return storage_options(given) if place is not None and is_url(place) else None

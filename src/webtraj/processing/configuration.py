@@ -1,0 +1,186 @@
+"""Pipelines from files and command lines: which steps, which model, from where to where.
+
+A file is YAML::
+
+    read: s3://bucket/raw
+    write: s3://bucket/processed
+    model: claude-3-5-sonnet-20241022
+    model_provider: anthropic
+    steps:
+      - clean
+      - judge
+      - dedupe: {threshold: 0.8}
+
+The names `read_s3_dir`, `write_s3_dir` and `model_name` of Orby's script mean the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import pydantic
+
+from webtraj import errors
+from webtraj.agents.models.base import ModelClient
+from webtraj.processing.base import OrderedStep, Step
+from webtraj.processing.pipeline import PARALLEL, PATIENCE, Pipeline
+from webtraj.processing.registry import make_step
+
+__all__ = ["ProcessingConfig", "StepChoice", "default_steps", "load_config", "make_pipeline"]
+
+StepChoice = tuple[str, Mapping[str, Any]]
+"""A step's name, and its options."""
+
+_ALIASES = {"read_s3_dir": "read", "write_s3_dir": "write", "model_name": "model"}
+
+
+class ProcessingConfig(pydantic.BaseModel):
+    """What a run of a pipeline may be told."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    read: str | None = None
+    """The recorded dataset."""
+    write: str | None = None
+    """Where the processed one goes."""
+    steps: list[str | dict[str, dict[str, Any] | None]] | None = None
+    """The steps, each a name, or a name with options; None for `default_steps`."""
+    imports: list[str] = []
+    """Modules that make steps. They are only imported if the command line names them too."""
+    model: str | None = None
+    """The model's name, as its server knows it."""
+    model_provider: Literal["auto", "vllm", "openai", "anthropic"] = "auto"
+    """What the server speaks."""
+    model_url: str | None = None
+    """Where the server is, `/v1` included; by default the vendor's."""
+    where: str | None = None
+    """A condition on the recorded episodes."""
+    format: Literal["json", "pb", "pb.zst"] | None = None
+    """The format of the processed dataset; by default that of the recorded one."""
+    parallel: int = pydantic.Field(default=PARALLEL, ge=1)
+    """How many episodes are worked on at a time."""
+    patience: int = pydantic.Field(default=PATIENCE, ge=1)
+    """How many may fail in a row."""
+    retry_failed: bool = True
+    """Whether what failed in an earlier run is tried again."""
+    verbose: bool = False
+
+    def choices(self) -> list[StepChoice]:
+        """Returns the steps that were chosen, or the default ones.
+
+        Raises:
+            InvalidInputError: One is no name with options.
+        """
+        if self.steps is None:
+            return default_steps(with_model=self.model is not None)
+        found: list[StepChoice] = []
+        for step in self.steps:
+            if isinstance(step, str):
+                found.append((step, {}))
+            elif len(step) == 1:
+                found += [(name, options or {}) for name, options in step.items()]
+            else:
+                raise errors.InvalidInputError(
+                    f"{step!r:.200} is no step; expected a name, or one name with its options: "
+                    "dedupe: {threshold: 0.8}."
+                )
+        return found
+
+    def make_client(self) -> ModelClient | None:
+        """Returns a client of the model, which is to be closed; None if there is no model.
+
+        Raises:
+            InvalidInputError: The key is missing, or the URL is none.
+        """
+        if self.model is None:
+            return None
+        from webtraj.agents.options import read_options
+
+        given = {"model": self.model, "provider": self.model_provider}
+        if self.model_url is not None:
+            given["base_url"] = self.model_url
+        return read_options(given).make_client()
+
+
+def default_steps(*, with_model: bool) -> list[StepChoice]:
+    """Returns the steps that are run if none are named."""
+    names = (
+        ("clean", "judge", "drop-no-effect", "prune-loops", "describe")
+        if with_model
+        else ("clean", "drop-no-effect", "prune-loops")
+    )
+    return [(name, {}) for name in names]
+
+
+def load_config(path: Path | None, values: Mapping[str, Any]) -> ProcessingConfig:
+    """Returns the configuration of a file, with other values on top.
+
+    Args:
+        path: The file; None for none.
+        values: Take precedence. What is None is not given.
+
+    Raises:
+        InvalidInputError: The file cannot be read, or a value is unknown or wrong.
+        MissingDependencyError: OmegaConf, which reads files, is not installed.
+    """
+    data = {} if path is None else _read(path)
+    what = "The configuration" if path is None else f"The configuration {str(path)!r}"
+    for old, new in _ALIASES.items():
+        if old in data:
+            if new in data:
+                raise errors.InvalidInputError(f"{what} has both {old} and {new}; give one.")
+            data[new] = data.pop(old)
+    data.update({name: value for name, value in values.items() if value is not None})
+    try:
+        return ProcessingConfig.model_validate(data)
+    except pydantic.ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+            for problem in error.errors(include_url=False)
+        )
+        raise errors.InvalidInputError(
+            f"{what} is wrong: {problems}. It takes {', '.join(ProcessingConfig.model_fields)}."
+        ) from None
+
+
+def make_pipeline(choices: Sequence[StepChoice], *, client: ModelClient | None = None) -> Pipeline:
+    """Makes a pipeline of names and options.
+
+    Raises:
+        InvalidInputError: There is no such step or option, or a step needs a model.
+    """
+    steps: list[Step | OrderedStep] = [
+        make_step(name, options, client=client) for name, options in choices
+    ]
+    return Pipeline(steps)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        import omegaconf
+    except ImportError as error:
+        raise errors.MissingDependencyError(
+            'Configurations need OmegaConf; install it with pip install "webtraj[config]".'
+        ) from error
+    from webtraj.rollouts.configuration.loading import parse
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.InvalidInputError(
+            f"The configuration {str(path)!r} cannot be read: {error}."
+        ) from error
+    parsed = parse(text, f"The configuration {str(path)!r}")
+    try:
+        resolved = omegaconf.OmegaConf.to_container(
+            omegaconf.OmegaConf.create(parsed), resolve=True
+        )
+    except omegaconf.errors.OmegaConfBaseException as error:
+        raise errors.InvalidInputError(
+            f"The configuration {str(path)!r} has a reference that leads nowhere: "
+            f"{str(error).partition(chr(10))[0]}"
+        ) from error
+    assert isinstance(resolved, dict)
+    return {str(key): value for key, value in resolved.items()}

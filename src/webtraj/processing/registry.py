@@ -1,0 +1,273 @@
+"""Steps by name: those that ship, and a user's own.
+
+A step of one's own is a function, made a kind of step by `step`::
+
+    @step("short-enough", version="1")
+    def short_enough(trajectory, *, most=10):
+        return trajectory if trajectory.num_steps <= most else Drop("too long")
+
+    Pipeline([short_enough(most=5)])
+
+Or by its name, as on a command line: a module of a user's is imported when it is asked for
+(`import_steps`), and never because a file of a dataset names it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import importlib
+import inspect
+import json
+import re
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from webtraj import errors
+from webtraj.agents.models.base import ModelClient
+from webtraj.processing.base import OrderedStep, Result, Step
+from webtraj.processing.steps import STEPS, step_class
+from webtraj.trajectory import EpisodeTrajectory
+
+__all__ = [
+    "MAIN_OPTIONS",
+    "FunctionStep",
+    "StepKind",
+    "import_steps",
+    "make_step",
+    "parse_step",
+    "step",
+    "step_names",
+]
+
+MAIN_OPTIONS: Mapping[str, str] = {
+    "judge": "by",
+    "filter": "where",
+    "filter-outcome": "outcomes",
+    "filter-site": "sites",
+    "filter-task": "tasks",
+    "dedupe": "threshold",
+    "clean": "min_steps",
+}
+"""The option that the value of `NAME:VALUE` is."""
+
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_Function = Callable[..., "Result | Awaitable[Result]"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FunctionStep:
+    """A step that a function does."""
+
+    function: _Function = dataclasses.field(repr=False)
+    name: str
+    version: str
+    settings: Mapping[str, Any]
+    client: ModelClient | None = dataclasses.field(default=None, repr=False)
+    """The model that it asks, if it takes one."""
+
+    def __call__(self, trajectory: EpisodeTrajectory) -> Result | Awaitable[Result]:
+        """Returns what the function makes of a trajectory."""
+        more = {} if self.client is None else {"client": self.client}
+        return self.function(trajectory, **self.settings, **more)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StepKind:
+    """A kind of step that a function does; calling it with options makes one."""
+
+    function: _Function
+    name: str
+    version: str
+
+    def __call__(self, *, client: ModelClient | None = None, **options: Any) -> FunctionStep:
+        """Makes a step.
+
+        Args:
+            client: The model that it asks, if its function takes a `client`.
+            options: Plain data; what is not given is as the function says.
+
+        Raises:
+            InvalidInputError: It takes no such option, or needs one that is not given.
+        """
+        known = _options_of(self.function)
+        settings = {
+            name: parameter.default
+            for name, parameter in known.items()
+            if name != "client" and parameter.default is not inspect.Parameter.empty
+        }
+        settings.update(options)
+        wanted = [name for name in known if name != "client"]
+        _check_options(self.name, settings, wanted, needed=wanted)
+        if client is not None and "client" not in known:
+            raise errors.InvalidInputError(f"The step {self.name!r} takes no client.")
+        if client is None and "client" in known:
+            client_parameter = known["client"]
+            if client_parameter.default is inspect.Parameter.empty:
+                raise _needs_model(self.name)
+        return FunctionStep(self.function, self.name, self.version, settings, client)
+
+
+_kinds: dict[str, StepKind] = {}
+
+
+def step(name: str, *, version: str) -> Callable[[_Function], StepKind]:
+    """Makes a function a kind of step, by a name.
+
+    >>> @step("example-nothing", version="1")
+    ... def nothing(trajectory, *, option=1):
+    ...     return trajectory
+    >>> nothing(option=2).settings
+    {'option': 2}
+
+    Args:
+        name: What reports, records and command lines call it: `short-enough`.
+        version: To be changed with what it does.
+
+    Raises:
+        InvalidInputError: The name is taken, or is none.
+    """
+    if not _NAME.fullmatch(name) or name == "pipeline":
+        raise errors.InvalidInputError(
+            f"A step cannot be called {name!r:.100}; expected words of a-z and 0-9 with - between."
+        )
+
+    def register(function: _Function) -> StepKind:
+        kind = StepKind(function, name, version)
+        known = _kinds.get(name)
+        if name in STEPS or (known is not None and _origin(known.function) != _origin(function)):
+            raise errors.InvalidInputError(f"There is a step {name!r} already; choose another.")
+        _kinds[name] = kind
+        return kind
+
+    return register
+
+
+def step_names() -> tuple[str, ...]:
+    """Returns the names of all steps that there are."""
+    return (*STEPS, *sorted(_kinds))
+
+
+def make_step(
+    name: str, options: Mapping[str, Any] | None = None, *, client: ModelClient | None = None
+) -> Step | OrderedStep:
+    """Makes a step by name.
+
+    >>> make_step("clean", {"min_steps": 3}).settings
+    {'min_steps': 3}
+
+    Args:
+        name: One of `step_names()`.
+        options: Its options: plain data.
+        client: The model for those that ask one. It is not closed.
+
+    Raises:
+        InvalidInputError: There is no such step, it takes no such option, or needs a model.
+    """
+    given = dict(options or {})
+    maker: Any = _kinds.get(name) or (step_class(name) if name in STEPS else None)
+    if maker is None:
+        nearest = difflib.get_close_matches(name, step_names(), n=1)
+        hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
+        raise errors.InvalidInputError(
+            f"No step is named {name!r:.100}. {hint}Choose one of: {', '.join(step_names())}; "
+            "one of your own is there once its module is imported (--import)."
+        )
+    takes_client = "client" in _options_of(maker.function if isinstance(maker, StepKind) else maker)
+    if not isinstance(maker, StepKind):
+        _check_options(name, given, [n for n in _options_of(maker) if n not in ("client", "judge")])
+    if client is not None and takes_client:
+        given["client"] = client
+    try:
+        made: Step | OrderedStep = maker(**given)
+    except TypeError as error:
+        raise errors.InvalidInputError(f"The step {name!r} cannot be made: {error}.") from error
+    return made
+
+
+def parse_step(text: str) -> tuple[str, dict[str, Any]]:
+    """Returns the name and the options that `NAME`, `NAME:VALUE` or `NAME:KEY=VALUE` gives.
+
+    A value is JSON, or else text.
+
+    >>> parse_step("judge:environment"), parse_step("dedupe:threshold=0.8")
+    (('judge', {'by': 'environment'}), ('dedupe', {'threshold': 0.8}))
+
+    Raises:
+        InvalidInputError: It has no such form.
+    """
+    name, separator, rest = text.partition(":")
+    name = name.strip()
+    if not separator:
+        return name, {}
+    key, equals, value = rest.partition("=")
+    if equals and key.isidentifier():
+        return name, {key: _value(value)}
+    if name not in MAIN_OPTIONS:
+        raise errors.InvalidInputError(
+            f"{text!r:.100} is no step; expected NAME or NAME:KEY=VALUE, such as dedupe:threshold="
+            f"0.8. A value alone is taken by {', '.join(MAIN_OPTIONS)}."
+        )
+    return name, {MAIN_OPTIONS[name]: _value(rest)}
+
+
+def import_steps(modules: Iterable[str]) -> None:
+    """Imports modules of a user's that make steps by `step`; also from the current folder.
+
+    Raises:
+        InvalidInputError: There is no such module.
+    """
+    for module in modules:
+        here = str(Path.cwd())
+        sys.path.insert(0, here)
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+                raise  # It is there, and lacks something itself.
+            raise errors.InvalidInputError(
+                f"There is no module {module!r:.100}; expected a name as Python's import takes it, "
+                "of a module that is installed or lies in the current folder."
+            ) from error
+        finally:
+            sys.path.remove(here)
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _options_of(maker: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """Returns what may be given by name to a class, or to a function beside the trajectory."""
+    parameters = list(inspect.signature(maker).parameters.values())
+    return {
+        parameter.name: parameter
+        for parameter in (parameters if inspect.isclass(maker) else parameters[1:])
+        if parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    }
+
+
+def _check_options(
+    name: str, given: Mapping[str, Any], known: Iterable[str], needed: Iterable[str] = ()
+) -> None:
+    known = list(known)
+    unknown = [option for option in given if option not in known]
+    missing = [option for option in needed if option not in given]
+    if unknown or missing:
+        problem = f"does not take {unknown[0]!r:.60}" if unknown else f"needs {missing[0]!r}"
+        raise errors.InvalidInputError(
+            f"The step {name!r} {problem}; its options: {', '.join(known) or 'none'}."
+        )
+
+
+def _needs_model(name: str) -> errors.InvalidInputError:
+    return errors.InvalidInputError(f"The step {name!r} asks a model; give it one (--model).")
+
+
+def _origin(function: Callable[..., Any]) -> tuple[str, str]:
+    return function.__module__, function.__qualname__
