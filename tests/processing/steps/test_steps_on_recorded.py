@@ -1,0 +1,155 @@
+"""The steps on episodes that were recorded in a real browser."""
+
+import json
+
+import numpy as np
+import pytest
+from made_episodes import only
+
+from webtraj import open_dataset
+from webtraj.datasets.writer import DatasetWriter
+from webtraj.processing.base import Changed, Drop
+from webtraj.processing.steps.clean import Clean
+from webtraj.processing.steps.dedupe import Dedupe
+from webtraj.processing.steps.describe import Describe
+from webtraj.processing.steps.difficulty import GradeDifficulty
+from webtraj.processing.steps.filters import FilterOutcome
+from webtraj.processing.steps.loops import PruneLoops
+from webtraj.processing.steps.no_effect import DropNoEffect
+from webtraj.processing.steps.redact import Redact
+from webtraj.processing.steps.relabel import Relabel
+from webtraj.testing.assertions import assert_valid_trajectory
+from webtraj.testing.model_server import FakeModelServer
+from webtraj.trajectory import Outcome
+
+pytestmark = pytest.mark.browser
+
+SEQUENCE = "miniwob/click-button-sequence"
+
+
+def test_there_is_something_to_work_on(recorded):
+    assert len(recorded) == 11
+    assert {one.outcome for one in recorded} >= {Outcome.SUCCESS, Outcome.FAILURE}
+
+
+def blindfolded(trajectory):
+    """The episode as a text list without focus and values, and a picture, would show it."""
+    steps = []
+    for one in trajectory.steps:
+        seen = {**one.observation, "axtree": one.observation["axtree"].replace(" focused", "")}
+        seen["screenshot"] = b"\x89PNG the same in all steps"
+        del seen["changes"], seen["focused"]
+        steps.append(type(one)(**{**fields_of(one), "observation": seen}))
+    return type(trajectory)(
+        trajectory.info, tuple(steps), trajectory.end, trajectory.start_time, trajectory.end_time
+    )
+
+
+def fields_of(record):
+    return {name: getattr(record, name) for name in type(record).__dataclass_fields__}
+
+
+def test_first_click_of_a_sequence_stays_although_nothing_shows_it(recorded):
+    """Dropping it made the task unlearnable: the page only remembers it."""
+    sequences = [one for one in recorded if one.info.task == SEQUENCE]
+    assert len(sequences) >= 4
+    harsh = DropNoEffect(channels="screenshot", keep_interactive=False)
+    for trajectory in map(blindfolded, sequences):
+        assert only(DropNoEffect()(trajectory)) is trajectory
+        assert only(DropNoEffect(channels="screenshot")(trajectory)) is trajectory
+        assert only(harsh(trajectory)).num_steps == 1  # What the rule guards against.
+
+
+def test_clicks_on_plain_text_go_and_the_rest_stays(recorded):
+    dropped = 0
+    for trajectory in recorded:
+        result = DropNoEffect()(trajectory)
+        for index in getattr(result, "changes", {}).get("dropped", ()):
+            last = trajectory.steps[index].observation["last_action"]
+            assert last["role"] not in ("button", "tab", "textbox", "checkbox", "link")
+            dropped += 1
+    assert dropped > 0
+
+
+def test_solutions_stay_whole(recorded):
+    for trajectory in recorded:
+        if trajectory.info.policy == "oracle":
+            assert DropNoEffect()(trajectory) is trajectory
+            assert PruneLoops()(trajectory) is trajectory
+            assert trajectory.num_steps < 2 or Clean()(trajectory) is trajectory
+
+
+STEPS = {
+    "clean": Clean(min_steps=1),
+    "drop-no-effect": DropNoEffect(),
+    "prune-loops": PruneLoops(),
+    "prune-loops all": PruneLoops(cut_side_effects=True, compare_screenshots=False),
+    "filter-outcome": FilterOutcome(),
+    "redact": Redact(secrets={"word": "button"}),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_what_comes_out_is_an_episode_and_stays_one(name, recorded):
+    for trajectory in recorded:
+        result = STEPS[name](trajectory)
+        if isinstance(result, Drop):
+            assert result.reason
+            continue
+        made = only(result)
+        assert_valid_trajectory(made)
+        assert np.isclose(made.total_reward, trajectory.total_reward)
+        assert STEPS[name](made) is made
+
+
+def test_episode_of_the_same_page_and_clicks_is_found_again(recorded):
+    dedupe = Dedupe()
+    signatures = [dedupe.signature(one) for one in recorded]
+    first = [dedupe.admit(one) for one in signatures]
+    assert first.count(None) == len({one["exact"] for one in signatures})
+    assert all(dedupe.admit(one) is not None for one in signatures)
+
+
+def test_read_lazily_they_come_out_the_same(recorded, tmp_path):
+    with DatasetWriter(tmp_path / "data") as writer:
+        for trajectory in recorded:
+            writer.add(trajectory)
+    lazy = {one.episode_id: one for one in open_dataset(tmp_path / "data", blobs="lazy")}
+    assert len(lazy) == len(recorded)
+    for trajectory in recorded:
+        for step in (DropNoEffect(), PruneLoops()):
+            one, other = step(trajectory), step(lazy[trajectory.episode_id])
+            assert getattr(one, "changes", None) == getattr(other, "changes", None)
+        dedupe = Dedupe()
+        assert dedupe.signature(trajectory) == dedupe.signature(lazy[trajectory.episode_id])
+
+
+async def test_model_steps_write_what_can_be_stored(recorded, served, tmp_path):
+    def rule(request):
+        if '"achieved"' in request.messages[0]["content"]:
+            line = next(x for x in request.text.splitlines() if x.startswith("| Step 1: "))
+            evidence = [line.removeprefix("| Step 1: ")]
+            return json.dumps({"achieved": True, "goal": "Do so.", "evidence": evidence})
+        if '"difficulty"' in request.messages[0]["content"]:
+            return json.dumps({"reason": "A click.", "difficulty": 1})
+        return json.dumps({"description": "It did.", "thought": "I do."})
+
+    failed = [one for one in recorded if one.outcome is Outcome.FAILURE]
+    assert failed
+    with FakeModelServer(rule) as server:
+        client = served(server)
+        steps = (Relabel(client=client), Describe(client=client), GradeDifficulty(client=client))
+        made = failed
+        for step in steps:
+            results = [await step(one) for one in made]
+            assert all(isinstance(result, Changed) for result in results[: len(failed)])
+            made = [one for result in results for one in getattr(result, "trajectories", (result,))]
+        assert not server.errors
+    assert len(made) == 2 * len(failed)
+    with DatasetWriter(tmp_path / "data") as writer:
+        for one in made:
+            assert_valid_trajectory(one)
+            writer.add(one)
+    for one in open_dataset(tmp_path / "data"):
+        assert one.info.metadata["difficulty"]["level"] == "easy"
+        assert all(step.decision.metadata["description"] == "It did." for step in one.steps[1:])
