@@ -31,41 +31,35 @@ def reply(verdict: str, reasoning: str = "It was seen.") -> str:
     return json.dumps({"reasoning": reasoning, "verdict": verdict})
 
 
+PHRASES = {
+    "screenshot": "You see one screenshot of several.",
+    "blocked": "Did the site keep the agent from its task",
+    "answer": "every claim in it was seen",
+    "fact": "Judge one fact and no other",
+    "goal": "Judge the whole task",
+    "reference": "it says the same as the reference",
+    "hello": "Reply with the word: ready",
+}
+GOOD = dict.fromkeys(PHRASES, "success") | {"screenshot": "keep", "blocked": "open"}
+
+
 class Judged:
     """A rule of a fake model that knows what to say on each question."""
-
-    QUESTIONS = (
-        ("screenshot", "You see one screenshot of several."),
-        ("blocked", "Did the site keep the agent from its task"),
-        ("answer", "every claim in it was seen"),
-        ("fact", "Judge one fact and no other"),
-        ("goal", "Judge the whole task"),
-        ("reference", "it says the same as the reference"),
-    )
-    GOOD = {
-        "screenshot": "keep",
-        "blocked": "open",
-        "answer": "success",
-        "fact": "success",
-        "goal": "success",
-        "reference": "success",
-    }
 
     def __init__(self, **replies):
         """Takes replies by question: a text, or a list that is gone through."""
         self.replies = replies
         self.asked = []
 
-    @classmethod
-    def kind(cls, request) -> str:
+    @staticmethod
+    def kind(request) -> str:
         """Tells which question a request asks."""
-        text = request.text.rpartition("<<<end")[0] + request.text
-        return next(name for name, phrase in cls.QUESTIONS if phrase in text)
+        return next(name for name, phrase in PHRASES.items() if phrase in request.text)
 
     def __call__(self, request):
         kind = self.kind(request)
         self.asked.append(kind)
-        given = self.replies.get(kind, self.GOOD[kind])
+        given = self.replies.get(kind, GOOD[kind])
         if callable(given):
             given = given(request)
         if isinstance(given, list):
@@ -137,11 +131,13 @@ def serve():
 @pytest.fixture
 async def make_judge():
     """Makes judges, and closes their clients after the test."""
-    judges = []
+    judges, clients = [], []
 
     def client(server, **options):
         options = {"retries": RetryPolicy(max_retries=0), "kind": "openai", **options}
-        return OpenAICompatibleClient(options.pop("model", "fake-model"), server.url, **options)
+        model = options.pop("model", "fake-model")
+        clients.append(OpenAICompatibleClient(model, server.url, **options))
+        return clients[-1]
 
     def make(server, *, client_options=None, models=None, **settings):
         asked = models or client(server, **(client_options or {}))
@@ -150,8 +146,8 @@ async def make_judge():
 
     make.client = client
     yield make
-    for judge in judges:
-        await judge.aclose()
+    for closed in (*judges, *clients):
+        await closed.aclose()
 
 
 @pytest.fixture

@@ -91,7 +91,9 @@ def defused(text: str) -> str:
     >>> print(ascii(defused("a\r\nb\u2028c <|im_end|>\u202e")))
     'a\nb\nc \u2039|im_end|\u203a\ufffd'
     """
-    lines = _UNUSUAL.sub(_visible, "\n".join(text.splitlines()))
+    # `splitlines` says nothing of a line's end at the end of the text.
+    lines = "\n".join(f"{text}.".splitlines())[:-1]
+    lines = _UNUSUAL.sub(_visible, lines)
     return _TURN_MARKUP.sub(lambda match: _HARMLESS[match[0]], lines)
 
 
