@@ -54,10 +54,10 @@ class LabelledDataset:
 async def collect_all(path: Path) -> None:
     async with BrowserPool(2, 3) as pool:
         for presets, channels, policies, attempts in (
-            (MINIWOB_TASKS, CHANNELS, ("oracle", "claiming"), 2),
+            (MINIWOB_TASKS, CHANNELS, ("oracle",), 2),
             (MINIWOB_TASKS, CHANNELS, ("hasty", "random"), 1),
-            (SITE_TASKS, (*CHANNELS, "screenshot"), ("oracle", "hasty", "random"), 1),
-            (SITE_TASKS, (*CHANNELS, "screenshot"), ("claiming",), 2),
+            (MINIWOB_TASKS, CHANNELS, ("claiming",), 3),
+            (SITE_TASKS, (*CHANNELS, "screenshot"), ("oracle", "hasty", "claiming"), 1),
         ):
             site = "fixture" if presets is SITE_TASKS else "miniwob"
             await collect_labelled(

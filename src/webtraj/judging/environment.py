@@ -1,0 +1,98 @@
+"""The judge that repeats what the environment itself found."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from webtraj.trajectory import EpisodeTrajectory, Judgement, Outcome
+
+__all__ = ["EnvironmentJudge"]
+
+_VERSION = "1"
+_REWARDS = {Outcome.SUCCESS: 1.0, Outcome.FAILURE: 0.0}
+_SAID = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.BLOCKED, Outcome.JUDGE_ERROR)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentJudge:
+    """Goes by the episode's recorded outcome and by the success that its last observation shows.
+
+    Where the two contradict each other it is a JUDGE_ERROR. An environment that found nothing is
+    UNKNOWN: a `success` that is false says nothing by itself, since tasks that nobody judges show
+    it too. What other judges made of the episode since does not count.
+    """
+
+    success_reward: float | None = None
+    """For environments that only give rewards: a total of this or more is a success, and less a
+    failure. None leaves such episodes UNKNOWN."""
+    name: str = "environment"
+
+    @property
+    def version(self) -> str:
+        """See `Judge.version`."""
+        if self.success_reward is None:
+            return _VERSION
+        return f"{_VERSION}/success_reward={self.success_reward:g}"
+
+    async def judge(self, trajectory: EpisodeTrajectory) -> Judgement:
+        """See `Judge.judge`."""
+        recorded, shown = self._recorded(trajectory), _shown_success(trajectory)
+        outcome, reason = _compared(recorded, shown)
+        total = trajectory.total_reward
+        if outcome is Outcome.UNKNOWN and self.success_reward is not None:
+            outcome, reason = _by_reward(total, self.success_reward)
+        return Judgement(
+            judge=self.name,
+            version=self.version,
+            outcome=outcome,
+            reward=_REWARDS.get(outcome),
+            reason=reason,
+            findings={
+                "recorded_outcome": recorded.name.lower(),
+                "shown_success": shown,
+                "total_reward": total,
+            },
+        )
+
+    def _recorded(self, trajectory: EpisodeTrajectory) -> Outcome:
+        """Returns what the environment found, as far as that is still on record."""
+        end = trajectory.end
+        if end is None:
+            return Outcome.UNKNOWN
+        own = [judgement for judgement in end.judgements if judgement.judge == self.name]
+        if own:
+            return own[-1].outcome
+        overruled = any(judgement.outcome for judgement in end.judgements)
+        return Outcome.UNKNOWN if overruled else end.outcome
+
+
+def _compared(recorded: Outcome, shown: bool | None) -> tuple[Outcome, str]:
+    if recorded in (Outcome.SUCCESS, Outcome.FAILURE) and shown is not None:
+        if shown is not (recorded is Outcome.SUCCESS):
+            said = f"The recorded outcome is {recorded.name.lower()}"
+            return Outcome.JUDGE_ERROR, f"{said}, but the last observation shows success={shown}."
+        return recorded, "The environment recorded it, and its last observation agrees."
+    if recorded in _SAID:
+        return recorded, "The environment recorded it."
+    if shown:
+        return Outcome.SUCCESS, "The last observation shows it."
+    return Outcome.UNKNOWN, "The environment says nothing of what the episode was worth."
+
+
+def _by_reward(total: float, wanted: float) -> tuple[Outcome, str]:
+    if math.isnan(total):
+        return Outcome.JUDGE_ERROR, "The total reward is no number."
+    outcome = Outcome.SUCCESS if total >= wanted else Outcome.FAILURE
+    return outcome, f"The total reward is {total:g}; {wanted:g} is wanted for a success."
+
+
+def _shown_success(trajectory: EpisodeTrajectory) -> bool | None:
+    observation: Any = trajectory.steps[-1].observation if trajectory.steps else None
+    info = observation.get("info") if isinstance(observation, Mapping) else None
+    success = info.get("success") if isinstance(info, Mapping) else None
+    return bool(success) if isinstance(success, (bool, np.bool_)) else None

@@ -1,0 +1,207 @@
+"""Whether predicates hold at the end of an episode: true, false, or not known, and then why."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+from webtraj.environments.redaction.guarded_regexes import GuardedRegexes
+from webtraj.judging import goals
+from webtraj.judging.final_state import Deed, FinalState, MissingError
+from webtraj.judging.predicates import DeedTest, ElementTest, Predicate, TextTest, UrlTest
+
+if TYPE_CHECKING:
+    from webtraj.environments.browser.observation import Ref
+
+__all__ = ["Evaluation"]
+
+_REGEX_SECONDS = 2.0
+_PROCESSES = 8
+_NUMBER = re.compile(r"(?<![\w.])[-\u2212+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\w])")
+_VALUE = 'value="'
+_CUT = "the last observation's axtree is cut short, and does not have it up to there"
+
+
+@dataclasses.dataclass(slots=True)
+class Evaluation:
+    """Evaluates predicates over one episode's end."""
+
+    state: FinalState
+    values: Mapping[str, str]
+    """What the names of the goal stand for."""
+    problems: list[str] = dataclasses.field(default_factory=list)
+    """Why something is not known, in the order it was found."""
+
+    def holds(self, predicate: Predicate) -> bool | None:
+        """Returns whether a predicate holds; None, and a problem more, if that is not known."""
+        match predicate.kind:
+            case "all_of":
+                return _all(self.holds(inner) for inner in predicate.inner)
+            case "any_of":
+                return _not(_all(_not(self.holds(inner)) for inner in predicate.inner))
+            case "not_":
+                return _not(self.holds(predicate.inner[0]))
+        try:
+            return _KINDS[predicate.kind](self, getattr(predicate, predicate.kind))
+        except MissingError as missing:
+            self.problems.append(str(missing))
+            return None
+
+    def _fits(self, test: TextTest | None, text: str) -> bool:
+        if test is None:
+            return True
+        plain = _plain(text)
+        fill = functools.partial(goals.fill_in, values=self.values)
+        return (
+            (test.equals is None or text == fill(test.equals))
+            and (test.like is None or plain == _plain(fill(test.like)))
+            and (test.contains is None or _plain(fill(test.contains), ends=False) in plain)
+            and (test.one_of is None or plain in {_plain(fill(item)) for item in test.one_of})
+            and (test.number is None or self._is_number(test.number, test.within, text))
+            and (test.matches is None or _found(test.matches, text))
+        )
+
+    def _is_number(self, wanted: float | str, within: float, text: str) -> bool:
+        if isinstance(wanted, str):
+            given = _numbers(goals.fill_in(wanted, self.values))
+            if len(given) != 1:
+                raise MissingError(f"the goal gives no one number for {wanted}")
+            (wanted,) = given
+        numbers = _numbers(text)
+        return len(numbers) == 1 and abs(numbers[0] - wanted) <= within
+
+    def _url(self, test: UrlTest) -> bool:
+        url = self.state.text("url")
+        parts = urlsplit(url)
+        query = parse_qs(parts.query, keep_blank_values=True)
+        fill = functools.partial(goals.fill_in, values=self.values)
+        return (
+            (test.host is None or _host(parts.hostname or "") == _host(fill(test.host)))
+            and (test.path is None or parts.path.rstrip("/") == fill(test.path).rstrip("/"))
+            and all(fill(value) in query.get(key, ()) for key, value in (test.query or {}).items())
+            and self._fits(test, url)
+        )
+
+    def _channel(self, channel: str, test: TextTest) -> bool:
+        return self._fits(test, self.state.text(channel))
+
+    def _axtree(self, test: TextTest) -> bool:
+        if self._channel("axtree", test):
+            return True
+        if not self.state.elements()[1]:
+            raise MissingError(_CUT)
+        return False
+
+    def _answer(self, test: TextTest) -> bool:
+        answer = self.state.answer
+        return answer is not None and self._fits(test, answer)
+
+    def _element(self, test: ElementTest) -> bool:
+        elements, complete = self.state.elements()
+        if any(self._is_element(test, element) for element in elements):
+            return True
+        if not complete:
+            raise MissingError(_CUT)
+        return False
+
+    def _is_element(self, test: ElementTest, element: Ref) -> bool:
+        return (
+            (test.role is None or element.role == test.role)
+            and self._fits(test.name, element.name)
+            and set(test.states or ()) <= set(element.states)
+            and (test.value is None or self._fits(test.value, _value_of(element)))
+        )
+
+    def _did(self, test: DeedTest) -> bool:
+        return any(self._is_deed(test, deed) for deed in self.state.deeds())
+
+    def _last_action(self, test: DeedTest) -> bool:
+        deeds = list(self.state.deeds())
+        return bool(deeds) and self._is_deed(test, deeds[-1])
+
+    def _is_deed(self, test: DeedTest, deed: Deed) -> bool:
+        verbs = [test.verb] if isinstance(test.verb, str) else test.verb
+        return (
+            (verbs is None or deed.verb in verbs)
+            and deed.was_done
+            and (test.text is None or any(self._fits(test.text, text) for text in deed.texts))
+            and (test.role is None or deed.element("role") == test.role)
+            and (test.name is None or self._fits(test.name, deed.element("name")))
+        )
+
+    def _reward(self, wanted: float) -> bool:
+        total = self.state.trajectory.total_reward
+        if total != total:
+            raise MissingError("the total reward is no number")
+        return total >= wanted
+
+
+_KINDS: Mapping[str, Callable[[Evaluation, Any], bool]] = {
+    "url": Evaluation._url,
+    "title": lambda evaluation, test: evaluation._channel("title", test),
+    "text": lambda evaluation, test: evaluation._channel("text", test),
+    "axtree": Evaluation._axtree,
+    "answer": Evaluation._answer,
+    "answered": lambda evaluation, wanted: (evaluation.state.answer is not None) is wanted,
+    "element": Evaluation._element,
+    "did": Evaluation._did,
+    "last_action": Evaluation._last_action,
+    "reward_at_least": Evaluation._reward,
+    "steps_at_most": lambda evaluation, most: evaluation.state.trajectory.num_steps <= most,
+}
+
+
+def _all(truths: Iterable[bool | None]) -> bool | None:
+    """Returns whether all hold. Stops at the first that does not."""
+    known = True
+    for truth in truths:
+        if truth is False:
+            return False
+        known = known and truth is not None
+    return True if known else None
+
+
+def _not(truth: bool | None) -> bool | None:
+    return None if truth is None else not truth
+
+
+def _plain(text: str, *, ends: bool = True) -> str:
+    """Returns a text without case, runs of white space and, unless it is a part, a full stop."""
+    plain = " ".join(text.casefold().split())
+    return plain.removesuffix(".").rstrip() if ends else plain
+
+
+def _host(host: str) -> str:
+    return host.casefold().removeprefix("www.")
+
+
+def _numbers(text: str) -> list[float]:
+    found = (number.replace(",", "").replace("\u2212", "-") for number in _NUMBER.findall(text))
+    return [float(number) for number in found]
+
+
+def _value_of(element: Ref) -> str:
+    import json
+
+    for state in element.states:
+        if state.startswith(_VALUE):
+            return str(json.loads(state.removeprefix("value=")))
+    return ""
+
+
+def _found(regex: str, text: str) -> bool:
+    try:
+        return bool(_guarded(regex).find(text))
+    except TimeoutError as error:
+        raise MissingError(f"the regex {regex!r:.100} is too slow: {error}") from error
+    except OSError as error:
+        raise MissingError(f"the regex {regex!r:.100} could not be run: {error}") from error
+
+
+@functools.lru_cache(maxsize=_PROCESSES)
+def _guarded(regex: str) -> GuardedRegexes:
+    return GuardedRegexes({"regex": regex}, seconds=_REGEX_SECONDS)

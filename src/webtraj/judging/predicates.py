@@ -1,0 +1,205 @@
+"""Predicates over the end of an episode, as data: what a rules file may say.
+
+Each has one key, and a predicate is one of::
+
+    {url: TEST}         also host, path and query: {url: {path: /cart, query: {page: "2"}}}
+    {title: TEST} {text: TEST} {axtree: TEST}      the last observation's channels
+    {answer: TEST}      what the agent answered last; no answer passes no test
+    {answered: true}    whether it answered at all
+    {element: {role: ROLE, name: TEST, states: [checked], value: TEST}}    one on the last page
+    {did: {verb: VERB, role: ROLE, name: TEST, text: TEST}}     an action that was done, with words
+    {last_action: ...}  the same of the last action
+    {reward_at_least: 1} {steps_at_most: 5}
+    {all: [...]} {any: [...]} {not: ...}
+
+A TEST is a text that must be equal but for case, white space and a full stop at the end; or a
+mapping, all of which must hold: `equals` (exactly), `like` (as a bare text), `contains` (as `like`,
+anywhere), `one_of` (a list of those that are like it), `matches` (a regex, found anywhere), and
+`number` with `within`: the text holds just one number, that one.
+
+A predicate is true, false, or not known, for want of a channel. `not` of what is not known is not
+known either; `all` is false when one is false, whatever the others are, and `any` true likewise.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, Self
+
+import pydantic
+
+from webtraj.judging import goals
+
+__all__ = ["ElementTest", "DeedTest", "Predicate", "TextTest", "UrlTest"]
+
+_MAX_DEPTH = 20
+_MAX_REGEX = 1000
+_STRICT = pydantic.ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
+
+
+class _Test(pydantic.BaseModel):
+    model_config = _STRICT
+
+    @pydantic.model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not self.model_fields_set:
+            raise ValueError(f"expected one of {', '.join(type(self).model_fields)}")
+        return self
+
+
+class TextTest(_Test):
+    """What a text must be like; all that is given must hold."""
+
+    equals: str | None = None
+    like: str | None = None
+    contains: str | None = None
+    one_of: list[str] | None = pydantic.Field(default=None, min_length=1)
+    matches: str | None = pydantic.Field(default=None, max_length=_MAX_REGEX)
+    number: float | str | None = None
+    """The number, or a name out of the goal: `{total}`."""
+    within: float = pydantic.Field(default=0.0, ge=0, allow_inf_nan=False)
+
+    @pydantic.field_validator("matches")
+    @classmethod
+    def _is_regex(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                re.compile(value)
+            except (re.error, RecursionError, OverflowError) as error:
+                raise ValueError(f"no regex: {error}") from None
+        return value
+
+    @pydantic.field_validator("contains", "like")
+    @classmethod
+    def _is_not_blank(cls, value: str | None) -> str | None:
+        if value is not None and not value.strip():
+            raise ValueError("a blank text is in any other; say what is looked for")
+        return value
+
+    @pydantic.model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if isinstance(self.number, float) and not math.isfinite(self.number):
+            raise ValueError("number is finite")
+        if isinstance(self.number, str) and not goals.names_in(self.number):
+            raise ValueError("number is a number, or a name out of the goal such as {total}")
+        if self.within and self.number is None:
+            raise ValueError("within goes with number")
+        return self
+
+
+def _as_test(value: Any) -> Any:
+    return {"like": value} if isinstance(value, str) else value
+
+
+_Text = Annotated[TextTest, pydantic.BeforeValidator(_as_test)]
+
+
+class UrlTest(TextTest):
+    """What a URL must be like: as a text, and by its parts."""
+
+    host: str | None = None
+    """Its host, without port; a leading `www.` does not count."""
+    path: str | None = None
+    """Its path; a slash at the end does not count."""
+    query: dict[str, str] | None = None
+    """Parameters that it must have; it may have others."""
+
+
+_Url = Annotated[
+    UrlTest,
+    pydantic.BeforeValidator(lambda value: {"equals": value} if isinstance(value, str) else value),
+]
+
+
+class ElementTest(_Test):
+    """What an element of the page must be like."""
+
+    role: str | None = None
+    name: _Text | None = None
+    states: list[str] | None = None
+    """States that it must have, as the axtree writes them: `checked`, `level=2`."""
+    value: _Text | None = None
+    """What it holds: a text field's content."""
+
+
+class DeedTest(_Test):
+    """What an action must have been; one that the page did not take does not count."""
+
+    verb: str | list[str] | None = None
+    role: str | None = None
+    """The role of what it was done to; likewise its name."""
+    name: _Text | None = None
+    text: _Text | None = None
+    """What it typed, chose or said."""
+
+
+class Predicate(pydantic.BaseModel):
+    """One of the predicates above."""
+
+    model_config = _STRICT
+
+    all_of: list[Predicate] | None = pydantic.Field(default=None, alias="all", min_length=1)
+    any_of: list[Predicate] | None = pydantic.Field(default=None, alias="any", min_length=1)
+    not_: Predicate | None = pydantic.Field(default=None, alias="not")
+    url: _Url | None = None
+    title: _Text | None = None
+    text: _Text | None = None
+    axtree: _Text | None = None
+    answer: _Text | None = None
+    answered: bool | None = None
+    element: ElementTest | None = None
+    did: DeedTest | None = None
+    last_action: DeedTest | None = None
+    reward_at_least: float | None = pydantic.Field(default=None, allow_inf_nan=False)
+    steps_at_most: int | None = pydantic.Field(default=None, ge=0)
+
+    @pydantic.model_validator(mode="after")
+    def _is_one(self) -> Self:
+        given = [name for name in self.model_fields_set if getattr(self, name) is not None]
+        if len(given) != 1 or len(self.model_fields_set) != 1:
+            known = (field.alias or name for name, field in type(self).model_fields.items())
+            raise ValueError(
+                f"a predicate has one key of {', '.join(known)}; this has "
+                f"{len(self.model_fields_set)}. Put several into all: [...]"
+            )
+        if self.depth > _MAX_DEPTH:
+            raise ValueError(f"more than {_MAX_DEPTH} predicates inside each other")
+        return self
+
+    @property
+    def kind(self) -> str:
+        """The name of the one field that it has."""
+        (name,) = self.model_fields_set
+        return name
+
+    @property
+    def inner(self) -> tuple[Predicate, ...]:
+        """The predicates right inside it."""
+        if self.not_ is not None:
+            return (self.not_,)
+        return tuple(self.all_of or self.any_of or ())
+
+    @property
+    def depth(self) -> int:
+        """How many predicates are inside each other, itself counted."""
+        return 1 + max((predicate.depth for predicate in self.inner), default=0)
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Yields every text in it, with the key that has it."""
+        for predicate in self.inner:
+            yield from predicate.texts()
+        if not self.inner:
+            yield from _texts(self.kind, self.model_dump(exclude_none=True)[self.kind])
+
+
+def _texts(key: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from _texts(key if key == "query" else name, item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(key, item)

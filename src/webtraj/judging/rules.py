@@ -1,0 +1,250 @@
+"""The judge that goes by rules: what must hold at the end of an episode, written down as data.
+
+A rules file, YAML or JSON (predicates: `webtraj.judging.predicates`)::
+
+    rules:
+      - tasks: fixture/log-in              # a task's name or several; * stands for any characters
+        goal: Log in as "{user}" with the password "{password}".
+        success:
+          all:
+            - {element: {role: button, name: Log out}}
+            - {text: {contains: "{user}"}}
+
+The first rule whose `tasks` fit an episode judges it. `goal` says which words of the goal differ
+from episode to episode; their names may stand in the texts of predicates, regexes excepted.
+
+* `blocked` is true: BLOCKED.
+* Otherwise `success` is true: SUCCESS, and not: FAILURE. With `failure`, one of the two must be
+  true, or it is a JUDGE_ERROR.
+* What is not known (a channel was not observed, the goal is another than the rule's) is a
+  JUDGE_ERROR that says what is missing, unless the rest decides without it.
+* No rule fits: UNKNOWN.
+
+A task that brings a rule of its own, as its `metadata["rule"]`, is judged by that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import pydantic
+
+from webtraj import errors
+from webtraj.judging import goals
+from webtraj.judging.evaluating import Evaluation
+from webtraj.judging.final_state import FinalState
+from webtraj.judging.predicates import Predicate
+from webtraj.trajectory import EpisodeTrajectory, Judgement, Outcome
+
+__all__ = ["Rule", "RuleJudge", "make_rules", "read_rules"]
+
+_VERSION = "1"
+_REWARDS = {Outcome.SUCCESS: 1.0, Outcome.FAILURE: 0.0}
+_MAX_PROBLEMS = 10
+_MAX_SHOWN = 5
+_MAX_FILE = 4 * 2**20
+
+
+class Rule(pydantic.BaseModel):
+    """What must hold at the end of episodes of some tasks."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    tasks: str | list[str] = "*"
+    """Names of tasks, or patterns: `miniwob/click-*`."""
+    goal: str | None = None
+    """What their goals are like (see `webtraj.judging.goals`); None for any goal."""
+    success: Predicate
+    failure: Predicate | None = None
+    blocked: Predicate | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _names_are_known(self) -> Self:
+        known = set(() if self.goal is None else goals.names_in(self.goal))
+        if self.goal is not None:
+            goals.match_goal(self.goal, "")
+        for predicate in filter(None, (self.success, self.failure, self.blocked)):
+            for key, text in predicate.texts():
+                for name in goals.names_in(text) if key != "matches" else ():
+                    if name not in known:
+                        raise ValueError(
+                            f"{{{name}}} is no name of the goal; it has "
+                            f"{', '.join(sorted(known)) or 'none'}"
+                        )
+        return self
+
+    def fits(self, task: str) -> bool:
+        """Returns whether the rule is for a task."""
+        patterns = [self.tasks] if isinstance(self.tasks, str) else self.tasks
+        return any(fnmatch.fnmatchcase(task, pattern) for pattern in patterns)
+
+
+class RuleJudge:
+    """Judges by rules.
+
+    Args:
+        rules: The rules, the first that fits a task goes; or a file of them, `.json` or `.yaml`.
+
+    Raises:
+        InvalidInputError: The file cannot be read, or holds something else.
+    """
+
+    def __init__(self, rules: Iterable[Rule] | str | os.PathLike[str] = ()) -> None:
+        if isinstance(rules, (str, os.PathLike)):
+            rules = read_rules(rules)
+        self.rules = tuple(rules)
+        data = [rule.model_dump(by_alias=True, exclude_none=True) for rule in self.rules]
+        digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode())
+        self._version = f"{_VERSION}/{digest.hexdigest()[:16]}"
+
+    @property
+    def name(self) -> str:
+        """See `Judge.name`."""
+        return "rules"
+
+    @property
+    def version(self) -> str:
+        """See `Judge.version`. It changes with the rules."""
+        return self._version
+
+    async def judge(self, trajectory: EpisodeTrajectory) -> Judgement:
+        """See `Judge.judge`."""
+        # In a thread, since regexes run in another process and may take seconds.
+        return await asyncio.to_thread(self._judge, trajectory)
+
+    def _judge(self, trajectory: EpisodeTrajectory) -> Judgement:
+        task = trajectory.info.task
+        try:
+            rule = self._rule_of(trajectory)
+        except errors.InvalidInputError as error:
+            return self._said(Outcome.JUDGE_ERROR, f"The task's own rule is wrong: {error}")
+        if rule is None:
+            return self._said(Outcome.UNKNOWN, f"There is no rule for the task {task!r}.")
+        goal = _goal_of(trajectory)
+        values = {} if rule.goal is None else goals.match_goal(rule.goal, goal)
+        if values is None:
+            return self._said(
+                Outcome.JUDGE_ERROR,
+                f"The goal {goal!r:.200} is not like that of the rule, {rule.goal!r:.200}.",
+            )
+        evaluation = Evaluation(FinalState(trajectory), values)
+        truths = {
+            name: evaluation.holds(predicate)
+            for name in ("blocked", "success", "failure")
+            if (predicate := getattr(rule, name)) is not None
+        }
+        outcome, reason = _decided(truths, evaluation.problems)
+        findings = {"rule": self._name_of(rule), "holds": truths, "goal": values}
+        return self._said(outcome, reason, findings)
+
+    def _rule_of(self, trajectory: EpisodeTrajectory) -> Rule | None:
+        own = _own_rule(trajectory)
+        if own is not None:
+            return make_rules([own], "the task's metadata")[0]
+        return next((rule for rule in self.rules if rule.fits(trajectory.info.task)), None)
+
+    def _name_of(self, rule: Rule) -> str:
+        place = next((n for n, known in enumerate(self.rules) if known is rule), None)
+        return "the task's own" if place is None else f"rules.{place}"
+
+    def _said(
+        self, outcome: Outcome, reason: str, findings: Mapping[str, Any] | None = None
+    ) -> Judgement:
+        return Judgement(
+            judge=self.name,
+            version=self.version,
+            outcome=outcome,
+            reward=_REWARDS.get(outcome),
+            reason=reason,
+            findings=findings or {},
+        )
+
+
+def read_rules(path: str | os.PathLike[str]) -> tuple[Rule, ...]:
+    """Returns the rules of a file. Nothing in it is run as code.
+
+    Raises:
+        InvalidInputError: There is no such file, or it does not hold rules; all that is wrong is
+            named by its place.
+        MissingDependencyError: It is YAML, and PyYAML is not installed.
+    """
+    from webtraj.judging import strict_files
+
+    data = strict_files.read_data(path, what="rules", max_size=_MAX_FILE)
+    if not isinstance(data, dict) or data.keys() != {"rules"}:
+        raise errors.InvalidInputError(
+            f"{os.fspath(path)!r} does not hold rules; expected a mapping with the one key "
+            "'rules', a list."
+        )
+    return make_rules(data["rules"], repr(os.fspath(path)))
+
+
+def make_rules(data: Sequence[Any], where: str = "the rules") -> tuple[Rule, ...]:
+    """Returns the rules that are written as data.
+
+    >>> make_rules([{"tasks": "a/*", "success": {"answer": "12"}}])[0].fits("a/b")
+    True
+
+    Raises:
+        InvalidInputError: They are none; the message names each mistake's place in `where`.
+    """
+    try:
+        return tuple(_RULES.validate_python(data))
+    except pydantic.ValidationError as error:
+        problems = [
+            f"{'.'.join(map(str, problem['loc'])) or 'rules'}: "
+            f"{str(problem['msg']).removeprefix('Value error, ')}"
+            for problem in error.errors(include_url=False)
+        ]
+        more = f"\n  and {len(problems) - _MAX_PROBLEMS} more" if len(problems) > 10 else ""
+        raise errors.InvalidInputError(
+            f"{where} are no rules:\n  " + "\n  ".join(problems[:_MAX_PROBLEMS]) + more
+        ) from None
+    except RecursionError:
+        raise errors.InvalidInputError(f"{where} are no rules: too deep.") from None
+
+
+_RULES = pydantic.TypeAdapter(list[Rule])
+
+
+def _decided(truths: Mapping[str, bool | None], problems: Sequence[str]) -> tuple[Outcome, str]:
+    """Returns the verdict that follows from which of the three hold."""
+    blocked, success = truths.get("blocked", False), truths["success"]
+    failure = truths.get("failure", None if success is None else not success)
+    if blocked:
+        return Outcome.BLOCKED, "The rule's `blocked` holds."
+    unknown = [name for name in truths if truths[name] is None]
+    if blocked is None or success is None or failure is None:
+        told = "; ".join(dict.fromkeys(problems[:_MAX_SHOWN]))
+        return Outcome.JUDGE_ERROR, f"It is not known whether {' and '.join(unknown)} hold: {told}."
+    if success and failure:
+        return Outcome.JUDGE_ERROR, "The rule's `success` and `failure` both hold."
+    if not success and not failure:
+        return Outcome.JUDGE_ERROR, "Neither the rule's `success` nor its `failure` holds."
+    if success:
+        return Outcome.SUCCESS, "The rule's `success` holds."
+    return Outcome.FAILURE, (
+        "The rule's `failure` holds."
+        if "failure" in truths
+        else "The rule's `success` does not hold."
+    )
+
+
+def _own_rule(trajectory: EpisodeTrajectory) -> Any:
+    task = trajectory.info.metadata.get("task")
+    metadata = task.get("metadata") if isinstance(task, Mapping) else None
+    return metadata.get("rule") if isinstance(metadata, Mapping) else None
+
+
+def _goal_of(trajectory: EpisodeTrajectory) -> str:
+    if trajectory.info.goal or not trajectory.steps:
+        return trajectory.info.goal
+    observation: Any = trajectory.steps[-1].observation
+    goal = observation.get("goal") if isinstance(observation, Mapping) else None
+    return goal if isinstance(goal, str) else ""
