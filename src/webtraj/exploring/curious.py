@@ -146,8 +146,8 @@ class _CuriousActor:
         return None
 
     def _first_of_form(self, chosen: Ref, elements: list[Ref], untried: list[Ref]) -> Ref:
-        """Returns the first open field before a button that would send it; else what was chosen."""
-        if chosen.role != "button":
+        """Returns the first open field of the form that what was chosen is in; else that itself."""
+        if chosen.role not in ("button", *typing_in.TEXT_ROLES, *_CHOSEN):
             return chosen
         open_refs = {element.ref for element in untried}
         first = chosen

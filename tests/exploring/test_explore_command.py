@@ -1,0 +1,96 @@
+"""`webtraj explore` on the command line: what it takes, tells and refuses."""
+
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from webtraj import errors
+from webtraj.cli.explore import explore
+from webtraj.exploring.command import begin, go_on
+from webtraj.rollouts import read_tasks
+from webtraj.rollouts.runs import Run
+from webtraj.storage import open_storage
+
+
+@pytest.fixture
+def run():
+    """Runs the command; an error of webtraj's own is raised."""
+    app = typer.Typer()
+    app.command()(explore)
+
+    def run(*arguments):
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        if isinstance(result.exception, errors.WebtrajError):
+            raise result.exception
+        return result
+
+    return run
+
+
+@pytest.fixture
+def coarse_file(tmp_path):
+    """A file of one coarse task."""
+    path = tmp_path / "coarse.jsonl"
+    path.write_text(json.dumps({"url": "shop.example", "description": "Look at lamps."}) + "\n")
+    return path
+
+
+def test_proposing_for_a_dataset_that_is_there(run, tmp_path, write, walk):
+    import asyncio
+
+    asyncio.run(write(tmp_path / "data", walk(), walk(episode_id="other")))
+    result = run("propose", tmp_path / "data", "--proposals", 2)
+    assert result.exit_code == 0
+    assert "2 tasks of 2 episodes (2 new) are in" in result.output
+    assert '  navigation: On the page "Welcome", open "Products".' in result.output
+    assert "2 x the same goal was proposed before" in result.output
+    (file,) = (tmp_path / "data" / "tasks" / "all").glob("proposed-hindsight-*.jsonl")
+    assert str(file) in result.output
+    assert len(list(read_tasks(file))) == 2
+    assert "(0 new)" in run("propose", tmp_path / "data", "--proposals", 2).output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        pytest.param((), "webtraj explore TASKS --out DATASET", id="nothing"),
+        pytest.param(("coarse.jsonl",), "--out DATASET", id="no-out"),
+        pytest.param(("propose",), "webtraj explore propose DATASET", id="propose-what"),
+        pytest.param(("propose", "a", "--out", "b"), "propose DATASET", id="propose-out"),
+        pytest.param(("a", "b", "--out", "c"), "what to explore", id="two"),
+        pytest.param(("x.csv", "--out", "c"), "no task file", id="csv"),
+        pytest.param(("propose", "a", "--proposals", "0"), "proposals: Input should be", id="none"),
+        pytest.param(("propose", "a", "--proposer", "judge"), "No proposer is named", id="name"),
+    ],
+)
+def test_what_is_not_clear_is_told(run, arguments, told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(errors.InvalidInputError, match=told):
+        run(*arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tasks_that_are_not_coarse_are_refused_before_anything_is_written(run, tmp_path):
+    path = tmp_path / "tasks.jsonl"
+    path.write_text(json.dumps({"name": "n", "goal": "Buy.", "start_url": "a.example"}) + "\n")
+    with pytest.raises(errors.InvalidInputError, match=r"'n' is no coarse one.*webtraj rollout"):
+        run(path, "--out", tmp_path / "data")
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_crawl_is_gone_on_with_as_it_was_begun(tmp_path, coarse_file):
+    out = str(tmp_path / "data")
+    values = {"tasks": str(coarse_file), "agent": "curious", "proposals": 5, "seed": 3}
+    config, run_id, (task,) = begin(values, out=out, storage_options=None)
+    assert (task.goal, task.coarse) == ("Look at lamps.", True)
+    again, same = go_on({"parallel": 2}, out=out, run_id=run_id, storage_options=None)
+    assert same == run_id
+    assert again == config.model_copy(update={"parallel": 2})
+    with pytest.raises(errors.InvalidInputError, match="seed cannot be given again"):
+        go_on({"seed": 4}, out=out, run_id=run_id, storage_options=None)
+    with pytest.raises(errors.InvalidInputError, match="was not begun by `webtraj explore`"):
+        go_on({}, out=out, run_id="another", storage_options=None)
+    Run(open_storage(out), run_id).write_plan((), seed=0, settings={})
+    assert go_on({}, out=out, run_id=None, storage_options=None)[1] == run_id
