@@ -86,6 +86,15 @@ class ModelAgent:
         """Returns an actor with a history of its own."""
         return ModelActor(self, environment)
 
+    def set_share(self, share: float) -> None:
+        """Goes on with a part of what the client may ask by the minute: one of several machines.
+
+        A client that has no such limits, and no `set_share`, is left as it is.
+        """
+        set_share = getattr(self.client, "set_share", None)
+        if set_share is not None:
+            set_share(share)
+
     async def aclose(self) -> None:
         """Closes the client."""
         await self.client.aclose()

@@ -133,6 +133,13 @@ class BalancedClient(AsyncClosing):
         """The numbers of the servers that are rested."""
         return tuple(server.number for server in self._servers if server.nursing is not None)
 
+    def set_share(self, share: float) -> None:
+        """Goes on with a part of what each server is asked by the minute; see `Limits`."""
+        for server in self._servers:
+            set_share = getattr(server.client, "set_share", None)
+            if set_share is not None:
+                set_share(share)
+
     def set_policy_version(self, version: str | None) -> None:
         """Says which weights answer from now on, at all servers."""
         for server in self._servers:

@@ -156,6 +156,10 @@ class HttpModelClient(AsyncClosing):
         """
         return ""
 
+    def set_share(self, share: float) -> None:
+        """Goes on with a part of what is allowed by the minute; see `Limits.set_share`."""
+        self._exchange.limits.set_share(share)
+
     def set_policy_version(self, version: str | None) -> None:
         """Says which weights answer from now on; None has the server asked again."""
         self._versions.set(version)

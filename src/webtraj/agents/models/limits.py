@@ -23,7 +23,7 @@ class _Allowance:
     """Grows by the second, and is spent. It may go into debt, which later calls wait for."""
 
     def __init__(self, per_minute: float, clock: Clock) -> None:
-        self._per_second = per_minute / _MINUTE
+        self._whole_per_second = self._per_second = per_minute / _MINUTE
         self._most = max(1.0, self._per_second)
         self._clock = clock
         self._left = self._most
@@ -34,12 +34,24 @@ class _Allowance:
 
         More than a second's worth may be spent as soon as nothing is owed.
         """
-        now = self._clock.monotonic()
-        self._left = min(self._most, self._left + (now - self._counted_at) * self._per_second)
-        self._counted_at = now
+        self._grow()
         missing = min(amount, self._most) - self._left
         # Sleeps and sums of floats are not exact; a millionth short is enough.
         return missing / self._per_second if missing > 1e-6 * self._most else 0.0
+
+    def set_share(self, share: float) -> None:
+        """Goes on with a part of the whole rate; what was saved up shrinks alike."""
+        self._grow()
+        per_second = self._whole_per_second * share
+        if self._left > 0:
+            self._left *= min(1.0, per_second / self._per_second)
+        self._per_second = per_second
+        self._most = max(1.0, per_second)
+
+    def _grow(self) -> None:
+        now = self._clock.monotonic()
+        self._left = min(self._most, self._left + (now - self._counted_at) * self._per_second)
+        self._counted_at = now
 
     def spend(self, amount: float) -> None:
         """Spends; a negative amount is given back."""
@@ -94,6 +106,20 @@ class Limits:
         self._clock = clock
         self._requests = _allowance(requests_per_minute, clock)
         self._tokens = _allowance(tokens_per_minute, clock)
+
+    def set_share(self, share: float) -> None:
+        """Goes on with a part of what is allowed by the minute, for one of several who share it.
+
+        How much is under way at once stays as it is.
+
+        Raises:
+            InvalidInputError: The share is not above 0 and up to 1.
+        """
+        if not 0 < share <= 1:
+            raise errors.InvalidInputError(f"A share of a limit is above 0, up to 1; got {share}.")
+        for allowance in (self._requests, self._tokens):
+            if allowance is not None:
+                allowance.set_share(share)
 
     @contextlib.asynccontextmanager
     async def turn(self, tokens: float = 0) -> AsyncIterator[Turn]:
