@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from webtraj.environments import actions as actions_lib
 from webtraj.environments.browser import environment as environment_lib
@@ -25,6 +25,7 @@ from webtraj.environments.miniwob.oracles.view import PageView
 __all__ = ["FixtureEnvironment", "FixtureTask"]
 
 VIEWPORT: Final = (1024, 768)
+_MAX_STEPS: Final = 40
 
 
 class FixtureTask:
@@ -155,7 +156,8 @@ class FixtureEnvironment(environment_lib.BrowserEnvironment):
         pool: Where pages come from; None makes a pool of one page, closed with the environment.
         site: Where to play, running; None makes one, closed with the environment.
         observe: Channels to observe, or an `Observe`; None for the default ones.
-        max_steps: After this many steps an episode is truncated; None never does.
+        max_steps: After this many steps an episode is truncated; None never does. By default 40,
+            unless the task has a limit of its own.
         settle: When a page counts as settled after an action.
         viewport: Width and height in CSS pixels.
 
@@ -171,7 +173,7 @@ class FixtureEnvironment(environment_lib.BrowserEnvironment):
         pool: pool_lib.BrowserPool | None = None,
         site: site_lib.FixtureSite | None = None,
         observe: observation_lib.Observe | Iterable[str] | None = None,
-        max_steps: int | None = 40,
+        max_steps: int | Literal["task"] | None = "task",
         settle: settling_lib.SettlePolicy = settling_lib.LOCAL_PAGE,
         viewport: tuple[int, int] = VIEWPORT,
     ) -> None:
@@ -184,6 +186,7 @@ class FixtureEnvironment(environment_lib.BrowserEnvironment):
             pool=pool,
             observe=observe,
             max_steps=max_steps,
+            default_max_steps=_MAX_STEPS,
             settle=settle,
             policy=self._place.access,
             # Goals name the passwords to type, which are made up.
