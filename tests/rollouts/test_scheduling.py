@@ -91,7 +91,7 @@ async def test_a_site_rests_between_visits():
     assert await at_once(scheduler) == "a1"
 
 
-async def test_a_retry_comes_when_its_pause_is_over_and_before_what_is_new():
+async def test_a_retry_waits_for_its_pause_and_goes_behind_what_is_new():
     clock = Clock()
     scheduler = Scheduler(sites("a", "a", "a"), clock=clock)
     first = await scheduler.take()
@@ -99,8 +99,56 @@ async def test_a_retry_comes_when_its_pause_is_over_and_before_what_is_new():
     scheduler.done(first, again, delay=30)
     assert await at_once(scheduler) == "a1"
     clock.now = 30.0
-    assert await scheduler.take() == again
     assert await at_once(scheduler) == "a2"
+    assert await scheduler.take() == again
+
+
+async def test_a_pause_holds_though_nothing_else_is_left():
+    clock = Clock()
+    scheduler = Scheduler(sites("a"), clock=clock)
+    first = await scheduler.take()
+    scheduler.done(first, Turn(planned=first.planned, number=1), delay=30)
+    clock.now = 29.9
+    assert await at_once(scheduler) is None
+    clock.now = 30.0
+    assert await at_once(scheduler) == "a0"
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("given", ["b1", "c2", "b3", "a0"]),
+        # Before what is easier: no long episode is left to the end.
+        ("longest", ["b1", "a0", "c2", "b3"]),
+        ("fair", ["b1", "c2", "a0", "b3"]),
+    ],
+)
+async def test_a_retry_goes_behind_its_equals_by_the_order(order, expected):
+    given = turns(("a", 9), ("b", 9), ("c", 1), ("b", 1))
+    scheduler = Scheduler(given, order=order)
+    first = await scheduler.take()
+    scheduler.done(first, Turn(planned=first.planned, number=1))
+    assert await take_all(scheduler) == expected
+
+
+async def test_a_turn_that_was_not_begun_goes_first_again():
+    scheduler = Scheduler(sites("a", "b", "a"))
+    first = await scheduler.take()
+    scheduler.done(first, first)
+    assert await take_all(scheduler) == ["a0", "b1", "a2"]
+
+
+async def test_dense_faults_do_not_burn_a_rows_tries():
+    """All that is played while the site is down fails; retries come when it is up again."""
+    clock = Clock()
+    scheduler = Scheduler(sites(*"aaaaaaaa"), clock=clock)
+    tries = {}
+    while (turn := await scheduler.take()) is not None:
+        tries[turn.planned.row] = turn.number + 1
+        down = clock.now < 4
+        clock.now += 1
+        scheduler.done(turn, Turn(planned=turn.planned, number=turn.number + 1) if down else None)
+    assert list(tries.values()) == [2, 2, 2, 2, 1, 1, 1, 1]
 
 
 async def test_workers_wait_for_what_may_come_again():

@@ -122,6 +122,29 @@ def rollout(
             rich_help_panel=_QUICK,
         ),
     ] = None,
+    format_name: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="What episodes are written as: json, pb or pb.zst; default: what the dataset has, "
+            "json for a new one.",
+            rich_help_panel=_QUICK,
+        ),
+    ] = None,
+    tensorboard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR", help="A folder for live metrics in TensorBoard.", rich_help_panel=_QUICK
+        ),
+    ] = None,
+    wandb: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROJECT",
+            help="A project of Weights & Biases for live metrics.",
+            rich_help_panel=_QUICK,
+        ),
+    ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(help=options_lib.OPTION_HELP, rich_help_panel=_QUICK),
@@ -167,6 +190,9 @@ def rollout(
         "episodes": episodes,
         "parallel": parallel,
         "out": out,
+        "format": format_name,
+        "tensorboard": tensorboard,
+        "wandb": wandb,
         "option": option,
         "seed": seed,
         "max-steps": max_steps,
@@ -242,6 +268,8 @@ def _quick(
         "max_steps": given["max-steps"],
         "environment_options": dict(read_setting("--set", text) for text in given["set"] or ())
         or None,
+        "format": given["format"],
+        "metrics": _metrics(given["tensorboard"], given["wandb"]),
     }
     values = {name: value for name, value in values.items() if value is not None}
     out = out or str(Path("runs") / f"{datetime.datetime.now():%Y%m%d-%H%M%S}")
@@ -252,6 +280,15 @@ def _quick(
     else:
         built = quick.resume_quick(values, out=out, run_id=run_id, storage_options=storage)
     return built, _command("--out", out, *flags)
+
+
+def _metrics(tensorboard: str | None, wandb: str | None) -> dict[str, Any] | None:
+    metrics: dict[str, Any] = {}
+    if tensorboard is not None:
+        metrics["tensorboard"] = tensorboard
+    if wandb is not None:
+        metrics["wandb"] = {"project": wandb}
+    return metrics or None
 
 
 def _number_or_auto(text: str | None) -> int | str | None:

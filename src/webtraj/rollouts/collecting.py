@@ -9,7 +9,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,6 +19,7 @@ from webtraj.agents import catalog
 from webtraj.rollouts.adapting import Adaptive
 from webtraj.rollouts.observer import NullRolloutObserver, RolloutObserver
 from webtraj.rollouts.plan import PlannedEpisode, plan_episodes, plan_tasks
+from webtraj.rollouts.recording import EpisodeFormat, open_collector, settle_format
 from webtraj.rollouts.runner import Runner
 from webtraj.rollouts.runs import Progress, Run, new_run_id, progress_of
 from webtraj.rollouts.scheduling import Turn
@@ -62,6 +63,7 @@ async def collect(
     browser_pool: BrowserPool | None = None,
     blocklist: Blocklist | None = None,
     observer: RolloutObserver | None = None,
+    format: EpisodeFormat | None = None,  # noqa: A002
 ) -> RolloutSummary:
     """Lets an agent play episodes and records them.
 
@@ -98,6 +100,8 @@ async def collect(
         browser_pool: Shared and left open; by default one is made for as many as are needed.
         blocklist: Takes the sites that refused the agent.
         observer: Is told what happens.
+        format: For `out`: "json", "pb" or "pb.zst", what episodes are written as. By default that
+            of the dataset; "json" for a new one. A dataset keeps to one format.
 
     Returns:
         Every result, those of a resumed run's earlier episodes included, and what follows from
@@ -123,8 +127,9 @@ async def collect(
         raise errors.InvalidInputError(
             f"Give out={os.fspath(out)!r} or a trajectory_collector, not both."
         )
-    if out is None and (resume or run_id):
-        raise errors.InvalidInputError("resume and run_id need out, where the run is kept.")
+    for name, value in (("resume", resume), ("run_id", run_id), ("format", format)):
+        if out is None and value:
+            raise errors.InvalidInputError(f"{name} needs out, where the run is kept.")
     if isinstance(agent, str):
         agent = catalog.make_agent(agent, seed=seed)
     plan = () if resume else plan_of(tasks, episodes=episodes, attempts=attempts, seed=seed)
@@ -132,19 +137,20 @@ async def collect(
     async with contextlib.AsyncExitStack() as stack:
         run, progress = None, Progress((), tuple(Turn(planned=planned) for planned in plan))
         if out is not None:
+            run = _run_of(out, storage_options, run_id=run_id, resume=resume)
+            if resume:
+                plan = run.read_plan()
+            written = settle_format(format, out, storage_options, run=run if resume else None)
             trajectory_collector = await stack.enter_async_context(
-                _open_collector(out, storage_options)
+                open_collector(out, storage_options, written)
             )
-            run, progress = _open_run(
-                out,
-                storage_options,
-                plan,
-                run_id=run_id,
-                resume=resume,
-                seed=seed,
-                about=settings,
-                spool=getattr(trajectory_collector, "spool", None),
-            )
+            if resume:
+                spool = getattr(trajectory_collector, "spool", None)
+                on_record = _episodes_on_record(out, storage_options, spool)
+                progress = progress_of(run, plan, on_record, settings.retry)
+            else:
+                about = {**dataclasses.asdict(settings), "format": written}
+                run.write_plan(plan, seed=seed, settings=about)
         turns = progress.left
         observer.rollout_planned([turn.planned for turn in turns])
         if browser_pool is None and any(turn.planned.selection.uses_browser for turn in turns):
@@ -197,31 +203,20 @@ def plan_of(
     )
 
 
-def _open_run(
+def _run_of(
     out: str | os.PathLike[str],
     storage_options: Mapping[str, Any] | None,
-    plan: Iterable[PlannedEpisode],
     *,
     run_id: str | None,
     resume: bool | str,
-    seed: int,
-    about: RolloutSettings,
-    spool: Path | None,
-) -> tuple[Run, Progress]:
-    """Writes a new run's plan, or finds out how far an old one has come."""
+) -> Run:
+    """Returns the run that is to be played; a new one has no plan yet."""
     from webtraj.storage import open_storage
 
     storage = open_storage(out, storage_options)
     if not resume:
-        plan = tuple(plan)
-        run = Run(storage, run_id or new_run_id())
-        run.write_plan(plan, seed=seed, settings=dataclasses.asdict(about))
-        return run, Progress((), tuple(Turn(planned=planned) for planned in plan))
-    run = Run(storage, resume) if isinstance(resume, str) else Run.last(storage)
-    plan = run.read_plan()
-    return run, progress_of(
-        run, plan, _episodes_on_record(out, storage_options, spool), about.retry
-    )
+        return Run(storage, run_id or new_run_id())
+    return Run(storage, resume) if isinstance(resume, str) else Run.last(storage)
 
 
 def _keep_metrics(
@@ -261,19 +256,6 @@ def _episodes_on_record(
         return open_dataset(out, storage_options=storage_options).summaries
     except errors.NotADatasetError:
         return ()  # A bucket has the plan before it has its first episode.
-
-
-def _open_collector(
-    out: str | os.PathLike[str], storage_options: Mapping[str, Any] | None
-) -> TrajectoryCollector:
-    from webtraj.collectors.json import JsonTrajectoryCollector
-    from webtraj.storage import is_url
-
-    if not is_url(out):
-        return JsonTrajectoryCollector(out)
-    from webtraj.collectors.object_store import S3TrajectoryCollector
-
-    return S3TrajectoryCollector(os.fspath(out), storage_options=storage_options)
 
 
 def _open_pool(parallel: int) -> BrowserPool:

@@ -27,6 +27,7 @@ import orjson
 
 import webtraj
 from webtraj import errors
+from webtraj.collectors.layout import HEADER
 from webtraj.rollouts.plan import PlannedEpisode, plan_from_bytes, plan_to_bytes
 from webtraj.rollouts.retrying import RetryPolicy
 from webtraj.rollouts.runs import Run, progress_of
@@ -107,6 +108,24 @@ class Iterations:
                     continue
             return wanted
 
+    def release(self, number: int) -> bool:
+        """Gives a number back of which nothing was made, and returns whether that is so.
+
+        A folder that holds no more than a dataset's header goes; one that holds anything else
+        stays, and keeps its number.
+
+        Raises:
+            OSError: The folder cannot be removed.
+            StorageError: The claim cannot be taken back.
+        """
+        place = self.dataset(number)
+        if any(entry.key != HEADER for entry in open_storage(place, self.storage_options).list()):
+            return False
+        if not is_url(place):
+            _remove_bare(Path(place))
+        self._storage().delete(f"{_CLAIMS}{number:04d}.json")
+        return True
+
     def share_plan(
         self, number: int, digest: str, plan: Sequence[PlannedEpisode], *, seed: int
     ) -> tuple[PlannedEpisode, ...]:
@@ -168,6 +187,19 @@ def run_ids(storage: Storage) -> tuple[str, ...]:
     """Returns the ids of a dataset's runs, the latest last."""
     plans = (entry.key for entry in storage.list("runs/") if entry.key.endswith("/plan.jsonl"))
     return tuple(sorted(key.split("/")[1] for key in plans))
+
+
+def _remove_bare(place: Path) -> None:
+    """Removes a dataset's folder that has no files but its header, which other folders may be in.
+
+    What came there meanwhile stops it: folders are removed only when they are empty.
+    """
+    folders = sorted((path for path in place.rglob("*") if path.is_dir()), reverse=True)
+    for folder in folders:
+        folder.rmdir()
+    if place.exists():
+        (place / HEADER).unlink(missing_ok=True)
+        place.rmdir()
 
 
 def _folders(place: Path) -> Iterator[int]:

@@ -96,6 +96,10 @@ class Runner:
                 timer.cancel()
         return self.results
 
+    def wind_up(self) -> None:
+        """Begins no more turns; what is played goes on to its end."""
+        self._scheduler.stop()
+
     async def _until_all_are_done(self) -> None:
         pending = set(self._workers)
         raised: BaseException | None = None

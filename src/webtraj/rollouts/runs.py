@@ -19,7 +19,9 @@ are kept, and `counting` says which one counts.
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import re
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -33,7 +35,6 @@ from webtraj.rollouts.results import EpisodeResult
 from webtraj.rollouts.retrying import RETRIED, RetryPolicy
 from webtraj.rollouts.scheduling import Turn
 from webtraj.storage import Storage
-from webtraj.trajectory import new_episode_id
 
 __all__ = ["TRIES_A_SESSION", "Progress", "Run", "counting", "new_run_id", "progress_of"]
 
@@ -45,8 +46,13 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def new_run_id() -> str:
-    """Returns an id that is unique and sorts by time: `20261120T130405-9f86d081`."""
-    return new_episode_id()[:-8]
+    """Returns an id that is unique and sorts by time: `20261120T130405-123-9f86d081`.
+
+    The milliseconds put two runs of one second in order. Ids without them, which were given before,
+    sort among those of the same second by chance.
+    """
+    now = datetime.datetime.now(datetime.UTC)
+    return f"{now:%Y%m%dT%H%M%S}-{now.microsecond // 1000:03d}-{secrets.token_hex(4)}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,6 +114,14 @@ class Run:
                 f"{self.storage.url!r} has no run {self.run_id!r} to go on with: there is no {key}."
             ) from None
         return plan_from_bytes(content, key)
+
+    def read_settings(self) -> Mapping[str, Any]:
+        """Returns what the run was made with; nothing where that was not kept, or is damaged."""
+        try:
+            data = orjson.loads(self.storage.read(self._key("settings.json")))
+        except (errors.StorageMissingError, orjson.JSONDecodeError):
+            return {}
+        return data if isinstance(data, dict) else {}
 
     def begin_session(self, *, resumed: bool) -> int:
         """Begins a session on many machines, and returns the number of its first tries.

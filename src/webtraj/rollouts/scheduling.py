@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import bisect
 import collections
 import dataclasses
 import heapq
@@ -56,6 +57,10 @@ class Turn:
         return self.planned.spec.site or self.planned.spec.preset
 
 
+_Rank = tuple[int, int]
+"""Equal in the first is what an order has for equals; the second says who comes first of those."""
+
+
 class Scheduler:
     """Hands out turns to workers. Every turn that was taken has to be given back by `done`."""
 
@@ -76,26 +81,25 @@ class Scheduler:
             clock: Gives the time in seconds.
         """
         self._fair = order == "fair"
+        self._longest = order == "longest"
         self._politeness = politeness or Politeness()
         self._apart = self._fair or self._politeness != Politeness()
         self._clock = clock
-        self._ranks = itertools.count()
-        self._queues: dict[str, collections.deque[tuple[int, Turn]]] = {}
+        self._serials = itertools.count()
+        self._queues: dict[str, collections.deque[tuple[_Rank, Turn]]] = {}
         self._visitors: collections.Counter[str] = collections.Counter()
         # Sites that may be gone to, by rank; those that rest are among `_later` instead.
-        self._ready: list[tuple[int, str]] = []
+        self._ready: list[tuple[_Rank, str]] = []
         self._ready_sites: set[str] = set()
-        self._later: list[tuple[float, int, str, Turn | None]] = []
+        self._later: list[tuple[float, int, str, tuple[_Rank, Turn] | None]] = []
         self._resting: set[str] = set()
         self._taken = 0
         self._left = 0
         self._stopped = False
         self._changed = asyncio.Event()
-        turns = list(turns)
-        if order == "longest":
-            turns.sort(key=lambda turn: -turn.planned.spec.difficulty)  # A stable sort.
-        for turn in turns:
-            self._queue(turn)
+        for rank, turn in sorted(((self._rank(turn), turn) for turn in turns), key=_rank_of):
+            self._left += 1
+            self._queues.setdefault(self._key(turn), collections.deque()).append((rank, turn))
         for site in self._queues:
             self._make_ready(site)
 
@@ -127,7 +131,10 @@ class Scheduler:
 
         Args:
             turn: What `take` returned.
-            again: The next try at it, if there shall be one.
+            again: The next try at it, if there shall be one. It goes behind the turns that were not
+                tried yet, among those that the order has for equals: where faults are dense, it
+                would meet the same ones again, and use up its tries. The turn itself, if it was
+                not begun: it goes before them.
             delay: Seconds before that.
         """
         self._taken -= 1
@@ -135,7 +142,9 @@ class Scheduler:
         self._visitors[site] -= 1
         if again is not None:
             self._left += 1
-            heapq.heappush(self._later, (self._clock() + delay, next(self._ranks), site, again))
+            rank = self._rank(again, unbegun=again == turn)
+            item = (self._clock() + delay, next(self._serials), site, (rank, again))
+            heapq.heappush(self._later, item)
         self._make_ready(site)
         self._changed.set()
 
@@ -147,10 +156,10 @@ class Scheduler:
     def _key(self, turn: Turn) -> str:
         return turn.site if self._apart else ""
 
-    def _queue(self, turn: Turn) -> None:
-        self._left += 1
-        queue = self._queues.setdefault(self._key(turn), collections.deque())
-        queue.append((next(self._ranks), turn))
+    def _rank(self, turn: Turn, *, unbegun: bool = False) -> _Rank:
+        """Returns a turn's place: behind its equals, or if it comes back unbegun before them."""
+        kind = -turn.planned.spec.difficulty if self._longest else 0
+        return kind, -1 if unbegun else next(self._serials)
 
     def _make_ready(self, site: str) -> None:
         """Lets a site be gone to, if it has turns, room and no rest to take."""
@@ -161,7 +170,7 @@ class Scheduler:
         if limit is not None and self._visitors[site] >= limit:
             return
         self._ready_sites.add(site)
-        rank = next(self._ranks) if self._fair else queue[0][0]
+        rank = (0, next(self._serials)) if self._fair else queue[0][0]
         heapq.heappush(self._ready, (rank, site))
 
     def _take_from(self, site: str) -> Turn:
@@ -173,7 +182,7 @@ class Scheduler:
         if self._politeness.interval:
             self._resting.add(site)
             until = self._clock() + self._politeness.interval
-            heapq.heappush(self._later, (until, next(self._ranks), site, None))
+            heapq.heappush(self._later, (until, next(self._serials), site, None))
         self._make_ready(site)
         return turn
 
@@ -181,11 +190,20 @@ class Scheduler:
         """Brings back what has rested long enough: sites, and turns that come again."""
         now = self._clock()
         while self._later and self._later[0][0] <= now:
-            _, _, site, turn = heapq.heappop(self._later)
-            if turn is None:
+            _, _, site, item = heapq.heappop(self._later)
+            if item is None:
                 self._resting.discard(site)
             else:
-                # Before those that were not tried yet, so that it is done with.
-                queue = self._queues.setdefault(site, collections.deque())
-                queue.appendleft((turn.planned.row, turn))
+                _insert(self._queues.setdefault(site, collections.deque()), item)
             self._make_ready(site)
+
+
+def _rank_of(item: tuple[_Rank, Turn]) -> _Rank:
+    return item[0]
+
+
+def _insert(queue: collections.deque[tuple[_Rank, Turn]], item: tuple[_Rank, Turn]) -> None:
+    if not queue or queue[-1][0] <= item[0]:
+        queue.append(item)
+    else:
+        bisect.insort(queue, item, key=_rank_of)

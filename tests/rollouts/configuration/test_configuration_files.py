@@ -1,7 +1,7 @@
 """Loading: files that build on others, overrides, references; what is wrong is told in a line."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webtraj import errors
@@ -208,6 +208,7 @@ def test_source_gives_the_same_configuration_again_without_secrets(tmp_path, mon
     assert again.values == loaded.values
 
 
+@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_any_override_is_taken_or_refused(text):
     try:
@@ -217,6 +218,7 @@ def test_any_override_is_taken_or_refused(text):
     assert isinstance(loaded, (RolloutConfig, CrawlConfig))
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60))
 def test_any_value_is_taken_or_refused(text):
     try:

@@ -53,6 +53,16 @@ def steps(rollout):
 
 
 TEST = ("env_config.split=test",)
+WANDB = ("metrics.wandb.project=demo",)
+RECORDED = {
+    "format": Case("pb.zst", lambda r: r.format, "pb.zst"),
+    "metrics.tensorboard": Case("events", lambda r: r.metrics.tensorboard, "events"),
+    "metrics.wandb.project": Case("mine", lambda r: r.metrics.wandb.project, "mine", WANDB),
+    "metrics.wandb.entity": Case("us", lambda r: r.metrics.wandb.entity, "us", WANDB),
+    "metrics.wandb.run_name": Case("first", lambda r: r.metrics.wandb.run_name, "first", WANDB),
+    "metrics.wandb.mode": Case("offline", lambda r: r.metrics.wandb.mode, "offline", WANDB),
+    "metrics.wandb.folder": Case("kept", lambda r: r.metrics.wandb.folder, "kept", WANDB),
+}
 SHARE = ("env_config.multinode_rank=0", "env_config.multinode_total_workers=2", "iteration=1")
 WEIGHTED = (
     "env_config.multinode_rank=0", "env_config.all_rank_weights=[2, 1]", "iteration=1",
@@ -62,6 +72,7 @@ FEW = ("env_config.train_tasks_sampler=sequential", "env_config.train_tasks_roll
 BANDS = "{easy: {range: [1, 3], weight: 1}, hard: {range: [7, 9], weight: 3}}"
 
 ROLLOUT = {
+    **RECORDED,
     "save_path": Case("elsewhere", lambda r: r.out, "elsewhere/train_trajectories/iteration_0001"),
     "data_path": Case("{world}/other", tasks, ["task-77"]),
     "iteration": Case("7", lambda r: r.iteration, 7),
@@ -197,6 +208,7 @@ ROLLOUT_FIXED = {
 }
 
 CRAWL = {
+    **RECORDED,
     "source_parquet_path": Case("{world}/test.jsonl", count, 5),
     "s3_save_uri": Case("s3://bucket/raw", lambda r: r.out, "s3://bucket/raw"),
     "num_raw_data": Case("33", count, 33),

@@ -131,6 +131,44 @@ async def test_failed_start_takes_no_number(build, world):
     assert build(*ORACLE).iteration == 1
 
 
+async def test_a_rollout_that_cannot_be_begun_gives_its_number_back(build, world, monkeypatch):
+    monkeypatch.setenv("WEBTRAJ_BROWSER", str(world / "no-such-browser"))
+    wants_a_browser = build("policy_config.agent=oracle")
+    assert wants_a_browser.iteration == 1
+    with pytest.raises(errors.BrowserNotFoundError):
+        await wants_a_browser.play()
+    broken = dataclasses.replace(build(*ORACLE), player=Player("oracle", {"no": "option"}))
+    with pytest.raises(errors.InvalidInputError):
+        await broken.play()
+    assert not Iterations(str(world / "runs"), "train").numbers()
+    assert build(*ORACLE).iteration == 1
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+async def test_what_was_planned_keeps_its_number(build, world, split):
+    rollout = build("env_config.train_tasks=ladder/shut", "env_config.test_tasks=ladder/shut",
+                    "policy_config.agent=oracle", f"env_config.split={split}",
+                    "env_config.max_consecutive_errors=1")  # fmt: skip
+    with pytest.raises(errors.RolloutStoppedError):
+        await rollout.play()
+    assert Iterations(str(world / "runs"), split).numbers() == (1,)
+    assert open_dataset(rollout.out).filter(end_reason="errored")
+
+
+async def test_a_number_stays_where_anything_lies(build, world):
+    rollout = build(*ORACLE)
+    place = world / "runs" / "train_trajectories" / "iteration_0001"
+    (place / "notes").mkdir(parents=True)
+    (place / "notes" / "mine.txt").write_text("kept")
+    iterations = Iterations(str(world / "runs"), "train")
+    assert rollout.iteration == 1
+    assert not iterations.release(1)
+    assert (place / "notes" / "mine.txt").read_text() == "kept"
+    assert iterations.numbers() == (1,)
+    assert iterations.release(iterations.claim())
+    assert iterations.numbers() == (1,)
+
+
 async def test_two_rollouts_that_begin_at_once_take_different_numbers(build, world):
     iterations = Iterations(str(world / "runs"), "train")
     numbers = await asyncio.gather(*(asyncio.to_thread(iterations.claim) for _ in range(8)))

@@ -29,6 +29,7 @@ class Line:
         self.found = found
         self.cut = asyncio.Event()
         self.accepted = []
+        self.shares = []
 
     async def _call(self, coroutine):
         call = asyncio.ensure_future(coroutine)
@@ -56,6 +57,11 @@ class Line:
     async def report(self, got):
         self._check()
         return await self._call(self.node.report(got))
+
+    async def allow(self, share):
+        self._check()
+        self.shares.append(share)
+        return await self._call(self.node.allow(share))
 
     async def flush(self):
         self._check()

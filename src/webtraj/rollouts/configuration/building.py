@@ -11,13 +11,14 @@ import orjson
 
 from webtraj import errors
 from webtraj.environments.browser.operations import OperationLimits
+from webtraj.rollouts.browsers import Browsers
 from webtraj.rollouts.configuration import selection
 from webtraj.rollouts.configuration.crawl import CrawlConfig
 from webtraj.rollouts.configuration.loading import Configuration, without_secrets
 from webtraj.rollouts.configuration.players import player_of, player_of_crawl
 from webtraj.rollouts.configuration.ranks import Rank, rank_of
 from webtraj.rollouts.configuration.rollout import EnvConfig, RolloutConfig
-from webtraj.rollouts.configuration.running import Browsers, ConfiguredRollout
+from webtraj.rollouts.configuration.running import ConfiguredRollout
 from webtraj.rollouts.deadlines import Deadlines
 from webtraj.rollouts.iterations import Iterations, run_ids
 from webtraj.rollouts.observed import channels_for, environment_options
@@ -101,11 +102,14 @@ class _Rollout:
                     f"There are too few tasks for the rank {self.rank.number} of "
                     f"{len(self.rank.weights)}: none is left for it. Use fewer ranks."
                 )
+        claimed = self.rank is None and number not in self.iterations.numbers()
         taken = self.iterations.claim(given)
         if taken != number:  # Another rollout was a moment earlier.
             number, plan = taken, self._plan(taken)
         suffix = "" if self.rank is None else self.rank.suffix
-        return self._built(number, plan, new_run_id() + suffix, channels, resume=False)
+        return self._built(
+            number, plan, new_run_id() + suffix, channels, resume=False, claimed=claimed
+        )
 
     def resumed(self, resume: bool | str) -> ConfiguredRollout:
         channels = channels_for(self.player.make())
@@ -140,6 +144,7 @@ class _Rollout:
         channels: Sequence[str],
         *,
         resume: bool,
+        claimed: bool = False,
     ) -> ConfiguredRollout:
         env = self.env
         return ConfiguredRollout(
@@ -167,6 +172,9 @@ class _Rollout:
             save_every_percent=env.save_every_percent,
             verbose=env.verbose,
             iteration=number,
+            claimed=self.iterations if claimed else None,
+            format=self.config.format,
+            metrics=self.config.metrics.targets(),
         )
 
     def _bucket_options(self, place: str) -> Mapping[str, Any] | None:
@@ -223,6 +231,8 @@ class _Crawl:
             environment_options=environment_options(plan, config.environment_options, channels),
             parallel=config.data_per_batch,
             verbose=config.verbose,
+            format=config.format,
+            metrics=config.metrics.targets(),
         )
 
 

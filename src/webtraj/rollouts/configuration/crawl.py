@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from webtraj.rollouts.configuration.checking import Section
+from webtraj.rollouts.configuration.metrics import MetricsConfig
+from webtraj.rollouts.recording import EpisodeFormat
 
 __all__ = ["CrawlConfig"]
 
@@ -53,6 +55,11 @@ class CrawlConfig(Section):
     """How often an episode that an error of environment or model's server ended is tried again."""
     timeout: Annotated[float, Field(gt=0)] | None = None
     """Seconds that one try at an episode may take."""
+    format: EpisodeFormat | None = None
+    """What episodes are written as: `json`, `pb` or `pb.zst`; by default what the dataset has, and
+    `json` in a new one."""
+    metrics: MetricsConfig = MetricsConfig()
+    """Where live metrics go, if anywhere."""
     verbose: bool = False
     """Whether the command tells what happens in detail."""
     seed: int = 0

@@ -65,7 +65,9 @@ def player_of(config: RolloutConfig, rank: Rank | None) -> Player:
         "max_concurrency": env.max_vllm_sessions
         if rank is None
         else rank.scaled(env.max_vllm_sessions),
-        "requests_per_minute": env.request_per_minute,
+        "requests_per_minute": env.request_per_minute
+        if rank is None or env.request_per_minute is None
+        else rank.share * env.request_per_minute,
         "timeout": env.vllm_timeout,
         "mode": _MODES[context.interaction_mode],
         "keep_thinking": config.model_settings.model_type == "qwen3-instruct",

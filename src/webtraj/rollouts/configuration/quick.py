@@ -14,10 +14,12 @@ from pydantic import Field
 
 from webtraj import errors
 from webtraj.rollouts.configuration import checking, loading
+from webtraj.rollouts.configuration.metrics import MetricsConfig
 from webtraj.rollouts.configuration.players import Player
 from webtraj.rollouts.configuration.running import ConfiguredRollout
 from webtraj.rollouts.observed import channels_for, environment_options
 from webtraj.rollouts.plan import PlannedEpisode, plan_episodes
+from webtraj.rollouts.recording import EpisodeFormat
 from webtraj.rollouts.runs import Run, new_run_id
 from webtraj.rollouts.settings import RolloutSettings
 from webtraj.storage import is_url, open_storage
@@ -47,6 +49,10 @@ class QuickConfig(checking.Section):
     """Truncates episodes after so many steps."""
     environment_options: dict[str, Any] = Field(default_factory=dict)
     """More options of the presets."""
+    format: EpisodeFormat | None = None
+    """What episodes are written as: `json`, `pb` or `pb.zst`; by default what the dataset has."""
+    metrics: MetricsConfig = MetricsConfig()
+    """Where live metrics go, if anywhere."""
 
 
 def build_quick(
@@ -138,4 +144,6 @@ def _built(
         parallel=config.parallel if isinstance(config.parallel, int) else None,
         source=orjson.dumps(loading.without_secrets(config.model_dump())).decode(),
         source_name=_SOURCE,
+        format=config.format,
+        metrics=config.metrics.targets(),
     )

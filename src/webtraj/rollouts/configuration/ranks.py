@@ -29,6 +29,11 @@ class Rank:
     suffix: str
     """Ends the names of its runs."""
 
+    @property
+    def share(self) -> float:
+        """Its part of the whole, from 0 to 1."""
+        return self.weights[self.number] / sum(self.weights)
+
     def scaled(self, size: int) -> int:
         """Returns its share of something that all have together, 1 at least.
 

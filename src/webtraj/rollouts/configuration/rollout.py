@@ -12,6 +12,8 @@ from pydantic import ConfigDict, Field, model_validator
 
 from webtraj.agents.contexts import ContextSettings
 from webtraj.rollouts.configuration.checking import Section
+from webtraj.rollouts.configuration.metrics import MetricsConfig
+from webtraj.rollouts.recording import EpisodeFormat
 
 __all__ = [
     "ContextConfig",
@@ -125,7 +127,8 @@ class EnvConfig(Section):
     """Truncates an episode whose agent takes the same action more often than this in a row."""
 
     server_size: _AtLeastOne | Literal["auto"] = 1
-    """How many episodes are played at once; `auto`: as many as this machine can bear."""
+    """How many episodes are played at once; `auto`: as many as the machine can bear, or each
+    machine of a cluster."""
     contexts_per_browser: _AtLeastOne = 16
     """How many of them share a browser, each in a context of its own."""
     browser_endpoint: str = ""
@@ -176,7 +179,7 @@ class EnvConfig(Section):
     vllm_timeout: _Seconds | None = None
     """Seconds that a call of the model may take, retries of the request included."""
     request_per_minute: Annotated[float, Field(gt=0)] | None = None
-    """Requests to the model begun in a minute."""
+    """Requests to the model begun in a minute, over all machines: each has its share."""
 
     multinode_rank: _AtLeastZero | None = None
     """Which of several processes this is, from 0; each plays its share of one plan."""
@@ -306,6 +309,11 @@ class RolloutConfig(Section):
     """What tasks, their order and episodes' seeds follow from."""
     storage_options: dict[str, Any] = Field(default_factory=dict)
     """For buckets: endpoint, region, profile, ...; credentials come from the usual places."""
+    format: EpisodeFormat | None = None
+    """What episodes are written as: `json`, `pb` or `pb.zst`; by default what the dataset has, and
+    `json` in a new one."""
+    metrics: MetricsConfig = MetricsConfig()
+    """Where live metrics go, if anywhere."""
     env_config: EnvConfig = EnvConfig()
     """What is played, and how."""
     policy_config: PolicyConfig = PolicyConfig()

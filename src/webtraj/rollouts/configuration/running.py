@@ -10,63 +10,41 @@ so that a dataset says how it came about.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import logging
-import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from webtraj import errors
+from webtraj.rollouts.browsers import Browsers
 from webtraj.rollouts.collecting import collect
 from webtraj.rollouts.configuration import loading
 from webtraj.rollouts.configuration.milestones import Milestones
 from webtraj.rollouts.configuration.players import Player
-from webtraj.rollouts.observer import RolloutObserver
+from webtraj.rollouts.iterations import Iterations
+from webtraj.rollouts.metrics.facts import EpisodeFacts
+from webtraj.rollouts.metrics.live import MetricsObserver
+from webtraj.rollouts.metrics.targets import MetricsTargets
+from webtraj.rollouts.observer import RolloutObserver, TeeRolloutObserver
 from webtraj.rollouts.plan import PlannedEpisode
+from webtraj.rollouts.recording import EpisodeFormat, settle_format
+from webtraj.rollouts.results import EpisodeResult
+from webtraj.rollouts.runs import Run
 from webtraj.rollouts.sampling import Blocklist
 from webtraj.rollouts.settings import RolloutSettings
 from webtraj.rollouts.summary import RolloutSummary
 from webtraj.storage import is_url, open_storage
 
-if TYPE_CHECKING:
-    from webtraj.environments.browser.pool import BrowserPool
-
-__all__ = ["Browsers", "ConfiguredRollout", "keep_source"]
+__all__ = ["ConfiguredRollout", "keep_source"]
 
 _logger = logging.getLogger(__name__)
 
 _WHO_PLAYS = ("policy_config.", "context_config.", "model_config.", "agent", "temperature")
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Browsers:
-    """The browsers of a rollout."""
-
-    contexts: int = 16
-    """Episodes that share one."""
-    endpoint: str = ""
-    """Where they run already; empty to start our own."""
-    wait_timeout: float = 120.0
-    """Seconds to wait for a page to come free."""
-    operation_timeout: float = 30.0
-    """Seconds that a call may take."""
-
-    def open(self, parallel: int) -> BrowserPool:
-        """Returns a pool for so many episodes at a time. No browser starts before it is needed."""
-        from webtraj.environments.browser.limits import PoolLimits
-        from webtraj.environments.browser.pool import BrowserPool
-
-        browsers = math.ceil(parallel / self.contexts)
-        return BrowserPool(
-            browsers,
-            math.ceil(parallel / browsers),
-            endpoint=self.endpoint,
-            limits=PoolLimits(lease=self.wait_timeout, call=self.operation_timeout),
-        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +82,12 @@ class ConfiguredRollout:
     """Whether details are asked for; whoever shows anything goes by it."""
     iteration: int | None = None
     """The iteration's number, where there are iterations."""
+    claimed: Iterations | None = None
+    """Where that number was taken for this rollout alone; it goes back if nothing can be begun."""
+    format: EpisodeFormat | None = None
+    """What episodes are written as; None for what the dataset has."""
+    metrics: MetricsTargets = dataclasses.field(default_factory=MetricsTargets)
+    """Where live metrics go."""
     source: str = ""
     """What it was made from; kept beside the plan,"""
     source_name: str = "config.yaml"
@@ -126,50 +110,115 @@ class ConfiguredRollout:
         """
         if self.save_every_percent is not None:
             observer = Milestones(self.save_every_percent, observer)
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                if self.metrics:
+                    live = await asyncio.to_thread(self._open_metrics)
+                    stack.push_async_callback(asyncio.to_thread, live.close)
+                    observer = live if observer is None else TeeRolloutObserver(observer, live)
+                if ray is not None:
+                    return await self._play_on_ray(ray, observer)
+                return await self._play_here(observer, stack)
+        except BaseException:
+            if self.claimed is not None:
+                await asyncio.to_thread(self._give_back_the_number, self.claimed)
+            raise
+
+    async def _play_here(
+        self, observer: RolloutObserver | None, stack: contextlib.AsyncExitStack
+    ) -> RolloutSummary:
+        agent = self.player.make()
+        if (close := getattr(agent, "aclose", None)) is not None:
+            stack.push_async_callback(close)
+        pool = None
+        if any(planned.selection.uses_browser for planned in self.plan):
+            # Without a browser nothing is begun.
+            executable = await asyncio.to_thread(self.browsers.find)
+            pool = self.browsers.open(self.settings.parallel, executable)
+            await stack.enter_async_context(pool)
+        self._keep_source()
+        return await collect(
+            self.plan,
+            agent,
+            out=self.out,
+            storage_options=self.storage_options,
+            run_id=None if self.resume else self.run_id,
+            resume=self.run_id if self.resume else False,
+            seed=self.seed,
+            settings=self.settings,
+            environment_options=self.environment_options,
+            browser_pool=pool,
+            blocklist=self.blocklist,
+            observer=observer,
+            format=self.format,
+        )
+
+    async def _play_on_ray(self, address: str, observer: RolloutObserver | None) -> RolloutSummary:
+        from webtraj.rollouts.distributed import collect_on_ray
+
+        self._keep_source()
+        return await collect_on_ray(
+            self.plan,
+            self.player.name,
+            agent_options=self.player.options,
+            address=address,
+            parallel=self.parallel,
+            out=self.out,
+            storage_options=self.storage_options,
+            run_id=None if self.resume else self.run_id,
+            resume=self.run_id if self.resume else False,
+            seed=self.seed,
+            settings=self.settings,
+            environment_options=self.environment_options,
+            browsers=self.browsers,
+            blocklist=self.blocklist,
+            observer=observer,
+            format=self.format,
+        )
+
+    def _open_metrics(self) -> MetricsObserver:
+        config = dict(_flat(_read(self.source)))
+        return self.metrics.open(self.run_id, config=config, earlier=self._earlier())
+
+    def _earlier(self) -> Iterator[EpisodeFacts]:
+        """Yields the run's episodes that are on record already."""
+        if not self.resume:
+            return
+        from webtraj.datasets.dataset import open_dataset
+
+        try:
+            summaries = open_dataset(self.out, storage_options=self.storage_options).summaries
+        except errors.NotADatasetError:
+            return  # No episode has come there yet.
+        run = Run(open_storage(self.out, self.storage_options), self.run_id)
+        for summary in summaries:
+            place = run.place_of(summary.episode_id)
+            if place is not None and place[0] < len(self.plan):
+                planned, number = self.plan[place[0]], place[1]
+                yield EpisodeFacts.of_result(EpisodeResult.of_summary(summary, planned, number))
+
+    def _keep_source(self) -> None:
         if self.resume:
             self._warn_of_changes()
-        else:
-            keep_source(self.out, self.storage_options, self.run_id, self.source_name, self.source)
-        if ray is not None:
-            from webtraj.rollouts.distributed import collect_on_ray
+            return
+        written = settle_format(self.format, self.out, self.storage_options)
+        keep_source(
+            self.out, self.storage_options, self.run_id, self.source_name, self.source, written
+        )
 
-            return await collect_on_ray(
-                self.plan,
-                self.player.name,
-                agent_options=self.player.options,
-                address=ray,
-                parallel=self.parallel,
-                out=self.out,
-                storage_options=self.storage_options,
-                run_id=None if self.resume else self.run_id,
-                resume=self.run_id if self.resume else False,
-                seed=self.seed,
-                settings=self.settings,
-                environment_options=self.environment_options,
-                blocklist=self.blocklist,
-                observer=observer,
-            )
-        agent = self.player.make()
-        async with contextlib.AsyncExitStack() as stack:
-            if (close := getattr(agent, "aclose", None)) is not None:
-                stack.push_async_callback(close)
-            pool = None
-            if any(planned.selection.uses_browser for planned in self.plan):
-                pool = await stack.enter_async_context(self.browsers.open(self.settings.parallel))
-            return await collect(
-                self.plan,
-                agent,
-                out=self.out,
-                storage_options=self.storage_options,
-                run_id=None if self.resume else self.run_id,
-                resume=self.run_id if self.resume else False,
-                seed=self.seed,
-                settings=self.settings,
-                environment_options=self.environment_options,
-                browser_pool=pool,
-                blocklist=self.blocklist,
-                observer=observer,
-            )
+    def _give_back_the_number(self, iterations: Iterations) -> None:
+        """Leaves an iteration's number to the next rollout, if this one was not even planned."""
+        assert self.iteration is not None
+        try:
+            storage = open_storage(self.out, self.storage_options)
+            if storage.size(f"runs/{self.run_id}/plan.jsonl") is None:
+                storage.delete(f"runs/{self.run_id}/{self.source_name}")
+                iterations.release(self.iteration)
+        except (errors.WebtrajError, OSError):
+            _logger.warning(
+                "The iteration %d stays claimed, though nothing was played.", self.iteration,
+                exc_info=True,
+            )  # fmt: skip
 
     def _warn_of_changes(self) -> None:
         """Logs in what the agent differs from that which began the run: their episodes will mix."""
@@ -205,7 +254,12 @@ def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
 
 
 def keep_source(
-    out: str, storage_options: Mapping[str, Any] | None, run_id: str, name: str, content: str
+    out: str,
+    storage_options: Mapping[str, Any] | None,
+    run_id: str,
+    name: str,
+    content: str,
+    format_name: str = "json",
 ) -> None:
     """Keeps what a run was made from beside its plan, which is yet to be written.
 
@@ -215,10 +269,10 @@ def keep_source(
         StorageError: The bucket cannot be written.
     """
     if not is_url(out):  # A folder has to be a dataset before there is anything else in it.
-        from webtraj.collectors.layout import DatasetLayout
+        from webtraj.collectors.layout import DatasetHeader, DatasetLayout
 
         layout = DatasetLayout(Path(out))
         if not layout.header.exists():
-            layout.create()
+            layout.create(DatasetHeader(format=format_name))
     storage = open_storage(out, storage_options)
     storage.write(f"runs/{run_id}/{name}", content.encode())

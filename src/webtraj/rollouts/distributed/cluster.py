@@ -116,6 +116,10 @@ class RayNode:
         report: Report = await _answer(self._actor.report.remote(got), self._lease)
         return report
 
+    async def allow(self, share: float) -> None:
+        """Sets its part of limits."""
+        await _answer(self._actor.allow.remote(share), self._lease)
+
     async def flush(self) -> str:
         """Waits for the store. That the node lives meanwhile is seen by its reports."""
         why: str = await _answer(self._actor.flush.remote(), None)

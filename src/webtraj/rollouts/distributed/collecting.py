@@ -14,6 +14,7 @@ from webtraj import errors
 from webtraj.agents.base import Agent
 from webtraj.collectors.layout import DatasetHeader
 from webtraj.datasets.place import create_place
+from webtraj.rollouts.browsers import Browsers
 from webtraj.rollouts.collecting import Playable, plan_of
 from webtraj.rollouts.distributed.cluster import RayCluster, connected
 from webtraj.rollouts.distributed.driver import Driver
@@ -21,6 +22,7 @@ from webtraj.rollouts.distributed.messages import Work
 from webtraj.rollouts.distributed.record import Record
 from webtraj.rollouts.distributed.sizing import NodeSizing
 from webtraj.rollouts.observer import NullRolloutObserver, RolloutObserver
+from webtraj.rollouts.recording import EpisodeFormat, settle_format
 from webtraj.rollouts.runs import Progress, Run, new_run_id, progress_of
 from webtraj.rollouts.scheduling import Turn
 from webtraj.rollouts.settings import RolloutSettings
@@ -59,6 +61,8 @@ async def collect_on_ray(
     close_timeout: float = 60.0,
     blocklist: Blocklist | None = None,
     observer: RolloutObserver | None = None,
+    browsers: Browsers | None = None,
+    format: EpisodeFormat | None = None,  # noqa: A002
 ) -> RolloutSummary:
     """Lets an agent play episodes on every machine of a Ray cluster, and records them in one store.
 
@@ -78,14 +82,17 @@ async def collect_on_ray(
         episodes: As for `collect`.
         attempts: As for `collect`.
         parallel: How many to play at a time on all machines together, shared out in proportion to
-            their size; by default as many as they can. `settings.parallel` is not looked at.
+            their size; by default as many as they can. Of `settings.parallel` nothing is looked at
+            but whether it is "auto" or an `Adaptive`: then each machine plays as many as it can
+            bear, within that range, and up to what `sizing` says.
         seed: The run's seed.
         run_id: Names the run; by default a new name.
         resume: Whether to go on with a run of `out`: its id, or True for the latest. Nodes that a
             dead driver has left behind are ended first, and what waits in the spools of the
             machines is sent.
         settings: How to play. Order, politeness, retries, completion and the run's deadline hold
-            for all machines together.
+            for all machines together. Of `operations`, and of what an agent may ask its model by
+            the minute, each machine has its part by its size.
         environment_options: For the presets' factories.
         sizing: How many episodes a machine plays at once.
         setup: Called first on each machine, to register presets for example.
@@ -98,6 +105,8 @@ async def collect_on_ray(
         close_timeout: Seconds that a node has, at its end, to send what waits in its spool.
         blocklist: Takes the sites that refused the agent.
         observer: Is told what happens.
+        browsers: What pages come from, on each machine.
+        format: As for `collect`.
 
     Returns:
         Every result on record, those of a resumed run's earlier episodes included. Of several
@@ -121,15 +130,18 @@ async def collect_on_ray(
     place = _place(out)
     plan = () if resume else plan_of(tasks, episodes=episodes, attempts=attempts, seed=seed)
     async with connected(address, runtime_env):
-        if not is_url(place) and not resume:
-            create_place(place, DatasetHeader(format="json"))  # A plan alone makes no dataset.
         storage = open_storage(place, storage_options)
         if resume:
             run = Run(storage, resume) if isinstance(resume, str) else Run.last(storage)
             plan = run.read_plan()
+            written = settle_format(format, place, storage_options, run=run)
         else:
+            written = settle_format(format, place, storage_options)
+            if not is_url(place):
+                create_place(place, DatasetHeader(format=written))  # A plan alone makes no dataset.
             run = Run(storage, run_id or new_run_id())
-            run.write_plan(plan, seed=seed, settings=dataclasses.asdict(settings))
+            about = {**dataclasses.asdict(settings), "format": written}
+            run.write_plan(plan, seed=seed, settings=about)
         work = Work(
             run_id=run.run_id,
             out=place,
@@ -138,6 +150,8 @@ async def collect_on_ray(
             agent_options=dict(agent_options or {}),
             storage_options=None if storage_options is None else dict(storage_options),
             environment_options=dict(environment_options or {}),
+            format=written,
+            browsers=browsers or Browsers(),
             settings=settings,
             setup=setup,
             variables=dict(variables or {}),

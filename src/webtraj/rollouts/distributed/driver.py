@@ -21,6 +21,7 @@ from webtraj.rollouts.distributed.members import Member, Members
 from webtraj.rollouts.distributed.messages import Failure, Report
 from webtraj.rollouts.distributed.nodes import Cluster, NodeLostError, Place
 from webtraj.rollouts.distributed.record import Record
+from webtraj.rollouts.distributed.shares import Shares
 from webtraj.rollouts.observer import RolloutObserver
 from webtraj.rollouts.results import EpisodeResult
 from webtraj.rollouts.runs import TRIES_A_SESSION, Run
@@ -67,6 +68,7 @@ class Driver:
             rows_per_lease=self.rows_per_lease,
             blocklist=self.blocklist,
         )
+        self._shares = Shares()
         self._serving: dict[str, asyncio.Task[None]] = {}
         self._failures: dict[str, int] = {}
         self._lonely_since = time.monotonic()
@@ -170,7 +172,8 @@ class Driver:
                 return
             # What came before the begin is in the store, and so in the count of what is left.
             found = opened.found if self._ledger.begun.is_set() else ()
-            member = self._members.add(place, node)
+            self._shares.join(place.key, place.episodes)
+            member = self._members.add(place, node, opened.room)
             await self._listen(member, found)
         except NodeLostError as error:
             self._failures[place.key] = self._failures.get(place.key, 0) + 1
@@ -178,12 +181,16 @@ class Driver:
             _logger.warning("The node at %s is lost: %s", place.name, error)
         finally:
             if member is not None:
+                self._shares.leave(place.key)
                 self._members.remove(member)
         if member is not None:
             await self._play_elsewhere(member)
 
     async def _listen(self, member: Member, found: Sequence[str]) -> None:
-        feeder = asyncio.create_task(self._feed(member, found))
+        helpers = {
+            asyncio.create_task(self._feed(member, found)),
+            asyncio.create_task(self._share_out(member)),
+        }
         try:
             while True:
                 report = await member.node.report(member.reports)
@@ -193,11 +200,24 @@ class Driver:
                     self._blame(member.place, report.failure)
                     self._take(member, await member.node.close(member.reports))
                     return
-                if feeder.done():
-                    feeder.result()
+                for helper in helpers:
+                    if helper.done():
+                        helper.result()
         finally:
-            feeder.cancel()
-            await asyncio.wait({feeder})
+            for helper in helpers:
+                helper.cancel()
+            await asyncio.wait(helpers)
+
+    async def _share_out(self, member: Member) -> None:
+        """Tells a node what part of all limits it has, whenever that changes."""
+        while True:
+            share = self._shares.offer(member.place.key)
+            if share is None:
+                await self._members.changed()
+                continue
+            await member.node.allow(share)
+            self._shares.told(member.place.key, share)
+            self._members.wake()
 
     def _blame(self, place: Place, failure: Failure) -> None:
         """Leaves a machine alone that cannot play; ends the rollout if no other can either."""
@@ -234,6 +254,8 @@ class Driver:
         await self._ledger.begun.wait()
         if brought := self._ledger.open_turns(found):
             self._ledger.bring(await self._on_record(brought))
+        while not self._shares.has_any(member.place.key):
+            await self._members.changed()
         while True:
             async with self._members.lane(member) as lease:
                 await self._ledger.fill(lease)

@@ -126,6 +126,7 @@ class Ledger:
     def take(self, member: Member, report: Report) -> None:
         """Takes a report in."""
         member.reports = report.number
+        member.room = report.room
         for ended in report.ended:
             episode_id = self.run.episode_id(ended.turn)
             self._keep(episode_id, ended.result)

@@ -35,6 +35,14 @@ class Member:
     reports: int = 0
     """The number of the last report that arrived."""
     flushing: bool = False
+    room: int | None = None
+    """How many episodes it says that it plays at once; None for as many as its size says."""
+
+    @property
+    def lanes(self) -> int:
+        """How many leases it may have."""
+        size = self.place.episodes
+        return size if self.room is None else min(self.room, size)
 
     @property
     def turns(self) -> dict[str, Turn]:
@@ -87,7 +95,7 @@ class Members:
     @property
     def capacity(self) -> int:
         """How many episodes they play at once."""
-        size = sum(member.place.episodes for member in self)
+        size = sum(member.lanes for member in self)
         return size if self._parallel is None else min(size, self._parallel)
 
     @property
@@ -95,9 +103,9 @@ class Members:
         """The rows that are out."""
         return frozenset(turn.planned.row for one in self for turn in one.turns.values())
 
-    def add(self, place: Place, node: Node) -> Member:
+    def add(self, place: Place, node: Node, room: int | None = None) -> Member:
         """Takes a node in."""
-        member = self._members[place.key] = Member(place, node)
+        member = self._members[place.key] = Member(place, node, room=room)
         self.wake()
         return member
 
@@ -130,7 +138,7 @@ class Members:
 
     def _has_room(self, member: Member) -> bool:
         busy = len(member.leases)
-        if busy >= member.place.episodes:
+        if busy >= member.lanes:
             return False
         if self._parallel is None:
             return True

@@ -9,6 +9,8 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.agents.base import Agent
+from webtraj.rollouts.browsers import Browsers
+from webtraj.rollouts.recording import EpisodeFormat
 from webtraj.rollouts.results import EpisodeResult
 from webtraj.rollouts.scheduling import Turn
 from webtraj.rollouts.settings import RolloutSettings
@@ -29,6 +31,10 @@ class Work:
     agent_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     storage_options: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
     environment_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    format: EpisodeFormat = "json"
+    """What episodes are written as."""
+    browsers: Browsers = dataclasses.field(default_factory=Browsers)
+    """What pages come from on each machine."""
     settings: RolloutSettings = dataclasses.field(default_factory=RolloutSettings)
     variables: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
     """Environment variables to set there, such as keys of model servers."""
@@ -78,6 +84,8 @@ class Opened:
     found: tuple[str, ...] = ()
     """The ids of the run's episodes that had waited there, and are in the store now."""
     failure: Failure | None = None
+    room: int | None = None
+    """How many episodes it plays at once, to begin with; None for as many as its size says."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -102,6 +110,8 @@ class Report:
     """The ids of episodes whose record has reached the store."""
     failure: Failure | None = None
     """Why the node can play no more."""
+    room: int | None = None
+    """How many episodes it plays at once now; None for as many as its size says."""
 
     @classmethod
     def joined(cls, reports: Sequence[Report]) -> Report:
@@ -112,4 +122,5 @@ class Report:
             tuple(turn for report in reports for turn in report.returned),
             tuple(one for report in reports for one in report.stored),
             reports[-1].failure,
+            reports[-1].room,
         )

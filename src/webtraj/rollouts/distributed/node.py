@@ -11,13 +11,16 @@ import dataclasses
 import logging
 import math
 import os
+import statistics
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from webtraj.agents import base as agents_lib
 from webtraj.agents import catalog
+from webtraj.environments.browser.operations import OperationLimits
+from webtraj.rollouts.adapting import Crew, Foreman
 from webtraj.rollouts.deadlines import Deadlines
 from webtraj.rollouts.distributed.messages import Ended, Failure, Opened, Report, Work
 from webtraj.rollouts.distributed.writing import NodeWriter
@@ -37,7 +40,6 @@ __all__ = ["NodeRunner"]
 
 _logger = logging.getLogger(__name__)
 
-_CONTEXTS_PER_BROWSER = 16
 _BEATS = 10
 """How many reports there are within a lease."""
 
@@ -65,6 +67,11 @@ class NodeRunner:
         self._pool: BrowserPool | None = None
         self._pool_lock = asyncio.Lock()
         self._lanes: set[asyncio.Task[None]] = set()
+        self._runners: list[Runner] = []
+        self._share = 1.0
+        self._room = _Room(episodes, self._make_room)
+        self._foreman: Foreman | None = None
+        self._paces: list[float] = []
         self._ended: list[Ended] = []
         self._returned: list[Turn] = []
         self._unstored: set[str] = set()
@@ -96,7 +103,8 @@ class NodeRunner:
             return Opened(failure=Failure.of(error))
         self._hear()
         self._watch_the_driver()
-        return Opened(tuple(found))
+        self._adapt()
+        return Opened(tuple(found), room=self._room.size)
 
     async def accept(self, turns: Sequence[Turn]) -> None:
         """Takes a lease, to be played at once."""
@@ -122,6 +130,19 @@ class NodeRunner:
                 await self._news.wait()
         self._hear()
         return self._tell(got)
+
+    async def allow(self, share: float) -> None:
+        """Goes by a part of the limits that hold for all machines together.
+
+        Of operations at once there is one of each at least; what is counted by the minute is
+        divided exactly.
+        """
+        self._hear()
+        self._share = share
+        self._limit_pool()
+        set_share = getattr(self._agent, "set_share", None)
+        if set_share is not None:
+            set_share(share)
 
     async def flush(self) -> str:
         """Waits until every record is in the store; returns why not, if that fails."""
@@ -155,6 +176,7 @@ class NodeRunner:
             (turn,) = (turn for turn in turns if _place(turn) == (result.row, result.number))
             self._note(turn, result)
 
+        runner: Runner | None = None
         try:
             assert self._agent is not None
             assert self._writer is not None
@@ -168,6 +190,7 @@ class NodeRunner:
                 environment_options=self._work.environment_options,
                 browser_pool=await self._pool_for(turns),
             )
+            self._runners.append(runner)
             await runner.play()
         except asyncio.CancelledError:
             pass  # By `close`, which is told of it as everybody is: by what was not begun.
@@ -175,10 +198,14 @@ class NodeRunner:
             _logger.warning("This node can play no more.", exc_info=True)
             self._failure = self._failure or Failure.of(error)
         finally:
+            if runner in self._runners:
+                self._runners.remove(runner)
             self._returned.extend(turn for turn in turns if _place(turn) not in begun)
             self._news.set()
 
     def _note(self, turn: Turn, result: EpisodeResult) -> None:
+        if result.num_steps and not result.failed:
+            self._paces.append(result.seconds / result.num_steps)
         failures = turn.failures + 1
         again = not result.finished and (
             not result.failed
@@ -194,11 +221,9 @@ class NodeRunner:
             return None
         async with self._pool_lock:
             if self._pool is None:
-                from webtraj.environments.browser.pool import BrowserPool
-
-                browsers = math.ceil(self._episodes / _CONTEXTS_PER_BROWSER)
-                pool = BrowserPool(browsers, math.ceil(self._episodes / browsers))
+                pool = self._work.browsers.open(self._episodes)
                 self._pool = await pool.__aenter__()
+                self._limit_pool()
             return self._pool
 
     def _tell(self, got: int) -> Report:
@@ -211,6 +236,7 @@ class NodeRunner:
             tuple(self._returned),
             tuple(stored),
             self._failure,
+            self._room.size,
         )
         self._ended.clear()
         self._returned.clear()
@@ -218,7 +244,34 @@ class NodeRunner:
         self._told.append(told)
         return Report.joined(self._told)
 
+    def _limit_pool(self) -> None:
+        limits = self._work.settings.operations
+        if self._pool is not None and limits is not None:
+            self._pool.operations.limit(_part_of(limits, self._share))
+
+    def _adapt(self) -> None:
+        """Plays as many episodes at once as this machine can bear, if that is asked for."""
+        adaptive = self._work.settings.adaptive
+        if adaptive is None:
+            return
+        high = min(adaptive.high, self._episodes)
+        adaptive = dataclasses.replace(adaptive, low=min(adaptive.low, high), high=high)
+        self._foreman = Foreman(adaptive, self._room, self._pace)
+        self._foreman.__enter__()
+
+    def _pace(self) -> float | None:
+        paces, self._paces = self._paces, []
+        return statistics.median(paces) if paces else None
+
+    def _make_room(self) -> None:
+        """Lets those lanes end that are too many, each after the episode that it is in."""
+        for runner in self._runners[self._room.size :]:
+            runner.wind_up()
+        self._news.set()
+
     async def _close(self) -> None:
+        if self._foreman is not None:
+            self._foreman.__exit__()
         if self._watch is not None:
             self._watch.cancel()
         for lane in list(self._lanes):
@@ -291,7 +344,36 @@ def _for_a_lane(settings: RolloutSettings) -> RolloutSettings:
         order="given",
         politeness=Politeness(),
         max_consecutive_errors=1 << 62,
+        operations=None,  # They hold for all lanes together.
     )
+
+
+def _part_of(limits: OperationLimits, share: float) -> OperationLimits:
+    """Returns a part of limits: one of each operation at least, and exactly of what is a rate.
+
+    >>> part = _part_of(OperationLimits(navigate=8, allocate=1, requests_per_minute=30), 0.25)
+    >>> part.navigate, part.allocate, part.requests_per_minute
+    (2, 1, 7.5)
+    """
+    parts: dict[str, Any] = {}
+    for field in dataclasses.fields(limits):
+        whole = getattr(limits, field.name)
+        if whole:
+            rate = field.name == "requests_per_minute"
+            parts[field.name] = whole * share if rate else max(1, int(whole * share + 1e-9))
+    return OperationLimits(**parts)
+
+
+class _Room(Crew):
+    """How many lanes there may be; says when that changes."""
+
+    def __init__(self, size: int, changed: Callable[[], object]) -> None:
+        super().__init__(size)
+        self._changed = changed
+
+    def resize(self, size: int) -> None:
+        super().resize(size)
+        self._changed()
 
 
 async def _quietly(call: object, otherwise: str) -> None:

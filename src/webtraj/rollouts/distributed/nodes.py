@@ -40,6 +40,9 @@ class Node(Protocol):
     async def report(self, got: int) -> Report:
         """Tells what happened."""
 
+    async def allow(self, share: float) -> None:
+        """Sets its part of limits."""
+
     async def flush(self) -> str:
         """Waits for the store."""
 

@@ -6,14 +6,13 @@ import logging
 from collections.abc import Iterable
 
 from webtraj import errors
-from webtraj.collectors.json import JsonTrajectoryCollector
 from webtraj.collectors.layout import DatasetLayout
 from webtraj.collectors.object_store import S3TrajectoryCollector
 from webtraj.collectors.spool import Spool
 from webtraj.datasets.pushing import push
 from webtraj.rollouts.distributed.messages import Work
+from webtraj.rollouts.recording import open_collector
 from webtraj.rollouts.runs import Run
-from webtraj.storage import is_url
 
 __all__ = ["NodeWriter"]
 
@@ -23,8 +22,6 @@ _logger = logging.getLogger(__name__)
 class NodeWriter:
     """The collector of a node."""
 
-    collector: S3TrajectoryCollector | JsonTrajectoryCollector
-
     def __init__(self, work: Work) -> None:
         """Opens the collector.
 
@@ -33,14 +30,13 @@ class NodeWriter:
         """
         self._storage_options = work.storage_options
         self._spool: Spool | None = None
-        if is_url(work.out):
-            self.collector = S3TrajectoryCollector(
-                work.out, storage_options=work.storage_options, close_timeout=work.close_timeout
-            )
+        self.collector = open_collector(
+            work.out, work.storage_options, work.format, close_timeout=work.close_timeout
+        )
+        if isinstance(self.collector, S3TrajectoryCollector):
             self._spool = Spool.open(self.collector.spool)[0]
             self._layout = self._spool.layout
         else:
-            self.collector = JsonTrajectoryCollector(work.out)
             self._layout = DatasetLayout(self.collector.path)
 
     def send_what_waits(self, run: Run) -> list[str]:

@@ -5,7 +5,8 @@
   are made of.
 * `crashes`: which episodes tell of the policy, by our rule or by WebGym's.
 * `facts`, `steps`, `phases`, `verbs`, `clock`: what is asked of one episode; `tally`: counting.
-* `live`: an observer that counts while a rollout runs; `sinks`: TensorBoard and W&B.
+* `live`: an observer that counts while a rollout runs; `sinks`: TensorBoard and W&B; `targets`:
+  which of them a configuration asks for.
 * `presenting`: numbers as a person reads them, side by side.
 """
 
@@ -23,6 +24,7 @@ from webtraj.rollouts.metrics.metrics import RolloutMetrics
 from webtraj.rollouts.metrics.phases import PhaseTimes
 from webtraj.rollouts.metrics.report import Measuring, MetricsReport
 from webtraj.rollouts.metrics.sinks import MetricsSink, TensorBoardSink, WandbSink
+from webtraj.rollouts.metrics.targets import MetricsTargets, WandbTarget
 from webtraj.rollouts.metrics.values import PassAtK, Rate, Ratio, Spread
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "MetricsObserver",
     "MetricsReport",
     "MetricsSink",
+    "MetricsTargets",
     "PassAtK",
     "PhaseTimes",
     "Rate",
@@ -40,6 +43,7 @@ __all__ = [
     "Spread",
     "TensorBoardSink",
     "WandbSink",
+    "WandbTarget",
     "measure",
     "measure_results",
     "measure_summaries",

@@ -7,7 +7,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from webtraj import errors
 from webtraj.closing import Closing
@@ -43,6 +43,8 @@ class MetricsObserver(Closing):
         prefix: What stands before each number's name.
         first_step: The step of the first episode, less one: for a rollout that goes on with another
             one's numbers.
+        earlier: Episodes that have ended already, to be counted in: those of a run that is gone on
+            with. They come before the first step, too.
         clock: Gives seconds, for throughput.
 
     Raises:
@@ -55,6 +57,7 @@ class MetricsObserver(Closing):
         every: int | None = None,
         prefix: str = "rollout/",
         first_step: int = 0,
+        earlier: Iterable[EpisodeFacts] = (),
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         if every is not None and every < 1:
@@ -65,10 +68,14 @@ class MetricsObserver(Closing):
         """How many writes failed, by the name of the sink's class."""
         self._every = every
         self._prefix = prefix
+        self._tally = Tally()
+        for facts in earlier:
+            self._tally.add(facts)
+            first_step += 1
+        self._earlier_seconds = self._tally.metrics().throughput.wall_seconds or 0.0
         self._step = self._written = first_step
         self._clock = clock
         self._start: float | None = None
-        self._tally = Tally()
         self._sinks = sinks
         self._waiting: queue.SimpleQueue[tuple[int, Mapping[str, float]] | None]
         self._waiting = queue.SimpleQueue()
@@ -93,7 +100,8 @@ class MetricsObserver(Closing):
     def metrics(self) -> RolloutMetrics:
         """The metrics of the episodes so far."""
         start = self._start
-        return self._tally.metrics(wall_seconds=None if start is None else self._clock() - start)
+        seconds = None if start is None else self._clock() - start + self._earlier_seconds
+        return self._tally.metrics(wall_seconds=seconds)
 
     def close(self) -> None:
         """Writes the last numbers, waits until all is written, and closes the sinks. Idempotent."""

@@ -106,6 +106,7 @@ class WandbSink:
 
     Args:
         project: The project's name.
+        entity: Whose project it is, a user or a team; by default the account's own.
         name: What the run is called there; by default W&B's own invention.
         run_id: The run's id there, to go on with it after a death.
         mode: "online", "offline" (kept in `folder`; `wandb sync` sends it later) or "disabled"; by
@@ -124,6 +125,7 @@ class WandbSink:
         self,
         project: str,
         *,
+        entity: str | None = None,
         name: str | None = None,
         run_id: str | None = None,
         mode: Literal["online", "offline", "disabled"] | None = None,
@@ -135,6 +137,7 @@ class WandbSink:
             Path(folder).mkdir(parents=True, exist_ok=True)
         self._run = wandb.init(
             project=project,
+            entity=entity,
             name=name,
             id=run_id,
             resume="allow" if run_id else None,

@@ -1,0 +1,127 @@
+"""What episodes are written as: one format a dataset, whoever adds to it, and whoever goes on."""
+
+import asyncio
+import itertools
+
+import pytest
+
+from webtraj import Outcome, errors, open_dataset
+from webtraj.datasets.verification import verify
+from webtraj.rollouts import RetryPolicy, RolloutSettings, collect
+from webtraj.rollouts.configuration import build_rollout, load_configuration
+from webtraj.rollouts.configuration.quick import build_quick, resume_quick
+from webtraj.rollouts.recording import settle_format
+from webtraj.rollouts.runs import Run
+from webtraj.storage import open_storage
+
+FORMATS = ["json", "pb", "pb.zst"]
+_NUMBERS = itertools.count()
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def out(request, tmp_path, monkeypatch):
+    """A place to record to."""
+    if request.param == "folder":
+        return str(tmp_path / "data")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return f"memory://test-formats/{next(_NUMBERS)}"
+
+
+def formats_in(out):
+    storage = open_storage(out)
+    return {entry.key.partition(".")[2] for entry in storage.list("episodes/")}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+async def test_episodes_are_written_as_it_says(climber, out, name):
+    await collect("ladder/climb", climber(), episodes=3, out=out, format=name)
+    assert formats_in(out) == {name}
+    dataset = open_dataset(out)
+    assert [trajectory.total_reward for trajectory in dataset] == [2.0] * 3
+    assert not verify(out).problems
+
+
+@pytest.mark.parametrize("name", FORMATS)
+async def test_who_adds_to_a_dataset_takes_its_format(climber, out, name):
+    await collect("ladder/climb", climber(), out=out, format=name)
+    await collect("ladder/slip", climber(), out=out)
+    assert formats_in(out) == {name}
+    assert len(open_dataset(out)) == 2
+
+
+@pytest.mark.parametrize("resume", [False, True], ids=["added", "resumed"])
+async def test_another_format_is_refused_and_changes_nothing(climber, out, resume):
+    await collect("ladder/climb", climber(), out=out, format="pb")
+    before = {entry.key for entry in open_storage(out).list()}
+    with pytest.raises(errors.InvalidInputError, match="has the format 'pb', and 'json'"):
+        await collect("ladder/climb", climber(), out=out, format="json", resume=resume)
+    assert {entry.key for entry in open_storage(out).list()} == before
+
+
+async def test_a_run_that_died_goes_on_in_its_format(climber, out):
+    flaky = RolloutSettings(retry=RetryPolicy(max_retries=0))
+    rollout = asyncio.ensure_future(
+        collect(["ladder/climb", "ladder/hang"], climber(), out=out, format="pb.zst")
+    )
+    while not any(rollout_over(out)):
+        await asyncio.sleep(0.01)
+    rollout.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await rollout
+    settings = RolloutSettings(max_steps=1, retry=flaky.retry)
+    summary = await collect("", climber(), out=out, resume=True, settings=settings)
+    assert formats_in(out) == {"pb.zst"}
+    assert [result.row for result in summary.last_tries] == [0, 1]
+    assert summary.last_tries[0].outcome is Outcome.SUCCESS
+
+
+def rollout_over(out):
+    try:
+        yield len(open_dataset(out)) > 0
+    except errors.NotADatasetError:
+        yield False
+
+
+def test_before_the_first_episode_a_bucket_knows_the_format_by_the_run():
+    storage = open_storage("memory://test-formats/begun")
+    run = Run(storage, "one")
+    run.write_plan((), seed=0, settings={"format": "pb"})
+    assert settle_format(None, "memory://test-formats/begun", None, run=run) == "pb"
+    with pytest.raises(errors.InvalidInputError, match="has the format 'pb'"):
+        settle_format("json", "memory://test-formats/begun", None, run=run)
+    assert settle_format(None, "memory://test-formats/new", None) == "json"
+
+
+@pytest.mark.parametrize("name", ["xml", "pb.xz", 3])
+async def test_no_other_format_is_taken(climber, tmp_path, name):
+    with pytest.raises(errors.InvalidInputError, match=r"expected one of json, pb, pb\.zst"):
+        await collect("ladder/climb", climber(), out=tmp_path / "data", format=name)
+    assert not (tmp_path / "data").exists()
+
+
+async def test_a_format_needs_a_place(climber):
+    with pytest.raises(errors.InvalidInputError, match="format needs out"):
+        await collect("ladder/climb", climber(), format="pb")
+
+
+async def test_configurations_have_the_key(tmp_path):
+    values = load_configuration(
+        "rollout_train",
+        [f"save_path={tmp_path}", "format=pb.zst", "policy_config.agent=oracle",
+         "env_config.train_tasks=[ladder/climb]"],
+    )  # fmt: skip
+    rollout = build_rollout(values)
+    await rollout.play()
+    assert formats_in(rollout.out) == {"pb.zst"}
+    again = build_rollout(values, resume=True)
+    await again.play()
+    with pytest.raises(errors.InvalidInputError, match=r"format: Input should be 'json', 'pb'"):
+        load_configuration("crawl", ["source_parquet_path=a", "s3_save_uri=b", "format=xml"])
+
+
+async def test_a_command_has_it_and_resume_needs_it_no_more(out):
+    rollout = build_quick({"preset": ["ladder/climb"], "format": "pb"}, out=out)
+    await rollout.play()
+    assert formats_in(out) == {"pb"}
+    summary = await resume_quick({}, out=out).play()
+    assert len(summary.results) == 1
