@@ -19,6 +19,7 @@ from webtraj.environments.browser.pool import BrowserPool
 from webtraj.environments.browser.settling import LOCAL_PAGE
 from webtraj.environments.fixture_site import FixtureSite
 from webtraj.exploring import CuriousAgent, HindsightProposer, ModelProposer, explore, propose
+from webtraj.exploring.command import go_on, play
 from webtraj.rollouts import collect, read_tasks
 from webtraj.rollouts.tasks.rows import spec_of_row
 from webtraj.testing.model_server import FakeModelServer
@@ -77,13 +78,18 @@ def facts_of(trajectory):
     return [group["facts"][0]["description"] for group in facts]
 
 
-async def test_what_was_explored_without_a_model_is_proposed_and_can_be_played(tmp_path):
+@pytest.mark.parametrize("s3_server", ["rclone"], indirect=True)
+async def test_what_was_explored_into_a_bucket_is_proposed_for_and_can_be_played(
+    tmp_path, bucket_url, bucket_options
+):
+    out, options = f"{bucket_url}/crawl", {"storage_options": bucket_options}
     async with FixtureSite() as site, BrowserPool(1, 3) as pool:
         explored = await explore(
             [spec_of_row(row) for row in coarse(site, "/forum", "/help", "/products")],
             CuriousAgent(seed=1),
             HindsightProposer(),
-            out=tmp_path / "crawl",
+            out=out,
+            **options,
             proposals=4,
             parallel=3,
             max_steps=6,
@@ -94,11 +100,14 @@ async def test_what_was_explored_without_a_model_is_proposed_and_can_be_played(t
             EndReason.TERMINATED,
             EndReason.TRUNCATED,
         }
-        assert verify(tmp_path / "crawl").clean
-        tasks = list(read_tasks(explored.proposed.tasks_place))
+        assert (await asyncio.to_thread(verify, out, **options)).clean
+        tasks = await asyncio.to_thread(
+            lambda: list(read_tasks(explored.proposed.tasks_place, **options))
+        )
         assert tasks == list(explored.proposed.tasks)
         assert len({task.name for task in tasks}) == len(tasks) >= 5
-        episodes = {episode.episode_id: episode for episode in open_dataset(tmp_path / "crawl")}
+        dataset = await asyncio.to_thread(open_dataset, out, **options)
+        episodes = {episode.episode_id: episode for episode in dataset}
         for task in tasks:
             origin = task.metadata["provenance"]
             steps = episodes[origin["episode_id"]].steps
@@ -159,7 +168,7 @@ async def test_a_crawl_that_is_killed_before_it_proposes_is_gone_on_with(tmp_pat
         with FakeModelServer(rule) as server:
             model = ("--model", "fake-model", "--base-url", server.url, "--parallel", "2")
             first = await command(
-                str(tmp_path / "coarse.jsonl"), "--out", str(out), *model, "--max-steps", "3"
+                str(tmp_path / "coarse.jsonl"), "--out", str(out), *model, "--max-steps", "2"
             )
             victim.append(first.pid)
             await first.communicate()
@@ -177,8 +186,10 @@ async def test_a_crawl_that_is_killed_before_it_proposes_is_gone_on_with(tmp_pat
             assert str(file) in told
             assert "start_url: not a page of" in told
 
-            third = await command("--out", str(out), "--resume")
-            assert "(0 new)" in (await third.communicate())[0].decode()
+            config, run_id = go_on({}, out=str(out), run_id=None, storage_options=None)
+            third = await play(config, run_id, (), out=str(out), resume=True)
+            assert third.proposed.new == 0
+            assert len(third.summary.results) == 2
 
             # Without any death it is the same.
             shutil.copytree(out, tmp_path / "again", ignore=shutil.ignore_patterns("tasks"))
