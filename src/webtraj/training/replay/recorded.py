@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ from webtraj import errors
 from webtraj.agents.models.base import Image, Message, Part, Role, Text
 from webtraj.collectors.blobs import LazyBlob
 
-__all__ = ["read_messages"]
+__all__ = ["Leaf", "Turn", "loaded", "outline", "outline_of_messages", "read_messages"]
 
 _ROLES: dict[str, Role] = {
     "system": "system",
@@ -25,10 +26,31 @@ _ROLES: dict[str, Role] = {
     "assistant": "assistant",
 }
 _TEXTS = ("text", "input_text", "output_text")
+_SAYS_MORE = ("tool_calls", "tool_call_id", "function_call")
 _SHAPE = (
     "expected messages with a role of system, user or assistant, and a content of text, or of "
     "parts of text and pictures, as OpenAI or Anthropic have them"
 )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Leaf:
+    """A text or a picture of a message, maybe not loaded yet."""
+
+    value: str | bytes | LazyBlob
+    is_image: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Turn:
+    """One message, its parts maybe not loaded yet."""
+
+    role: Role
+    leaves: tuple[Leaf, ...]
+
+    def load(self) -> Message:
+        """Returns the message itself."""
+        return Message(self.role, tuple(map(_part_of, self.leaves)))
 
 
 def read_messages(messages: Iterable[Any]) -> tuple[Message, ...]:
@@ -41,44 +63,76 @@ def read_messages(messages: Iterable[Any]) -> tuple[Message, ...]:
         InvalidInputError: They are of a shape that is not known, or hold more than text and
             pictures, such as the results of tools.
     """
-    return tuple(_message(index, message) for index, message in enumerate(messages))
+    return tuple(turn.load() for turn in outline(messages))
 
 
-def _message(index: int, message: Any) -> Message:
+def outline(messages: Iterable[Any]) -> tuple[Turn, ...]:
+    """Does what `read_messages` does, and loads no lazy blobs.
+
+    Raises:
+        InvalidInputError: See `read_messages`.
+    """
+    return tuple(_turn(index, message) for index, message in enumerate(messages))
+
+
+def outline_of_messages(messages: Iterable[Message]) -> tuple[Turn, ...]:
+    """Returns messages in the form that `outline` gives."""
+    return tuple(
+        Turn(
+            message.role,
+            tuple(
+                Leaf(part.data, True) if isinstance(part, Image) else Leaf(part.text, False)
+                for part in message.parts
+            ),
+        )
+        for message in messages
+    )
+
+
+def loaded(value: Any) -> Any:
+    """Returns what a lazy blob stands for, and anything else as it is."""
+    return value.load() if isinstance(value, LazyBlob) else value
+
+
+def _part_of(leaf: Leaf) -> Part:
+    value = loaded(leaf.value)
+    return Image(value) if leaf.is_image else Text(value)
+
+
+def _turn(index: int, message: Any) -> Turn:
     if isinstance(message, Mapping):
         role = _ROLES.get(message.get("role", ""))
-        content = message.get("content")
         # A message that says more than its content, such as a call of a tool, is not just that.
-        more = [name for name in ("tool_calls", "tool_call_id", "function_call") if name in message]
-        if role is not None and not any(message[name] for name in more):
-            parts = _parts(index, content)
-            if parts:
-                return Message(role, parts)
+        if role is not None and not any(message.get(name) for name in _SAYS_MORE):
+            leaves = _leaves(index, message.get("content"))
+            if leaves:
+                return Turn(role, leaves)
     raise _refusal(index, message)
 
 
-def _parts(index: int, content: Any) -> tuple[Part, ...]:
-    content = _loaded(content)
-    if isinstance(content, str):
-        return (Text(content),)
+def _leaves(index: int, content: Any) -> tuple[Leaf, ...]:
+    if _is_text(content):
+        return (Leaf(content, False),)
     if not isinstance(content, (list, tuple)):
         return ()
-    return tuple(_part(index, part) for part in content)
+    return tuple(_leaf(index, part) for part in content)
 
 
-def _part(index: int, part: Any) -> Part:
+def _leaf(index: int, part: Any) -> Leaf:
     if isinstance(part, Mapping):
-        kind = part.get("type")
-        if kind in _TEXTS:
-            text = _loaded(part.get("text"))
-            if isinstance(text, str):
-                return Text(text)
+        if part.get("type") in _TEXTS:
+            if _is_text(part.get("text")):
+                return Leaf(part["text"], False)
         elif (picture := _picture(part)) is not None:
-            return Image(picture)
+            return Leaf(picture, True)
     raise _refusal(index, part)
 
 
-def _picture(part: Mapping[str, Any]) -> bytes | None:
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, LazyBlob) and value.text)
+
+
+def _picture(part: Mapping[str, Any]) -> bytes | LazyBlob | None:
     """Returns the bytes of a picture, or None if the part is none that was kept."""
     match part:
         case {"type": "image_url", "image_url": {"url": data}}:
@@ -89,7 +143,9 @@ def _picture(part: Mapping[str, Any]) -> bytes | None:
             pass
         case _:
             return None
-    data = _loaded(data)
+    if isinstance(data, LazyBlob) and not data.text:
+        return data
+    data = loaded(data)
     if isinstance(data, bytes):
         return data or None
     if not isinstance(data, str):
@@ -102,10 +158,6 @@ def _picture(part: Mapping[str, Any]) -> bytes | None:
         return base64.b64decode(data, validate=True) or None
     except (binascii.Error, ValueError):
         return None  # A URL: the picture itself is not on record.
-
-
-def _loaded(value: Any) -> Any:
-    return value.load() if isinstance(value, LazyBlob) else value
 
 
 def _refusal(index: int, what: Any) -> errors.InvalidInputError:

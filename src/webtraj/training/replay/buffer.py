@@ -1,0 +1,270 @@
+"""The replay buffer: samples of many episodes, held as numbers, loaded when they are asked for.
+
+    from_datasets   reads each episode once, and keeps a row for each decision to learn from
+    sample          draws rows by weight
+    Selection       loads the samples of rows, an episode at a time
+
+No trajectory is held. What was left out is counted, by reason and task, and told by `report`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import webtraj
+from webtraj import errors
+from webtraj.training.replay.columns import View, mixed
+from webtraj.training.replay.cutting import Renderer
+from webtraj.training.replay.drawing import draw, quotas
+from webtraj.training.replay.filling import Contents, fill
+from webtraj.training.replay.filters import Filters
+from webtraj.training.replay.leaks import HeldOut
+from webtraj.training.replay.report import ReplayReport, report_on
+from webtraj.training.replay.selection import Selection
+from webtraj.training.replay.sources import Places, open_sources
+from webtraj.training.replay.weights import (
+    Weighting,
+    by_reward,
+    checked,
+    recency,
+    uniform,
+)
+
+__all__ = ["ReplayBuffer"]
+
+
+class ReplayBuffer:
+    """Samples to draw from; `from_datasets` makes one. It never changes.
+
+    Attributes:
+        contents: What it holds: tables of numbers, names, and counts of what was left out.
+    """
+
+    def __init__(
+        self,
+        contents: Contents,
+        *,
+        seed: int = 0,
+        loss_weights: Weighting = by_reward,
+        render: Renderer | None = None,
+    ) -> None:
+        self.contents = contents
+        self.seed = seed
+        self.render = render
+        rows = contents.steps
+        self._keys = mixed(
+            contents.episodes["hash"][rows["episode"]]
+            ^ mixed((rows["step"].astype(np.uint64) << np.uint64(16)) + rows["call"], 0),
+            0,
+        )
+        self._loss_weights = checked(loss_weights, self.view)
+
+    @classmethod
+    def from_datasets(
+        cls,
+        places: Places,
+        *,
+        last_n_iterations: int | None = 4,
+        filters: Filters | None = None,
+        held_out: HeldOut | None = None,
+        loss_weights: Weighting = by_reward,
+        render: Renderer | None = None,
+        seed: int = 0,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> ReplayBuffer:
+        """Reads datasets into a buffer, each episode once, with memory for a few at a time.
+
+        Args:
+            places: A dataset's folder or URL; several, the oldest first, which are iterations 1, 2,
+                ...; datasets by the number of their iteration; or a rollout's `Iterations`.
+            last_n_iterations: How many iterations count, the latest ones; None for all.
+            filters: What is let in; by default what `Filters` says.
+            held_out: What must not be in it.
+            loss_weights: How much each sample counts in training; by default its reward, so that
+                failures count 0. `weights.uniform` takes all alike, ungraded ones too.
+            render: Makes samples of decisions that no model was asked for.
+            seed: For all that is drawn.
+            storage_options: For buckets: what `webtraj.storage.bucket.BucketStorage` takes.
+
+        Raises:
+            LeakError: Held-out tasks or sites are in the data.
+            NotADatasetError: There is no dataset.
+            InvalidInputError: The places or settings are wrong.
+            StorageError: A bucket cannot be read.
+        """
+        sources = open_sources(
+            places, last_n_iterations=last_n_iterations, storage_options=storage_options
+        )
+        contents = fill(
+            sources,
+            filters or Filters(),
+            held_out=held_out.read(storage_options) if held_out is not None else HeldOut(),
+            render=render,
+            seed=seed,
+        )
+        return cls(contents, seed=seed, loss_weights=loss_weights, render=render)
+
+    def __len__(self) -> int:
+        return len(self.contents.steps)
+
+    def __repr__(self) -> str:
+        return f"<ReplayBuffer: {len(self)} samples of {len(self.contents.episodes)} episodes>"
+
+    @functools.cached_property
+    def view(self) -> View:
+        """All samples as weightings see them."""
+        return self.contents.view(np.arange(len(self)))
+
+    @property
+    def all(self) -> Selection:
+        """All samples, each once, in the order in which they were recorded."""
+        return self.select(np.arange(len(self)), {"how": "all"})
+
+    def select(self, rows: NDArray[np.int64], how: Mapping[str, Any] | None = None) -> Selection:
+        """Returns the samples of rows of your own choice.
+
+        Args:
+            rows: Indices into `view`'s arrays; one may be there several times.
+            how: What is to be on record of the choice, as plain data.
+        """
+        rows = np.asarray(rows, np.int64)
+        return Selection(self, rows, self._loss_weights[rows], dict(how or {"how": "by hand"}))
+
+    def sample(
+        self,
+        num_samples: int,
+        weights: Weighting = uniform,
+        *,
+        seed: int | None = None,
+        replacement: bool = False,
+    ) -> Selection:
+        """Draws samples by weight.
+
+        Args:
+            num_samples: How many. Without replacement, all that have a weight if there are fewer.
+            weights: How likely each is; `webtraj.training.replay.weights` has some.
+            seed: Of the draw; None for the buffer's.
+            replacement: Whether a sample may be drawn several times.
+
+        Raises:
+            InvalidInputError: There is nothing to draw from, or a weight is none.
+        """
+        seed = self.seed if seed is None else seed
+        found = draw(
+            checked(weights, self.view),
+            self._keys,
+            num_samples,
+            seed=seed,
+            replacement=replacement,
+        )
+        how = {"how": "sample", "weights": _name(weights), "num_samples": num_samples}
+        return self.select(found, {**how, "seed": seed, "replacement": replacement})
+
+    def sample_with_recency(
+        self,
+        num_samples: int,
+        recency_bias_power: float = 2.0,
+        *,
+        seed: int | None = None,
+        replacement: bool = False,
+    ) -> Selection:
+        """Draws samples, those of later iterations more often.
+
+        A sample of the i-th oldest iteration has the weight i to the power: of four equal
+        iterations at power 2 the draw has 3, 13, 30 and 53 %. These shares are met as nearly as
+        whole samples allow, not by chance; what an iteration lacks goes to the others.
+
+        Args:
+            num_samples: How many. Without replacement, all there are if there are fewer.
+            recency_bias_power: 0 takes all iterations alike.
+            seed: Of the draw; None for the buffer's.
+            replacement: Whether a sample may be drawn several times.
+
+        Raises:
+            InvalidInputError: There is nothing to draw from, or the power is none.
+        """
+        seed = self.seed if seed is None else seed
+        view = self.view
+        weights = checked(recency(recency_bias_power), view)
+        if len(view) == 0 or isinstance(num_samples, bool) or num_samples < 0:
+            draw(weights, self._keys, num_samples, seed=seed, replacement=replacement)
+        iterations, parts, sizes = np.unique(
+            view.iteration, return_inverse=True, return_counts=True
+        )
+        shares = np.bincount(parts.reshape(-1), weights=weights, minlength=len(iterations))
+        counts = quotas(shares.astype(np.float64), None if replacement else sizes, num_samples)
+        found = [
+            rows[
+                draw(
+                    np.ones(len(rows)),
+                    self._keys[rows],
+                    int(count),
+                    seed=seed,
+                    replacement=replacement,
+                )
+            ]
+            for part, count in enumerate(counts)
+            for rows in [np.flatnonzero(parts.reshape(-1) == part)]
+        ]
+        how = {
+            "how": "sample_with_recency",
+            "num_samples": num_samples,
+            "recency_bias_power": recency_bias_power,
+            "seed": seed,
+            "replacement": replacement,
+        }
+        return self.select(np.sort(np.concatenate(found or [np.zeros(0, np.int64)])), how)
+
+    def report(self, selection: Selection | None = None) -> ReplayReport:
+        """Returns what is in the buffer, what was left out of it and why.
+
+        Args:
+            selection: What was drawn; by default all there is.
+        """
+        return report_on(self.all if selection is None else selection)
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what made the buffer, as JSON data."""
+        held_out = dataclasses.asdict(self.contents.held_out)
+        return {
+            "webtraj": webtraj.__version__,
+            "seed": self.seed,
+            "filters": self.contents.filters.to_data(),
+            "held_out": {name: _plain(value) for name, value in held_out.items()},
+            "render": None if self.render is None else dict(self.render.reference),
+            "datasets": [
+                {"iteration": source.iteration, "place": source.place.url}
+                for source in self.contents.sources
+            ],
+        }
+
+    def require_samples(self) -> None:
+        """Raises an error that says why, if there are none.
+
+        Raises:
+            InvalidInputError: The buffer is empty.
+        """
+        if not len(self):
+            dropped = self.contents.dropped_by_reason()
+            reasons = ", ".join(f"{reason}: {count}" for reason, count in dropped.items())
+            raise errors.InvalidInputError(
+                f"No sample is left of {self.contents.num_episodes} episodes ({reasons or 'none'})."
+                " Record more, or set other filters."
+            )
+
+
+def _name(weighting: Weighting) -> str:
+    if isinstance(weighting, functools.partial):
+        told = ", ".join(f"{name}={value!r}" for name, value in weighting.keywords.items())
+        return f"{weighting.func.__name__.lstrip('_')}({told})"
+    return getattr(weighting, "__qualname__", type(weighting).__name__)
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

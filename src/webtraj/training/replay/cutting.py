@@ -1,0 +1,247 @@
+"""Cutting samples out of recorded episodes.
+
+What a sample says is what was recorded. The messages are those that were sent, the token ids those
+that were sampled, the completion what came back. Nothing is rendered anew, unless a renderer is
+given; and what that made is marked (`Sample.recorded`).
+
+An episode that something other than the agent has cut short says nothing of the agent: it has no
+samples, and no reward.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+from webtraj import errors
+from webtraj.agents.models.base import Message
+from webtraj.agents.models.replies import reasoning_of
+from webtraj.training.replay.recorded import loaded, read_messages
+from webtraj.training.samples import Sample, SampleKey
+from webtraj.trajectory import Decision, EndReason, EpisodeTrajectory, ModelCall, Outcome
+
+__all__ = [
+    "FINISHED",
+    "INFRASTRUCTURE",
+    "Rendered",
+    "Renderer",
+    "action_of",
+    "answered_call",
+    "has_calls",
+    "reward_of",
+    "sample_of",
+    "samples_of",
+    "task_facts",
+]
+
+FINISHED = (EndReason.TERMINATED, EndReason.TRUNCATED)
+"""How an episode ends that ended by itself."""
+INFRASTRUCTURE = (
+    Outcome.BLOCKED,
+    Outcome.ENV_ERROR,
+    Outcome.AGENT_ERROR,
+    Outcome.JUDGE_ERROR,
+    Outcome.TIMEOUT,
+    Outcome.CANCELLED,
+)
+"""The outcomes that say nothing of the agent."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rendered:
+    """What a decision would have been asked for by, and replied with."""
+
+    messages: tuple[Message, ...]
+    completion: str
+
+
+class Renderer(Protocol):
+    """Makes prompts and completions for decisions that no model was asked for, as an oracle's."""
+
+    @property
+    def reference(self) -> Mapping[str, Any]:
+        """What it is and how it is set, as plain data: it goes on record with the samples."""
+
+    def render(self, trajectory: EpisodeTrajectory) -> Mapping[int, Rendered]:
+        """Returns what it makes of an episode's decisions, by the index of their step."""
+
+
+def samples_of(
+    trajectory: EpisodeTrajectory, *, render: Renderer | None = None, iteration: int = 0
+) -> Iterator[Sample]:
+    """Yields a sample for each decision of an episode that a model's reply stands behind.
+
+    Args:
+        trajectory: The episode. One that did not end by itself has no samples.
+        render: Makes samples of decisions without model calls too.
+        iteration: The iteration that it was collected in.
+
+    Raises:
+        InvalidInputError: A recorded prompt is of no shape that is known.
+    """
+    if trajectory.end_reason not in FINISHED or trajectory.outcome in INFRASTRUCTURE:
+        return
+    rendered = render.render(trajectory) if render is not None else {}
+    for step, record in enumerate(trajectory.steps):
+        call = answered_call(record.decision)
+        if call is not None:
+            yield _recorded(trajectory, step, call, iteration)
+        elif step in rendered and not has_calls(record.decision):
+            assert render is not None
+            yield _rendered(trajectory, step, rendered[step], render.reference, iteration)
+
+
+def sample_of(
+    trajectory: EpisodeTrajectory,
+    step: int,
+    call: int | None = None,
+    *,
+    render: Renderer | None = None,
+    iteration: int = 0,
+) -> Sample:
+    """Returns the sample of one decision.
+
+    Args:
+        trajectory: The episode.
+        step: The index of the step whose decision it is.
+        call: Which of the decision's model calls; None for the one that was acted on.
+        render: Makes the sample if there are no model calls.
+        iteration: The iteration that it was collected in.
+
+    Raises:
+        InvalidInputError: There is no such step or call, the call gave no reply, the episode did
+            not end by itself, or the prompt is of no shape that is known.
+    """
+    where = f"The step {step} of the episode {trajectory.episode_id!r}"
+    if trajectory.end_reason not in FINISHED or trajectory.outcome in INFRASTRUCTURE:
+        raise errors.InvalidInputError(
+            f"{where} gives no sample: the episode ended as {trajectory.end_reason.name.lower()}, "
+            f"{trajectory.outcome.name.lower()}, which says nothing of the agent."
+        )
+    if not 0 <= step < len(trajectory.steps):
+        raise errors.InvalidInputError(f"{where} is not there; it has {len(trajectory.steps)}.")
+    decision = trajectory.steps[step].decision
+    if render is not None and not has_calls(decision) and not call:
+        rendered = render.render(trajectory)
+        if step in rendered:
+            return _rendered(trajectory, step, rendered[step], render.reference, iteration)
+    index = answered_call(decision) if call is None else call
+    calls = () if decision is None else decision.model_calls
+    if index is None or not 0 <= index < len(calls) or calls[index].error:
+        raise errors.InvalidInputError(
+            f"{where} has no model call{'' if call is None else f' {call}'} with a reply to learn "
+            "from. Decisions of oracles and scripts become samples by render=."
+        )
+    return _recorded(trajectory, step, index, iteration)
+
+
+def answered_call(decision: Decision | None) -> int | None:
+    """Returns which model call was acted on: the last one that gave a reply; None without any."""
+    if decision is None:
+        return None
+    calls = decision.model_calls
+    return next((i for i in range(len(calls) - 1, -1, -1) if not calls[i].error), None)
+
+
+def has_calls(decision: Decision | None) -> bool:
+    """Returns whether a model was asked for a decision, with or without a reply."""
+    return decision is not None and bool(decision.model_calls)
+
+
+def reward_of(trajectory: EpisodeTrajectory) -> float | None:
+    """Returns what an episode was worth: the judge's reward, or 1 for success and 0 for failure.
+
+    Returns:
+        None if that is not known, or the outcome is none to learn from.
+    """
+    outcome = trajectory.outcome
+    if outcome not in (Outcome.SUCCESS, Outcome.FAILURE) or trajectory.end is None:
+        return None
+    for judgement in reversed(trajectory.end.judgements):
+        if judgement.outcome is outcome:
+            if judgement.reward is not None and math.isfinite(judgement.reward):
+                return float(judgement.reward)
+            break
+    return 1.0 if outcome is Outcome.SUCCESS else 0.0
+
+
+def _recorded(trajectory: EpisodeTrajectory, step: int, index: int, iteration: int) -> Sample:
+    decision = trajectory.steps[step].decision
+    assert decision is not None
+    call = decision.model_calls[index]
+    try:
+        messages = read_messages(call.messages)
+    except errors.InvalidInputError as error:
+        raise errors.InvalidInputError(
+            f"The step {step} of the episode {trajectory.episode_id!r}: {error}"
+        ) from error
+    return Sample(
+        key=SampleKey(trajectory.episode_id, step, index),
+        messages=messages,
+        completion=loaded(call.text),
+        prompt_token_ids=tuple(call.prompt_token_ids),
+        completion_token_ids=tuple(call.completion_token_ids),
+        logprobs=tuple(call.logprobs),
+        policy_version=call.policy_version,
+        metadata=_metadata(decision, call),
+        **_common(trajectory, step, iteration),
+    )
+
+
+def _rendered(
+    trajectory: EpisodeTrajectory,
+    step: int,
+    rendered: Rendered,
+    reference: Mapping[str, Any],
+    iteration: int,
+) -> Sample:
+    return Sample(
+        key=SampleKey(trajectory.episode_id, step),
+        messages=rendered.messages,
+        completion=rendered.completion,
+        recorded=False,
+        metadata={"rendered": dict(reference)},
+        **_common(trajectory, step, iteration),
+    )
+
+
+def _common(trajectory: EpisodeTrajectory, step: int, iteration: int) -> dict[str, Any]:
+    info = trajectory.info
+    return {
+        "reward": reward_of(trajectory),
+        "outcome": trajectory.outcome,
+        "group_id": loaded(info.group_id),
+        "iteration": iteration,
+        "task": loaded(info.task),
+        "site": loaded(info.site) or task_facts(trajectory).get("site", ""),
+        "goal": loaded(info.goal),
+        "policy": loaded(info.policy),
+        "action": action_of(trajectory, step),
+    }
+
+
+def _metadata(decision: Decision, call: ModelCall) -> dict[str, Any]:
+    known: dict[str, Any] = {
+        "model": call.model,
+        "finish_reason": call.finish_reason,
+        "reasoning": reasoning_of(call),
+        "thought": loaded(decision.thought),
+        "prompt": decision.metadata.get("prompt"),
+    }
+    return {name: value for name, value in known.items() if value}
+
+
+def action_of(trajectory: EpisodeTrajectory, step: int) -> Any:
+    """Returns the action of a step: its decision's, or what the environment was given."""
+    record = trajectory.steps[step]
+    if record.decision is not None and record.decision.action is not None:
+        return record.decision.action
+    return record.action
+
+
+def task_facts(trajectory: EpisodeTrajectory) -> Mapping[str, Any]:
+    """Returns what the record says of the task beyond its name, as `TaskSpec.to_data` has it."""
+    facts = trajectory.info.metadata.get("task")
+    return facts if isinstance(facts, Mapping) else {}

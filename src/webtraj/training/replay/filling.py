@@ -1,0 +1,352 @@
+"""Filling a replay buffer: from datasets to tables, one pass over the episodes."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from webtraj.collectors.index import EpisodeSummary
+from webtraj.datasets.conditions import parse_condition
+from webtraj.datasets.parallel import map_in_order
+from webtraj.datasets.place import DatasetPlace
+from webtraj.training.replay.columns import EPISODES, LEVELS, STEPS, Growing, Names, View
+from webtraj.training.replay.cutting import Renderer
+from webtraj.training.replay.digests import unit_digest
+from webtraj.training.replay.drawing import ranked
+from webtraj.training.replay.filters import Filters, Reason
+from webtraj.training.replay.leaks import HeldOut
+from webtraj.training.replay.scanning import EpisodeScan, Scanner
+from webtraj.training.replay.sources import Source
+from webtraj.trajectory import Outcome
+
+__all__ = ["Contents", "Origin", "fill"]
+
+_WORKERS = 16
+_MOST_PROBLEMS = 20
+_GRADED = {Outcome.SUCCESS: 1.0, Outcome.FAILURE: 0.0}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Origin:
+    """One dataset, as it is kept: without its index."""
+
+    iteration: int
+    place: DatasetPlace
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Contents:
+    """What a replay buffer holds."""
+
+    steps: NDArray[Any]
+    """A row of `columns.STEPS` for each sample, in the order in which they were recorded."""
+    episodes: NDArray[Any]
+    """A row of `columns.EPISODES` for each episode that has samples."""
+    episode_ids: tuple[str, ...]
+    """Their ids."""
+    sources: tuple[Origin, ...]
+    filters: Filters
+    held_out: HeldOut
+    tasks: tuple[str, ...]
+    sites: tuple[str, ...]
+    verbs: tuple[str, ...]
+    versions: tuple[str, ...]
+    formats: tuple[str, ...]
+    groups: tuple[str, ...]
+    """The ids of the groups; empty text for episodes that are compared by task and policy."""
+    group_sum: NDArray[np.float64]
+    """The sum of the rewards of each group's graded episodes,"""
+    group_count: NDArray[np.int64]
+    """and their number."""
+    num_episodes: int
+    """Episodes that were looked at."""
+    num_steps: int
+    """Their actions, as the index counts them."""
+    dropped: dict[tuple[Reason, str], int]
+    """Episodes or steps that were left out, by reason and task."""
+    graded: dict[str, tuple[int, int]]
+    """Successes and graded episodes of each task."""
+    problems: tuple[str, ...]
+    """What was wrong with the first episodes that could not be read."""
+
+    def dropped_by_reason(self) -> dict[Reason, int]:
+        """Returns how many episodes or steps were left out, by reason."""
+        found: collections.Counter[Reason] = collections.Counter()
+        for (reason, _), count in self.dropped.items():
+            found[reason] += count
+        return {reason: found[reason] for reason in Reason if found[reason]}
+
+    @functools.cached_property
+    def iterations(self) -> tuple[int, ...]:
+        """The numbers of the iterations, in order."""
+        return tuple(sorted({source.iteration for source in self.sources}))
+
+    def view(self, rows: NDArray[np.int64]) -> View:
+        """Returns rows of `steps` as weightings see them."""
+        steps = self.steps[rows]
+        episodes = self.episodes[steps["episode"]]
+        counts = self.group_count[episodes["group"]]
+        means = self.group_sum[episodes["group"]] / np.maximum(counts, 1)
+        integers = functools.partial(np.asarray, dtype=np.int64)
+        return View(
+            episode=integers(steps["episode"]),
+            step=integers(steps["step"]),
+            iteration=integers(episodes["iteration"]),
+            task=integers(episodes["task"]),
+            site=integers(episodes["site"]),
+            level=integers(episodes["level"]),
+            outcome=integers(episodes["outcome"]),
+            reward=episodes["reward"],
+            advantage=np.where(counts > 1, episodes["reward"] - means, np.nan),
+            tokens=integers(steps["prompt_tokens"]) + steps["completion_tokens"],
+            version=integers(steps["version"]),
+            tasks=self.tasks,
+            sites=self.sites,
+            versions=self.versions,
+            iterations=self.iterations,
+        )
+
+
+def fill(
+    sources: Iterable[Source],
+    filters: Filters,
+    *,
+    held_out: HeldOut,
+    render: Renderer | None,
+    seed: int,
+) -> Contents:
+    """Returns what is in datasets, as filters let it in.
+
+    Raises:
+        LeakError: Held-out tasks or sites are among it.
+        StorageError: A bucket cannot be read.
+    """
+    where = parse_condition(filters.where) if filters.where else None
+    filling = _Filling(filters, held_out)
+    scanner = Scanner(filters, render, where)
+    for source in sources:
+        filling.add_source(source)
+        for scan in _scans(scanner, source):
+            filling.add(scan)
+    return filling.finish(seed)
+
+
+def _scans(scanner: Scanner, source: Source) -> Iterator[EpisodeScan]:
+    def scan(summary: EpisodeSummary) -> EpisodeScan:
+        reason = scanner.before_reading(summary)
+        if reason is not None:
+            return EpisodeScan(
+                summary, reason, reward=_GRADED.get(summary.outcome), site=summary.site
+            )
+        return scanner.scan(summary, source.dataset.__getitem__)
+
+    summaries = source.dataset.summaries
+    if source.dataset.place.layout is not None:  # Threads would only wait for each other.
+        return map(scan, summaries)
+    return map_in_order(scan, summaries, workers=_WORKERS)
+
+
+class _Filling:
+    def __init__(self, filters: Filters, held_out: HeldOut) -> None:
+        self._filters = filters
+        self._held_out = held_out
+        self._steps, self._episodes = Growing(STEPS), Growing(EPISODES)
+        self._ids: list[str] = []
+        self._sources: list[Origin] = []
+        self._tasks, self._sites, self._groups = Names(), Names(), Names()
+        self._verbs, self._versions, self._formats = Names(), Names(), Names()
+        self._group_ids: list[str] = []
+        self._sums: list[float] = []
+        self._counts: list[int] = []
+        self._dropped: collections.Counter[tuple[Reason, str]] = collections.Counter()
+        self._graded: dict[str, tuple[int, int]] = {}
+        self._leaks: collections.Counter[str] = collections.Counter()
+        self._problems: list[str] = []
+        self._num_episodes = self._num_steps = 0
+
+    def add_source(self, source: Source) -> None:
+        """Begins a dataset."""
+        self._sources.append(Origin(source.iteration, source.dataset.place))
+
+    def add(self, scan: EpisodeScan) -> None:
+        """Adds an episode of the dataset that was begun last."""
+        summary = scan.summary
+        self._num_episodes += 1
+        self._num_steps += summary.num_steps
+        if scan.dropped in (Reason.WHERE, Reason.UNREADABLE):
+            self._drop(scan.dropped, summary.task)
+            if scan.detail and len(self._problems) < _MOST_PROBLEMS:
+                self._problems.append(scan.detail)
+            return
+        if self._held_out.has(summary.task, scan.site):
+            self._drop(Reason.HELD_OUT, summary.task)
+            self._leaks[summary.task] += bool(scan.found)
+            return
+        group = self._grade(scan)
+        if scan.dropped is not None:
+            self._drop(scan.dropped, summary.task)
+            return
+        for reason, count in scan.reasons.items():
+            self._dropped[reason, summary.task] += count
+        if scan.found:
+            self._keep(scan, group)
+
+    def _drop(self, reason: Reason, task: str, count: int = 1) -> None:
+        self._dropped[reason, task] += count
+
+    def _grade(self, scan: EpisodeScan) -> int:
+        """Counts an episode for its task and group, and returns the group's number."""
+        summary = scan.summary
+        iteration = self._sources[-1].iteration
+        # Attempts in another iteration were other weights'.
+        shared = summary.group_id or f"{summary.policy}\0{summary.task}"
+        group = self._groups.number(f"{iteration}\0{shared}")
+        if group == len(self._sums):
+            self._sums.append(0.0)
+            self._group_ids.append(summary.group_id)
+            self._counts.append(0)
+        ended = scan.dropped not in (Reason.UNFINISHED, Reason.INFRASTRUCTURE)
+        if scan.reward is not None and ended:
+            self._sums[group] += scan.reward
+            self._counts[group] += 1
+            successes, graded = self._graded.get(summary.task, (0, 0))
+            success = summary.outcome is Outcome.SUCCESS
+            self._graded[summary.task] = (successes + success, graded + 1)
+        return group
+
+    def _keep(self, scan: EpisodeScan, group: int) -> None:
+        summary = scan.summary
+        number = len(self._ids)
+        self._ids.append(summary.episode_id)
+        row = (
+            len(self._sources) - 1,
+            self._sources[-1].iteration,
+            self._tasks.number(summary.task),
+            self._sites.number(scan.site),
+            group,
+            LEVELS.index(scan.level),
+            int(summary.outcome),
+            self._formats.number(summary.format),
+            np.nan if scan.reward is None else scan.reward,
+            unit_digest(summary.episode_id),
+            bytes.fromhex(summary.sha256),
+        )
+        self._episodes.extend([row])
+        self._steps.extend(
+            [
+                (
+                    number, found.step, found.call, self._verbs.number(found.verb),
+                    self._versions.number(found.version), found.prompt_tokens,
+                    found.completion_tokens, found.counted, found.recorded, found.prompt,
+                    found.sample, found.page,
+                )
+                for found in scan.found
+            ]
+        )  # fmt: skip
+
+    def finish(self, seed: int) -> Contents:
+        """Returns what was added, once what needs to know all of it has been seen to.
+
+        Raises:
+            LeakError: Held-out tasks or sites are among it.
+        """
+        leaks = {task: count for task, count in sorted(self._leaks.items()) if count}
+        if leaks and self._held_out.on_leak == "error":
+            raise self._held_out.refuse(leaks)
+        steps, episodes = self._steps.take(), self._episodes.take()
+        steps = self._in_band(steps, episodes)
+        if self._filters.distinct:
+            steps = self._left(steps, _latest(steps["sample"]), episodes, Reason.DUPLICATE)
+        for name, cap, reason in (
+            ("task", self._filters.max_per_task, Reason.TASK_CAP),
+            ("site", self._filters.max_per_site, Reason.SITE_CAP),
+        ):
+            if cap is not None:
+                steps = self._capped(steps, episodes, name, cap, reason, seed)
+        return self._contents(steps, episodes)
+
+    def _in_band(self, steps: NDArray[Any], episodes: NDArray[Any]) -> NDArray[Any]:
+        if self._filters.success_band is None:
+            return steps
+        low, high = self._filters.success_band
+        rates = [
+            successes / graded if graded else np.nan
+            for task in self._tasks.names
+            for successes, graded in [self._graded.get(task, (0, 0))]
+        ]
+        inside = np.array([low <= rate <= high for rate in rates], bool)
+        for task, count in zip(
+            *np.unique(episodes["task"][~inside[episodes["task"]]], return_counts=True), strict=True
+        ):
+            self._drop(Reason.TOO_EASY_OR_HARD, self._tasks.names[task], int(count))
+        left: NDArray[Any] = steps[inside[episodes["task"][steps["episode"]]]]
+        return left
+
+    def _capped(
+        self,
+        steps: NDArray[Any],
+        episodes: NDArray[Any],
+        name: str,
+        cap: int,
+        reason: Reason,
+        seed: int,
+    ) -> NDArray[Any]:
+        groups = episodes[name][steps["episode"]].astype(np.int64)
+        keys = np.ascontiguousarray(steps["sample"]).view("<u8")[::2]
+        keep = ranked(groups, keys, seed=seed) < cap
+        if name == "site" and "" in self._sites.names:
+            keep |= groups == self._sites.number("")
+        return self._left(steps, keep, episodes, reason)
+
+    def _left(
+        self, steps: NDArray[Any], keep: NDArray[np.bool_], episodes: NDArray[Any], reason: Reason
+    ) -> NDArray[Any]:
+        tasks = episodes["task"][steps["episode"][~keep]]
+        names = self._tasks.names
+        for task, count in zip(*np.unique(tasks, return_counts=True), strict=True):
+            self._drop(reason, names[task], int(count))
+        left: NDArray[Any] = steps[keep]
+        return left
+
+    def _contents(self, steps: NDArray[Any], episodes: NDArray[Any]) -> Contents:
+        kept, numbers = np.unique(steps["episode"], return_inverse=True)
+        steps["episode"] = numbers.reshape(-1)
+        return Contents(
+            steps=steps,
+            episodes=episodes[kept],
+            episode_ids=tuple(self._ids[number] for number in kept),
+            sources=tuple(self._sources),
+            filters=self._filters,
+            held_out=self._held_out,
+            tasks=self._tasks.names,
+            sites=self._sites.names,
+            verbs=self._verbs.names,
+            versions=self._versions.names,
+            formats=self._formats.names,
+            groups=tuple(self._group_ids),
+            group_sum=np.array(self._sums, np.float64),
+            group_count=np.array(self._counts, np.int64),
+            num_episodes=self._num_episodes,
+            num_steps=self._num_steps,
+            dropped=dict(sorted(self._dropped.items())),
+            graded=dict(sorted(self._graded.items())),
+            problems=tuple(self._problems),
+        )
+
+
+def _latest(digests: NDArray[Any]) -> NDArray[np.bool_]:
+    """Returns which ones have no equal after them."""
+    keep = np.zeros(len(digests), np.bool_)
+    halves = np.ascontiguousarray(digests).view("<u8").reshape(-1, 2)
+    order = np.lexsort((np.arange(len(digests)), halves[:, 1], halves[:, 0]))
+    ordered = halves[order]
+    last = np.ones(len(digests), np.bool_)
+    last[:-1] = np.any(ordered[1:] != ordered[:-1], axis=1)
+    keep[order[last]] = True
+    return keep

@@ -1,0 +1,266 @@
+"""Reading an episode for what a replay buffer keeps of it: numbers, hashes and names.
+
+Nothing of an episode outlives its scan. Blobs are not read: their names are the hashes of what
+they hold.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from webtraj import errors
+from webtraj.collectors.blobs import LazyBlob
+from webtraj.collectors.index import EpisodeSummary
+from webtraj.environments.actions.base import Action
+from webtraj.environments.actions.conversation import InvalidAction
+from webtraj.processing.base import Changed
+from webtraj.processing.steps.no_effect import DropNoEffect
+from webtraj.rollouts.tasks.spec import TaskSpec
+from webtraj.training.replay import cutting, digests
+from webtraj.training.replay.filters import Filters, Reason, matches
+from webtraj.training.replay.recorded import Turn, outline, outline_of_messages
+from webtraj.trajectory import EpisodeTrajectory, ModelCall, Outcome, StepRecord
+
+__all__ = ["EpisodeScan", "Found", "Scanner", "digests_of"]
+
+_CHARACTERS_PER_TOKEN = 4
+_TOKENS_PER_IMAGE = 1000
+_MAY_HAVE_EFFECT = DropNoEffect()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Found:
+    """One decision that gives a sample."""
+
+    step: int
+    call: int
+    verb: str
+    version: str
+    prompt_tokens: int
+    completion_tokens: int
+    counted: bool
+    """Whether the tokens are those on record, or estimated."""
+    recorded: bool
+    prompt: bytes
+    sample: bytes
+    page: bytes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EpisodeScan:
+    """What a buffer is told of an episode."""
+
+    summary: EpisodeSummary
+    dropped: Reason | None = None
+    """Why the whole episode goes."""
+    detail: str = ""
+    reward: float | None = None
+    site: str = ""
+    level: str = "unknown"
+    steps: int = 0
+    """Its decisions, those that give no samples included."""
+    found: tuple[Found, ...] = ()
+    reasons: Mapping[Reason, int] = dataclasses.field(default_factory=dict)
+    """Why its other steps give no samples."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Scanner:
+    """Scans episodes. Safe to share between threads."""
+
+    filters: Filters
+    render: cutting.Renderer | None
+    where: Callable[[EpisodeSummary], bool] | None
+
+    def before_reading(self, summary: EpisodeSummary) -> Reason | None:
+        """Returns why an episode goes, as far as the index tells."""
+        if self.where is not None and not self.where(summary):
+            return Reason.WHERE
+        return self._why_not(
+            summary.end_reason in cutting.FINISHED, summary.outcome, summary.num_steps
+        )
+
+    def scan(
+        self, summary: EpisodeSummary, load: Callable[[str], EpisodeTrajectory]
+    ) -> EpisodeScan:
+        """Returns what there is in an episode.
+
+        Raises:
+            StorageError: It cannot be read now.
+        """
+        try:
+            trajectory = load(summary.episode_id)
+        except errors.DatasetError as error:
+            return EpisodeScan(summary, Reason.UNREADABLE, str(error))
+        reason = self._why_not(
+            trajectory.end_reason in cutting.FINISHED, trajectory.outcome, trajectory.num_steps
+        )
+        known = EpisodeScan(
+            summary,
+            reward=cutting.reward_of(trajectory),
+            site=summary.site or str(cutting.task_facts(trajectory).get("site", "")),
+            level=_level(trajectory),
+            steps=trajectory.num_steps,
+        )
+        if reason is not None:
+            return dataclasses.replace(known, dropped=reason)
+        if hole := _hole_in(trajectory):
+            return dataclasses.replace(known, dropped=Reason.HOLE, detail=hole)
+        found, reasons = self._decisions(trajectory)
+        return dataclasses.replace(known, found=tuple(found), reasons=reasons)
+
+    def _why_not(self, finished: bool, outcome: Outcome, num_steps: int) -> Reason | None:
+        if not finished:
+            return Reason.UNFINISHED
+        if outcome in cutting.INFRASTRUCTURE:
+            return Reason.INFRASTRUCTURE
+        if num_steps == 0:
+            return Reason.EMPTY
+        if num_steps < self.filters.min_steps:
+            return Reason.TOO_SHORT
+        if self.filters.filter_successful_only and outcome is not Outcome.SUCCESS:
+            return Reason.NOT_SUCCESSFUL
+        return None
+
+    def _decisions(
+        self, trajectory: EpisodeTrajectory
+    ) -> tuple[list[Found], collections.Counter[Reason]]:
+        reasons: collections.Counter[Reason] = collections.Counter()
+        found: list[Found] = []
+        rendered = self.render.render(trajectory) if self.render is not None else {}
+        idle = self._without_effect(trajectory)
+        for step in range(1, len(trajectory.steps)):
+            if self.filters.valid_actions_only and _is_invalid(trajectory, step):
+                reasons[Reason.INVALID_ACTION] += 1
+            elif step in idle:
+                reasons[Reason.NO_EFFECT] += 1
+            else:
+                outcome = _found(trajectory, step, rendered.get(step))
+                if isinstance(outcome, Found):
+                    found.append(outcome)
+                else:
+                    reasons[outcome] += 1
+        return found, reasons
+
+    def _without_effect(self, trajectory: EpisodeTrajectory) -> frozenset[int]:
+        info, filters = trajectory.info, self.filters
+        if not filters.filter_same_screenshot:
+            return frozenset()
+        if any(matches(n, filters.same_screenshot_except) for n in (info.task, info.environment)):
+            return frozenset()
+        result = _MAY_HAVE_EFFECT(trajectory)
+        return frozenset(result.changes["dropped"] if isinstance(result, Changed) else ())
+
+
+def _found(
+    trajectory: EpisodeTrajectory, step: int, rendered: cutting.Rendered | None
+) -> Found | Reason:
+    decision = trajectory.steps[step].decision
+    index = cutting.answered_call(decision)
+    if index is None:
+        if cutting.has_calls(decision):
+            return Reason.NO_REPLY
+        if rendered is None:
+            return Reason.NO_MODEL_CALL
+        turns = outline_of_messages(rendered.messages)
+        return _sized(trajectory, step, 0, turns, rendered.completion, None)
+    assert decision is not None
+    call = decision.model_calls[index]
+    if not call.text:
+        return Reason.NO_REPLY
+    try:
+        turns = outline(call.messages)
+    except errors.InvalidInputError:
+        return Reason.UNREADABLE_PROMPT
+    if not turns:
+        return Reason.UNREADABLE_PROMPT
+    return _sized(trajectory, step, index, turns, call.text, call)
+
+
+def _sized(
+    trajectory: EpisodeTrajectory,
+    step: int,
+    index: int,
+    turns: tuple[Turn, ...],
+    completion: str | LazyBlob,
+    call: ModelCall | None,
+) -> Found:
+    prompt = digests.prompt_digest(turns)
+    counted = call is not None and bool(call.prompt_token_ids and call.completion_token_ids)
+    action = cutting.action_of(trajectory, step)
+    if counted:
+        assert call is not None
+        sizes = len(call.prompt_token_ids), len(call.completion_token_ids)
+    else:
+        sizes = _estimate(turns), _length(completion) // _CHARACTERS_PER_TOKEN + 1
+    return Found(
+        step=step,
+        call=index,
+        verb=action.verb if isinstance(action, Action) else type(action).__name__,
+        version="" if call is None else call.policy_version,
+        prompt_tokens=sizes[0],
+        completion_tokens=sizes[1],
+        counted=counted,
+        recorded=call is not None,
+        prompt=prompt,
+        sample=digests.sample_digest(prompt, completion),
+        page=digests.page_digest(trajectory.info.goal, trajectory.steps[step - 1].observation),
+    )
+
+
+def digests_of(messages: Any, completion: str) -> bytes:
+    """Returns the digest of a sample that was loaded."""
+    return digests.sample_digest(digests.prompt_digest(outline_of_messages(messages)), completion)
+
+
+def _estimate(turns: tuple[Turn, ...]) -> int:
+    characters = sum(_length(leaf.value) for t in turns for leaf in t.leaves if not leaf.is_image)
+    images = sum(leaf.is_image for turn in turns for leaf in turn.leaves)
+    return characters // _CHARACTERS_PER_TOKEN + images * _TOKENS_PER_IMAGE
+
+
+def _length(value: str | bytes | LazyBlob) -> int:
+    return value.blob.size if isinstance(value, LazyBlob) else len(value)
+
+
+def _is_invalid(trajectory: EpisodeTrajectory, step: int) -> bool:
+    record = trajectory.steps[step]
+    if record.decision is not None and record.decision.parse_error:
+        return True
+    return isinstance(record.action, InvalidAction)
+
+
+def _hole_in(trajectory: EpisodeTrajectory) -> str:
+    """Returns where None stands that must not; empty if it stands nowhere."""
+    for step, record in enumerate(trajectory.steps):
+        # What the last one shows, no decision was made on.
+        if not record.last and _is_none(record.observation):
+            return f"the observation of step {step} is None"
+        if step and cutting.action_of(trajectory, step) is None:
+            return f"the action of step {step} is None"
+        if _has_no_response(record):
+            return f"the response of step {step} is None"
+    return ""
+
+
+def _is_none(observation: Any) -> bool:
+    if isinstance(observation, Mapping):
+        return not observation or any(value is None for value in observation.values())
+    return observation is None
+
+
+def _has_no_response(record: StepRecord) -> bool:
+    index = cutting.answered_call(record.decision)
+    if index is None or record.decision is None:
+        return False
+    call = record.decision.model_calls[index]
+    return not call.text and call.response is None
+
+
+def _level(trajectory: EpisodeTrajectory) -> str:
+    difficulty = cutting.task_facts(trajectory).get("difficulty", 0)
+    known = difficulty if type(difficulty) is int else 0
+    return TaskSpec(name=trajectory.info.task, difficulty=known).level

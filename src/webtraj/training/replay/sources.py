@@ -1,0 +1,88 @@
+"""Where a replay buffer's episodes are: datasets, each of one iteration."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from webtraj import errors
+from webtraj.datasets.dataset import Dataset, open_dataset
+from webtraj.datasets.place import Place
+from webtraj.rollouts.iterations import Iterations
+
+__all__ = ["Places", "Source", "open_sources"]
+
+Places = Place | Sequence[Place] | Mapping[int, Place] | Iterations
+"""One dataset, several that followed each other, datasets by iteration, or a rollout's iterations.
+"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Source:
+    """One dataset."""
+
+    iteration: int
+    """From 1; 0 if there is none."""
+    dataset: Dataset
+
+
+def open_sources(
+    places: Places,
+    *,
+    last_n_iterations: int | None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> list[Source]:
+    """Opens the datasets of the last iterations, the oldest first.
+
+    A number that was claimed, and given up before its first episode, is no iteration.
+
+    Raises:
+        NotADatasetError: One of those that were named is no dataset.
+        InvalidInputError: There is none, or `last_n_iterations` is no number above 0.
+        StorageError: One cannot be read.
+    """
+    if last_n_iterations is not None and (
+        isinstance(last_n_iterations, bool) or last_n_iterations < 1
+    ):
+        raise errors.InvalidInputError(
+            f"last_n_iterations is {last_n_iterations!r}; expected a number above 0, or None."
+        )
+    if isinstance(places, Iterations):
+        options = places.storage_options if storage_options is None else storage_options
+        numbered: dict[int, Place] = {number: places.dataset(number) for number in places.numbers()}
+        where, claimed_only = places.place, True
+    else:
+        options, numbered, where, claimed_only = storage_options, _numbered(places), "", False
+    found: list[Source] = []
+    for number in sorted(numbered, reverse=True):
+        if last_n_iterations is not None and len(found) == last_n_iterations:
+            break
+        try:
+            dataset = open_dataset(numbered[number], blobs="lazy", storage_options=options)
+        except errors.NotADatasetError:
+            if claimed_only:
+                continue
+            raise
+        if dataset.place.layout is None:
+            dataset = dataset.refresh(complete=True)
+        found.append(Source(number, dataset))
+    if not found:
+        raise errors.InvalidInputError(
+            f"There is no dataset to train on{f' in {where!r}' if where else ''}; name datasets, "
+            "or the save_path of a rollout that has recorded some."
+        )
+    return found[::-1]
+
+
+def _numbered(places: Any) -> dict[int, Place]:
+    if isinstance(places, (str, os.PathLike)):
+        return {0: places}
+    if isinstance(places, Mapping):
+        if not all(type(number) is int and number >= 0 for number in places):
+            raise errors.InvalidInputError(
+                f"Datasets go by the number of their iteration; got {list(places)!r:.200}."
+            )
+        return dict(places)
+    return dict(enumerate(places, start=1))
