@@ -1,0 +1,349 @@
+"""`webtraj judge`: how good a judge is, and whether it would say the same again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from webtraj.cli.options import OPTION_HELP, PLACE_HELP, WHERE_HELP, read_setting
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from webtraj.agents.models.base import ModelClient
+    from webtraj.judging.quality import Confusion, QualityReport
+    from webtraj.trajectory import EpisodeTrajectory, Judgement
+
+__all__ = ["judge"]
+
+_MAX_SHOWN = 10
+
+
+def judge(
+    action: Annotated[
+        Literal["eval", "rerun"],
+        typer.Argument(
+            help="eval: compare a judge with labels. rerun: judge an episode again from what its "
+            "last judgement has on record."
+        ),
+    ],
+    dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
+    episode: Annotated[
+        str, typer.Argument(help="For rerun: an episode's id, its beginning, or its position.")
+    ] = "",
+    judges: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--judge",
+            metavar="NAME",
+            help="environment, rules:FILE or model; of several, the first that has an opinion. "
+            "For rerun: whose judgement, by default the last.",
+        ),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            help="A .jsonl file, a label a line; by default the outcomes that were recorded."
+        ),
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="The model that is asked.")] = None,
+    model_url: Annotated[
+        str | None, typer.Option(help="Where its server is, /v1 included; default: the vendor's.")
+    ] = None,
+    model_provider: Annotated[
+        str | None, typer.Option(help="What its server speaks: auto, vllm, openai or anthropic.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="An option of the judge, such as votes=3."),
+    ] = None,
+    replay: Annotated[
+        bool,
+        typer.Option(
+            "--replay", help="For rerun: ask no model, but read its recorded replies again."
+        ),
+    ] = False,
+    where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
+    by_task: Annotated[bool, typer.Option("--by-task", help="Show each task.")] = False,
+    parallel: Annotated[int, typer.Option(min=1, help="How many episodes at a time.")] = 8,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+) -> None:
+    """Measure a judge by labels, or ask it again what it has judged. Nothing is written.
+
+    With rerun, exits with 1 if the verdict is another one now.
+    """
+    import asyncio
+
+    from webtraj import errors
+
+    options: dict[str, Any] = dict(read_setting("--set", text) for text in settings or ())
+    named = {"model": model, "base_url": model_url, "provider": model_provider}
+    options |= {key: value for key, value in named.items() if value is not None}
+    if action == "eval":
+        if episode or replay:
+            raise errors.InvalidInputError("judge eval takes no episode, and no --replay.")
+        asyncio.run(
+            _eval(
+                dataset, judges or ["environment"], labels, options, where, parallel, option,
+                by_task=by_task, json=json,
+            )
+        )  # fmt: skip
+        return
+    if not episode or labels or where or by_task or len(judges or ()) > 1:
+        raise errors.InvalidInputError(
+            "judge rerun takes a dataset and an episode, at most one --judge, and no --labels, "
+            "--where or --by-task."
+        )
+    same = asyncio.run(
+        _rerun(dataset, episode, (judges or [""])[0], options, option, replay=replay, json=json)
+    )
+    if not same:
+        raise typer.Exit(1)
+
+
+async def _eval(
+    place: str,
+    specs: list[str],
+    labels_file: str | None,
+    options: dict[str, Any],
+    where: str | None,
+    parallel: int,
+    option: list[str] | None,
+    *,
+    by_task: bool,
+    json: bool,
+) -> None:
+    from webtraj.cli import terminal
+    from webtraj.cli.options import storage_options
+    from webtraj.datasets.conditions import parse_condition
+    from webtraj.datasets.dataset import open_dataset
+    from webtraj.judging.catalog import make_judge_of
+    from webtraj.judging.labels import labels_of_dataset, read_labels
+    from webtraj.judging.quality import evaluate
+
+    stored = storage_options(option)
+    opened = open_dataset(place, storage_options=stored)
+    if labels_file is None:
+        labels = labels_of_dataset(opened)
+    else:
+        labels = read_labels(labels_file, storage_options=stored)
+    if where is not None:
+        opened = opened.filter(parse_condition(where))
+        kept = set(opened.episode_ids)
+        labels = {key: label for key, label in labels.items() if key in kept}
+    made = make_judge_of(specs, options=options)
+    try:
+        report = await evaluate(made, opened, labels, parallel=parallel)
+    finally:
+        await _close(made)
+    if json:
+        _print_json(report.to_data())
+        return
+    _print_report(terminal.make_console(), report, by_task=by_task)
+
+
+async def _rerun(
+    place: str,
+    episode: str,
+    name: str,
+    options: dict[str, Any],
+    option: list[str] | None,
+    *,
+    replay: bool,
+    json: bool,
+) -> bool:
+    """Returns whether the verdict is the same."""
+    import dataclasses
+
+    from webtraj.cli import terminal, text
+    from webtraj.cli.options import storage_options
+    from webtraj.cli.show import _find as find_episode
+    from webtraj.datasets.dataset import open_dataset
+
+    opened = open_dataset(place, storage_options=storage_options(option))
+    trajectory = opened[find_episode(opened.episode_ids, episode)]
+    before = _judgement_of(trajectory, name.partition(":")[0])
+    differences: tuple[tuple[str, str, str], ...] = ()
+    if before.judge != "model":
+        again = await _judged_again(trajectory, before, name, options)
+    elif replay:
+        from webtraj.judging.model import replayed
+
+        again = replayed(before)
+    else:
+        from webtraj.judging.model import rerun
+
+        client = _client_of(before, options)
+        try:
+            found = await rerun(before, client)
+        finally:
+            await _close(client)
+        again, differences = found.judgement, found.differences
+    same = again.outcome is before.outcome
+    if json:
+        _print_json(
+            {
+                "episode_id": trajectory.episode_id,
+                "judge": before.judge,
+                "version": {"before": before.version, "now": again.version},
+                "same": same,
+                "before": before.outcome.name.lower(),
+                "now": again.outcome.name.lower(),
+                "reason": again.reason,
+                "differences": [list(difference) for difference in differences],
+            }
+        )
+        return same
+    console = terminal.make_console()
+    told = dataclasses.replace(again, reason=text.printable(again.reason))
+    verdict = "the same" if same else f"another than before: {before.outcome.name.lower()}"
+    console.print(
+        f"{text.printable(before.judge)}: {told.outcome.name.lower()}, {verdict}.", soft_wrap=True
+    )
+    if told.reason:
+        console.print(told.reason, soft_wrap=True)
+    if before.version != again.version:
+        console.print("The judge has another version now than then.")
+    for key, was, now in differences:
+        console.print(text.printable(f"{key}: {was or 'no verdict'}, now {now or 'no verdict'}"))
+    return same
+
+
+def _judgement_of(trajectory: EpisodeTrajectory, name: str) -> Judgement:
+    from webtraj import errors
+
+    judgements = () if trajectory.end is None else trajectory.end.judgements
+    found = [judgement for judgement in judgements if name in ("", judgement.judge)]
+    if not found:
+        known = ", ".join(dict.fromkeys(judgement.judge for judgement in judgements)) or "nobody"
+        by = f" by {name!r}" if name else ""
+        raise errors.InvalidInputError(
+            f"The episode {trajectory.episode_id!r} has no judgement{by} to make again; it was "
+            f"judged by: {known}."
+        )
+    return found[-1]
+
+
+async def _judged_again(
+    trajectory: EpisodeTrajectory, before: Judgement, spec: str, options: dict[str, Any]
+) -> Judgement:
+    """Returns what a judge without a model makes of the episode as it was before it was judged."""
+    import dataclasses
+
+    from webtraj.judging.catalog import make_judge
+    from webtraj.trajectory import Outcome
+
+    assert trajectory.end is not None  # It has a judgement.
+    made = make_judge(spec or before.judge, options=options)
+    place = trajectory.end.judgements.index(before)
+    earlier = trajectory.end.judgements[:place]
+    verdicts = [judgement.outcome for judgement in earlier if judgement.outcome]
+    if verdicts:
+        outcome = verdicts[-1]
+    elif before.judge == "environment":
+        # What the environment said then is what the judgement has on record of it.
+        recorded = str(before.findings.get("recorded_outcome", "")).upper()
+        outcome = Outcome.__members__.get(recorded, Outcome.UNKNOWN)
+    else:
+        outcome = Outcome.UNKNOWN
+    end = dataclasses.replace(trajectory.end, judgements=earlier, outcome=outcome)
+    return await made.judge(dataclasses.replace(trajectory, end=end))
+
+
+def _client_of(judgement: Judgement, options: dict[str, Any]) -> ModelClient:
+    from webtraj import errors
+    from webtraj.agents.options import read_options
+
+    models = list(dict.fromkeys(call.model for call in judgement.model_calls if call.model))
+    if "model" not in options and len(models) != 1:
+        raise errors.InvalidInputError(
+            f"The judgement asked {len(models)} models ({', '.join(models) or 'none'}); say with "
+            "--model which one to ask now, or give --replay to ask none."
+        )
+    return read_options({"model": models[0] if models else "", **options}).make_client()
+
+
+async def _close(made: object) -> None:
+    aclose = getattr(made, "aclose", None)
+    if aclose is not None:
+        await aclose()
+
+
+def _print_json(data: Any) -> None:
+    import sys
+
+    import orjson
+
+    sys.stdout.write(orjson.dumps(data, option=orjson.OPT_APPEND_NEWLINE).decode())
+
+
+def _print_report(console: Console, report: QualityReport, *, by_task: bool) -> None:
+    from rich.table import Table
+
+    from webtraj.cli import text
+    from webtraj.judging.quality import VERDICT_COLUMNS
+
+    console.print(f"{text.printable(report.judge)} ({text.printable(report.version)})")
+    facts = Table(box=None, show_header=False, pad_edge=False)
+    overall = report.overall
+    for name in ("agreement", "coverage", "precision", "recall"):
+        rate = getattr(overall, name)
+        low, high = rate.interval or (None, None)
+        interval = "" if low is None else f"{_share(low)} to {_share(high)}"
+        facts.add_row(name, _share(rate.value), interval, f"{rate.numerator} of {rate.denominator}")
+    facts.add_row("f1", _number(overall.f1))
+    facts.add_row("kappa", _number(overall.kappa))
+    console.print(facts)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("label")
+    for verdict in VERDICT_COLUMNS:
+        table.add_column(verdict.name.lower(), justify="right")
+    for label, numbers in overall.rows():
+        table.add_row(label.name.lower(), *map(str, numbers))
+    console.print(table)
+    if by_task:
+        console.print(_task_table(report))
+    for found in report.disagreements[:_MAX_SHOWN]:
+        console.print(
+            text.printable(
+                f"{found.episode_id} {found.task}: {found.judgement.outcome.name.lower()}, label "
+                f"{found.label.outcome.name.lower()}: {found.judgement.reason}"
+            ),
+            soft_wrap=True,
+        )
+    for what, ids in (
+        ("not in the dataset", report.missing),
+        ("did not end by themselves, and were not judged", report.unjudgeable),
+        ("could not be read; `webtraj verify` says why", report.unreadable),
+    ):
+        if ids:
+            console.print(f"{len(ids)} labelled episodes {what}: {', '.join(ids[:3])}")
+
+
+def _task_table(report: QualityReport) -> Any:
+    from rich.table import Table
+
+    from webtraj.cli import text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("task", overflow="fold")
+    for name in ("judged", "agreement", "precision", "recall"):
+        table.add_column(name, justify="right")
+    for task, found in report.by_task.items():
+        table.add_row(text.printable(task) or "-", *_task_row(found))
+    return table
+
+
+def _task_row(found: Confusion) -> list[str]:
+    rates = (found.agreement, found.precision, found.recall)
+    return [str(found.judged), *(_share(rate.value) for rate in rates)]
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

@@ -1,0 +1,175 @@
+"""The judges that can be had by name, as on the command line."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from webtraj import errors
+from webtraj.judging.base import Judge
+from webtraj.judging.environment import EnvironmentJudge
+
+if TYPE_CHECKING:
+    from webtraj.agents.models.base import ModelClient
+
+__all__ = ["JUDGES", "JudgeKind", "make_judge", "make_judge_of"]
+
+_CLIENT = (
+    "model",
+    "base_url",
+    "provider",
+    "api_key_variable",
+    "max_concurrency",
+    "requests_per_minute",
+    "tokens_per_minute",
+)
+_ENVIRONMENT = ("success_reward",)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class JudgeKind:
+    """A kind of judge."""
+
+    summary: str
+    """What it goes by, in a line."""
+    make: Callable[[str, Mapping[str, Any], ModelClient | None], Judge]
+    """Makes it from what stands behind its name and a colon, its options, and a client if one was
+    given. Raises InvalidInputError on what it does not take."""
+    takes: str = ""
+    """What its options are, in a line; empty if it has none."""
+
+
+def make_judge(
+    spec: str, *, client: ModelClient | None = None, options: Mapping[str, Any] | None = None
+) -> Judge:
+    """Makes a judge by name.
+
+    A judge with a method `aclose` holds connections; who makes it closes it.
+
+    >>> make_judge("environment", options={"success_reward": 1})
+    EnvironmentJudge(success_reward=1.0, name='environment')
+
+    Args:
+        spec: A key of `JUDGES`; or one and what it is made of: `rules:shop.yaml`.
+        client: The model that is asked, for judges that ask one. Instead of it, options can say
+            which: `model`, `base_url` and those of `webtraj.agents.options.ModelOptions`.
+        options: What else it is to know: `JudgeKind.takes`.
+
+    Raises:
+        InvalidInputError: There is no judge of that name, or it does not take such options.
+    """
+    name, _, argument = spec.partition(":")
+    if name not in JUDGES:
+        nearest = difflib.get_close_matches(name, JUDGES, n=1)
+        hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
+        raise errors.InvalidInputError(
+            f"No judge is named {name!r}. {hint}Choose one of: {', '.join(JUDGES)}."
+        )
+    return JUDGES[name].make(argument, options or {}, client)
+
+
+def make_judge_of(specs: Sequence[str], *, options: Mapping[str, Any] | None = None) -> Judge:
+    """Makes one judge of one or several specs: of several, the first that has an opinion.
+
+    Raises:
+        InvalidInputError: There is none, or one of them is wrong.
+    """
+    if len(specs) == 1:
+        return make_judge(specs[0], options=options)
+    from webtraj.judging.composites import FirstKnown
+
+    names = [spec.partition(":")[0] for spec in specs]
+    return FirstKnown(
+        [
+            make_judge(spec, options=_options_of(name, names, options or {}))
+            for spec, name in zip(specs, names, strict=True)
+        ]
+    )
+
+
+def _options_of(name: str, names: Sequence[str], options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the options of one judge of several: its own, or all that is no other's."""
+    own = {key: value for key, value in options.items() if key in _ENVIRONMENT}
+    takes_rest = next((kind for kind in ("model", "environment") if kind in names), names[0])
+    rest = {key: value for key, value in options.items() if key not in own}
+    return {
+        **(own if name == "environment" or "environment" not in names else {}),
+        **(rest if name == takes_rest else {}),
+    }
+
+
+def _environment(
+    argument: str, options: Mapping[str, Any], client: ModelClient | None
+) -> EnvironmentJudge:
+    _refuse_argument("environment", argument)
+    _refuse_unknown("environment", options, _ENVIRONMENT)
+    wanted = options.get("success_reward")
+    if wanted is not None and (isinstance(wanted, bool) or not isinstance(wanted, (int, float))):
+        raise errors.InvalidInputError(f"success_reward is a number; got {wanted!r:.60}.")
+    return EnvironmentJudge(success_reward=None if wanted is None else float(wanted))
+
+
+def _rules(argument: str, options: Mapping[str, Any], client: ModelClient | None) -> Judge:
+    from webtraj.judging.rules import RuleJudge
+
+    _refuse_unknown("rules", options, ())
+    return RuleJudge(argument) if argument else RuleJudge()
+
+
+def _model(argument: str, options: Mapping[str, Any], client: ModelClient | None) -> Judge:
+    from webtraj.judging.model import JudgeSettings, ModelJudge
+
+    _refuse_argument("model", argument)
+    settings = tuple(field.name for field in dataclasses.fields(JudgeSettings))
+    known = settings if client is not None else (*_CLIENT, *settings)
+    _refuse_unknown("model", options, known)
+    told = {name: value for name, value in options.items() if name in settings}
+    if client is None:
+        from webtraj.agents.options import read_options
+
+        told.pop("max_concurrency", None)
+        if "model" not in options:
+            raise errors.InvalidInputError(
+                "The judge 'model' asks a model, and was given none: say which, as --model NAME "
+                "--model-url URL, or by the options model and base_url."
+            )
+        asked = {name: value for name, value in options.items() if name in _CLIENT}
+        client = read_options(asked).make_client()
+    try:
+        return ModelJudge(client, settings=JudgeSettings(**told))
+    except TypeError as error:  # A text where a number was expected, for example.
+        raise errors.InvalidInputError(
+            f"The judge 'model' does not take {told!r:.200}: {error}."
+        ) from None
+
+
+def _refuse_argument(name: str, argument: str) -> None:
+    if argument:
+        raise errors.InvalidInputError(
+            f"The judge {name!r} takes nothing behind a colon; got {argument!r:.100}."
+        )
+
+
+def _refuse_unknown(name: str, options: Mapping[str, Any], known: Iterable[str]) -> None:
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise errors.InvalidInputError(
+            f"The judge {name!r} does not take {unknown[0]!r}; its options: "
+            f"{', '.join(known) or 'none'}."
+        )
+
+
+JUDGES: Mapping[str, JudgeKind] = {
+    "environment": JudgeKind(
+        "What the environment itself found.", _environment, "success_reward (a total reward)"
+    ),
+    "rules": JudgeKind("What must hold in the end, as a file says: rules:FILE.", _rules),
+    "model": JudgeKind(
+        "What a model finds.",
+        _model,
+        "model, base_url, provider and those of webtraj.judging.model.JudgeSettings",
+    ),
+}
+"""Every kind of judge by name."""

@@ -1,0 +1,277 @@
+"""How good a judge is: its verdicts beside labels.
+
+A verdict is SUCCESS, FAILURE or BLOCKED. Where a judge gives none (JUDGE_ERROR, UNKNOWN) it is
+neither right nor wrong: that lowers its coverage and recall, not its agreement, and is never
+counted as a failure that it would have found.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from webtraj import errors
+from webtraj.judging.base import Judge, is_judgeable
+from webtraj.judging.labels import LABELS, Label
+from webtraj.rollouts.metrics.values import Rate
+from webtraj.trajectory import Judgement, Outcome
+
+if TYPE_CHECKING:
+    from webtraj.datasets.dataset import Dataset
+
+__all__ = ["VERDICT_COLUMNS", "Confusion", "Disagreement", "QualityReport", "evaluate"]
+
+VERDICT_COLUMNS = (*LABELS, Outcome.JUDGE_ERROR, Outcome.UNKNOWN)
+"""What a judge can say, in the order of tables."""
+
+_MAX_DISAGREEMENTS = 100
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Confusion:
+    """How often each label met each verdict, and what follows from that."""
+
+    counts: Mapping[tuple[Outcome, Outcome], int]
+    """The number of episodes, by label and verdict."""
+
+    def count(self, *, label: Outcome | None = None, verdict: Outcome | None = None) -> int:
+        """Returns how many episodes have a label, a verdict, or both."""
+        return sum(
+            number
+            for (one, other), number in self.counts.items()
+            if label in (None, one) and verdict in (None, other)
+        )
+
+    @property
+    def judged(self) -> int:
+        """How many episodes were judged."""
+        return self.count()
+
+    @property
+    def given(self) -> int:
+        """On how many of them there was a verdict."""
+        return sum(self.count(verdict=verdict) for verdict in LABELS)
+
+    @property
+    def coverage(self) -> Rate:
+        """The share of episodes on which there was a verdict."""
+        return Rate(self.given, self.judged)
+
+    @property
+    def agreement(self) -> Rate:
+        """The share of verdicts that are the label."""
+        return Rate(sum(self.counts.get((label, label), 0) for label in LABELS), self.given)
+
+    @property
+    def precision(self) -> Rate:
+        """Of those that it calls a success, the share that is one."""
+        success = Outcome.SUCCESS
+        return Rate(self.counts.get((success, success), 0), self.count(verdict=success))
+
+    @property
+    def recall(self) -> Rate:
+        """Of the successes, the share that it calls one; those without a verdict are not found."""
+        success = Outcome.SUCCESS
+        return Rate(self.counts.get((success, success), 0), self.count(label=success))
+
+    @property
+    def f1(self) -> float | None:
+        """The harmonic mean of precision and recall; None where one of them is of nothing."""
+        called = self.count(verdict=Outcome.SUCCESS)
+        successes = self.count(label=Outcome.SUCCESS)
+        if not called or not successes:
+            return None
+        return 2 * self.precision.numerator / (called + successes)
+
+    @property
+    def kappa(self) -> float | None:
+        """Cohen's kappa over the verdicts given: 1 is full agreement, 0 what chance would give.
+
+        None where it is not defined: without verdicts, or where labels and verdicts are all one.
+        """
+        total = self.given
+        if not total:
+            return None
+        by_chance = 0
+        for outcome in LABELS:
+            labelled = sum(self.counts.get((outcome, verdict), 0) for verdict in LABELS)
+            by_chance += labelled * self.count(verdict=outcome)
+        if by_chance == total * total:
+            return None
+        agreed, expected = self.agreement.numerator / total, by_chance / total**2
+        return (agreed - expected) / (1 - expected)
+
+    def rows(self) -> Iterator[tuple[Outcome, list[int]]]:
+        """Yields for each label that occurs how often it met each of `VERDICT_COLUMNS`."""
+        for label in LABELS:
+            if self.count(label=label):
+                yield label, [self.counts.get((label, verdict), 0) for verdict in VERDICT_COLUMNS]
+
+    def to_data(self) -> dict[str, Any]:
+        """Returns it as JSON data, with what follows from the counts."""
+        return {
+            "judged": self.judged,
+            **{
+                name: getattr(self, name).to_data()
+                for name in ("coverage", "agreement", "precision", "recall")
+            },
+            "f1": self.f1,
+            "kappa": self.kappa,
+            "confusion": {
+                label.name.lower(): {
+                    verdict.name.lower(): number
+                    for verdict, number in zip(VERDICT_COLUMNS, numbers, strict=True)
+                }
+                for label, numbers in self.rows()
+            },
+        }
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Disagreement:
+    """An episode on which the judge did not say what the label says."""
+
+    episode_id: str
+    task: str
+    label: Label
+    judgement: Judgement
+
+    def to_data(self) -> dict[str, str]:
+        """Returns it as JSON data."""
+        return {
+            "episode_id": self.episode_id,
+            "task": self.task,
+            "label": self.label.outcome.name.lower(),
+            "source": self.label.source,
+            "verdict": self.judgement.outcome.name.lower(),
+            "reason": self.judgement.reason,
+        }
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class QualityReport:
+    """What came of an evaluation. Every label is in `overall` or in one of the three lists."""
+
+    judge: str
+    """The judge's name."""
+    version: str
+    """Its version."""
+    overall: Confusion
+    by_task: Mapping[str, Confusion]
+    """The same by task, in the alphabet's order."""
+    disagreements: tuple[Disagreement, ...]
+    """The first episodes, a hundred at most, that it has no verdict or another one on."""
+    missing: tuple[str, ...] = ()
+    """The labelled episodes that the dataset does not have."""
+    unjudgeable: tuple[str, ...] = ()
+    """The labelled episodes that did not end by themselves, so that no judge is asked."""
+    unreadable: tuple[str, ...] = ()
+    """The labelled episodes that could not be read; `webtraj verify` says why."""
+
+    def to_data(self) -> dict[str, Any]:
+        """Returns it as JSON data."""
+        return {
+            "judge": self.judge,
+            "version": self.version,
+            "overall": self.overall.to_data(),
+            "by_task": {task: found.to_data() for task, found in self.by_task.items()},
+            "disagreements": [found.to_data() for found in self.disagreements],
+            "missing": list(self.missing),
+            "unjudgeable": list(self.unjudgeable),
+            "unreadable": list(self.unreadable),
+        }
+
+
+async def evaluate(
+    judge: Judge,
+    dataset: Dataset,
+    labels: Mapping[str, Label],
+    *,
+    parallel: int = 8,
+    judged: Callable[[Label, Judgement], None] | None = None,
+) -> QualityReport:
+    """Has a judge judge the labelled episodes of a dataset, and compares.
+
+    Nothing is written. The judge sees the episodes as they are recorded, their outcome and earlier
+    judgements included: a judge that goes by those is measured only by labels from elsewhere.
+
+    Args:
+        judge: The judge.
+        dataset: The dataset; its other episodes are not read.
+        labels: What is known of its episodes, by their id (`webtraj.judging.labels`).
+        parallel: How many episodes are judged at a time.
+        judged: Is told of each judgement, in whatever order they come.
+
+    Raises:
+        InvalidInputError: The judge is set up so that it can judge nothing, or there is no label.
+    """
+    if not labels:
+        raise errors.InvalidInputError(
+            "There are no labels to measure the judge by. Give a file of them, or a dataset whose "
+            "episodes were recorded with their outcome."
+        )
+    if parallel < 1:
+        raise errors.InvalidInputError(f"parallel is 1 or more; got {parallel}.")
+    run = _Run(judge, dataset, judged or (lambda label, judgement: None))
+    known = [summary.episode_id for summary in dataset.summaries if summary.episode_id in labels]
+    waiting = iter([labels[episode_id] for episode_id in known])
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(parallel, len(known))):
+                group.create_task(run.work(waiting))
+    except BaseExceptionGroup as failed:
+        raise failed.exceptions[0] from failed
+    return run.report(known, missing=sorted(labels.keys() - set(known)))
+
+
+@dataclasses.dataclass(slots=True)
+class _Run:
+    judge: Judge
+    dataset: Dataset
+    judged: Callable[[Label, Judgement], None]
+    found: dict[str, Disagreement] = dataclasses.field(default_factory=dict)
+    unjudgeable: list[str] = dataclasses.field(default_factory=list)
+    unreadable: list[str] = dataclasses.field(default_factory=list)
+    counts: dict[str, collections.Counter[tuple[Outcome, Outcome]]] = dataclasses.field(
+        default_factory=lambda: collections.defaultdict(collections.Counter)
+    )
+
+    async def work(self, waiting: Iterator[Label]) -> None:
+        for label in waiting:
+            await self._one(label)
+
+    async def _one(self, label: Label) -> None:
+        try:
+            trajectory = await asyncio.to_thread(self.dataset.__getitem__, label.episode_id)
+        except errors.DatasetError:
+            self.unreadable.append(label.episode_id)
+            return
+        if not is_judgeable(trajectory):
+            self.unjudgeable.append(label.episode_id)
+            return
+        judgement = await self.judge.judge(trajectory)
+        task = trajectory.info.task
+        self.counts[task][label.outcome, judgement.outcome] += 1
+        if judgement.outcome is not label.outcome:
+            slim = dataclasses.replace(judgement, model_calls=(), findings={})
+            self.found[label.episode_id] = Disagreement(label.episode_id, task, label, slim)
+        self.judged(label, judgement)
+
+    def report(self, known: list[str], missing: list[str]) -> QualityReport:
+        overall: collections.Counter[tuple[Outcome, Outcome]] = collections.Counter()
+        for counted in self.counts.values():
+            overall.update(counted)
+        disagreed = [self.found[episode_id] for episode_id in known if episode_id in self.found]
+        return QualityReport(
+            judge=self.judge.name,
+            version=self.judge.version,
+            overall=Confusion(dict(overall)),
+            by_task={task: Confusion(dict(self.counts[task])) for task in sorted(self.counts)},
+            disagreements=tuple(disagreed[:_MAX_DISAGREEMENTS]),
+            missing=tuple(missing),
+            unjudgeable=tuple(sorted(self.unjudgeable)),
+            unreadable=tuple(sorted(self.unreadable)),
+        )
