@@ -19,8 +19,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+import bisect
+import itertools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
@@ -30,7 +32,7 @@ from webtraj import errors
 from webtraj.agents.models.base import Image, Message, Part, Text
 from webtraj.training.samples import Sample, SampleKey
 
-__all__ = ["SampleFile", "read_row"]
+__all__ = ["SampleFile", "open_samples", "read_row"]
 
 _ROLES = ("system", "user", "assistant")
 _KNOWN = frozenset(
@@ -98,6 +100,40 @@ class SampleFile(Sequence[Sample]):
 
     def __iter__(self) -> Iterator[Sample]:
         return (self[index] for index in range(len(self)))
+
+
+class _Joined(Sequence[Sample]):
+    """Several files, one after the other."""
+
+    def __init__(self, parts: Sequence[SampleFile]) -> None:
+        self._parts = parts
+        self._ends = list(itertools.accumulate(map(len, parts)))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    @overload
+    def __getitem__(self, index: int) -> Sample: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Sample]: ...
+
+    def __getitem__(self, index: int | slice) -> Sample | Sequence[Sample]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        index %= len(self)
+        part = bisect.bisect_right(self._ends, index)
+        return self._parts[part][index - (self._ends[part - 1] if part else 0)]
+
+
+def open_samples(paths: Iterable[str | os.PathLike[str]]) -> Sequence[Sample]:
+    """Returns the samples of several files, each read when it is asked for.
+
+    Raises:
+        InvalidInputError: A file is not there or has no rows.
+    """
+    return _Joined([SampleFile(path) for path in paths])
 
 
 def read_row(

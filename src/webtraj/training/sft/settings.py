@@ -113,6 +113,6 @@ class SftSettings(Section):
 _FREE = frozenset(
     {
         "output", "resume", "eval_steps", "save_steps", "keep_checkpoints", "log_steps",
-        "tensorboard", "wandb_project",
+        "tensorboard", "wandb_project", "data", "eval_data", "publish",
     }
 )  # fmt: skip

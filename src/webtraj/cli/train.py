@@ -1,0 +1,206 @@
+"""`webtraj train`: train a model on samples."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from webtraj.training.sft import DataReport, TrainResult
+    from webtraj.training.sft.configuration import TrainConfig
+
+__all__ = ["train"]
+
+
+def train(
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=VALUE]...",
+            help="Values that go before the configuration's, such as learning_rate=1e-4, "
+            "method=lora or lora.rank=8.",
+            show_default=False,
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="The configuration, a YAML file.", show_default=False)
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="The model to begin with: a folder, or a name on the Hub."),
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(help="A file of samples, JSON lines. May be given several times."),
+    ] = None,
+    eval_data: Annotated[
+        list[str] | None,
+        typer.Option(help="A file of samples to measure the loss on. May be given several times."),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(help="The run's folder. A run that was begun there is gone on with."),
+    ] = None,
+    publish: Annotated[
+        str | None,
+        typer.Option(help="When done, put the model into this folder, as model.pt."),
+    ] = None,
+) -> None:
+    """Train a model on samples, and go on where a run was ended.
+
+    Ctrl-C saves a checkpoint and ends; the same command goes on from there. On several GPUs:
+    accelerate launch -m webtraj.cli train ...
+    """
+    from webtraj.training.sft import publish as publish_model
+    from webtraj.training.sft import train as train_model
+    from webtraj.training.sft.configuration import load_train_config
+
+    flags = {
+        "model": model, "data": data, "eval_data": eval_data, "output": output, "publish": publish,
+    }  # fmt: skip
+    given = {name: value for name, value in flags.items() if value}
+    settings = load_train_config(config, overrides or (), given)
+    samples, eval_samples = _samples(settings.data), _samples(settings.eval_data)
+    _quiet()
+    with _stopping() as received, _Progress() as progress:
+        result = train_model(
+            settings,
+            samples,
+            eval_samples=eval_samples,
+            observer=progress,
+            stopped=lambda: bool(received),
+        )
+    if int(os.environ.get("RANK", "0")) > 0:
+        return
+    _tell(result, settings)
+    if received and not result.finished:
+        from webtraj.cli import signals
+
+        raise signals.SignalReceivedError(received[0])
+    if settings.publish is not None:
+        path = publish_model(settings.output, settings.publish)
+        print(f"The model is in {path}.")
+
+
+def _samples(paths: list[str]) -> Any:
+    from webtraj.training.preparing.rows import open_samples
+
+    return open_samples(paths)
+
+
+def _quiet() -> None:
+    """Leaves the terminal to one bar; transformers has one for every file it reads."""
+    logging.getLogger("webtraj").setLevel(logging.INFO)
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    with contextlib.suppress(ImportError):
+        import transformers
+
+        transformers.logging.disable_progress_bar()
+        transformers.logging.set_verbosity_error()
+
+
+@contextlib.contextmanager
+def _stopping() -> Iterator[list[int]]:
+    """Gives the signals that ask to end; the second one has its usual effect."""
+    received: list[int] = []
+
+    def note(signum: int, frame: FrameType | None) -> None:
+        del frame
+        received.append(signum)
+        restore()
+
+    before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+
+    for signum in before:
+        signal.signal(signum, note)
+    try:
+        yield received
+    finally:
+        restore()
+
+
+class _Progress:
+    """A bar on the terminal; where there is none, a line for every tenth of the run."""
+
+    def __init__(self) -> None:
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        from webtraj.cli import terminal
+
+        self._console = terminal.make_console(stderr=True)
+        self._bar = Progress(
+            TextColumn("Training"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[counts]}"),
+            TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+        self._line = self._bar.add_task("", total=None, counts="")
+        self._total = 1
+        self._told = 0
+
+    def training_begins(self, report: DataReport, *, start: int, total: int) -> None:
+        """See `TrainObserver`."""
+        self._total = total
+        self._told = 10 * start // total
+        self._console.print(
+            f"{report.used} of {report.given} samples: {report.tokens} tokens, "
+            f"{report.trained_tokens} of them trained on; {report.recorded} as recorded, "
+            f"{report.no_weight} of weight 0, {report.too_long} too long."
+            + (f" Going on from step {start}." if start else "")
+        )
+        self._bar.start()
+        self._bar.update(self._line, total=total, completed=start)
+
+    def logged(self, entry: dict[str, Any]) -> None:
+        """See `TrainObserver`."""
+        if "loss" not in entry:
+            return
+        counts = f"loss {entry['loss']:.4f}, {entry['tokens_per_second']:.0f} tokens/s"
+        self._bar.update(self._line, completed=entry["step"], counts=counts)
+        tenth = 10 * entry["step"] // self._total
+        if not self._console.is_terminal and tenth > self._told:
+            self._console.print(f"step {entry['step']} of {self._total}: {counts}")
+        self._told = tenth
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._bar.stop()
+
+
+def _tell(result: TrainResult, settings: TrainConfig) -> None:
+    if result.resumed_from == result.planned:
+        print(f"The run in {settings.output} was done already: {result.steps} steps.")
+        return
+    loss = "" if result.loss is None else f" Loss {result.loss:.4f}"
+    measured = "" if result.eval_loss is None else f", {result.eval_loss:.4f} on held-out samples"
+    print(
+        f"{result.steps} of {result.planned} steps are made.{loss}{measured}. "
+        f"Checkpoint: {result.checkpoint}"
+    )
+    if not result.finished:
+        print("To go on, give the same command again.", file=sys.stderr)
