@@ -1,0 +1,64 @@
+"""Explores a site without a model, and plays one of the tasks that this gives.
+
+Prerequisites: the extra `browser`, and a browser (`webtraj doctor` says how to get one).
+Run:           python examples/09_explore.py [FOLDER]
+"""
+
+import asyncio
+import re
+import sys
+
+import webtraj
+from webtraj.environments.actions import Answer, Click
+from webtraj.environments.browser.observation import refs_in
+from webtraj.environments.fixture_site import FixtureSite
+from webtraj.exploring import CuriousAgent, HindsightProposer, explore
+from webtraj.rollouts import collect, read_tasks
+from webtraj.rollouts.tasks import TaskSpec
+
+COARSE = {
+    "/forum": "Read what people write in the forum.",
+    "/products": "Look at products, and filter and sort them.",
+}
+
+
+class Opener:
+    """Opens the link that the goal quotes, and is done."""
+
+    name = "opener"
+    channels = ("goal", "url", "title", "axtree", "last_action")
+
+    def begin_episode(self, environment):
+        return self
+
+    async def act(self, observation):
+        wanted = re.search('open "(.*)"', observation["goal"])[1]
+        links = [e for e in refs_in(observation["axtree"]) if (e.role, e.name) == ("link", wanted)]
+        if links and not observation["last_action"]["ref"]:
+            return webtraj.Decision(action=Click(links[0].ref))
+        return webtraj.Decision(action=Answer("done"))
+
+
+async def main(folder: str) -> None:
+    async with FixtureSite() as site:
+        coarse = [
+            TaskSpec(name=path, goal=goal, start_url=site.origin + path, coarse=True)
+            for path, goal in COARSE.items()
+        ]
+        explored = await explore(
+            coarse, CuriousAgent(seed=1), HindsightProposer(), out=folder, parallel=2, max_steps=5
+        )
+        tasks = list(read_tasks(explored.proposed.tasks_place))
+        for task in tasks:
+            print(f"{task.metadata['kind']}: {task.goal}")
+        opening = [task for task in tasks if 'open "' in task.goal][:1]
+        await collect(
+            opening, Opener(), out=folder, environment_options={"observe": Opener.channels}
+        )
+    last = webtraj.open_dataset(folder)[-1]
+    print(last.info.goal, "->", last.steps[-1].observation["title"])
+    print("To hold:", last.info.metadata["task"]["facts"][0]["facts"][0]["description"])
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "runs/explored"))
