@@ -87,6 +87,26 @@ async def test_judge_that_failed_is_on_record_or_the_episode_goes():
     assert dropped == Drop("judge failed", "so")
 
 
+async def test_judges_that_ask_no_model():
+    recorded = episode(finish(), outcome=Outcome.FAILURE)
+    assert only(await JudgeStep(by="environment")(recorded)).outcome is Outcome.FAILURE
+    unknown = only(await JudgeStep(by="environment")(UNJUDGED))
+    assert unknown.end.judgements[0].outcome is Outcome.UNKNOWN
+    rewarded = JudgeStep(by="environment", options={"success_reward": 0})
+    assert only(await rewarded(UNJUDGED)).outcome is Outcome.SUCCESS
+    assert rewarded.settings["by"] == "environment"
+    assert rewarded.settings["judge_version"] == "1/success_reward=0"
+
+
+async def test_judge_by_a_file_of_rules(tmp_path):
+    rules = tmp_path / "rules.json"
+    rule = {"tasks": "shop/*", "success": {"url": {"contains": "shop.test"}}}
+    rules.write_text(json.dumps({"rules": [rule]}))
+    made = only(await JudgeStep(by=f"rules:{rules}")(UNJUDGED))
+    assert made.outcome is Outcome.SUCCESS
+    assert made.end.judgements[0].judge == "rules"
+
+
 def test_settings_name_the_judge_and_its_version():
     settings = JudgeStep(judge=Strict()).settings
     assert (settings["by"], settings["judge_version"]) == ("strict", "3")
@@ -111,7 +131,7 @@ def _verdict(request, verdict):
 async def test_model_judge_over_http(case, served):
     rule, outcome = VERDICTS[case]
     with FakeModelServer(rule) as server:
-        step = JudgeStep(client=served(server), judge_settings={"check_blocked": False})
+        step = JudgeStep(client=served(server), options={"check_blocked": False})
         result = await step(UNJUDGED)
     assert isinstance(result, Changed)
     made = only(result)
@@ -119,14 +139,14 @@ async def test_model_judge_over_http(case, served):
     assert made.end.judgements[0].judge == "model"
     assert len(result.prompt_sha256) == 64
     assert result.model == "fake-model"
-    assert step.settings["judge_settings"] == {"check_blocked": False}
+    assert step.settings["options"] == {"check_blocked": False}
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         ({}, "asks a model, and was given none"),
-        ({"by": "nobody"}, "by is 'nobody'; expected one of"),
+        ({"by": "nobody"}, "No judge is named 'nobody'"),
         ({"judge": Strict(), "on_judge_error": "hide"}, "on_judge_error is 'hide'"),
         ({"judge": Strict(), "only_unknown": "yes"}, "only_unknown is 'yes'"),
     ],
@@ -138,6 +158,6 @@ def test_bad_options_are_named(options, said):
 
 
 def test_unknown_setting_of_the_judge_is_named(served):
-    raises = pytest.raises(errors.InvalidInputError, match=r"judge_settings is .*votes")
+    raises = pytest.raises(errors.InvalidInputError, match=r"vote\b.*votes")
     with FakeModelServer() as server, raises:
-        JudgeStep(client=served(server), judge_settings={"vote": 3})
+        JudgeStep(client=served(server), options={"vote": 3})

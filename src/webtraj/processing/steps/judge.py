@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from webtraj import errors
 from webtraj.agents.models.base import ModelClient
 from webtraj.judging.base import Judge, is_judgeable, with_judgement
+from webtraj.judging.catalog import make_judge
 from webtraj.processing.base import Changed, Drop
 from webtraj.processing.steps import options
 from webtraj.trajectory import EpisodeTrajectory, Judgement, Outcome
 
-__all__ = ["JUDGES", "JudgeStep"]
-
-JUDGES: Final[Mapping[str, str]] = {
-    "environment": "webtraj.judging.environment:EnvironmentJudge",
-    "model": "webtraj.judging.model.judge:ModelJudge",
-}
-"""Judges that can be named: `module:Class`. Others are given themselves."""
+__all__ = ["JudgeStep"]
 
 _KINDS = ("keep", "drop")
 _UNDECIDED = (Outcome.UNKNOWN, Outcome.JUDGE_ERROR)
@@ -44,13 +38,14 @@ class JudgeStep:
     version: str = dataclasses.field(default="1", init=False)
     needs_model: ClassVar[bool] = True
     by: str = "model"
-    """The judge's name: `model`, `environment`; what it calls itself, if it is given."""
+    """Which judge, as `webtraj.judging.catalog` names them: `model`, `environment`, `rules:FILE`.
+    Of a judge that is given, what it calls itself."""
     judge: Judge | None = dataclasses.field(default=None, repr=False)
     """The judge itself, where none is named."""
     client: ModelClient | None = dataclasses.field(default=None, repr=False)
     """The model that a judge called `model` asks. It is not closed."""
-    judge_settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """What the judge called `model` is told: fields of `webtraj.judging.model.JudgeSettings`."""
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """What the judge that is named is told: see `webtraj.judging.catalog.JUDGES`."""
     only_unknown: bool = False
     """Whether episodes are left alone that have an outcome already, other than JUDGE_ERROR."""
     on_judge_error: str = "keep"
@@ -62,12 +57,13 @@ class JudgeStep:
         options.choice(self.name, "on_judge_error", self.on_judge_error, _KINDS)
         judge = self.judge if self.judge is not None else self._named()
         object.__setattr__(self, "_judge", judge)
-        object.__setattr__(self, "by", judge.name)
+        if self.judge is not None:
+            object.__setattr__(self, "by", judge.name)
 
     @property
     def settings(self) -> Mapping[str, Any]:
         """What it was told, with the judge's version."""
-        model = "" if self.client is None else self.client.name
+        model = "" if self.client is None or self.by != "model" else self.client.name
         return {
             **options.settings_of(self),
             "judge_version": self._judge.version,
@@ -104,30 +100,19 @@ class JudgeStep:
         )
 
     def _named(self) -> Judge:
-        options.choice(self.name, "by", self.by, JUDGES)
-        if self.by == "model" and self.client is None:
+        if not isinstance(self.by, str) or not isinstance(self.options, Mapping):
+            raise errors.InvalidInputError(
+                f"{self.name}: by is {self.by!r:.100} and options {self.options!r:.100}; expected "
+                "a judge's name, and what it takes by name."
+            )
+        asks = self.by == "model"
+        # A client that the judge made of its options would be left open.
+        if asks and self.client is None:
             raise errors.InvalidInputError(
                 f"{self.name}: the judge 'model' asks a model, and was given none; give it a "
                 "client, or name a model: --model NAME --model-url URL."
             )
-        module, _, attribute = JUDGES[self.by].partition(":")
-        made = getattr(importlib.import_module(module), attribute)
-        if self.by != "model":
-            judge: Judge = made()
-            return judge
-        return _model_judge(made, self.client, self.judge_settings)
-
-
-def _model_judge(made: Any, client: ModelClient | None, told: Mapping[str, Any]) -> Judge:
-    from webtraj.judging.model.settings import JudgeSettings
-
-    known = [field.name for field in dataclasses.fields(JudgeSettings)]
-    if not isinstance(told, Mapping) or not set(told) <= set(known):
-        raise errors.InvalidInputError(
-            f"judge: judge_settings is {told!r:.200}; expected some of {', '.join(known)}."
-        )
-    judge: Judge = made(client, settings=JudgeSettings(**told))
-    return judge
+        return make_judge(self.by, client=self.client if asks else None, options=self.options)
 
 
 def _models_of(judgement: Judgement) -> list[str]:
