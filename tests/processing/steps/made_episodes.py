@@ -31,6 +31,10 @@ def step(action, observation, *, reward=0.0, discount=1.0, decision=None):
     return StepRecord(0, StepType.MID, observation, action, reward, discount, None, None, decision)
 
 
+LISTED = page(LIST, url="https://shop.test/list", **done("link", "Shop"))
+CLICKED = step(a.Click("1"), LISTED)
+
+
 def episode(*steps, first=None, outcome=Outcome.SUCCESS, truncated=False, reason=None, **info):
     """An episode of a first observation and some steps, of which the last one ends it."""
     records = [StepRecord(0, StepType.FIRST, page() if first is None else first)]
