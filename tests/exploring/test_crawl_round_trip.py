@@ -21,6 +21,7 @@ from webtraj.environments.fixture_site import FixtureSite
 from webtraj.exploring import CuriousAgent, HindsightProposer, ModelProposer, explore, propose
 from webtraj.exploring.command import go_on, play
 from webtraj.rollouts import collect, read_tasks
+from webtraj.rollouts.tasks import Fact, TaskSpec
 from webtraj.rollouts.tasks.rows import spec_of_row
 from webtraj.testing.model_server import FakeModelServer
 
@@ -70,12 +71,6 @@ def player(request):
         return "Action: answer('done')"
     ref = re.search(rf"\[(\w+)\] link {re.escape(json.dumps(link))}", request.text)[1]
     return f"Action: click('{ref}')"
-
-
-def facts_of(trajectory):
-    """Returns the facts that a record has for a judge."""
-    facts = trajectory.info.metadata["task"]["facts"]
-    return [group["facts"][0]["description"] for group in facts]
 
 
 @pytest.mark.parametrize("s3_server", ["rclone"], indirect=True)
@@ -133,7 +128,9 @@ async def test_what_was_explored_into_a_bucket_is_proposed_for_and_can_be_played
     for trajectory in played:
         assert trajectory.end_reason is EndReason.TERMINATED
         title = trajectory.steps[-1].observation["title"]
-        assert facts_of(trajectory) == [f'The page "{title}" is open.']
+        task = TaskSpec.from_data(trajectory.info.metadata["task"])  # What judges go by.
+        assert task in opening
+        assert [group.facts for group in task.facts] == [(Fact(f'The page "{title}" is open.'),)]
 
 
 COMMAND = """
