@@ -81,6 +81,7 @@ def _left(line):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("s3_server", ["rclone"], indirect=True)
 def test_killed_three_times_in_a_bucket(bucket_url, bucket_options):
     options = bucket_options
