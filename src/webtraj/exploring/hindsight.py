@@ -106,9 +106,13 @@ def _where_linked(name: str, seen: Seen, clean: int) -> Sight | None:
 def _information(seen: Seen, clean: int) -> Iterator[Draft]:
     start = seen.sights[0].url if seen.sights else ""
     asked: set[str] = set()
+    read: set[str] = set()
     for sight in seen.sights:
         if sight.index >= clean:
             return
+        if sight.axtree in read:
+            continue
+        read.add(sight.axtree)
         if not (sight.is_sound and sight.title and seen.is_inside(sight.url)):
             continue
         for label, value in _labelled(sight.axtree):
