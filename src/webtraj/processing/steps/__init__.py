@@ -30,6 +30,7 @@ STEPS: Final[Mapping[str, str]] = MappingProxyType(
         "filter-site": "webtraj.processing.steps.filters:FilterSite",
         "filter-task": "webtraj.processing.steps.filters:FilterTask",
         "relabel": "webtraj.processing.steps.relabel:Relabel",
+        "relabel-clicks": "webtraj.processing.steps.clicks:RelabelClicks",
         "describe": "webtraj.processing.steps.describe:Describe",
         "grade-difficulty": "webtraj.processing.steps.difficulty:GradeDifficulty",
         "dedupe": "webtraj.processing.steps.dedupe:Dedupe",

@@ -21,6 +21,7 @@ from webtraj.environments.browser.observation import refs_in
 
 __all__ = [
     "INTERACTIVE",
+    "OF_THE_PAGE",
     "Element",
     "action_of",
     "channel",
@@ -43,6 +44,12 @@ INTERACTIVE: Final = frozenset(
     }
 )  # fmt: skip
 """Roles of elements that are there to be acted on, as set-of-marks pictures mark them."""
+
+OF_THE_PAGE: Final = (
+    "url", "title", "axtree", "boxes", "text", "screenshot", "set_of_marks", "focused", "scroll",
+    "tabs", "active_tab", "http_status",
+)  # fmt: skip
+"""The channels that show a page as it is, and not what has happened."""
 
 _EVENTS = ("dialogs", "blocked", "console")
 _INDENT = re.compile(r" *")

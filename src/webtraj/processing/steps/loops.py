@@ -23,10 +23,6 @@ _CLICKS = ("click", "click_at")
 _LOOKED_AT = ("link", "tab")
 """What may be clicked to look around."""
 _TELLING = ("answer", "send_message", "report_infeasible")
-_OF_THE_PAGE = (
-    "url", "title", "axtree", "boxes", "text", "screenshot", "set_of_marks", "focused", "scroll",
-    "tabs", "active_tab", "http_status",
-)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +140,6 @@ def _arrived_at(step: StepRecord, end: StepRecord) -> StepRecord:
         return step
     if looking.content_of(before.get("axtree")) == looking.content_of(after.get("axtree")):
         return step
-    page = {name: after[name] for name in _OF_THE_PAGE if name in after}
-    observation = {name: value for name, value in before.items() if name not in _OF_THE_PAGE}
+    page = {name: after[name] for name in looking.OF_THE_PAGE if name in after}
+    observation = {name: value for name, value in before.items() if name not in looking.OF_THE_PAGE}
     return dataclasses.replace(step, observation={**observation, **page})

@@ -9,7 +9,15 @@ from typing import Any
 
 from webtraj import errors
 
-__all__ = ["check_flags", "check_number", "choice", "matches", "settings_of", "words"]
+__all__ = [
+    "check_flags",
+    "check_number",
+    "check_wording",
+    "choice",
+    "matches",
+    "settings_of",
+    "words",
+]
 
 _NOT_SETTINGS = ("client", "judge", "secrets")
 """Fields that are no plain data, or must not be on record."""
@@ -90,6 +98,20 @@ def check_number(
         upto = "" if most == float("inf") else f" and at most {most}"
         raise errors.InvalidInputError(
             f"{step}: {option} is {value!r:.200}; expected {kind} of at least {least}{upto}."
+        )
+
+
+def check_wording(step: str, option: str, value: Any, blanks: Iterable[str]) -> None:
+    """Checks an option that is a text with blanks to be filled in.
+
+    Raises:
+        InvalidInputError: It is no text, or lacks one of the blanks.
+    """
+    blanks = tuple(blanks)
+    if not isinstance(value, str) or any(blank not in value for blank in blanks):
+        raise errors.InvalidInputError(
+            f"{step}: {option} is {value!r:.200}; expected a text with {' and '.join(blanks)} in "
+            "it."
         )
 
 

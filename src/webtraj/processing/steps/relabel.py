@@ -18,7 +18,7 @@ from webtraj.processing.steps import asking, options, telling
 from webtraj.processing.steps.prompts import Prompt, load_prompt
 from webtraj.trajectory import EpisodeTrajectory, Outcome, StepRecord
 
-__all__ = ["RELABELLED", "Relabel"]
+__all__ = ["RELABELLED", "Relabel", "derived_id", "for_goal"]
 
 RELABELLED: Final = "relabelled"
 """Key in `EpisodeInfo.metadata` of what the episode was before, and by what it was relabelled."""
@@ -192,7 +192,7 @@ def _relabelled(trajectory: EpisodeTrajectory, reply: _Hindsight, model: str) ->
     }
     made_info = dataclasses.replace(
         info,
-        episode_id=_derived_id(info.episode_id),
+        episode_id=derived_id(info.episode_id, _ID_SUFFIX),
         task=f"{_TASK_PREFIX}{info.task}",
         goal=goal,
         group_id="",
@@ -200,11 +200,12 @@ def _relabelled(trajectory: EpisodeTrajectory, reply: _Hindsight, model: str) ->
     )
     assert trajectory.end is not None
     end = dataclasses.replace(trajectory.end, outcome=Outcome.UNKNOWN, judgements=())
-    steps = tuple(_for_goal(step, goal) for step in trajectory.steps)
+    steps = tuple(for_goal(step, goal) for step in trajectory.steps)
     return dataclasses.replace(trajectory, info=made_info, steps=steps, end=end)
 
 
-def _for_goal(step: StepRecord, goal: str) -> StepRecord:
+def for_goal(step: StepRecord, goal: str) -> StepRecord:
+    """Returns a step as one on the way to another goal: nothing tells how it went for the old."""
     observation = step.observation
     if isinstance(observation, Mapping):
         observation = {name: value for name, value in observation.items() if name != "info"}
@@ -225,10 +226,10 @@ def _zero(reward: Any) -> Any:
     return 0.0
 
 
-def _derived_id(episode_id: str) -> str:
+def derived_id(episode_id: str, suffix: str) -> str:
     """Returns an id for what is made of an episode, the same each time."""
-    made = f"{episode_id}{_ID_SUFFIX}"
+    made = f"{episode_id}{suffix}"
     if len(made) <= _LONGEST_ID:
         return made
     digest = hashlib.sha256(episode_id.encode()).hexdigest()[:16]
-    return f"{episode_id[: _LONGEST_ID - len(_ID_SUFFIX) - 17]}-{digest}{_ID_SUFFIX}"
+    return f"{episode_id[: _LONGEST_ID - len(suffix) - 17]}-{digest}{suffix}"

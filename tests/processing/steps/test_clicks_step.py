@@ -1,0 +1,109 @@
+"""`relabel-clicks`: which clicks become episodes, and that a judge of rules can check them."""
+
+import pytest
+from made_episodes import CLICKED, SHOP, done, episode, finish, page, step, thought
+
+from webtraj import Outcome, errors
+from webtraj.environments import actions as a
+from webtraj.judging.rules import RuleJudge
+from webtraj.processing.base import Drop
+from webtraj.processing.steps.clicks import RelabelClicks
+from webtraj.processing.steps.judge import JudgeStep
+from webtraj.testing.assertions import assert_valid_trajectory
+
+TRIED = episode(
+    step(
+        a.Click("1"),
+        {**CLICKED.observation, "info": {"success": False}},
+        decision=thought("I want tea."),
+    ),
+    finish(reward=-1.0),
+    outcome=Outcome.FAILURE,
+    group_id="g1",
+    metadata={"task": {"name": "shop/tea"}},
+)
+
+
+def test_click_becomes_an_episode_of_its_own():
+    original, made = RelabelClicks()(TRIED).trajectories
+    assert original is TRIED
+    assert_valid_trajectory(made)
+    assert (made.episode_id, made.info.task) == ("e1.click1", "hindsight/click")
+    assert made.info.goal == 'Click on the link "Shop".'
+    assert [one.observation["goal"] for one in made.steps] == [made.info.goal] * 2
+    assert made.steps[0].observation["axtree"] == SHOP
+    assert made.steps[1].action == a.Click("1")
+    assert "info" not in made.steps[1].observation
+    assert made.steps[1].decision is None
+    assert (made.outcome, made.total_reward, made.info.group_id) == (Outcome.UNKNOWN, 0, "")
+    assert made.info.metadata["relabelled"]["episode_id"] == "e1"
+    assert RelabelClicks()(made) is made
+
+
+async def test_its_own_rule_tells_a_right_click_from_a_wrong_one():
+    _, made = RelabelClicks()(TRIED).trajectories
+    judged = await JudgeStep(judge=RuleJudge())(made)
+    assert judged.trajectories[0].outcome is Outcome.SUCCESS
+    wrong = episode(
+        step(a.Click("3"), page(**done("button", "Go"))),
+        outcome=Outcome.UNKNOWN,
+        task=made.info.task,
+        metadata=made.info.metadata,
+    )
+    judged = await JudgeStep(judge=RuleJudge())(wrong)
+    assert judged.trajectories[0].outcome is Outcome.FAILURE
+
+
+TWICE = SHOP + '\n[9] link "Shop"'
+ON_LINK = done("link", "Shop")
+
+PASSED_OVER = {
+    "not done": episode(step(a.Click("1"), page(**done("link", "Shop", error="covered")))),
+    "two of that name": episode(step(a.Click("1"), page(**ON_LINK)), first=page(TWICE)),
+    "no name": episode(step(a.Click("1"), page(**done("link")))),
+    "not on the page": episode(step(a.Click("1"), page(**done("link", "Elsewhere")))),
+    "nothing known of it": episode(step(a.Click("1"), page())),
+    "another button": episode(step(a.Click("1", button="right"), page(**ON_LINK))),
+    "a key held": episode(step(a.Click("1", modifiers=("Shift",)), page(**ON_LINK))),
+    "a double click": episode(step(a.Click("1", count=2), page(**ON_LINK))),
+    "no click": episode(step(a.Hover("1"), page(**ON_LINK))),
+    "braces": episode(
+        step(a.Click("1"), page(**done("link", "{x}"))), first=page('[1] link "{x}"')
+    ),
+    "no page": episode(step(a.Click("1"), 7), first=7),
+}
+
+
+@pytest.mark.parametrize("case", PASSED_OVER)
+def test_passed_over(case):
+    assert RelabelClicks()(PASSED_OVER[case]) is PASSED_OVER[case]
+    assert RelabelClicks(keep_original=False)(PASSED_OVER[case]) == Drop("no click to ask for")
+
+
+def test_no_more_than_asked_for():
+    there_and_back = (CLICKED, step(a.GoBack(), page()))
+    trajectory = episode(*there_and_back * 3, finish())
+    result = RelabelClicks(most=2, keep_original=False)(trajectory)
+    assert result.changes == {"clicks": [1, 3]}
+    assert [one.episode_id for one in result.trajectories] == ["e1.click1", "e1.click3"]
+
+
+@pytest.mark.browser
+async def test_recorded_clicks_are_right_by_their_own_rules(recorded):
+    made = []
+    for trajectory in recorded:
+        result = RelabelClicks(keep_original=False)(trajectory)
+        made += [] if isinstance(result, Drop) else result.trajectories
+    assert len(made) > 10
+    judge = JudgeStep(judge=RuleJudge())
+    for one in made:
+        assert_valid_trajectory(one)
+        assert (await judge(one)).trajectories[0].outcome is Outcome.SUCCESS
+
+
+@pytest.mark.parametrize(
+    "options", [{"most": 0}, {"wording": "Click"}, {"keep_original": 1}], ids=str
+)
+def test_bad_options_are_named(options):
+    with pytest.raises(errors.InvalidInputError, match=f"relabel-clicks: {next(iter(options))} is"):
+        RelabelClicks(**options)
