@@ -42,7 +42,7 @@ def trained(recorded, text_model, tmp_path_factory):
         text_model,
         output,
         batch_size=10,
-        max_steps=260,
+        max_steps=300,
         learning_rate=4e-3,
         warmup_steps=10,
         adam_beta2=0.98,

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[3]
 CORPUS = [page.read_text() for page in sorted((ROOT / "docs").glob("*.md"))]
 
 transformers.logging.disable_progress_bar()
-torch.set_num_threads(2)
+torch.set_num_threads(1)
 
 _TRAIN = """
 import sys
@@ -95,7 +95,7 @@ def start_command(*arguments, launch=()):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "2"},
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
     )
 
 

@@ -1,0 +1,199 @@
+"""Samples in files, the plan of a run, and its configuration: what needs no PyTorch."""
+
+import base64
+import json
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webtraj import errors
+from webtraj.agents.models.base import Image, Message
+from webtraj.training.preparing.planning import Plan, pack
+from webtraj.training.preparing.rows import SampleFile, open_samples, read_row
+from webtraj.training.sft import SftSettings
+from webtraj.training.sft.configuration import load_train_config
+
+CHAT = [{"role": "system", "content": "Act."}, {"role": "user", "content": "Click."}]
+MESSAGES = (Message.of("system", "Act."), Message.of("user", "Click."))
+REPLY = {"role": "assistant", "content": "click('1')"}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"messages": CHAT, "completion": "click('1')"},
+        {"messages": [*CHAT, REPLY]},
+        {"prompt": CHAT, "completion": [REPLY]},
+    ],
+    ids=["messages and completion", "messages", "prompt and completion"],
+)
+def test_rows_of_text(row):
+    sample = read_row({**row, "loss_weight": 0.5, "source": "here"}, "row")
+    assert (sample.messages, sample.completion) == (MESSAGES, "click('1')")
+    assert (sample.loss_weight, sample.metadata) == (0.5, {"source": "here"})
+
+
+@pytest.mark.parametrize("ending", ["token_ids", "ids"])
+def test_rows_of_ids(ending):
+    row = {f"prompt_{ending}": [1, 2], f"completion_{ending}": [3], "episode_id": "e", "step": 4}
+    sample = read_row(row, "row")
+    assert (sample.prompt_token_ids, sample.completion_token_ids) == ((1, 2), (3,))
+    assert (sample.key.episode_id, sample.key.step) == ("e", 4)
+
+
+def test_images_lie_beside_the_file_or_in_it(tmp_path):
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "a.png").write_bytes(b"first")
+    url = "data:image/png;base64," + base64.b64encode(b"second").decode()
+    content = [
+        {"type": "text", "text": "See"},
+        {"type": "image"},
+        {"type": "image_url", "image_url": {"url": url}},
+    ]
+    row = {
+        "messages": [{"role": "user", "content": content}],
+        "completion": "x",
+        "images": ["images/a.png"],
+    }
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n\n" + json.dumps(row))
+    found = SampleFile(tmp_path / "rows.jsonl")
+    assert len(found) == 2
+    expected = (Message.of("user", "See", Image(b"first"), Image(b"second")),)
+    assert [sample.messages for sample in found] == [expected] * 2
+    assert len({sample.key for sample in found}) == 2
+    by_ids = {"prompt_token_ids": [1], "completion_token_ids": [2], "images": ["images/a.png"]}
+    sample = read_row(by_ids, "row", folder=tmp_path)
+    assert sample.messages == (Message.of("user", Image(b"first")),)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({}, "expected prompt_token_ids with completion_token_ids, or messages"),
+        ({"messages": CHAT}, "expected prompt_token_ids"),
+        ({"prompt_token_ids": [1]}, "expected prompt_token_ids"),
+        ({"messages": CHAT, "completion": 3}, "completion is a text"),
+        ({"messages": "hi", "completion": "x"}, "messages is a list"),
+        ({"messages": [{"role": "robot", "content": ""}], "completion": "x"}, "has no role of"),
+        ({"messages": CHAT, "completion": "x", "loss_weight": "1"}, "loss_weight is a number"),
+        ({"prompt_token_ids": [1.5], "completion_token_ids": [1]}, "is a list of int"),
+        ({"messages": CHAT, "completion": "x", "images": ["../a.png"]}, "does not lie beside"),
+        ({"messages": CHAT, "completion": "x", "images": ["/etc/hosts"]}, "does not lie beside"),
+        ({"messages": CHAT, "completion": "x", "images": ["none.png"]}, "cannot be read"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image"}]}], "completion": "x"},
+            "shows an image that `images` lacks",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_rows_that_are_none_are_named(tmp_path, row, message):
+    (tmp_path / "rows.jsonl").write_text("\n" + json.dumps(row) + "\n")
+    with pytest.raises(errors.InvalidInputError, match=f"rows.jsonl, line 2.*{message}"):
+        SampleFile(tmp_path / "rows.jsonl")[0]
+
+
+def test_files_that_are_none_are_refused(tmp_path):
+    (tmp_path / "empty.jsonl").write_text("\n")
+    with pytest.raises(errors.InvalidInputError, match="has no rows"):
+        SampleFile(tmp_path / "empty.jsonl")
+    with pytest.raises(errors.InvalidInputError, match="cannot be read"):
+        SampleFile(tmp_path / "none.jsonl")
+
+
+def test_several_files_are_one_sequence(tmp_path):
+    for name, texts in (("a", "xyz"), ("b", "u")):
+        rows = [json.dumps({"messages": CHAT, "completion": text}) for text in texts]
+        (tmp_path / name).write_text("\n".join(rows))
+    found = open_samples([tmp_path / "a", tmp_path / "b"])
+    assert [sample.completion for sample in found] == ["x", "y", "z", "u"]
+    assert found[-1].completion == "u"
+    assert len(open_samples([])) == 0
+
+
+lengths = st.lists(st.integers(1, 20), min_size=1, max_size=40)
+shapes = st.fixed_dictionaries(
+    {
+        "batch_size": st.integers(1, 4),
+        "accumulation": st.integers(1, 3),
+        "world": st.integers(1, 3),
+        "row_length": st.sampled_from([None, 20, 50]),
+        "seed": st.integers(0, 3),
+    }
+)
+
+
+@given(lengths, shapes, st.integers(1, 3))
+def test_each_epoch_has_each_sample_once(lengths, shape, epochs):
+    plan = Plan(lengths, epochs=epochs, **shape)
+    steps = list(plan.steps())
+    assert len(steps) == plan.num_steps
+    for epoch in range(epochs):
+        found = [n for step in steps if step.epoch == epoch for n in step.samples]
+        assert sorted(found) == list(range(len(lengths)))
+    for step in steps:
+        assert len(step.ranks) == shape["world"]
+        assert len({len(passes) for passes in step.ranks}) == 1
+        rows = [row for passes in step.ranks for one in passes for row in one.rows]
+        assert all(sum(lengths[n] for n in row) <= (shape["row_length"] or 20) for row in rows)
+
+
+@given(lengths, shapes, st.integers(1, 30), st.data())
+def test_a_plan_goes_on_anywhere(lengths, shape, max_steps, data):
+    plan = Plan(lengths, max_steps=max_steps, **shape)
+    start = data.draw(st.integers(0, max_steps))
+    assert list(plan.steps(start)) == list(plan.steps())[start:]
+
+
+@given(lengths)
+def test_packing_loses_nothing(lengths):
+    rows = pack(range(len(lengths)), lengths, room=25)
+    assert sorted(n for row in rows for n in row) == list(range(len(lengths)))
+
+
+def test_configurations_are_files_with_values_on_top(tmp_path, monkeypatch):
+    monkeypatch.setenv("WEIGHTS", "base")
+    path = tmp_path / "train.yaml"
+    path.write_text(
+        "model: ${oc.env:WEIGHTS}\ndata: [rows.jsonl]\nlora: {rank: 4}\nlearning_rate: 1e-4\n"
+    )
+    found = load_train_config(path, ["lora.alpha=8", "epochs=3"], {"output": "out"})
+    assert (found.model, found.data, found.output) == ("base", ["rows.jsonl"], "out")
+    assert (found.lora.rank, found.lora.alpha, found.epochs) == (4, 8, 3)
+    assert found.learning_rate == 1e-4
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["learning_rat=1"], "learning_rat is unknown; did you mean learning_rate"),
+        (["learning_rate=-1"], "learning_rate"),
+        (["epochs=2.5"], "epochs"),
+        (["method=qlora"], "method"),
+        (["epochs"], "is no override"),
+        ([], "data: Field required"),
+    ],
+    ids=["unknown", "negative", "fraction", "choice", "no value", "missing"],
+)
+def test_wrong_configurations_are_refused(overrides, message):
+    with pytest.raises(errors.InvalidInputError, match=message):
+        load_train_config(None, overrides, {"model": "m", "output": "o"})
+
+
+def test_where_things_go_does_not_make_another_run():
+    one = SftSettings(model="m", output="here", save_steps=5)
+    other = SftSettings(model="m", output="there", log_steps=10)
+    assert one.what_matters() == other.what_matters()
+    assert one.what_matters() != SftSettings(model="m", output="here", seed=1).what_matters()
+
+
+def test_importing_the_trainer_loads_nothing_heavy():
+    code = (
+        "import sys, webtraj.training.sft, webtraj.cli.train, webtraj.testing.tiny_models\n"
+        "assert not {'torch', 'transformers', 'accelerate', 'peft', 'omegaconf', 'ray', "
+        "'playwright', 'PIL', 'matplotlib'} & set(sys.modules), sorted(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
