@@ -94,6 +94,11 @@ def episode():
     return make_episode
 
 
+@pytest.fixture(scope="session")
+def make():
+    return make_episode
+
+
 @pytest.fixture
 def call():
     return make_call

@@ -1,11 +1,12 @@
 """A sample says what was recorded, and nothing else."""
 
+import orjson
 import pytest
 
 from webtraj import errors, open_dataset
 from webtraj.agents.models.base import Image, Message, Text
 from webtraj.agents.models.images import Base64Cache
-from webtraj.agents.models.messages import to_anthropic, to_openai
+from webtraj.agents.models.messages import dump_body, to_anthropic, to_openai
 from webtraj.environments import actions as a
 from webtraj.testing.model_server import FakeModelServer
 from webtraj.training.replay import AgentRenderer, sample_of, samples_of
@@ -38,9 +39,9 @@ def test_openai_messages_come_back_as_they_were():
 
 def test_sent_messages_with_base64_are_read_as_the_recorded_ones():
     sent, _ = to_openai(CONVERSATION, Base64Cache(), uuids=False)
-    assert read_messages(sent) == CONVERSATION
+    assert read_messages(orjson.loads(dump_body(sent))) == CONVERSATION
     _, sent, _ = to_anthropic(CONVERSATION, Base64Cache())
-    assert read_messages(sent) == CONVERSATION[1:]
+    assert read_messages(orjson.loads(dump_body(sent))) == CONVERSATION[1:]
 
 
 def test_anthropic_messages_come_back_as_they_were():

@@ -58,11 +58,9 @@ class ReplayBuffer:
         self.seed = seed
         self.render = render
         rows = contents.steps
-        self._keys = mixed(
-            contents.episodes["hash"][rows["episode"]]
-            ^ mixed((rows["step"].astype(np.uint64) << np.uint64(16)) + rows["call"], 0),
-            0,
-        )
+        places = rows["step"].astype(np.uint64) << np.uint64(16) | rows["call"].astype(np.uint64)
+        episodes = contents.episodes["hash"][rows["episode"]]
+        self._keys = mixed(episodes ^ mixed(places, 0), 0)
         self._loss_weights = checked(loss_weights, self.view)
 
     @classmethod

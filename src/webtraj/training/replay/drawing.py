@@ -39,20 +39,21 @@ def draw(
         raise errors.InvalidInputError(f"num_samples is {count!r}; expected at least 0.")
     if count == 0:
         return np.zeros(0, np.int64)
-    total = float(weights.sum())
-    if total <= 0.0:
+    if not len(weights) or weights.max() <= 0.0:
         raise errors.InvalidInputError(
             "There is nothing to draw from: no sample has a weight above 0. The buffer's report "
             "says what was left out, and why."
         )
     if replacement:
-        points = _uniform(np.arange(count, dtype=np.uint64), seed) * total
-        found = np.searchsorted(np.cumsum(weights), points, side="right")
+        sums = np.cumsum(weights / weights.max())
+        points = _uniform(np.arange(count, dtype=np.uint64), seed) * sums[-1]
+        found = np.searchsorted(sums, points, side="right")
         last = int(np.flatnonzero(weights)[-1])
         return np.sort(np.minimum(found, last)).astype(np.int64)
-    # Efraimidis and Spirakis: the least of exponential times, each at the rate of its weight.
+    # Efraimidis and Spirakis: the least of exponential times, each at the rate of its weight,
+    # by their logarithms, which do not overflow.
     possible = np.flatnonzero(weights > 0.0)
-    times = -np.log(_uniform(keys[possible], seed)) / weights[possible]
+    times = np.log(-np.log(_uniform(keys[possible], seed))) - np.log(weights[possible])
     if count < len(possible):
         possible = possible[np.lexsort((keys[possible], times))[:count]]
     return np.sort(possible).astype(np.int64)
