@@ -1,13 +1,17 @@
 """Which episodes a rollout plays."""
 
 import collections
+import datetime
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from webtraj import errors, registry
+from webtraj.rollouts import runs
 from webtraj.rollouts.plan import episode_seed, plan_episodes, plan_from_bytes, plan_to_bytes
+from webtraj.rollouts.scheduling import Turn
+from webtraj.storage import open_storage
 
 
 def counts(plan):
@@ -133,3 +137,27 @@ def test_a_preset_that_changed_since_is_refused():
     tasks.insert(0, "new")
     with pytest.raises(errors.InvalidInputError, match="first"):
         _ = planned.selection
+
+
+def test_run_ids_sort_by_time_within_a_second(monkeypatch):
+    class Now(datetime.datetime):
+        moments = iter(
+            datetime.datetime(2026, 11, 20, 13, 4, 5, 1000 * ms, datetime.UTC) for ms in range(1000)
+        )
+
+        @classmethod
+        def now(cls, tz=None):
+            return next(cls.moments)
+
+    monkeypatch.setattr(runs.datetime, "datetime", Now)
+    ids = [runs.new_run_id() for _ in range(1000)]
+    assert ids == sorted(ids)
+    assert "20261120T130404-9f86d081" < ids[0] < ids[-1] < "20261120T130406-9f86d081"
+
+
+@pytest.mark.parametrize("run_id", ["20261120T130405-9f86d081", "20261120T130405-123-9f86d081"])
+def test_ids_of_either_age_name_their_episodes(run_id):
+    storage = open_storage("memory://test-plan/ids")
+    run = runs.Run(storage, run_id)
+    turn = Turn(planned=plan_episodes("ladder/climb", episodes=8)[7], number=2)
+    assert run.place_of(run.episode_id(turn)) == (7, 2)

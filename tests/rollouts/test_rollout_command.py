@@ -37,9 +37,13 @@ def seeds_and_outcomes(dataset):
 def test_oracle_solves_what_it_plays(tmp_path):
     presets = ("--preset", "miniwob/click-test", "--preset", "miniwob/login-user")
     done = run(
-        tmp_path / "data", *presets, "--agent", "oracle", "--episodes", "6", "--parallel", "3"
-    )
+        tmp_path / "data", *presets, "--agent", "oracle", "--episodes", "6", "--parallel", "3",
+        "--format", "pb.zst", "--tensorboard", str(tmp_path / "events"),
+    )  # fmt: skip
     dataset = open_dataset(tmp_path / "data")
+    assert len(list((tmp_path / "data" / "episodes").glob("*.pb.zst"))) == 6
+    (events,) = (tmp_path / "events").glob("*/events.out.tfevents.*")
+    assert b"rollout/success_rate" in events.read_bytes()
     assert collections.Counter((t.info.task, t.outcome) for t in dataset) == {
         ("miniwob/click-test", Outcome.SUCCESS): 3,
         ("miniwob/login-user", Outcome.SUCCESS): 3,

@@ -6,7 +6,7 @@ import collections
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from rollout_child import KILLS, RUN_ID, SHARES
+from rollout_child import RUN_ID, SHARES, how_many
 
 import webtraj
 from webtraj import EndReason, Outcome
@@ -131,12 +131,12 @@ def _one_record(play: Play, trajectory: webtraj.EpisodeTrajectory) -> Iterator[s
 def _faults(soak: RolloutSoak) -> Iterator[str]:
     """The faults have come, and the kills found something to kill: calm seas prove nothing."""
     storm, killed = soak.plays["storm"], soak.plays["killed"]
-    for name, share in SHARES.items():
-        if storm.faults[name] < round(share * soak.episodes):
-            yield f"storm: {name}: {storm.faults[name]} times, not for {share:.1%} of the episodes"
+    for name in SHARES:
+        if storm.faults[name] < (due := how_many(name, soak.episodes)):
+            yield f"storm: {name}: {storm.faults[name]} times, not {due}"
     for play in (storm, killed):
         for name in ("kill a browser", "model: outage", "model: error 500"):
             if not play.faults[name]:
                 yield f"{play.name}: {name}: never: {dict(play.faults)}"
-    if killed.kills != KILLS or not killed.cut:
+    if killed.kills != soak.kills or not killed.cut:
         yield f"killed {killed.kills} times, with {len(killed.cut)} episodes open"

@@ -53,7 +53,11 @@ SETTINGS = RolloutSettings(
 )
 
 SHARES = {"kill a browser": 0.05, "hang a page": 0.015, "stop a renderer": 0.005}
-"""How many of each fault there are for each episode."""
+"""How many of each fault there are for each episode; one at least."""
+
+
+def how_many(fault: str, episodes: int) -> int:
+    return max(1, round(SHARES[fault] * episodes))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +138,8 @@ class RolloutChaos(Chaos):
         await teller.until(lambda: teller.left > 0)
         due = sorted(
             (self._random.randint(1, max(teller.left - PARALLEL, 1)), name)
-            for name, share in SHARES.items()
-            for _ in range(round(share * teller.left))
+            for name in SHARES
+            for _ in range(how_many(name, teller.left))
         )
         for moment, name in due:
             await teller.until(lambda moment=moment: teller.ended >= moment)

@@ -96,6 +96,8 @@ class RolloutSoak:
     folder: Path
     episodes: int
     seed: int
+    kills: int = KILLS
+    """How often the whole process is killed, three times at least: the third while it resumes."""
 
     def __post_init__(self) -> None:
         self.plays = {name: Play(name, self.folder / name) for name in ("calm", "storm", "killed")}
@@ -104,7 +106,7 @@ class RolloutSoak:
     async def run(self) -> None:
         await self._play(self.plays["calm"], failing=False, kills=0)
         await self._play(self.plays["storm"], failing=True, kills=0)
-        await self._play(self.plays["killed"], failing=True, kills=KILLS)
+        await self._play(self.plays["killed"], failing=True, kills=self.kills)
 
     async def _play(self, play: Play, *, failing: bool, kills: int) -> None:
         policy = FailingPolicy(self.seed, failing=failing)

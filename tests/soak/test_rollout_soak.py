@@ -13,7 +13,9 @@ from webtraj import EndReason, open_dataset
 from webtraj.datasets.deletion import delete
 from webtraj.testing.model_server import ModelRequest
 
-EPISODES = 150
+EPISODES = 48
+KILLS = 3
+"""In the middle, twice, and once while it resumes: of each kind one."""
 
 
 @pytest.mark.browser
@@ -21,7 +23,7 @@ EPISODES = 150
 @pytest.mark.timeout(1200)
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's parent-death signal")
 async def test_every_row_ends_as_when_nothing_fails(tmp_path):
-    soak = RolloutSoak(tmp_path, EPISODES, seed=0)
+    soak = RolloutSoak(tmp_path, EPISODES, seed=0, kills=KILLS)
     await soak.run()
     show(soak)
     assert list(rollout_audit.audit(soak)) == []

@@ -108,16 +108,16 @@ class Machines:
 
     async def play(
         self, tasks=(), *, episodes=None, resume=None, settings=None, parallel=None, observer=None,
-        rows_per_lease=2, gather=False, join_timeout=30,
+        rows_per_lease=2, gather=False, join_timeout=30, format_name="json",
     ):  # fmt: skip
         """Plays a run called `one`; returns its results and the driver."""
         settings = settings or RolloutSettings()
         if not is_url(self.out):
-            create_place(self.out, DatasetHeader(format="json"))
+            create_place(self.out, DatasetHeader(format=format_name))
         run = Run(open_storage(self.out), "one")
         self.work = Work(
             run_id="one", out=self.out, agent=self.agent, settings=settings, lease=LEASE,
-            setup=self.setup, close_timeout=10,
+            setup=self.setup, close_timeout=10, format=format_name,
         )  # fmt: skip
         record = Record(self.out)
         driver = Driver(

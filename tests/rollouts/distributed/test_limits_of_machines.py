@@ -1,0 +1,236 @@
+"""What holds for all machines together: their parts of limits, their browsers, their formats."""
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from webtraj import open_dataset
+from webtraj.agents.model import ModelAgent
+from webtraj.agents.models import Message, OpenAICompatibleClient
+from webtraj.agents.models.limits import Limits
+from webtraj.environments.browser.operations import OperationLimits
+from webtraj.rollouts import Adaptive, RolloutSettings
+from webtraj.rollouts.browsers import Browsers
+from webtraj.rollouts.distributed.messages import Work
+from webtraj.rollouts.distributed.node import NodeRunner
+from webtraj.rollouts.distributed.shares import Shares
+from webtraj.storage import open_storage
+from webtraj.testing.model_server import FakeModelServer, Reply
+
+
+class Clock:
+    """Time that passes only when somebody sleeps."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+    async def sleep(self, seconds):
+        self.now += seconds
+        await asyncio.sleep(0)
+
+
+MACHINES = st.sampled_from("abcd")
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("join"), MACHINES, st.integers(1, 64)),
+            st.tuples(st.just("leave"), MACHINES),
+            st.tuples(st.just("offer"), MACHINES),
+            st.tuples(st.just("told"), MACHINES),
+        ),
+        max_size=60,
+    )
+)
+def test_parts_never_add_up_to_more_than_the_whole(events):
+    shares, sizes, pending, used = Shares(), {}, {}, {}
+
+    def offer(key):
+        share = shares.offer(key)
+        if share is not None:
+            pending[key] = share
+
+    def told(key):
+        used[key] = pending.pop(key)
+        shares.told(key, used[key])
+
+    for kind, key, *size in events:
+        if kind == "join" and key not in sizes:
+            sizes[key] = size[0]
+            shares.join(key, size[0])
+        elif kind == "leave" and key in sizes:
+            for known in (sizes, pending, used):
+                known.pop(key, None)
+            shares.leave(key)
+        elif kind == "offer" and key in sizes and key not in pending:
+            offer(key)
+        elif kind == "told" and key in pending:
+            told(key)
+        # A node may go by what it is being told already, or by what it was told before.
+        most = sum(max(used.get(key, 0), pending.get(key, 0)) for key in sizes)
+        assert most <= 1 + 1e-6
+    for key in list(pending):
+        told(key)
+    for _ in range(3):  # In the end each has what is due to it.
+        for key in sizes:
+            offer(key)
+            if key in pending:
+                told(key)
+    for key, size in sizes.items():
+        assert used[key] == pytest.approx(size / sum(sizes.values()))
+        assert shares.has_any(key)
+
+
+async def test_clients_with_parts_of_a_rate_ask_no_more_than_one_with_the_whole():
+    clock = Clock()
+    asked = []
+
+    async def ask(limits):
+        while clock.now < 120:
+            async with limits.turn():
+                asked.append(clock.now)
+                await asyncio.sleep(0)
+
+    parts = [Limits(1, requests_per_minute=30, clock=clock) for _ in range(3)]
+    for limits, share in zip(parts, (0.5, 0.25, 0.25), strict=True):
+        limits.set_share(share)
+    # One after the other, each from the clock's zero: what they ask in a minute adds up.
+    for limits in parts:
+        clock.now = 0.0
+        await ask(limits)
+    for begin in range(0, 60, 5):
+        assert sum(begin <= moment < begin + 60 for moment in asked) <= 30 + len(parts)
+    assert 58 <= len([moment for moment in asked if moment < 120]) <= 63
+
+
+async def test_every_machine_is_told_its_part_before_it_plays(machines):
+    cluster = machines(one=3, two=1)
+    await cluster.play("ladder/climb", episodes=40)
+    told = {name: line.shares for name, line in cluster.lines.items()}
+    assert told["one"][-1] == pytest.approx(0.75)
+    assert told["two"] == pytest.approx([0.25])
+
+
+async def test_a_part_goes_back_to_those_who_stay(machines):
+    cluster = machines(one=1, two=1)
+    rollout = asyncio.ensure_future(
+        cluster.play(["ladder/climb", "ladder/hang"], episodes=8, rows_per_lease=1)
+    )
+    async with asyncio.timeout(20):
+        while not all(
+            name in cluster.lines and cluster.lines[name].accepted for name in cluster.sizes
+        ):
+            await asyncio.sleep(0.01)
+        cluster.cut("two")
+        while cluster.lines["one"].shares[-1] != 1.0:
+            await asyncio.sleep(0.01)
+    rollout.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await rollout
+    await cluster.lines["two"].node.close()
+
+
+@pytest.fixture
+def node(climber, tmp_path):
+    """Makes a node of this machine that was never opened."""
+
+    def make(agent=climber, *, episodes=8, **work):
+        return NodeRunner(
+            Work(run_id="one", out=str(tmp_path / "out"), agent=agent, **work), episodes
+        )
+
+    return make
+
+
+async def test_a_nodes_browsers_are_as_configured_and_limited_to_its_part(node, ladder):
+    from webtraj import registry
+    from webtraj.rollouts import plan_episodes
+    from webtraj.rollouts.scheduling import Turn
+
+    registry.register("paged", ladder, uses_browser=True)
+    (planned,) = plan_episodes("paged")
+    browsers = Browsers(contexts=2, endpoint="ws://there", wait_timeout=7, operation_timeout=3)
+    limits = OperationLimits(navigate=8, allocate=1, requests_per_minute=60)
+    made = node(browsers=browsers, settings=RolloutSettings(operations=limits))
+    await made.allow(0.25)
+    pool = await made._pool_for([Turn(planned=planned)])
+    assert (pool.limits.lease, pool.limits.call) == (7, 3)
+    assert pool.operations.limits == OperationLimits(navigate=2, allocate=1, requests_per_minute=15)
+    await made.allow(0.5)
+    assert pool.operations.limits == OperationLimits(navigate=4, allocate=1, requests_per_minute=30)
+    await made.close()
+
+
+async def test_a_node_asks_its_model_no_more_than_its_part(node):
+    clock = Clock()
+    with FakeModelServer(lambda request: Reply("noop()"), vendor="openai") as server:
+
+        def make():
+            client = OpenAICompatibleClient(
+                "fake-model", server.url, requests_per_minute=60, clock=clock
+            )
+            return ModelAgent(client=client, name="asks")
+
+        made = node(make)
+        assert (await made.open()).failure is None
+        await made.allow(0.5)
+        client = made._agent.client
+        for _ in range(11):
+            await client.complete([Message.of("user", "?")])
+        assert clock.now == pytest.approx(2 * 10 + 1, abs=1.5)
+        await made.close()
+
+
+async def test_a_node_that_adapts_begins_with_few_and_returns_what_it_has_no_room_for(
+    machines, ladder
+):
+    cluster = machines(one=8)
+    settings = RolloutSettings(parallel=Adaptive(2, 6, interval=60))
+    await cluster.play("ladder/climb", episodes=40, settings=settings)
+    assert ladder.most_playing <= 2
+    node = cluster.lines["one"].node
+    assert node._room.size == 2
+
+
+async def test_lanes_that_are_too_many_end_and_hand_back_their_rows(machines, ladder):
+    cluster = machines(one=4, two=1)
+    shrunk = asyncio.Event()
+
+    class Looker:
+        def rollout_planned(self, plan):
+            pass
+
+        def episode_ended(self, result):
+            line = cluster.lines.get("one")
+            if line is not None and len(line.accepted) > 4 and not shrunk.is_set():
+                shrunk.set()
+                line.node._room.resize(1)
+
+    results, _ = await cluster.play(
+        "ladder/climb", episodes=200, observer=Looker(), rows_per_lease=8
+    )
+    assert shrunk.is_set()
+    assert sorted(result.row for result in results) == list(range(200))
+    assert len(open_dataset(cluster.out)) == 200
+
+
+@pytest.mark.parametrize("name", ["pb", "pb.zst"])
+@pytest.mark.parametrize("place", ["folder", "bucket"])
+async def test_nodes_write_the_format_of_the_dataset(machines, machines_of_bucket, name, place):
+    if place == "folder":
+        cluster = machines(one=2, two=2)
+    else:
+        url = f"memory://test-node-formats/{name}"
+        cluster = machines_of_bucket(url, one=2, two=2)
+    results, _ = await cluster.play("ladder/climb", episodes=20, format_name=name)
+    assert len(results) == 20
+    assert len(open_dataset(cluster.out)) == 20
+    files = [entry.key for entry in open_storage(cluster.out).list("episodes/")]
+    assert {file.partition(".")[2] for file in files} == {name}
