@@ -22,7 +22,11 @@ LOST = episode(
     finish(page(LIST, url="https://shop.test/list"), reward=-1.0),
     outcome=Outcome.FAILURE,
     group_id="g1",
-    metadata={"task": {"name": "shop/tea", "goal": "Buy tea."}, "note": 1},
+    metadata={
+        "task": {"name": "shop/tea", "goal": "Buy tea."},
+        "difficulty": {"score": 9},
+        "note": 1,
+    },
 )
 GRADE = {"reason": "One thing.", "difficulty": 4}
 DESCRIPTION = {"description": "It opened the shop.", "thought": "The shop is one click away."}
@@ -266,7 +270,7 @@ async def test_relabelled_episode_is_of_another_task_and_of_no_worth_yet(served)
     assert (before["goal"], before["outcome"], before["group_id"]) == ("Buy tea.", "failure", "g1")
     assert before["rewards"] == [None, 0.0, -1.0]
     assert before["spec"] == LOST.info.metadata["task"]
-    assert "task" not in made.info.metadata
+    assert made.info.metadata.keys() == {"note", "relabelled"}
     assert made.info.metadata["note"] == 1
     assert result.changes == {"goal": "Open the shop.", "evidence": HINDSIGHT["evidence"]}
 

@@ -21,8 +21,8 @@ CHAIN = (
     ("clean", {}),
     ("drop-no-effect", {}),
     ("prune-loops", {}),
-    ("grade-difficulty", {}),
     ("relabel", {}),
+    ("grade-difficulty", {}),
     ("describe", {}),
     ("judge", {"by": "model", "options": {"check_blocked": False}}),
     ("dedupe", {}),
@@ -88,7 +88,7 @@ async def test_chain_of_all_steps(tmp_path, served):
     assert [one.decision.metadata["description"] for one in made.steps[1:]] == ["It did."] * 2
     done = [one for one in made.info.derivation if one.step != "pipeline"]
     assert [one.step for one in done] == [
-        "redact", "drop-no-effect", "prune-loops", "grade-difficulty", "relabel", "describe",
+        "redact", "drop-no-effect", "prune-loops", "relabel", "grade-difficulty", "describe",
         "judge",
     ]  # fmt: skip
     assert {one.step for one in done if one.prompt_sha256} == {

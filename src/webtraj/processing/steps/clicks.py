@@ -11,7 +11,7 @@ from webtraj.environments import actions as actions_lib
 from webtraj.environments.browser.observation import refs_in
 from webtraj.processing.base import Changed, Drop
 from webtraj.processing.steps import looking, options
-from webtraj.processing.steps.relabel import RELABELLED, derived_id, for_goal
+from webtraj.processing.steps.relabel import RELABELLED, derived_id, for_goal, of_any_goal
 from webtraj.trajectory import (
     EndReason,
     EpisodeEnd,
@@ -93,7 +93,7 @@ class RelabelClicks:
             goal=goal,
             group_id="",
             metadata={
-                **trajectory.info.metadata,
+                **of_any_goal(trajectory.info.metadata),
                 "task": {"name": _TASK, "goal": goal, "metadata": {"rule": rule}},
                 RELABELLED: {
                     "episode_id": trajectory.episode_id,

@@ -54,7 +54,7 @@ OF_THE_PAGE: Final = (
 _EVENTS = ("dialogs", "blocked", "console")
 _INDENT = re.compile(r" *")
 _REF = re.compile(r"^( *)\[([^\]]+)\] ", re.MULTILINE)
-_FOCUSED = re.compile(r'("(?:[^"\\]|\\.)*")| focused(?= |$)', re.MULTILINE)
+_FOCUSED = re.compile(r'("(?:[^"\\\n]|\\.)*")| focused(?= |$)', re.MULTILINE)
 
 
 def channel(observation: Any, name: str) -> Any:

@@ -15,10 +15,11 @@ from webtraj.judging.base import is_judgeable
 from webtraj.judging.model.quoting import defused
 from webtraj.processing.base import Changed, Drop
 from webtraj.processing.steps import asking, options, telling
+from webtraj.processing.steps.difficulty import DIFFICULTY
 from webtraj.processing.steps.prompts import Prompt, load_prompt
 from webtraj.trajectory import EpisodeTrajectory, Outcome, StepRecord
 
-__all__ = ["RELABELLED", "Relabel", "derived_id", "for_goal"]
+__all__ = ["RELABELLED", "Relabel", "derived_id", "for_goal", "of_any_goal"]
 
 RELABELLED: Final = "relabelled"
 """Key in `EpisodeInfo.metadata` of what the episode was before, and by what it was relabelled."""
@@ -178,7 +179,7 @@ def _pages(steps: Sequence[StepRecord], budget: int) -> str:
 def _relabelled(trajectory: EpisodeTrajectory, reply: _Hindsight, model: str) -> EpisodeTrajectory:
     info = trajectory.info
     goal = _squeezed(reply.goal)
-    metadata = {key: value for key, value in info.metadata.items() if key != "task"}
+    metadata = of_any_goal(info.metadata)
     metadata[RELABELLED] = {
         "episode_id": info.episode_id,
         "task": info.task,
@@ -202,6 +203,11 @@ def _relabelled(trajectory: EpisodeTrajectory, reply: _Hindsight, model: str) ->
     end = dataclasses.replace(trajectory.end, outcome=Outcome.UNKNOWN, judgements=())
     steps = tuple(for_goal(step, goal) for step in trajectory.steps)
     return dataclasses.replace(trajectory, info=made_info, steps=steps, end=end)
+
+
+def of_any_goal(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what of an episode's metadata is not about the task that it was played for."""
+    return {key: value for key, value in metadata.items() if key not in ("task", DIFFICULTY)}
 
 
 def for_goal(step: StepRecord, goal: str) -> StepRecord:
