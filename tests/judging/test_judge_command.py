@@ -1,0 +1,200 @@
+"""`webtraj judge`, as a person runs it."""
+
+import asyncio
+import json
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from webtraj import errors
+from webtraj.cli import judge as judge_command
+from webtraj.datasets.dataset import open_dataset
+from webtraj.datasets.writer import DatasetWriter
+from webtraj.environments import actions
+from webtraj.judging.base import with_judgement
+from webtraj.judging.catalog import make_judge, make_judge_of
+from webtraj.judging.labels import Label, write_labels
+from webtraj.testing.model_server import FakeModelServer
+from webtraj.trajectory import (
+    EndReason,
+    EpisodeEnd,
+    EpisodeInfo,
+    EpisodeTrajectory,
+    Outcome,
+    StepRecord,
+    StepType,
+)
+
+RULES = {"rules": [{"tasks": "shop/*", "success": {"answer": "12"}}]}
+
+
+@pytest.fixture
+def run():
+    app = typer.Typer()
+    app.command()(judge_command.judge)
+
+    def run(*arguments, code=0):
+        result = CliRunner().invoke(app, list(map(str, arguments)))
+        if isinstance(result.exception, errors.WebtrajError):
+            raise result.exception
+        assert result.exit_code == code, result.output
+        return result.output
+
+    return run
+
+
+def episode(name: str, answer: str, outcome: Outcome, task="shop/price") -> EpisodeTrajectory:
+    seen = {"goal": "Say the price.", "url": "http://shop.example/", "text": "The price is 12."}
+    steps = (
+        StepRecord(0, StepType.FIRST, seen),
+        StepRecord(1, StepType.LAST, seen, actions.Answer(answer), 0.0, 0.0),
+    )
+    info = EpisodeInfo(episode_id=name, task=task, goal="Say the price.")
+    end = EpisodeEnd(reason=EndReason.TERMINATED, outcome=outcome)
+    return EpisodeTrajectory(info, steps, end)
+
+
+EPISODES = [
+    episode("right", "12", Outcome.SUCCESS),
+    episode("wrong", "13", Outcome.FAILURE),
+    episode("also-right", "twelve", Outcome.SUCCESS),
+    episode("elsewhere", "12", Outcome.SUCCESS, task="news/read"),
+]
+
+
+@pytest.fixture
+def dataset(tmp_path):
+    with DatasetWriter(tmp_path / "data") as writer:
+        for each in EPISODES:
+            writer.add(each)
+    (tmp_path / "rules.json").write_text(json.dumps(RULES))
+    return tmp_path / "data"
+
+
+def test_eval_tells_the_numbers(run, dataset, tmp_path) -> None:
+    told = run("eval", dataset, "--judge", f"rules:{tmp_path}/rules.json", "--by-task")
+    assert "agreement 66.7%" in " ".join(told.split())
+    assert "coverage 75.0%" in " ".join(told.split())
+    assert "precision 100.0%" in " ".join(told.split())
+    assert "recall 33.3%" in " ".join(told.split())
+    assert "also-right shop/price: failure, label success" in told
+    assert "elsewhere news/read: unknown, label success" in told
+    assert "shop/price 3 66.7%" in " ".join(told.split())
+
+
+def test_eval_as_json_by_labels_of_ones_own(run, dataset, tmp_path) -> None:
+    labels = [Label("right", Outcome.SUCCESS, "anna"), Label("gone", Outcome.FAILURE, "anna")]
+    write_labels(tmp_path / "labels.jsonl", [*labels, Label("wrong", Outcome.SUCCESS, "anna")])
+    data = json.loads(
+        run("eval", dataset, "--labels", tmp_path / "labels.jsonl", "--json", "--parallel", 1)
+    )
+    assert data["judge"] == "environment"
+    assert data["overall"]["confusion"]["success"]["success"] == 1
+    assert data["overall"]["agreement"]["denominator"] == 2
+    assert data["missing"] == ["gone"]
+    assert [found["source"] for found in data["disagreements"]] == ["anna"]
+    some = json.loads(run("eval", dataset, "--where", "task == 'news/read'", "--json"))
+    assert some["overall"]["judged"] == 1
+    assert some["missing"] == []
+
+
+def test_of_several_judges_the_first_that_knows(run, dataset, tmp_path) -> None:
+    rules = f"rules:{tmp_path}/rules.json"
+    data = json.loads(run("eval", dataset, "--judge", rules, "--judge", "environment", "--json"))
+    assert data["judge"] == "rules+environment"
+    assert data["overall"]["coverage"]["value"] == 1.0
+
+
+def test_rules_are_asked_again(run, dataset, tmp_path) -> None:
+    rules = f"rules:{tmp_path}/rules.json"
+    judge = make_judge(rules)
+    whole = open_dataset(dataset)
+    with DatasetWriter(tmp_path / "judged") as writer:
+        for name in ("right", "wrong"):
+            found = asyncio.run(judge.judge(whole[name]))
+            writer.add(with_judgement(whole[name], found))
+    told = run("rerun", tmp_path / "judged", "right", "--judge", rules)
+    assert "rules: success, the same." in told
+    (tmp_path / "rules.json").write_text(json.dumps(RULES).replace("12", "13"))
+    told = run("rerun", tmp_path / "judged", "right", "--judge", rules, code=1)
+    assert "failure, another than before: success" in told
+    assert "another version" in told
+    with pytest.raises(errors.InvalidInputError, match=r"no judgement by 'model'.*by: rules"):
+        run("rerun", tmp_path / "judged", "right", "--judge", "model")
+
+
+def test_the_environment_is_asked_again(run, dataset, tmp_path) -> None:
+    whole = open_dataset(dataset)["wrong"]
+    found = asyncio.run(make_judge("environment").judge(whole))
+    with DatasetWriter(tmp_path / "judged") as writer:
+        writer.add(with_judgement(whole, found))
+    assert "environment: failure, the same." in run("rerun", tmp_path / "judged", "wrong")
+
+
+def test_a_model_is_measured_and_asked_again(run, dataset, tmp_path) -> None:
+    """A model that finds the right answer in what it is shown, over real HTTP."""
+
+    def rule(request) -> str:
+        verdict = "open" if "keep the agent from its task" in request.text else "failure"
+        if verdict == "failure" and ('"12"' in request.text or "answer('12')" in request.text):
+            verdict = "success"
+        return json.dumps({"reasoning": "I looked.", "verdict": verdict})
+
+    with FakeModelServer(rule, models=["judge-1"]) as server:
+        model = ("--model", "judge-1", "--model-url", server.url)
+        data = json.loads(run("eval", dataset, "--judge", "model", *model, "--json"))
+        assert data["judge"] == "model"
+        assert data["overall"]["judged"] == 4
+        assert data["overall"]["confusion"]["failure"]["success"] == 0
+        judge = make_judge("model", options={"model": "judge-1", "base_url": server.url})
+        whole = open_dataset(dataset)["wrong"]
+
+        async def judged():
+            async with judge:
+                return await judge.judge(whole)
+
+        found = asyncio.run(judged())
+        assert found.outcome is Outcome.FAILURE
+        with DatasetWriter(tmp_path / "judged") as writer:
+            writer.add(with_judgement(whole, found))
+        told = run("rerun", tmp_path / "judged", "wrong", "--model-url", server.url)
+        assert "model: failure, the same." in told
+    # Its server is gone; what it said is on record.
+    replayed = json.loads(run("rerun", tmp_path / "judged", "wrong", "--replay", "--json"))
+    assert (replayed["same"], replayed["now"]) == (True, "failure")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["eval", "--judge", "modle"], "Did you mean 'model'"),
+        (["eval", "--judge", "model"], "say which, as --model NAME"),
+        (["eval", "--judge", "model", "--model", "m", "--set", "vote=3"], "not take 'vote'"),
+        (["eval", "--judge", "model", "--model", "m", "--set", "votes=x"], "votes"),
+        (["eval", "--judge", "rules:no.yaml"], "cannot be read as rules"),
+        (["eval", "--judge", "environment", "--set", "success=1"], "not take 'success'"),
+        (["eval", "--judge", "environment", "--set", "success_reward=x"], "is a number"),
+        (["eval", "--judge", "environment:x"], "nothing behind a colon"),
+        (["eval", "--where", "task == 'none'"], "There are no labels"),
+        (["eval", "--replay"], "takes no episode, and no --replay"),
+        (["rerun"], "takes a dataset and an episode"),
+        (["rerun", "right"], "has no judgement to make again; it was judged by: nobody"),
+        (["rerun", "none"], "means none of the 4 episodes"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_makes_no_sense_is_refused(run, dataset, arguments, told) -> None:
+    action, *rest = arguments
+    with pytest.raises(errors.WebtrajError) as refused:
+        run(action, dataset, *rest)
+    assert told in str(refused.value)
+
+
+def test_options_go_to_the_judge_that_takes_them() -> None:
+    both = make_judge_of(["environment", "rules"], options={"success_reward": 1})
+    assert both.judges[0].success_reward == 1.0
+    with pytest.raises(errors.InvalidInputError, match="'rules' does not take"):
+        make_judge_of(["rules", "rules"], options={"success_reward": 1})
+    with pytest.raises(errors.InvalidInputError, match="'environment' does not take 'votes'"):
+        make_judge_of(["environment", "rules"], options={"votes": 3})
