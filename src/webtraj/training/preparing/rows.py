@@ -56,25 +56,26 @@ class SampleFile(Sequence[Sample]):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._starts: list[int] = []
-        self._lengths: list[int] = []
         self._lines: list[int] = []
         try:
-            self._file = self.path.open("rb")
+            self._find_rows()
         except OSError as error:
             raise errors.InvalidInputError(
                 f"{str(self.path)!r} cannot be read: {error}; expected a file of JSON lines."
             ) from error
-        position = 0
-        for number, line in enumerate(self._file, 1):
-            if line.strip():
-                self._starts.append(position)
-                self._lengths.append(len(line))
-                self._lines.append(number)
-            position += len(line)
         if not self._starts:
             raise errors.InvalidInputError(
                 f"{str(self.path)!r} has no rows; expected one sample on each line."
             )
+
+    def _find_rows(self) -> None:
+        position = 0
+        with self.path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    self._starts.append(position)
+                    self._lines.append(number)
+                position += len(line)
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -90,8 +91,9 @@ class SampleFile(Sequence[Sample]):
         start, number = self._starts[index], self._lines[index]
         what = f"{self.path.name}, line {number}"
         try:
-            # Threads may share it, since no position is kept.
-            data = orjson.loads(os.pread(self._file.fileno(), self._lengths[index], start))
+            with self.path.open("rb") as file:
+                file.seek(start)
+                data = orjson.loads(file.readline())
         except orjson.JSONDecodeError as error:
             raise errors.InvalidInputError(f"{what}: no JSON: {error}.") from error
         if not isinstance(data, dict):
