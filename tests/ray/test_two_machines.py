@@ -21,6 +21,7 @@ from webtraj.storage import open_storage
 
 PORT = 6399
 LEASE = 6.0
+STARTED = "Ray runtime started"
 IN_A_BROWSER = ["miniwob/click-test", "miniwob/click-button", "miniwob/enter-text"] * 2
 BEFORE_WALKS = len(IN_A_BROWSER)
 
@@ -81,9 +82,9 @@ class Driver:
 def machines(network, store):
     one, two = network.add(), network.add()
     one.start_ray("--head", f"--port={PORT}", "--include-dashboard=false")
-    wait_until(lambda: "Ray runtime started" in one.log(), seconds=90, what="the head starts")
+    wait_until(lambda: STARTED in one.log(), seconds=90, what="the head starts")
     two.start_ray(f"--address={one.address}:{PORT}")
-    wait_until(lambda: "Ray runtime started" in two.log(), seconds=90, what="the other starts")
+    wait_until(lambda: STARTED in two.log(), seconds=90, what="the other starts")
     return one, two
 
 
@@ -130,7 +131,10 @@ def test_a_machine_is_lost_and_then_the_driver(how, machines, store):
 
     two.mend()
     two.kill_all()
+    starts = two.log().count(STARTED)
     two.start_ray(f"--address={one.address}:{PORT}")
+    # Only a machine that is there when the driver begins is waited for.
+    wait_until(lambda: two.log().count(STARTED) > starts, seconds=90, what="it comes back")
     second = Driver(one, tasks=[], resume="two", **where)
     second.finish(seconds=200)
 
