@@ -187,3 +187,11 @@ def test_without_goal_and_facts_there_is_nothing_to_judge_by(make_episode) -> No
 )
 def test_any_action_is_told(action, text) -> None:
     assert action_text(action).startswith(text)
+
+
+def test_texts_of_another_type_are_not_shown(make_episode) -> None:
+    changes = {"url": np.array(["a", "b"]), "title": 3, "last_action": {"error": np.zeros(2)}}
+    steps = gather(make_episode(changes=changes | {"dialogs": "one"}), SETTINGS).steps
+    assert "page:" not in steps
+    assert "not done" not in steps
+    assert "dialog" not in steps

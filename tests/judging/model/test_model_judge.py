@@ -276,6 +276,19 @@ async def test_votes_take_turns_over_the_models(serve, make_judge, make_episode,
     assert judgement.findings["questions"][0]["votes"] == ["success", "failure", "success"]
 
 
+async def test_a_model_that_is_gone_is_outvoted_and_no_criterion_is_left_out(
+    serve, make_judge, make_episode, judged
+) -> None:
+    servers = [serve(judged(fact=["success", "failure"])) for _ in range(3)]
+    clients = tuple(map(make_judge.client, servers))
+    servers[1].stop()
+    judge = make_judge(None, models=Routing(clients), votes=3)
+    judgement = await judge.judge(make_episode(task=TASK))
+    assert judgement.outcome is Outcome.FAILURE
+    assert asked_of(judgement)[-1] == "fact/1"
+    assert judgement.findings["questions"][-1]["votes"] == ["failure", "", "failure"]
+
+
 async def test_replies_are_held_to_the_form(serve, make_judge, make_episode, judged) -> None:
     server = serve(judged())
     await make_judge(server).judge(make_episode())

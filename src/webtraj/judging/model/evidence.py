@@ -71,7 +71,7 @@ class Evidence:
 def gather(trajectory: EpisodeTrajectory, settings: JudgeSettings) -> Evidence:
     """Returns what of an episode the judge is shown."""
     try:
-        spec = _spec(trajectory)
+        goal, facts, reference = _task(trajectory)
     except (TypeError, KeyError, AttributeError, ValueError) as error:
         return Evidence(
             missing=f"The task in the episode's metadata cannot be read ({error!r}); it has to be "
@@ -79,9 +79,9 @@ def gather(trajectory: EpisodeTrajectory, settings: JudgeSettings) -> Evidence:
         )
     pictures, unreadable = _pictures(trajectory.steps)
     evidence = Evidence(
-        goal=(spec.goal if spec else "") or trajectory.info.goal or _seen_goal(trajectory),
-        facts=tuple(_facts(spec)) if spec else (),
-        reference=spec.reference_answer.strip() if spec else "",
+        goal=goal or trajectory.info.goal or _seen_goal(trajectory),
+        facts=facts,
+        reference=reference.strip(),
         answer=(final_answer(trajectory) or "").strip(),
         steps=step_list(trajectory, settings),
         pages=_pages(trajectory.steps, pictures, settings.page_characters),
@@ -102,20 +102,25 @@ def _missing(evidence: Evidence) -> str:
     return ""
 
 
-def _spec(trajectory: EpisodeTrajectory) -> TaskSpec | None:
+def _task(trajectory: EpisodeTrajectory) -> tuple[str, tuple[str, ...], str]:
+    """Returns the goal, facts and reference answer of the task on record; empty without one."""
     data = trajectory.info.metadata.get("task")
     if data is None:
-        return None
+        return "", (), ""
     from webtraj.rollouts.tasks.spec import TaskSpec
 
-    return TaskSpec.from_data(data)
+    spec = TaskSpec.from_data(data)
+    told = (spec.goal, tuple(_facts(spec)), spec.reference_answer)
+    if not all(isinstance(text, str) for text in (told[0], *told[1], told[2])):
+        raise TypeError("goal, facts and reference_answer are texts")
+    return told
 
 
 def _facts(spec: TaskSpec) -> Iterator[str]:
     for group in spec.facts:
         about = ": ".join(filter(None, [group.id, group.description]))
         for fact in group.facts:
-            yield f"Of the group {about}\n{fact.description}" if about else str(fact.description)
+            yield f"Of the group {about}\n{fact.description}" if about else fact.description
 
 
 def _seen_goal(trajectory: EpisodeTrajectory) -> str:

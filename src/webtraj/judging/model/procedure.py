@@ -62,12 +62,14 @@ def examine(case: Case) -> Examination:
         verdicts += yield batch
         if _is_end(verdicts[-1]):
             break
-    return _examined(*_concluded(verdicts), findings, [*answers, *verdicts])
+    return _examined(*_concluded(asked, verdicts), findings, [*answers, *verdicts])
 
 
 def _is_end(answer: Answered) -> bool:
-    # What was not decided ends nothing: a later criterion may still fail for certain.
-    return answer.verdict == "failure" or any(vote.lost for vote in answer.votes)
+    # What was not decided ends nothing, as long as models answer: a later criterion may still fail
+    # for certain.
+    lost = not answer.verdict and any(vote.lost for vote in answer.votes)
+    return answer.verdict == "failure" or lost
 
 
 def _ended_by(blocked_answer: Answered) -> tuple[Outcome, str] | None:
@@ -80,15 +82,15 @@ def _ended_by(blocked_answer: Answered) -> tuple[Outcome, str] | None:
     return Outcome.JUDGE_ERROR, _undecided(blocked_answer)
 
 
-def _concluded(verdicts: Sequence[Answered]) -> tuple[Outcome, str]:
+def _concluded(asked: Sequence[Question], verdicts: Sequence[Answered]) -> tuple[Outcome, str]:
     failed = [answer for answer in verdicts if answer.verdict == "failure"]
     if failed:
         return Outcome.FAILURE, f"{failed[0].question.key}: {failed[0].reason}"
     undecided = [answer for answer in verdicts if answer.verdict != "success"]
     if undecided:
         return Outcome.JUDGE_ERROR, _undecided(undecided[0])
-    if not verdicts:
-        return Outcome.JUDGE_ERROR, "There was no criterion to judge by."
+    if not asked or [answer.question for answer in verdicts] != list(asked):
+        return Outcome.JUDGE_ERROR, "Not every criterion was judged."
     return Outcome.SUCCESS, f"{verdicts[-1].question.key}: {verdicts[-1].reason}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -69,25 +70,32 @@ def _told(step: StepRecord, settings: JudgeSettings) -> Iterator[str]:
         yield f"  thought: {one_line(decision.thought, longest)}"
     if decision is not None and decision.parse_error:
         yield f"  not understood: {one_line(decision.parse_error, longest)}"
-    if last.get("error"):
-        yield f"  not done: {one_line(last['error'], longest)}"
-    url, title = (one_line(seen.get(name) or "", longest) for name in ("url", "title"))
+    if error := _text(last.get("error"), longest):
+        yield f"  not done: {error}"
+    url, title = (_text(seen.get(name), longest) for name in ("url", "title"))
     if url or title:
         yield f"  page: {' '.join(filter(None, [title, url and f'<{url}>']))}"
     status = seen.get("http_status")
-    if isinstance(status, int) and status >= 400:
+    if isinstance(status, numbers.Integral) and int(status) >= 400:
         yield f"  the site answered with the HTTP status {status}"
     yield from (f"  dialog: {one_line(dialog, longest)}" for dialog in _texts(seen.get("dialogs")))
 
 
 def _element(last: Mapping[str, Any], longest: int) -> str:
-    role, name = (one_line(last.get(field) or "", longest) for field in ("role", "name"))
+    role, name = (_text(last.get(field), longest) for field in ("role", "name"))
     if not role and not name:
         return ""
     return f" on {' '.join(filter(None, [role, name and f'{name!r}']))}"
 
 
+def _text(value: Any, longest: int) -> str:
+    """Returns a channel's text as one line; empty if it is none."""
+    return one_line(value, longest) if isinstance(value, str) else ""
+
+
 def _texts(values: Any) -> list[str]:
+    if isinstance(values, (str, bytes)):
+        return []
     try:
         return [str(value) for value in values][:10]
     except TypeError:
