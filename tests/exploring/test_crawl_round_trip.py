@@ -165,12 +165,19 @@ async def test_a_crawl_that_is_killed_before_it_proposes_is_gone_on_with(tmp_pat
         with FakeModelServer(rule) as server:
             model = ("--model", "fake-model", "--base-url", server.url, "--parallel", "2")
             first = await command(
-                str(tmp_path / "coarse.jsonl"), "--out", str(out), *model, "--max-steps", "2"
+                str(tmp_path / "coarse.jsonl"),
+                "--out",
+                str(out),
+                *model,
+                "--max-steps",
+                "2",
+                "--format",
+                "pb",
             )
             victim.append(first.pid)
             await first.communicate()
             assert first.returncode == -signal.SIGKILL
-            assert len(open_dataset(out)) == 2
+            assert len(list((out / "episodes").rglob("*.pb"))) == len(open_dataset(out)) == 2
             assert not (out / "tasks").exists()
             explored = len([r for r in server.requests if "BEGIN EPISODE" not in r.text])
 

@@ -33,6 +33,14 @@ def explore(
         str | None,
         typer.Option(help="The dataset to write or add to, a folder or s3://bucket/prefix."),
     ] = None,
+    format_name: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="What episodes are written as: json, pb or pb.zst; default: what the dataset has, "
+            "json for a new one.",
+        ),
+    ] = None,
     agent: Annotated[
         str | None,
         typer.Option(
@@ -120,6 +128,7 @@ def explore(
         "parallel": parallel,
         "max_steps": max_steps,
         "seed": seed,
+        "format": format_name,
         "environment_options": dict(read_setting("--set", text) for text in options or ()),
     }
     values = {name: value for name, value in values.items() if value not in (None, {})}

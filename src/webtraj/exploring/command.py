@@ -20,6 +20,7 @@ from webtraj.exploring.proposing import Proposed, propose
 from webtraj.exploring.records import Record
 from webtraj.rollouts.configuration.running import keep_source
 from webtraj.rollouts.observer import RolloutObserver
+from webtraj.rollouts.recording import EpisodeFormat, settle_format
 from webtraj.rollouts.runs import Run, new_run_id
 from webtraj.rollouts.tasks import TaskSpec, read_tasks
 from webtraj.storage import is_url, open_storage
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["ExploreConfig", "begin", "go_on", "play", "propose_again", "read_config"]
 
 _SOURCE = "explore.json"
-_FIXED = ("tasks", "attempts", "seed")
+_FIXED = ("tasks", "attempts", "seed", "format")
 
 
 class ExploreConfig(pydantic.BaseModel):
@@ -57,6 +58,8 @@ class ExploreConfig(pydantic.BaseModel):
     parallel: Annotated[int, pydantic.Field(ge=1)] = 1
     max_steps: Annotated[int, pydantic.Field(ge=1)] = 15
     seed: int = 0
+    format: EpisodeFormat | None = None
+    """What episodes are written as; by default what the dataset has, `json` in a new one."""
     environment_options: dict[str, Any] = {}
 
     def make_agent(self) -> Any:
@@ -113,7 +116,8 @@ def begin(
     config, run_id = read_config(values), new_run_id()
     tasks = require_coarse(read_tasks(config.tasks, storage_options=tasks_options))
     content = orjson.dumps(config.model_dump(exclude_defaults=True)).decode()
-    keep_source(out, storage_options, run_id, _SOURCE, content)
+    written = settle_format(config.format, out, storage_options)
+    keep_source(out, storage_options, run_id, _SOURCE, content, written)
     return config, run_id, tasks
 
 
@@ -196,6 +200,7 @@ async def play(
             storage_options=storage_options,
             environment_options=config.environment_options,
             observer=observer,
+            format=config.format,
             on_proposals=on_proposals,
         )
 

@@ -20,6 +20,7 @@ from webtraj.exploring.records import Record
 from webtraj.exploring.seen import CHANNELS
 from webtraj.rollouts.collecting import collect
 from webtraj.rollouts.observer import RolloutObserver
+from webtraj.rollouts.recording import EpisodeFormat
 from webtraj.rollouts.runs import Run, new_run_id
 from webtraj.rollouts.settings import RolloutSettings
 from webtraj.rollouts.summary import RolloutSummary
@@ -65,6 +66,7 @@ async def explore(
     environment_options: Mapping[str, Any] | None = None,
     browser_pool: BrowserPool | None = None,
     observer: RolloutObserver | None = None,
+    format: EpisodeFormat | None = None,  # noqa: A002
     on_proposals: Callable[[Record], None] | None = None,
 ) -> Exploration:
     """Explores sites and proposes tasks for what was seen there.
@@ -87,6 +89,8 @@ async def explore(
         environment_options: For the presets' factories.
         browser_pool: Shared and left open; by default one is made.
         observer: Is told of the exploring.
+        format: "json", "pb" or "pb.zst", what episodes are written as; by default that of the
+            dataset, "json" for a new one.
         on_proposals: Is called with each episode's proposals.
 
     Raises:
@@ -119,6 +123,7 @@ async def explore(
         environment_options={"observe": list(channels), **(environment_options or {})},
         browser_pool=browser_pool,
         observer=observer,
+        format=format,
     )
     proposed = await propose(
         out,
