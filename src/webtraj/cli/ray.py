@@ -63,6 +63,10 @@ def ray(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="An option of the presets."),
     ] = None,
+    format_name: Annotated[
+        str | None,
+        typer.Option("--format", help="What episodes are written as: json, pb or pb.zst."),
+    ] = None,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
     pass_variable: Annotated[
         list[str] | None,
@@ -95,6 +99,7 @@ def ray(
     from webtraj import errors
     from webtraj.cli import options as options_lib
     from webtraj.rollouts.distributed import submitting
+    from webtraj.rollouts.recording import checked_format
 
     assert action == "submit"
     given = dict(read_setting("--agent-set", text) for text in agent_options or ())
@@ -118,6 +123,7 @@ def ray(
         environment_options=dict(read_setting("--set", text) for text in options or ()),
         imports=imports or [],
         storage_options=options_lib.storage_options(option),
+        format=checked_format(format_name),
         max_retries=max_retries,
         parallel=parallel,
         seed=seed,

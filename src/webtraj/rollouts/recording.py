@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from webtraj.collectors.object_store import S3TrajectoryCollector
     from webtraj.collectors.protobuf import ProtobufTrajectoryCollector
 
-__all__ = ["EpisodeFormat", "check_format", "open_collector", "settle_format"]
+__all__ = ["EpisodeFormat", "checked_format", "open_collector", "settle_format"]
 
 EpisodeFormat = Literal["json", "pb", "pb.zst"]
 """What rollouts write: JSON, or Protobuf, as it is or compressed (`webtraj.formats`)."""
@@ -25,15 +25,15 @@ _FORMATS = ("json", "pb", "pb.zst")
 _DEFAULT: EpisodeFormat = "json"
 
 
-def check_format(wanted: str | None) -> None:
-    """Checks that a format is one that rollouts write, and that what it needs is installed.
+def checked_format(wanted: str | None) -> EpisodeFormat | None:
+    """Returns a format that is one that rollouts write, and whose packages are installed.
 
     Raises:
         InvalidInputError: It is none.
         MissingDependencyError: It needs a package that is not installed.
     """
     if wanted is None:
-        return
+        return None
     if wanted not in _FORMATS:
         raise errors.InvalidInputError(
             f"format={wanted!r:.60} is none that a rollout writes; expected one of "
@@ -42,6 +42,7 @@ def check_format(wanted: str | None) -> None:
     from webtraj import formats
 
     formats.format_named(wanted)
+    return cast("EpisodeFormat", wanted)
 
 
 def settle_format(
@@ -65,7 +66,7 @@ def settle_format(
         MissingDependencyError: The format needs a package that is not installed.
         StorageError: A bucket cannot be read.
     """
-    check_format(wanted)
+    checked_format(wanted)
     own = _format_of_dataset(out, storage_options)
     if own is None and run is not None:
         own = run.read_settings().get("format", _DEFAULT)
@@ -75,10 +76,7 @@ def settle_format(
             "Leave the format out, or name another place; `webtraj convert` makes one format of "
             "another."
         )
-    settled = own or wanted or _DEFAULT
-    if settled != wanted:
-        check_format(settled)
-    return cast("EpisodeFormat", settled)
+    return checked_format(own or wanted) or _DEFAULT
 
 
 def open_collector(

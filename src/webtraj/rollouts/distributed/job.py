@@ -19,6 +19,7 @@ from webtraj.rollouts.distributed.collecting import collect_on_ray
 from webtraj.rollouts.distributed.submitting import MODULE, JobSpec
 from webtraj.rollouts.observed import channels_for, environment_options
 from webtraj.rollouts.plan import PlannedEpisode, plan_tasks, specs_of_presets
+from webtraj.rollouts.recording import checked_format
 from webtraj.rollouts.results import EpisodeResult
 from webtraj.rollouts.retrying import RetryPolicy
 from webtraj.rollouts.runs import counting
@@ -71,6 +72,7 @@ async def _play(job: JobSpec, variables: dict[str, str]) -> RolloutSummary:
         setup=functools.partial(prepare, tuple(job.imports)),
         variables=variables,
         observer=_Teller(),
+        format=checked_format(job.format),
     )
 
 

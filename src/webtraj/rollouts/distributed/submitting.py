@@ -44,6 +44,8 @@ class JobSpec(pydantic.BaseModel):
     """Who plays: a name of `webtraj.agents.catalog`."""
     agent_options: dict[str, Any] = pydantic.Field(default_factory=dict)
     environment_options: dict[str, Any] = pydantic.Field(default_factory=dict)
+    format: str | None = None
+    """What episodes are written as: `json`, `pb` or `pb.zst`."""
     storage_options: dict[str, Any] | None = None
     """For the buckets; holds no credentials."""
     imports: list[str] = pydantic.Field(default_factory=list)
