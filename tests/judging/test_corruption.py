@@ -119,14 +119,17 @@ def test_an_unknown_corruption_is_refused() -> None:
 
 
 async def test_real_successes_corrupted(labelled_dataset, tmp_path) -> None:
+    some = labelled_dataset.dataset.filter(
+        lambda summary: summary.site == "fixture" or summary.seed % 2 == 0, policy="oracle"
+    )
     with DatasetWriter(tmp_path / "bad") as writer:
-        labels = corrupt_dataset(labelled_dataset.dataset, writer)
+        labels = corrupt_dataset(some, writer)
     assert verify(tmp_path / "bad").clean
     dataset = open_dataset(tmp_path / "bad")
     assert set(dataset.episode_ids) == set(labels)
     counts = Counter(label.source for label in labels.values())
     assert counts.keys() == {f"corruption/{kind}" for kind in CORRUPTIONS}
-    assert sum(counts.values()) >= 200
+    assert sum(counts.values()) >= 80
     write_labels(tmp_path / "labels.jsonl", labels.values())
     assert read_labels(tmp_path / "labels.jsonl") == labels
     report = await evaluate(EnvironmentJudge(), dataset, labels)

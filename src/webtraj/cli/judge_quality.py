@@ -1,0 +1,85 @@
+"""How good a judge is, on a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from webtraj.judging.quality import Confusion, QualityReport
+
+__all__ = ["print_quality"]
+
+_MAX_SHOWN = 10
+
+
+def print_quality(console: Console, report: QualityReport, *, by_task: bool = False) -> None:
+    """Prints the numbers, the table of labels by verdicts, and what the judge got wrong."""
+    from rich.table import Table
+
+    from webtraj.cli import text
+    from webtraj.judging.quality import VERDICT_COLUMNS
+
+    console.print(f"{text.printable(report.judge)} ({text.printable(report.version)})")
+    facts = Table(box=None, show_header=False, pad_edge=False)
+    overall = report.overall
+    for name in ("agreement", "coverage", "precision", "recall"):
+        rate = getattr(overall, name)
+        low, high = rate.interval or (None, None)
+        interval = "" if low is None else f"{_share(low)} to {_share(high)}"
+        facts.add_row(name, _share(rate.value), interval, f"{rate.numerator} of {rate.denominator}")
+    facts.add_row("f1", _number(overall.f1))
+    facts.add_row("kappa", _number(overall.kappa))
+    console.print(facts)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("label")
+    for verdict in VERDICT_COLUMNS:
+        table.add_column(verdict.name.lower(), justify="right")
+    for label, numbers in overall.rows():
+        table.add_row(label.name.lower(), *map(str, numbers))
+    console.print(table)
+    if by_task:
+        console.print(_task_table(report))
+    for found in report.disagreements[:_MAX_SHOWN]:
+        console.print(
+            text.printable(
+                f"{found.episode_id} {found.task}: {found.judgement.outcome.name.lower()}, label "
+                f"{found.label.outcome.name.lower()}: {found.judgement.reason}"
+            ),
+            soft_wrap=True,
+        )
+    for what, ids in (
+        ("not in the dataset", report.missing),
+        ("did not end by themselves, and were not judged", report.unjudgeable),
+        ("could not be read; `webtraj verify` says why", report.unreadable),
+    ):
+        if ids:
+            console.print(f"{len(ids)} labelled episodes {what}: {', '.join(ids[:3])}")
+
+
+def _task_table(report: QualityReport) -> Any:
+    from rich.table import Table
+
+    from webtraj.cli import text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("task", overflow="fold")
+    for name in ("judged", "agreement", "precision", "recall"):
+        table.add_column(name, justify="right")
+    for task, found in report.by_task.items():
+        table.add_row(text.printable(task) or "-", *_task_row(found))
+    return table
+
+
+def _task_row(found: Confusion) -> list[str]:
+    rates = (found.agreement, found.precision, found.recall)
+    return [str(found.judged), *(_share(rate.value) for rate in rates)]
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
