@@ -27,6 +27,7 @@ __all__ = ["COMMANDS", "DEBUG_VARIABLE", "main", "make_app"]
 COMMANDS = (
     "rollout",
     "ray",
+    "explore",
     "ls",
     "show",
     "verify",
@@ -41,6 +42,9 @@ COMMANDS = (
     "import",
     "export",
     "metrics",
+    "judge",
+    "postprocess",
+    "train",
     "serve",
     "presets",
     "doctor",
