@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from webtraj.collectors.index import EpisodeSummary
 from webtraj.datasets.conditions import parse_condition
 from webtraj.datasets.parallel import map_in_order
-from webtraj.datasets.place import DatasetPlace
 from webtraj.training.replay.columns import EPISODES, LEVELS, STEPS, Growing, Names, View
 from webtraj.training.replay.cutting import Renderer
 from webtraj.training.replay.digests import unit_digest
@@ -25,19 +24,11 @@ from webtraj.training.replay.scanning import EpisodeScan, Scanner
 from webtraj.training.replay.sources import Source
 from webtraj.trajectory import Outcome
 
-__all__ = ["Contents", "Origin", "fill"]
+__all__ = ["Contents", "fill"]
 
 _WORKERS = 16
 _MOST_PROBLEMS = 20
 _GRADED = {Outcome.SUCCESS: 1.0, Outcome.FAILURE: 0.0}
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Origin:
-    """One dataset, as it is kept: without its index."""
-
-    iteration: int
-    place: DatasetPlace
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,7 +41,7 @@ class Contents:
     """A row of `columns.EPISODES` for each episode that has samples."""
     episode_ids: tuple[str, ...]
     """Their ids."""
-    sources: tuple[Origin, ...]
+    sources: tuple[Source, ...]
     filters: Filters
     held_out: HeldOut
     tasks: tuple[str, ...]
@@ -138,16 +129,18 @@ def fill(
 
 
 def _scans(scanner: Scanner, source: Source) -> Iterator[EpisodeScan]:
+    dataset = source.open()
+
     def scan(summary: EpisodeSummary) -> EpisodeScan:
         reason = scanner.before_reading(summary)
         if reason is not None:
             return EpisodeScan(
                 summary, reason, reward=_GRADED.get(summary.outcome), site=summary.site
             )
-        return scanner.scan(summary, source.dataset.__getitem__)
+        return scanner.scan(summary, dataset.__getitem__)
 
-    summaries = source.dataset.summaries
-    if source.dataset.place.layout is not None:  # Threads would only wait for each other.
+    summaries = dataset.summaries
+    if source.place.layout is not None:  # Threads would only wait for each other.
         return map(scan, summaries)
     return map_in_order(scan, summaries, workers=_WORKERS)
 
@@ -158,7 +151,7 @@ class _Filling:
         self._held_out = held_out
         self._steps, self._episodes = Growing(STEPS), Growing(EPISODES)
         self._ids: list[str] = []
-        self._sources: list[Origin] = []
+        self._sources: list[Source] = []
         self._tasks, self._sites, self._groups = Names(), Names(), Names()
         self._verbs, self._versions, self._formats = Names(), Names(), Names()
         self._group_ids: list[str] = []
@@ -172,7 +165,7 @@ class _Filling:
 
     def add_source(self, source: Source) -> None:
         """Begins a dataset."""
-        self._sources.append(Origin(source.iteration, source.dataset.place))
+        self._sources.append(source)
 
     def add(self, scan: EpisodeScan) -> None:
         """Adds an episode of the dataset that was begun last."""

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from webtraj import errors
-from webtraj.datasets.dataset import Dataset, open_dataset
-from webtraj.datasets.place import Place
+from webtraj.datasets.dataset import Dataset
+from webtraj.datasets.place import DatasetPlace, Place, open_place
 from webtraj.rollouts.iterations import Iterations
 
 __all__ = ["Places", "Source", "open_sources"]
@@ -25,7 +25,12 @@ class Source:
 
     iteration: int
     """From 1; 0 if there is none."""
-    dataset: Dataset
+    place: DatasetPlace
+
+    def open(self) -> Dataset:
+        """Reads its index, which takes far more memory than what a buffer keeps."""
+        dataset = Dataset(self.place, (), "lazy")
+        return dataset.refresh(complete=self.place.layout is None)
 
 
 def open_sources(
@@ -60,14 +65,11 @@ def open_sources(
         if last_n_iterations is not None and len(found) == last_n_iterations:
             break
         try:
-            dataset = open_dataset(numbered[number], blobs="lazy", storage_options=options)
+            found.append(Source(number, open_place(numbered[number], options)))
         except errors.NotADatasetError:
             if claimed_only:
                 continue
             raise
-        if dataset.place.layout is None:
-            dataset = dataset.refresh(complete=True)
-        found.append(Source(number, dataset))
     if not found:
         raise errors.InvalidInputError(
             f"There is no dataset to train on{f' in {where!r}' if where else ''}; name datasets, "
