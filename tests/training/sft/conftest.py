@@ -37,4 +37,4 @@ def vision_model(tmp_path_factory):
 
     from webtraj.testing.tiny_models import make_vision_model
 
-    return make_vision_model(tmp_path_factory.mktemp("models") / "vision", CORPUS)
+    return make_vision_model(tmp_path_factory.mktemp("models") / "vision", CORPUS, spread=0.1)
