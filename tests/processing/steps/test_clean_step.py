@@ -64,6 +64,7 @@ KEPT = {
     "one invalid of two": episode(step(INVALID, page()), finish()),
     "numbers for observations": episode(step(1, 0), step(0, 2), first=0),
     "arrays for observations": episode(step(1, np.zeros(2)), step(0, np.ones(2)), first=np.ones(2)),
+    "scalars of numpy": episode(step(1, np.array(3)), step(0, np.array(4)), first=np.array(0)),
     "an error of the site": episode(step(a.Click("9"), page(**done(error="gone"))), finish()),
 }
 

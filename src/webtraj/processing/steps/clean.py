@@ -79,7 +79,7 @@ class Clean:
         if trajectory.outcome in _BROKEN:
             detail = trajectory.end.detail if trajectory.end is not None else ""
             yield Drop(f"outcome {trajectory.outcome.name.lower()}", detail)
-        if all(_is_empty(step.observation) for step in trajectory.steps):
+        if all(looking.is_empty(step.observation) for step in trajectory.steps):
             yield Drop("empty")
         if trajectory.num_steps < self.min_steps:
             yield Drop("too short", f"{trajectory.num_steps} of {self.min_steps}")
@@ -91,13 +91,9 @@ class Clean:
             yield Drop("no valid action", f"{len(actions)} replies")
 
 
-def _is_empty(observation: Any) -> bool:
-    return observation is None or (hasattr(observation, "__len__") and len(observation) == 0)
-
-
 def _hole_in(step: trajectory_lib.StepRecord) -> str:
     observation = step.observation
-    if _is_empty(observation):
+    if looking.is_empty(observation):
         return "no observation"
     if isinstance(observation, Mapping) and any(value is None for value in observation.values()):
         return "no observation"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +29,7 @@ __all__ = [
     "element_of",
     "events_in",
     "fingerprint",
+    "is_empty",
     "is_invalid",
     "said",
     "text_channel",
@@ -62,7 +63,14 @@ def channel(observation: Any, name: str) -> Any:
     value = observation.get(name) if isinstance(observation, Mapping) else None
     if isinstance(value, LazyBlob):
         value = value.load()
-    return None if value is None or (hasattr(value, "__len__") and len(value) == 0) else value
+    return None if is_empty(value) else value
+
+
+def is_empty(value: Any) -> bool:
+    """Returns whether a value holds nothing. A number always holds something."""
+    if isinstance(value, np.ndarray):
+        return value.size == 0
+    return value is None or (isinstance(value, Sized) and len(value) == 0)
 
 
 def text_channel(observation: Any, name: str) -> str:
@@ -96,7 +104,7 @@ def tree_without(axtree: str, *, refs: bool = False, focus: bool = False) -> str
     """
     if refs:
         axtree = _REF.sub(r"\1", axtree)
-    if focus:
+    if focus and " focused" in axtree:  # Looking is fast, replacing is not.
         axtree = _FOCUSED.sub(lambda found: found[1] or "", axtree)
     return axtree
 

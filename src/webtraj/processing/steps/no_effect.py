@@ -143,15 +143,21 @@ class DropNoEffect:
         changed: set[str] = set()
         shown = False
         for name in self.channels:
-            if name == "changes":
-                different = _has_changes(after)
-            else:
-                one, other = _comparable(before, name), _comparable(after, name)
-                different = None if one is None or other is None else one != other
+            different = _differs(before, after, name)
             if different is not None:
                 shown = shown or name in ("axtree", "changes", "text", "screenshot", "set_of_marks")
                 changed.update([name] if different else [])
+            if shown and changed.difference(_FOCUS_ONLY):
+                break  # It has had an effect, and comparing pages takes long.
         return changed if shown else None
+
+
+def _differs(before: Mapping[str, Any], after: Mapping[str, Any], name: str) -> bool | None:
+    """Returns whether a channel differs; None if it was not observed both times."""
+    if name == "changes":
+        return _has_changes(after)
+    one, other = _comparable(before, name), _comparable(after, name)
+    return None if one is None or other is None else bool(one != other)
 
 
 def _comparable(observation: Mapping[str, Any], name: str) -> Any:
@@ -166,7 +172,7 @@ def _comparable(observation: Mapping[str, Any], name: str) -> Any:
     value = observation[name]
     if name == "screenshot" and (value is None or value == b""):
         return None  # A step that took none: `screenshot_stride`, or pictures not shared.
-    return looking.content_of(value)
+    return value if isinstance(value, (str, bytes)) else looking.content_of(value)
 
 
 def _has_changes(observation: Mapping[str, Any]) -> bool | None:
