@@ -155,7 +155,7 @@ async def _rerun(
 
     from webtraj.cli import terminal, text
     from webtraj.cli.options import storage_options
-    from webtraj.cli.show import _find as find_episode
+    from webtraj.cli.show import find_episode
     from webtraj.datasets.dataset import open_dataset
 
     opened = open_dataset(place, storage_options=storage_options(option))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from webtraj import trajectory as trajectory_lib
 
-__all__ = ["show"]
+__all__ = ["find_episode", "show"]
 
 
 def show(
@@ -33,7 +33,7 @@ def show(
     from webtraj.datasets.dataset import open_dataset
 
     opened = open_dataset(dataset, storage_options=storage_options(option))
-    trajectory = opened[_find(opened.episode_ids, episode)]
+    trajectory = opened[find_episode(opened.episode_ids, episode)]
     console = Console(markup=False, highlight=False)
     if step is None:
         _print_episode(console, trajectory)
@@ -41,7 +41,7 @@ def show(
         _print_step(console, trajectory, step)
 
 
-def _find(episode_ids: Any, wanted: str) -> str:
+def find_episode(episode_ids: Any, wanted: str) -> str:
     """Returns the one id that `wanted` means.
 
     Raises:
