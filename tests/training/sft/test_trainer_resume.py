@@ -18,7 +18,7 @@ LORA = {"method": "lora", "lora": {"rank": 4, "dropout": 0.2}, "learning_rate": 
 
 def test_killed_and_resumed_ends_with_the_same_weights(text_model, tmp_path):
     rows = write_rows(tmp_path / "rows.jsonl", SAMPLES)
-    options = {"batch_size": 2, "accumulation": 2, "max_steps": 160, "save_steps": 4}
+    options = {"batch_size": 2, "accumulation": 2, "max_steps": 60, "save_steps": 5}
     undisturbed = train(settings(text_model, tmp_path / "whole", **options), SampleFile(rows))
     command = (
         f"--model={text_model}",
@@ -29,19 +29,19 @@ def test_killed_and_resumed_ends_with_the_same_weights(text_model, tmp_path):
     )
     process = start_command(*command)
     deadline = time.monotonic() + 120
-    while len(read_log(tmp_path / "killed")) < 10 and time.monotonic() < deadline:
+    while len(read_log(tmp_path / "killed")) < 8 and time.monotonic() < deadline:
         time.sleep(0.01)
     process.kill()
     process.communicate()
     assert process.returncode == -signal.SIGKILL
     killed = find_latest(tmp_path / "killed")
     assert killed is not None
-    assert 4 <= killed.step < 160
+    assert 5 <= killed.step < 60
     again = start_command(*command)
     out, err = again.communicate()
     assert again.returncode == 0, err
     assert f"Going on from step {killed.step}." in err
-    assert "160 of 160 steps are made." in out
+    assert "60 of 60 steps are made." in out
     resumed = find_latest(tmp_path / "killed")
     assert same(weights(undisturbed.checkpoint / "model"), weights(resumed.model))
     losses = [

@@ -100,7 +100,13 @@ def read_log(output: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 
 def plot_loss(output: str | os.PathLike[str]) -> Path | None:
-    """Draws the loss of a run's log as `loss.png`; None, with a note, without matplotlib."""
+    """Draws the loss of a run's log as `loss.png`; None if there is nothing to draw.
+
+    Without matplotlib, there is none but a note.
+    """
+    entries = [entry for entry in read_log(output) if {"loss", "eval_loss"} & entry.keys()]
+    if not entries:
+        return None
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -108,7 +114,6 @@ def plot_loss(output: str | os.PathLike[str]) -> Path | None:
         return None
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
-    entries = read_log(output)
     for key, style in (("loss", "-"), ("eval_loss", "o-")):
         points = [(entry["step"], entry[key]) for entry in entries if key in entry]
         if points:

@@ -432,11 +432,12 @@ def _blame(batches: list[Batch], by_sample: list[Any]) -> str:
     wrong = ~torch.isfinite(torch.cat(by_sample)).cpu()
     blamed = [name for name, bad in zip(names, wrong.tolist(), strict=True) if bad]
     return (
-        f"The loss of these samples is no number: {_some(blamed) or 'those of another process'} "
+        f"The loss of these samples is no number: {_some(blamed) or 'those of another process.'} "
         "The step was not made. Look at them; or lower learning_rate, or train in float32."
     )
 
 
 def _some(names: list[str]) -> str:
-    shown = " ".join(names[:5])
-    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more."
+    bare = [name.removeprefix("The sample of ").rstrip(",") for name in names]
+    shown = "; ".join(bare[:5])
+    return f"{shown}." if len(names) <= 5 else f"{shown}; and {len(names) - 5} more."
