@@ -60,12 +60,18 @@ def _decode(data: Any, blobs: BlobSource | None) -> Any:
             return {key: _decode(value, blobs) for key, value in data.items()}
         return _DECODERS[data[TAG]](data, blobs)
     if isinstance(data, list):
-        return [_decode(item, blobs) for item in data]
+        return _decode_list(data, blobs)
     return data
 
 
+def _decode_list(data: list[Any], blobs: BlobSource | None) -> list[Any]:
+    if _CONTAINERS.isdisjoint(map(type, data)):  # Token ids, of which there are thousands.
+        return data.copy()
+    return [_decode(item, blobs) for item in data]
+
+
 def _decode_items(data: dict[str, Any], blobs: BlobSource | None) -> list[Any]:
-    return [_decode(item, blobs) for item in data["v"]]
+    return _decode_list(data["v"], blobs)
 
 
 def _blob(data: dict[str, Any]) -> Blob:
@@ -179,6 +185,8 @@ def _namedtuple_class(name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
     # Names that are no identifiers are replaced, as by whoever made the class.
     return collections.namedtuple(name, fields, rename=True)
 
+
+_CONTAINERS = frozenset((dict, list))
 
 _DECODERS: dict[str, Callable[[dict[str, Any], BlobSource | None], Any]] = {
     "float": lambda data, blobs: float(data["v"]),
