@@ -1,18 +1,22 @@
 """Samples in files, the plan of a run, and its configuration: what needs no PyTorch."""
 
 import base64
+import io
 import json
 import subprocess
 import sys
 
+import PIL.Image
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message
+from webtraj.training.export import export_samples
 from webtraj.training.preparing.planning import Plan, pack
 from webtraj.training.preparing.rows import SampleFile, open_samples, read_row
+from webtraj.training.samples import Sample, SampleKey
 from webtraj.training.sft import SftSettings
 from webtraj.training.sft.configuration import load_train_config
 
@@ -102,6 +106,45 @@ def test_files_that_are_none_are_refused(tmp_path):
         SampleFile(tmp_path / "empty.jsonl")
     with pytest.raises(errors.InvalidInputError, match="cannot be read"):
         SampleFile(tmp_path / "none.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("tokens", {}),
+        ("openai", {"weights": "column"}),
+        ("openai", {"weights": "column", "images": "inline"}),
+    ],
+    ids=["tokens", "openai", "openai with pictures in the rows"],
+)
+def test_what_is_exported_can_be_read(tmp_path, kind, options):
+    encoded = io.BytesIO()
+    PIL.Image.new("RGB", (8, 6), (9, 9, 9)).save(encoded, "PNG")
+    image = Image(encoded.getvalue())
+    samples = [
+        Sample(
+            key=SampleKey(f"episode/{number}", 3, 1),
+            messages=(Message.of("user", "See ", image, *(["!"] if number else [])),),
+            completion="click('1')",
+            prompt_token_ids=(1, 2, number),
+            completion_token_ids=(3, 4),
+            logprobs=(-0.5, -0.25),
+            loss_weight=0.5 + number,
+            reward=1.0,
+            group_id="group",
+        )
+        for number in range(2)
+    ]
+    export_samples({"train": samples}, tmp_path / "out", format=kind, options=options)
+    found = list(SampleFile(tmp_path / "out" / "train.jsonl"))
+    assert [one.key for one in found] == [one.key for one in samples]
+    assert [one.loss_weight for one in found] == [0.5, 1.5]
+    if kind == "tokens":
+        assert [one.prompt_token_ids for one in found] == [(1, 2, 0), (1, 2, 1)]
+        assert [one.messages for one in found] == [(Message.of("user", image),)] * 2
+    else:
+        assert [one.messages for one in found] == [one.messages for one in samples]
+        assert [one.completion for one in found] == ["click('1')"] * 2
 
 
 def test_several_files_are_one_sequence(tmp_path):

@@ -9,10 +9,14 @@ A row has token ids or messages, or both::
   "text", "text"}`, `{"type": "image"}` or `{"type": "image_url", "image_url": {"url": data URI}}`.
   Without a `completion`, the last message is the reply. `prompt` may be said for `messages`, and a
   completion may be a list of one message, as TRL has them.
-* `images` are paths beside the file, one for each part `image`, in order.
+* `images` are paths beside the file, one for each part `image`, in order. A part `image_url` may
+  have such a path for itself.
 * `prompt_ids` and `completion_ids` may be said for the token ids.
 
-Other keys are kept as the sample's metadata. A row that is none is an error that names its line.
+* `weight` may be said for `loss_weight`, and `"sample": "<episode>/<step>/<call>"` names it.
+
+So what `webtraj.training.export` writes as `tokens` can be read, and its `openai` too. Other keys
+are kept as the sample's metadata. A row that is none is an error that names its line.
 """
 
 from __future__ import annotations
@@ -39,6 +43,7 @@ _KNOWN = frozenset(
     {
         "messages", "prompt", "completion", "images", "loss_weight", "prompt_token_ids",
         "completion_token_ids", "prompt_ids", "completion_ids", "episode_id", "step", "call",
+        "weight", "sample",
     }
 )  # fmt: skip
 
@@ -155,7 +160,7 @@ def read_row(
     pictures = [Image(_image(name, folder, what)) for name in _list(row, "images", str, what)]
     said = row.get("messages", row.get("prompt"))
     unused = iter(pictures)
-    messages = _messages([] if said is None else said, unused, what)
+    messages = _messages([] if said is None else said, unused, what, folder)
     completion = _completion(row.get("completion"), what)
     prompt_ids = _ids(row, "prompt_token_ids", "prompt_ids", what)
     completion_ids = _ids(row, "completion_token_ids", "completion_ids", what)
@@ -176,16 +181,11 @@ def read_row(
             f"{what}: expected prompt_token_ids with completion_token_ids, or messages with a "
             f"completion; got the keys {', '.join(sorted(row))}."
         )
-    weight = row.get("loss_weight", 1.0)
+    weight = row.get("loss_weight", row.get("weight", 1.0))
     if not isinstance(weight, int | float) or isinstance(weight, bool):
         raise errors.InvalidInputError(f"{what}: loss_weight is a number; got {weight!r:.60}.")
-    step, call = row.get("step", number), row.get("call", 0)
     return Sample(
-        key=SampleKey(
-            str(row.get("episode_id", what)),
-            step if isinstance(step, int) else number,
-            call if isinstance(call, int) else 0,
-        ),
+        key=_key(row, what, number),
         messages=tuple(messages),
         completion=completion or "",
         prompt_token_ids=prompt_ids,
@@ -195,7 +195,19 @@ def read_row(
     )
 
 
-def _messages(said: Any, images: Iterator[Image], what: str) -> list[Message]:
+def _key(row: Mapping[str, Any], what: str, number: int) -> SampleKey:
+    parts = str(row.get("sample", "")).rsplit("/", 2)
+    if len(parts) == 3 and parts[1].isdecimal() and parts[2].isdecimal():
+        return SampleKey(parts[0], int(parts[1]), int(parts[2]))
+    step, call = row.get("step", number), row.get("call", 0)
+    return SampleKey(
+        str(row.get("episode_id", what)),
+        step if isinstance(step, int) else number,
+        call if isinstance(call, int) else 0,
+    )
+
+
+def _messages(said: Any, images: Iterator[Image], what: str, folder: Path | None) -> list[Message]:
     if not isinstance(said, list):
         raise errors.InvalidInputError(f"{what}: messages is a list; got {said!r:.60}.")
     messages = []
@@ -212,12 +224,12 @@ def _messages(said: Any, images: Iterator[Image], what: str) -> list[Message]:
                 f"{where}: its content is a text or a list of parts; got {content!r:.60}."
             )
         messages.append(
-            Message(message["role"], tuple(_part(part, images, where) for part in parts))
+            Message(message["role"], tuple(_part(part, images, where, folder) for part in parts))
         )
     return messages
 
 
-def _part(part: Any, images: Iterator[Image], where: str) -> Part:
+def _part(part: Any, images: Iterator[Image], where: str, folder: Path | None) -> Part:
     match part:
         case str():
             return Text(part)
@@ -230,7 +242,9 @@ def _part(part: Any, images: Iterator[Image], where: str) -> Part:
                 raise errors.InvalidInputError(
                     f"{where}: no data URI in base64: {error}."
                 ) from None
-        case {"type": "image" | "image_url"}:
+        case {"type": "image_url", "image_url": {"url": str(name)}}:
+            return Image(_image(name, folder, where))
+        case {"type": "image"}:
             image = next(images, None)
             if image is None:
                 raise errors.InvalidInputError(f"{where} shows an image that `images` lacks.")
