@@ -6,7 +6,7 @@ EPISODES ?= 2000
 ROLLOUTS ?= 1000
 SEED ?= 0
 
-.PHONY: help setup demo check format test test-s3 test-vllm test-ray test-rollouts test-processing test-train test-peers test-soak clean
+.PHONY: help setup demo check format test test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-peers test-soak clean
 
 help:
 	@echo "make setup      .venv with everything, and a browser"
@@ -17,6 +17,7 @@ help:
 	@echo "make test-vllm  agents with a real vLLM on the CPU, in an environment of its own"
 	@echo "make test-ray   rollouts on two machines of a Ray cluster, in network namespaces (as root)"
 	@echo "make test-rollouts  a rollout under faults, killed and resumed (ROLLOUTS=$(ROLLOUTS))"
+	@echo "make test-judges  judges beside the labels of three hundred played episodes"
 	@echo "make test-processing  five thousand episodes through a pipeline that is killed"
 	@echo "make test-train a model trained on what was recorded, with PyTorch in an environment of its own"
 	@echo "make test-peers a live BrowserGym environment, wrapped and recorded"
@@ -53,6 +54,9 @@ test-ray: setup
 
 test-rollouts: setup
 	$(BIN)/python -W error tests/soak/rollout_soak.py --episodes $(ROLLOUTS) --seed $(SEED)
+
+test-judges: setup
+	WEBTRAJ_TEST_JUDGES=1 $(BIN)/pytest -p no:xdist tests/judging -k "labelled or real or rules"
 
 test-processing: setup
 	WEBTRAJ_PROCESSING_EPISODES=5000 $(BIN)/pytest -p no:xdist tests/processing/test_killed_pipelines.py

@@ -1,7 +1,8 @@
 """Labelled trajectories of MiniWoB++ and the fixture site, for whatever judges.
 
 `labelled_dataset` is made once for all tests, also where they are spread over processes, and takes
-most of a minute of a real browser. What it has:
+more than a minute of a real browser; so tests that ask for it are run by `make test-judges`. What it
+has:
 
 * `dataset`: the opened dataset, 300 episodes and more, about 60 tasks, of four policies (oracle,
   hasty, claiming, random). Each step has the channels of `CHANNELS`; there are no screenshots but
@@ -74,6 +75,8 @@ async def collect_all(path: Path) -> None:
 
 @pytest.fixture(scope="session")
 def labelled_dataset(tmp_path_factory: pytest.TempPathFactory) -> LabelledDataset:
+    if os.environ.get("WEBTRAJ_TEST_JUDGES") != "1":
+        pytest.skip("takes long: make test-judges")
     root = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         root = root.parent  # That of all workers.
