@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from webtraj.training.export.pictures import PictureReader, Pictures
+from webtraj.training.export.pictures import PictureReader, Pictures, images_of
 from webtraj.training.samples import Sample, SampleKey
 
 __all__ = ["ExportReport", "LeftOut", "Row", "SampleFormat", "Split", "key_of", "name_of"]
@@ -36,7 +36,9 @@ class Row:
     copies: int = 1
     """How often it is written."""
     changes: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """What had to be changed in its prompt, and how often."""
+    """What had to be changed in its prompt, or could only be estimated, and how often."""
+    sample: Sample | None = None
+    """What it holds, if that is not the whole sample."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -60,7 +62,7 @@ class Split:
     left_out_first: dict[str, str] = dataclasses.field(default_factory=dict)
     """The first sample that each reason kept out."""
 
-    def count(self, sample: Sample, row: Row | LeftOut, pictures: int) -> None:
+    def count(self, sample: Sample, row: Row | LeftOut) -> None:
         """Counts what became of a sample."""
         if isinstance(row, LeftOut):
             self.left_out[row.why] += 1
@@ -68,7 +70,7 @@ class Split:
             return
         self.samples += 1
         self.rows += row.copies
-        self.pictures += pictures * row.copies
+        self.pictures += len(images_of(row.sample or sample)) * row.copies
         self.changes.update(row.changes)
         episode_id = sample.key.episode_id
         self.episodes[episode_id] = self.episodes.get(episode_id, 0) + 1

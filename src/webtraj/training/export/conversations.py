@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 
 from webtraj.agents.models.base import Image, Message, Part, Text
+from webtraj.datasets.exporters.plain import is_unicode
 from webtraj.training.export.base import LeftOut
 from webtraj.training.samples import Sample
 
@@ -28,6 +29,11 @@ class Conversation:
     """User, assistant, user, ...: the last is the user's."""
     merged: int
     """How many messages were made one with the one before."""
+
+    def messages(self) -> tuple[Message, ...]:
+        """Returns the prompt as messages again."""
+        system = (Message.of("system", self.system),) if self.system else ()
+        return (*system, *self.turns)
 
     @property
     def images(self) -> list[Image]:
@@ -60,6 +66,9 @@ def conversation_of(sample: Sample) -> Conversation | LeftOut:
         return LeftOut("its prompt ends with the assistant")
     if not sample.completion:
         return LeftOut("its completion is empty")
+    texts = (part.text for turn in turns for part in turn.parts if isinstance(part, Text))
+    if not all(map(is_unicode, (system, sample.completion, *texts))):
+        return LeftOut("its text has a half of a character, which no file can hold")
     return Conversation(system, tuple(turns), len(messages) - len(turns))
 
 

@@ -26,7 +26,8 @@ from webtraj.agents.models.base import Image, Message, Part, Text
 from webtraj.datasets.exporters.files_beside import image_kind
 from webtraj.training.export import conversations, json_files
 from webtraj.training.export.base import ExportReport, LeftOut, Row, key_of, name_of
-from webtraj.training.export.pictures import PictureReader, Pictures, picture_error
+from webtraj.training.export.lengths import LengthOptions
+from webtraj.training.export.pictures import PictureReader, Pictures
 from webtraj.training.export.weighting import copies_of
 from webtraj.training.samples import Sample
 
@@ -36,7 +37,7 @@ _DATA = "data:"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class OpenAIFormat:
+class OpenAIFormat(LengthOptions):
     """Writes OpenAI's messages as lines of JSON."""
 
     name: ClassVar[str] = "openai"
@@ -51,17 +52,17 @@ class OpenAIFormat:
 
     def row(self, sample: Sample, pictures: Pictures) -> Row | LeftOut:
         """See `SampleFormat.row`."""
-        conversation = conversations.conversation_of(sample)
-        if isinstance(conversation, LeftOut):
-            return conversation
-        copies: int | LeftOut = 1 if self.weights == "column" else copies_of(sample, self.seed)
+        copies = copies_of(sample, self.seed, column=self.weights == "column")
         if isinstance(copies, LeftOut):
             return copies
+        prepared = self.prepared(sample)
+        if isinstance(prepared, LeftOut):
+            return prepared
         messages: list[dict[str, Any]] = []
-        if conversation.system:
-            messages.append({"role": "system", "content": conversation.system})
+        if prepared.conversation.system:
+            messages.append({"role": "system", "content": prepared.conversation.system})
         try:
-            for turn in conversation.turns:
+            for turn in prepared.conversation.turns:
                 message = {"role": turn.role, "content": self._content(turn, pictures)}
                 messages.append({**message, "weight": 0} if turn.role == "assistant" else message)
         except errors.CorruptDataError:
@@ -72,8 +73,7 @@ class OpenAIFormat:
             "sample": name_of(sample.key),
             "loss_weight": sample.loss_weight if self.weights == "column" else 1.0,
         }
-        merged = conversation.merged
-        return Row(data, copies, {"merged_messages": merged} if merged else {})
+        return Row(data, copies, prepared.changes, prepared.sample)
 
     def write(self, rows: Iterable[Row], folder: Path, split: str) -> None:
         """See `SampleFormat.write`."""
@@ -116,9 +116,9 @@ class OpenAIFormat:
     def _url(self, image: Image, pictures: Pictures) -> str:
         if self.images == "files":
             return pictures.put(image)
-        kind, problem = image_kind(image.data), picture_error(image.data)
-        if kind is None or problem:
-            raise errors.CorruptDataError(problem)
+        pictures.check(image)
+        kind = image_kind(image.data)
+        assert kind is not None, "What is no picture was refused."
         return f"{_DATA}{kind[1]};base64,{base64.b64encode(image.data).decode()}"
 
 

@@ -94,14 +94,13 @@ def _rows(
     split: Split,
     digests: array[int],
 ) -> Iterator[Row]:
-    for sample in samples:
+    for sample in pictures.looked_into(samples):
         row = made.row(sample, pictures)
-        shown = sum(type(part).__name__ == "Image" for m in sample.messages for part in m.parts)
-        split.count(sample, row, shown)
+        split.count(sample, row)
         if isinstance(row, LeftOut):
             continue
-        for _ in range(row.copies):
-            digests.frombytes(made.digest(sample)[:_DIGEST])
+        digest = made.digest(row.sample or sample)[:_DIGEST]
+        digests.frombytes(digest * row.copies)
         yield row
 
 

@@ -18,53 +18,31 @@ LLaMA-Factory 0.9.5 resets every column and tag that `dataset_info.json` does no
 names one, takes `<image>` in any text for a picture, drops rows whose turns are not strict without
 a word, and reads no `loss_weight` in its normal engine. So all are named; such text is hidden
 (`markers`); turns are made strict (`conversations`); and weights are copies (`weighting`), unless
-the column is asked for.
+the column is asked for. Samples that are longer than it cuts are left out, or shortened by whole
+turns (`lengths`): where it cuts itself, it may cut a picture, and fails while training.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-import orjson
-
 from webtraj import errors
-from webtraj.agents.models.base import Message, Part, Role, Text
-from webtraj.training.export import conversations, json_files, markers
+from webtraj.training.export import conversations, json_files, markers, sharegpt_rows
 from webtraj.training.export.base import ExportReport, LeftOut, Row, key_of, name_of
+from webtraj.training.export.lengths import LengthOptions
 from webtraj.training.export.pictures import PictureReader, Pictures
+from webtraj.training.export.sharegpt_rows import COLUMNS, TAGS, file_name
 from webtraj.training.export.weighting import copies_of
 from webtraj.training.samples import Sample
 
 __all__ = ["COLUMNS", "TAGS", "ShareGptFormat", "file_name"]
 
-TAGS = {
-    "role_tag": "from",
-    "content_tag": "value",
-    "user_tag": "human",
-    "assistant_tag": "gpt",
-    "observation_tag": "observation",
-    "function_tag": "function_call",
-    "system_tag": "system",
-}
-COLUMNS = {"messages": "conversations", "system": "system", "images": "images"}
-
-_SAID = {"user": "human", "assistant": "gpt"}
-
-
-def file_name(split: str) -> str:
-    """Returns the name of a split's file.
-
-    >>> file_name("train")
-    'finetune_train.json'
-    """
-    return f"finetune_{split}.json"
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ShareGptFormat:
+class ShareGptFormat(LengthOptions):
     """Writes ShareGPT files for LLaMA-Factory."""
 
     name: ClassVar[str] = "sharegpt"
@@ -80,35 +58,25 @@ class ShareGptFormat:
 
     def row(self, sample: Sample, pictures: Pictures) -> Row | LeftOut:
         """See `SampleFormat.row`."""
-        conversation = conversations.conversation_of(sample)
-        if isinstance(conversation, LeftOut):
-            return conversation
-        if markers.hide(sample.completion)[1]:
-            return LeftOut("its completion has text that stands for a picture")
-        copies: int | LeftOut = 1 if self.weights == "column" else copies_of(sample, self.seed)
+        copies = copies_of(sample, self.seed, column=self.weights == "column")
         if isinstance(copies, LeftOut):
             return copies
+        prepared = self.prepared(sample)
+        if isinstance(prepared, LeftOut):
+            return prepared
+        if markers.hide(sample.completion)[1]:
+            return LeftOut("its completion has text that stands for a picture")
         try:
-            names = [pictures.put(image) for image in conversation.images]
+            data, hidden = sharegpt_rows.prompt_row(prepared.conversation, pictures)
         except errors.CorruptDataError:
             return LeftOut("a picture of its prompt cannot be decoded")
-        hidden = 0
-        turns = []
-        for turn in conversation.turns:
-            value, marks = _text_of(turn)
-            hidden += marks
-            turns.append({"from": _SAID[turn.role], "value": value})
-        turns.append({"from": "gpt", "value": sample.completion})
-        system, marks = markers.hide(conversation.system)
-        changes = {"hidden_marks": hidden + marks, "merged_messages": conversation.merged}
-        data = {
-            "conversations": turns,
-            "system": system,
-            "images": names,
+        data["conversations"].append({"from": "gpt", "value": sample.completion})
+        data |= {
             "loss_weight": sample.loss_weight if self.weights == "column" else 1.0,
             "sample": name_of(sample.key),
         }
-        return Row(data, copies, {name: count for name, count in changes.items() if count})
+        changes = {**prepared.changes, **({"hidden_marks": hidden} if hidden else {})}
+        return Row(data, copies, changes, prepared.sample)
 
     def write(self, rows: Iterable[Row], folder: Path, split: str) -> None:
         """See `SampleFormat.write`."""
@@ -116,19 +84,7 @@ class ShareGptFormat:
 
     def finish(self, folder: Path, report: ExportReport) -> None:
         """See `SampleFormat.finish`."""
-        info = {}
-        for name, split in report.splits.items():
-            columns = dict(COLUMNS)
-            if not split.pictures:  # A column that no row fills is an error there.
-                del columns["images"]
-            info[f"{self.dataset_name}_{name}"] = {
-                "file_name": file_name(name),
-                "formatting": "sharegpt",
-                "columns": columns,
-                "tags": TAGS,
-            }
-        content = orjson.dumps(info, option=orjson.OPT_INDENT_2)
-        (folder / "dataset_info.json").write_bytes(content + b"\n")
+        sharegpt_rows.write_info(folder, report, self.dataset_name)
 
     def read(self, folder: Path, split: str) -> Iterable[Mapping[str, Any]]:
         """See `SampleFormat.read`."""
@@ -137,16 +93,9 @@ class ShareGptFormat:
     def sample_of(self, row: Mapping[str, Any], pictures: PictureReader) -> Sample:
         """See `SampleFormat.sample_of`."""
         *turns, last = row["conversations"]
-        names = iter(row["images"])
-        messages = [Message.of("system", markers.show(row["system"]))] if row["system"] else []
-        for turn in turns:
-            role: Role = "user" if turn["from"] == "human" else "assistant"
-            messages.append(Message(role, tuple(_parts_of(turn["value"], names, pictures))))
-        if next(names, None) is not None:
-            raise errors.CorruptDataError(f"{row['sample']}: more pictures than marks for them.")
         return Sample(
             key=key_of(row["sample"]),
-            messages=tuple(messages),
+            messages=sharegpt_rows.messages_of(row, turns, pictures),
             completion=last["value"],
             loss_weight=row["loss_weight"],
         )
@@ -154,33 +103,3 @@ class ShareGptFormat:
     def digest(self, sample: Sample) -> bytes:
         """See `SampleFormat.digest`."""
         return conversations.digest_of(sample)
-
-
-def _text_of(turn: Message) -> tuple[str, int]:
-    """Returns a message's text with marks where its pictures are, and how much text was hidden."""
-    # Text is hidden when it is joined: a mark could be made of the ends of two parts.
-    pieces: list[str] = []
-    text = ""
-    hidden = 0
-    for part in (*turn.parts, None):
-        if isinstance(part, Text):
-            text += part.text
-            continue
-        piece, marks = markers.hide(text)
-        pieces.append(piece)
-        hidden += marks
-        text = ""
-        if part is not None:
-            pieces.append(markers.IMAGE)
-    return "".join(pieces), hidden
-
-
-def _parts_of(value: str, names: Iterator[str], pictures: PictureReader) -> Iterator[Part]:
-    for index, text in enumerate(value.split(markers.IMAGE)):
-        if index:
-            name = next(names, None)
-            if name is None:
-                raise errors.CorruptDataError("There are more marks for pictures than pictures.")
-            yield pictures.get(name)
-        if text:
-            yield Text(markers.show(text))

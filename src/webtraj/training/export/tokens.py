@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from webtraj import errors
-from webtraj.agents.models.base import Image, Message
+from webtraj.agents.models.base import Message
 from webtraj.training.export import json_files
 from webtraj.training.export.base import ExportReport, LeftOut, Row, key_of, name_of
-from webtraj.training.export.pictures import PictureReader, Pictures
+from webtraj.training.export.pictures import PictureReader, Pictures, images_of
 from webtraj.training.samples import Sample
 
 __all__ = ["TokensFormat"]
@@ -56,8 +56,10 @@ class TokensFormat:
             return LeftOut("a log-probability of it is no number")
         if sample.reward is None:
             return LeftOut("it has no reward")
+        if not all(map(math.isfinite, (sample.reward, sample.advantage or 0, sample.loss_weight))):
+            return LeftOut("its reward, advantage or weight is no number")
         try:
-            names = [pictures.put(image) for image in _images(sample)]
+            names = [pictures.put(image) for image in images_of(sample)]
         except errors.CorruptDataError:
             return LeftOut("a picture of its prompt cannot be decoded")
         prompt, completion = sample.prompt_token_ids, sample.completion_token_ids
@@ -115,11 +117,7 @@ class TokensFormat:
         total.update(array("d", sample.logprobs).tobytes())
         rest = (
             sample.key, sample.reward, sample.advantage, sample.group_id, sample.loss_weight,
-            sample.policy_version, sample.task, [image.uuid for image in _images(sample)],
+            sample.policy_version, sample.task, [image.uuid for image in images_of(sample)],
         )  # fmt: skip
         total.update(repr(rest).encode("utf-8", "surrogatepass"))
         return total.digest()
-
-
-def _images(sample: Sample) -> list[Image]:
-    return [part for m in sample.messages for part in m.parts if isinstance(part, Image)]

@@ -17,8 +17,13 @@ __all__ = ["copies_of"]
 _MOST = 1000
 
 
-def copies_of(sample: Sample, seed: int) -> int | LeftOut:
+def copies_of(sample: Sample, seed: int, *, column: bool = False) -> int | LeftOut:
     """Returns how often a sample is written, or why it is not.
+
+    Args:
+        sample: A sample.
+        seed: Rounds weights that are no whole numbers.
+        column: Whether a column says the weight, so that all are written once.
 
     >>> from webtraj.training.samples import SampleKey
     >>> key = SampleKey("e1", 1)
@@ -26,8 +31,10 @@ def copies_of(sample: Sample, seed: int) -> int | LeftOut:
     2
     """
     weight = sample.loss_weight
-    if not math.isfinite(weight) or weight < 0:
+    if not math.isfinite(weight) or (weight < 0 and not column):
         return LeftOut("its weight is negative or no number, which copies cannot say")
+    if column:
+        return 1
     if weight == 0:
         return LeftOut("its weight is 0")
     if weight > _MOST:

@@ -1,0 +1,196 @@
+"""How many tokens a sample has, and what becomes of those that have too many for a trainer.
+
+Three ways to count, the first that there is: the token ids on record, which are what the model saw;
+the model's own chat template, tokenizer and processor; an estimate, which is reported as one. The
+template of a trainer may write some tokens more than the model's own, so leave some room.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import io
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import pydantic
+
+from webtraj.agents.models.base import Image, Message, Text
+from webtraj.agents.models.messages import estimate_tokens
+from webtraj.training.export.base import LeftOut
+from webtraj.training.export.conversations import Conversation, conversation_of
+from webtraj.training.export.pairs import rejected_of
+from webtraj.training.samples import Sample
+
+if TYPE_CHECKING:
+    from webtraj.training.preparing.tools import ModelTools
+
+__all__ = ["LengthOptions", "ModelCounter", "Prepared"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Prepared:
+    """A sample that fits, in turns."""
+
+    conversation: Conversation
+    changes: Mapping[str, int]
+    """As `Row.changes` has them."""
+    sample: Sample | None
+    """What is left of the sample, if it was shortened."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LengthOptions:
+    """The options of formats that mind how long samples are."""
+
+    cutoff_len: Annotated[int, pydantic.Field(ge=0)] = 0
+    """How many tokens a sample may have, its reply included; 0: any number, and none is counted."""
+    model: str = ""
+    """The folder of the model that is trained, to count as it does."""
+    image_max_pixels: Annotated[int, pydantic.Field(ge=0)] = 0
+    """The size that the trainer scales larger pictures down to; 0: it does not."""
+    over_length: Literal["leave_out", "shorten"] = "leave_out"
+    """What becomes of a sample that is too long. It is left out; or its oldest turns go, each with
+    the reply to it and its pictures, until it fits."""
+
+    def prepared(self, sample: Sample) -> Prepared | LeftOut:
+        """Returns a sample in turns that fits, or why it does not."""
+        conversation = conversation_of(sample)
+        if isinstance(conversation, LeftOut):
+            return conversation
+        changes = {"merged_messages": conversation.merged}
+        if not self.cutoff_len:
+            return Prepared(conversation, _some(changes), None)
+        recorded = _recorded_length(sample)
+        length, exact = (recorded, True) if recorded else self._counted(conversation, sample)
+        shortened = 0
+        while length > self.cutoff_len:
+            said = f"{self.cutoff_len} tokens" + ("" if exact else ", by an estimate")
+            if self.over_length == "leave_out":
+                return LeftOut(f"it is longer than {said}")
+            if len(conversation.turns) < 3:
+                return LeftOut(f"its last turn alone is longer than {said}")
+            shortened += 2
+            conversation = dataclasses.replace(conversation, turns=conversation.turns[2:])
+            length, exact = self._counted(conversation, sample)
+        changes |= {
+            "estimated_lengths": int(not exact),
+            "shortened_prompts": int(shortened > 0),
+            "dropped_turns": shortened,
+        }
+        if not shortened:
+            return Prepared(conversation, _some(changes), None)
+        # Its token ids and log-probabilities are those of another prompt.
+        left = dataclasses.replace(
+            sample,
+            messages=conversation.messages(),
+            prompt_token_ids=(),
+            completion_token_ids=(),
+            logprobs=(),
+        )
+        return Prepared(conversation, _some(changes), left)
+
+    def _counted(self, conversation: Conversation, sample: Sample) -> tuple[int, bool]:
+        """Returns a length, and whether it is more than an estimate."""
+        counter = _counter(self.model, self.image_max_pixels) if self.model else None
+        count = estimate_tokens if counter is None else counter.count
+        rejected = rejected_of(sample)
+        replies = [sample.completion, *([] if rejected is None else [rejected.completion])]
+        lengths = [
+            count((*conversation.messages(), Message.of("assistant", reply))) for reply in replies
+        ]
+        return max(lengths), counter is not None
+
+
+class ModelCounter:
+    """Counts tokens as a model does.
+
+    Pictures are counted by their size: what the processor makes of an empty one of that size. So
+    none is unpacked, and no size is asked for twice.
+    """
+
+    def __init__(self, tools: ModelTools, *, image_max_pixels: int = 0) -> None:
+        self._tools = tools
+        self._max_pixels = image_max_pixels
+        self._tokens_of = functools.lru_cache(maxsize=4096)(self._picture_tokens)
+
+    def count(self, messages: Sequence[Message]) -> int:
+        """Returns how many tokens a conversation has.
+
+        Raises:
+            InvalidInputError: The model has no chat template, or takes no pictures.
+        """
+        from webtraj import errors
+
+        renderer = self._tools.renderer
+        in_parts = renderer is self._tools.processor
+        images = [part for m in messages for part in m.parts if isinstance(part, Image)]
+        if not getattr(renderer, "chat_template", None) or (images and not in_parts):
+            lacks = "takes no pictures" if images else "has no chat template"
+            raise errors.InvalidInputError(
+                f"The model that is to count tokens {lacks}; give the folder of the one that is "
+                "trained, with its processor."
+            )
+        text = renderer.apply_chat_template(
+            [_shaped(message, in_parts=in_parts) for message in messages], tokenize=False
+        )
+        total = self._text_tokens(str(text))
+        if images:
+            mark = self._text_tokens(self._tools.processor.image_token)
+            total += sum(self._tokens_of(self._size(image)) - mark for image in images)
+        return total
+
+    def _text_tokens(self, text: str) -> int:
+        return len(self._tools.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def _size(self, image: Image) -> tuple[int, int]:
+        from PIL import Image as Pillow
+
+        with Pillow.open(io.BytesIO(image.data)) as opened:
+            width, height = opened.size
+        if self._max_pixels and width * height > self._max_pixels:
+            factor = math.sqrt(self._max_pixels / (width * height))
+            width, height = int(width * factor), int(height * factor)
+        return max(width, 1), max(height, 1)
+
+    def _picture_tokens(self, size: tuple[int, int]) -> int:
+        from PIL import Image as Pillow
+
+        processor = self._tools.processor
+        made = processor(
+            text=[processor.image_token],
+            images=[[Pillow.new("RGB", size)]],
+            add_special_tokens=False,
+        )
+        return len(made["input_ids"][0])
+
+
+@functools.lru_cache(maxsize=2)
+def _counter(model: str, image_max_pixels: int) -> ModelCounter:
+    from webtraj.training.preparing.tools import load_tools
+
+    return ModelCounter(load_tools(model), image_max_pixels=image_max_pixels)
+
+
+def _recorded_length(sample: Sample) -> int:
+    """Returns a length by the token ids on record; 0 if there are none, or of one reply only."""
+    ids = sample.prompt_token_ids, sample.completion_token_ids
+    if not (sample.recorded and all(ids)) or rejected_of(sample) is not None:
+        return 0
+    return sum(map(len, ids))
+
+
+def _shaped(message: Message, *, in_parts: bool) -> dict[str, Any]:
+    if not in_parts:
+        text = "".join(part.text for part in message.parts if isinstance(part, Text))
+        return {"role": message.role, "content": text}
+    parts = [
+        {"type": "image"} if isinstance(part, Image) else {"type": "text", "text": part.text}
+        for part in message.parts
+    ]
+    return {"role": message.role, "content": parts}
+
+
+def _some(changes: Mapping[str, int]) -> dict[str, int]:
+    return {name: count for name, count in changes.items() if count}
