@@ -27,7 +27,7 @@ catches the builtin goes on working::
      │   └─ ConcurrentCallError                  two calls at once on one environment
      ├─ AgentError (RuntimeError)                an agent could not decide on an action
      │   ├─ EpisodeGivenUpError                  the agent wants its episode truncated
-     │   └─ ModelError                           a model gave no reply
+     │   └─ ModelError                           a model gave no reply that can be used
      │       ├─ ContextOverflowError             the conversation is too long for it
      │       ├─ ModelRefusedError                the server does not take the request
      │       └─ ModelUnavailableError            the server is away, or too slow

@@ -74,8 +74,10 @@ def _print_episode(console: Console, trajectory: trajectory_lib.EpisodeTrajector
     facts = Table(box=None, show_header=False, pad_edge=False)
     for field in dataclasses.fields(trajectory.info):
         value = getattr(trajectory.info, field.name)
-        if value not in ("", None, {}):
+        if value not in ("", None, {}, ()) and field.name != "derivation":
             facts.add_row(field.name.replace("_", " "), text.brief(value, 200))
+    for derivation in trajectory.info.derivation:
+        facts.add_row("made by", text.printable(_derivation(derivation)))
     facts.add_row("began", f"{text.clock(trajectory.start_time)} UTC")
     facts.add_row("ended", f"{text.clock(trajectory.end_time)} UTC")
     console.print(facts)
@@ -110,6 +112,16 @@ def _print_episode(console: Console, trajectory: trajectory_lib.EpisodeTrajector
         console.print(f"noted: {text.printable(note)}")
     if end.error is not None:
         console.print(text.printable(end.error.traceback, keep_lines=True))
+
+
+def _derivation(derivation: trajectory_lib.Derivation) -> str:
+    said = f"{derivation.step} {derivation.version} of {derivation.software}"
+    if derivation.model:
+        said += f", with {derivation.model}"
+    if derivation.source:
+        said += f", from {derivation.source}"
+    changes = ", ".join(f"{name} {value}" for name, value in derivation.changes.items())
+    return f"{said}: {changes}"[:500] if changes else said
 
 
 def _print_step(console: Console, trajectory: trajectory_lib.EpisodeTrajectory, index: int) -> None:
