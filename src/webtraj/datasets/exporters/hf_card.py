@@ -13,7 +13,7 @@ from webtraj.datasets.exporters.hf_tables import Column
 from webtraj.datasets.exporters.manifest import MANIFEST
 from webtraj.datasets.exporters.plain import unicode_text
 
-__all__ = ["card"]
+__all__ = ["card", "one_line", "quoted", "size_category"]
 
 _SIZES = (
     (1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"),
@@ -38,18 +38,17 @@ def card(
         report: What was exported.
     """
     total = sum(counts["steps"].values())
-    size = next((name for limit, name in _SIZES if total < limit), "n>10M")
     # Text in JSON is text in YAML.
     lines = [
         "---",
-        f"pretty_name: {_quoted(title)}",
+        f"pretty_name: {quoted(title)}",
         f"license: {license_id}",
         "tags:",
         "- web-agents",
         "- trajectories",
         "- webtraj",
         "size_categories:",
-        f"- {size}",
+        f"- {size_category(total)}",
         "configs:",
     ]
     for config, splits in counts.items():
@@ -57,8 +56,8 @@ def card(
         lines += ["  default: true"] if config == "steps" else []
         lines += ["  data_files:"]
         for split in splits:
-            lines += [f"  - split: {split}", f"    path: {_quoted(f'{config}/{split}-*.parquet')}"]
-    lines += ["---", "", f"# {_one_line(title)}", "", *_about(counts, report)]
+            lines += [f"  - split: {split}", f"    path: {quoted(f'{config}/{split}-*.parquet')}"]
+    lines += ["---", "", f"# {one_line(title)}", "", *_about(counts, report)]
     for config, columns in configs.items():
         lines += ["", f"## `{config}`", "", "| column | type | what it is |", "|---|---|---|"]
         lines += [f"| `{name}` | {c.kind} | {c.meaning} |" for name, c in columns.items()]
@@ -103,12 +102,12 @@ def _made(report: ExportReport) -> list[str]:
     if report.left_out:
         lines += ["", f"{len(report.left_out)} episodes were left out:", ""]
         whys = Counter(item.why for item in report.left_out)
-        lines += [f"- {_one_line(why)} ({count})" for why, count in sorted(whys.items())]
+        lines += [f"- {one_line(why)} ({count})" for why, count in sorted(whys.items())]
     if report.notes:
         lines += ["", "Values that are not as they were recorded:", ""]
         notes = Counter((note.field, note.why) for note in report.notes)
         lines += [
-            f"- `{_one_line(field)}` of {count} episodes {_one_line(why)}."
+            f"- `{one_line(field)}` of {count} episodes {one_line(why)}."
             for (field, why), count in sorted(notes.items())
         ]
     return lines
@@ -118,9 +117,20 @@ def _counted(counts: Counter[str]) -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "none"
 
 
-def _quoted(text: str) -> str:
+def size_category(rows: int) -> str:
+    """Returns what the Hub calls a dataset's size.
+
+    >>> size_category(1_200)
+    '1K<n<10K'
+    """
+    return next((name for limit, name in _SIZES if rows < limit), "n>10M")
+
+
+def quoted(text: str) -> str:
+    """Returns a text as YAML has it."""
     return orjson.dumps(unicode_text(text)).decode()
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """Returns a text without line breaks."""
     return " ".join(unicode_text(text).split())

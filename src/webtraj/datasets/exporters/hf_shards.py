@@ -148,6 +148,8 @@ def _arrow_type(kind: str) -> pa.DataType:
         return pa.list_(pa.field("element", _arrow_type(kind[1:-1])))  # As Parquet calls it.
     if kind == "image":
         return pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    if kind.startswith("{"):
+        return pa.struct([(name, _arrow_type(inner)) for name, inner in _fields(kind)])
     return {
         "string": pa.string(),
         "int64": pa.int64(),
@@ -156,13 +158,34 @@ def _arrow_type(kind: str) -> pa.DataType:
     }[kind]
 
 
-def _feature(kind: str) -> dict[str, Any]:
+def _feature(kind: str) -> dict[str, Any] | list[Any]:
     """Returns a type as `datasets` writes it: in the way that old and new versions read."""
+    if kind.startswith("[{"):  # A sequence of records would be read as a record of sequences.
+        return [_feature(kind[1:-1])]
     if kind.startswith("["):
         return {"feature": _feature(kind[1:-1]), "_type": "Sequence"}
+    if kind.startswith("{"):
+        return {name: _feature(inner) for name, inner in _fields(kind)}
     if kind == "image":
         return {"_type": "Image"}
     return {"dtype": kind, "_type": "Value"}
+
+
+def _fields(kind: str) -> list[tuple[str, str]]:
+    """Returns names and kinds of a record's fields.
+
+    >>> _fields("{role: string, content: [{type: string, text: string}]}")
+    [('role', 'string'), ('content', '[{type: string, text: string}]')]
+    """
+    parts, depth = [""], 0
+    for char in kind[1:-1]:
+        depth += (char in "[{") - (char in "]}")
+        if char == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += char
+    pairs = (part.partition(":") for part in parts)
+    return [(name.strip(), inner.strip()) for name, _, inner in pairs]
 
 
 def _size(row: dict[str, Any]) -> int:

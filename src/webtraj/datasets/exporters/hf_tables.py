@@ -34,7 +34,8 @@ class Column:
     """A column of a table."""
 
     kind: str
-    """string, int64, float64, bool, image; or `[kind]` for a list of it."""
+    """string, int64, float64, bool, image; `[kind]` for a list of it, `{name: kind, ...}` for a
+    record."""
     meaning: str
 
 

@@ -20,7 +20,9 @@ _HERE = "webtraj.training.export"
 FORMATS: Mapping[str, tuple[str, str]] = {
     "sharegpt": (f"{_HERE}.sharegpt:ShareGptFormat", "ShareGPT, for LLaMA-Factory"),
     "openai": (f"{_HERE}.openai:OpenAIFormat", "OpenAI's messages, a conversation a line"),
-    "trl": (f"{_HERE}.trl:TrlFormat", "TRL's prompt and completion with images, in Parquet"),
+    "trl": (f"{_HERE}.trl:TrlFormat", "prompt and completion with images in Parquet, for TRL"),
+    "preferences": (f"{_HERE}.ranking:RankingFormat", "pairs of replies, for LLaMA-Factory's DPO"),
+    "trl-preferences": (f"{_HERE}.trl:TrlPreferencesFormat", "pairs in Parquet, for TRL's DPO"),
     "tokens": (f"{_HERE}.tokens:TokensFormat", "exact token ids with log-probabilities, for RL"),
 }
 """The class of each, as `module:Class`, and what it is in a line."""

@@ -1,0 +1,141 @@
+"""Preferences: of the replies to one prompt, which episode was worth more.
+
+Attempts at one task begin alike: until their pages differ, they are asked by the same prompt, to
+the letter and to the pixel. Where two of a group replied otherwise and came to different rewards,
+that is a pair to learn from. Pairs are found among numbers; samples are loaded when they are asked
+for, two at a time.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from webtraj import errors
+from webtraj.training.export.base import name_of
+from webtraj.training.export.pairs import Rejected, pair_of
+from webtraj.training.replay import Selection
+from webtraj.training.samples import Sample
+
+__all__ = ["Preferences", "preferences_of"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Preferences:
+    """The pairs of a selection. Iterating loads them."""
+
+    selection: Selection
+    pairs: tuple[tuple[int, int], ...]
+    """The better and the worse sample of each, as rows of the selection's buffer."""
+    counts: dict[str, int]
+    """Groups, prompts, and those of them that gave no pair, by reason."""
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __iter__(self) -> Iterator[Sample]:
+        rows = np.array(self.pairs, np.int64).reshape(-1)
+        samples = iter(self.selection.buffer.select(rows))
+        for chosen, rejected in zip(samples, samples, strict=True):
+            worse = Rejected(rejected.completion, name_of(rejected.key), rejected.reward)
+            yield pair_of(dataclasses.replace(chosen, loss_weight=1.0), worse)
+
+
+def preferences_of(
+    selection: Selection, *, pairs_per_prompt: int = 1, least_margin: float = 0.0
+) -> Preferences:
+    """Returns the pairs of replies to the same prompt, within groups, whose rewards differ.
+
+    A reply that several attempts gave is worth their mean. The best is paired with the worst, the
+    second best with the second worst, and so on.
+
+    Args:
+        selection: Samples; failures must be among them.
+        pairs_per_prompt: How many pairs a prompt gives at most.
+        least_margin: What the rewards must differ by; 0 takes any difference.
+
+    Raises:
+        InvalidInputError: There is no pair, or a number does not do.
+    """
+    if pairs_per_prompt < 1 or not least_margin >= 0.0:
+        raise errors.InvalidInputError(
+            f"pairs_per_prompt={pairs_per_prompt!r}, least_margin={least_margin!r}: expected at "
+            "least one pair, and a margin of at least 0."
+        )
+    counts: collections.Counter[str] = collections.Counter()
+    keys, rewards = _keys(selection), selection.view.reward
+    graded = np.flatnonzero(np.isfinite(rewards))
+    counts["samples_without_reward"] = len(selection) - len(graded)
+    order = graded[np.argsort(keys[graded], order=list(_KEY.names or ()), kind="stable")]
+    pairs: list[tuple[int, int]] = []
+    groups: set[int] = set()
+    paired: set[int] = set()
+    for bucket in _buckets(keys[order][["group", "prompt_0", "prompt_1"]]):
+        positions = order[bucket]
+        group = int(keys["group"][positions[0]])
+        groups.add(group)
+        counts["prompts"] += 1
+        replies = _replies(keys[positions][["reply_0", "reply_1"]], rewards[positions])
+        if len(replies) < 2:
+            counts["prompts_with_one_reply"] += 1
+            continue
+        found = 0
+        for worse in range(min(pairs_per_prompt, len(replies) // 2)):
+            (low, rejected), (high, chosen) = replies[worse], replies[-1 - worse]
+            if high - low <= 0.0 or high - low < least_margin:
+                break
+            rows = selection.rows[positions[chosen]], selection.rows[positions[rejected]]
+            pairs.append((int(rows[0]), int(rows[1])))
+            found += 1
+        counts["prompts_without_contrast"] += not found
+        if found:
+            paired.add(group)
+    counts["groups"] = len(groups)
+    counts["groups_without_pairs"] = len(groups - paired)
+    counts["pairs"] = len(pairs)
+    if not pairs:
+        told = ", ".join(f"{name.replace('_', ' ')}: {count}" for name, count in counts.items())
+        raise errors.InvalidInputError(
+            f"There is no pair among {len(selection)} samples ({told}). Pairs need several "
+            "attempts at the same task and seed, some better than others, and filters that let "
+            "failures in."
+        )
+    return Preferences(selection, tuple(sorted(pairs)), dict(sorted(counts.items())))
+
+
+_KEY = np.dtype(
+    [
+        ("group", "<i8"), ("prompt_0", "<u8"), ("prompt_1", "<u8"), ("reply_0", "<u8"),
+        ("reply_1", "<u8"),
+    ]
+)  # fmt: skip
+
+
+def _keys(selection: Selection) -> NDArray[Any]:
+    """Returns group, prompt and reply of each sample, as numbers."""
+    records, contents = selection.records, selection.buffer.contents
+    keys = np.zeros(len(records), _KEY)
+    keys["group"] = contents.episodes["group"][records["episode"]]
+    for name, of in (("prompt", "prompt"), ("reply", "sample")):
+        halves = np.ascontiguousarray(records[of]).view("<u8").reshape(-1, 2)
+        keys[f"{name}_0"], keys[f"{name}_1"] = halves[:, 0], halves[:, 1]
+    return keys
+
+
+def _buckets(ordered: NDArray[Any]) -> Iterator[slice]:
+    """Yields the runs of equals."""
+    starts: list[int] = []
+    if len(ordered):
+        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]).tolist()
+    for start, end in zip(starts, [*starts[1:], len(ordered)], strict=True):
+        yield slice(start, end)
+
+
+def _replies(ordered: NDArray[Any], rewards: NDArray[np.float64]) -> list[tuple[float, int]]:
+    """Returns what each reply was worth, and the position of its first sample; the worst first."""
+    return sorted((float(rewards[bucket].mean()), bucket.start) for bucket in _buckets(ordered))

@@ -1,0 +1,37 @@
+"""Reading exports of samples back, whatever their format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from webtraj import errors
+from webtraj.datasets.exporters.manifest import read_manifest
+from webtraj.training.export.base import SampleFormat
+from webtraj.training.export.pictures import PictureReader
+from webtraj.training.export.registry import FORMATS, make_format
+from webtraj.training.samples import Sample
+
+__all__ = ["read_export"]
+
+
+def read_export(folder: Path, split: str = "train") -> Iterator[Sample]:
+    """Yields the samples of an export, as its rows have them.
+
+    Raises:
+        InvalidInputError: It is no export of samples, or has no such split.
+        CorruptDataError: A row does not follow the format.
+    """
+    header, _ = read_manifest(folder)
+    if header["format"] not in FORMATS:
+        raise errors.InvalidInputError(
+            f"{str(folder)!r} is an export of the format {header['format']!r:.60}, which holds "
+            f"episodes; expected one of samples: {', '.join(FORMATS)}."
+        )
+    if split not in header["splits"]:
+        raise errors.InvalidInputError(
+            f"{str(folder)!r} has no split {split!r:.60}; it has {', '.join(header['splits'])}."
+        )
+    made: SampleFormat = make_format(header["format"], header["options"])
+    pictures = PictureReader(folder)
+    return (made.sample_of(row, pictures) for row in made.read(folder, split))
