@@ -3,42 +3,36 @@
 The reply is read strictly, and never run: one JSON object, with the fields of the prompt and no
 others. One that cannot be read is asked for again, with what was wrong; after `max_attempts` the
 episode has no proposals, and its record says why. A proposal that is malformed is rejected by
-itself. What pages say goes to the model as JSON strings, a step a line, so that no page can end the
-quotation.
+itself.
+
+What pages say goes to the model in blocks that no page can end (`webtraj.asking.quoting`), one a
+step. Lines of JSON would keep line ends inside as well, but not the markup by which a tokenizer
+divides turns; and a page is hard to read as one line.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any, Literal
 
-import orjson
 import pydantic
 
-from webtraj import errors
+from webtraj import asking, errors
 from webtraj.agents import prompts as prompts_lib
 from webtraj.agents.contexts import cutting
-from webtraj.agents.models.base import Message, ModelClient, Sampling
+from webtraj.agents.models.base import Message, ModelClient, Sampling, Structure
 from webtraj.agents.parsing.sections import without_reasoning
+from webtraj.asking import Reading, objects
 from webtraj.exploring.base import Claim, Draft, Drafts, Rejection
 from webtraj.exploring.seen import Seen, Sight
 from webtraj.trajectory import ModelCall
 
-__all__ = ["ModelProposer", "UnreadableReplyError", "load_proposing_prompt", "read_reply"]
+__all__ = ["ModelProposer", "load_proposing_prompt", "read_reply"]
 
-_FENCED = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n?```", re.DOTALL)
-_BREAKS = re.compile("[\x7f-\x9f\u2028\u2029]")
-_CUT_OFF = ("length", "max_tokens")
 _SHOWN = 500
 _FEWEST_TOKENS = 1_000
-
-
-class UnreadableReplyError(errors.InvalidInputError):
-    """A model's reply is not the object that was asked for."""
 
 
 def load_proposing_prompt(version: str = "v1") -> prompts_lib.Prompt:
@@ -71,7 +65,10 @@ class ModelProposer:
     timeout: float | None = None
     """Seconds that one call may take, retries included; None leaves it to the client."""
     name: str = "model"
-    version: str = "1"
+    version: str = "2"
+    _forms: asking.Forms = dataclasses.field(
+        default_factory=asking.Forms, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         for field in ("max_attempts", "page_tokens", "text_tokens"):
@@ -109,34 +106,36 @@ class ModelProposer:
         while True:
             try:
                 return await self._propose(self._shown(seen, limit, tokens), calls)
-            except errors.ContextOverflowError as error:
+            except errors.ContextOverflowError:
                 tokens //= 2
                 if tokens < _FEWEST_TOKENS:
                     raise
-                if error.call is not None:
-                    calls.append(error.call)
 
     async def _propose(self, shown: str, calls: list[ModelCall]) -> Drafts:
         messages = [
             Message.of("system", self.prompt.render("")),
             Message.of("user", shown, self.prompt.ask),
         ]
-        problem, text = "", ""
-        for _ in range(self.max_attempts):
-            call = await self.client.complete(messages, self.sampling, timeout=self.timeout)
-            calls.append(call)
-            try:
-                drafts, rejections = read_reply(call)
-            except UnreadableReplyError as error:
-                problem, text = str(error), call.text
-                messages += [
-                    Message.of("assistant", call.text or "(nothing)"),
-                    Message.of("user", f"That could not be read: {problem}", self.prompt.ask),
-                ]
-            else:
-                return Drafts(drafts=drafts, rejections=rejections, model_calls=tuple(calls))
-        unread = Rejection(f"the reply could not be read: {problem}", text[:_SHOWN])
-        return Drafts(rejections=(unread,), model_calls=tuple(calls))
+        structure = self.sampling.structure or Structure("json", _SCHEMA)
+        answer = await asking.ask(
+            self.client,
+            messages,
+            read_reply,
+            sampling=dataclasses.replace(self.sampling, structure=structure),
+            again=lambda broken: f"Your last reply could not be read: {broken} {self.prompt.ask}",
+            attempts=self.max_attempts,
+            timeout=self.timeout,
+            forms=self._forms,
+        )
+        calls += answer.calls
+        if answer.error is not None:
+            raise answer.error
+        if answer.value is None:
+            unread = Rejection(
+                f"the reply could not be read: {answer.broken}", answer.calls[-1].text[:_SHOWN]
+            )
+            return Drafts(rejections=(unread,), model_calls=tuple(calls))
+        return dataclasses.replace(answer.value, model_calls=tuple(calls))
 
     async def aclose(self) -> None:
         """Closes the client."""
@@ -144,47 +143,38 @@ class ModelProposer:
 
     def _shown(self, seen: Seen, limit: int, tokens: int) -> str:
         each = min(self.page_tokens, max(tokens // max(len(seen.sights), 1), 50))
-        lines = [_line_of(sight, before, each) for before, sight in _pairs(seen.sights)]
-        about = {"site": seen.site, "description": seen.goal}
-        return "\n".join(
-            (
-                f"Propose up to {limit} tasks.",
-                "BEGIN EPISODE",
-                _dumped(about),
-                *lines,
-                "END EPISODE",
-            )
+        texts = {
+            f"step {sight.index}": "\n".join(_told(sight, before, each))
+            for before, sight in _pairs(seen.sights)
+        }
+        about = f"site: {_one_line(seen.site)}\ndescription: {_one_line(seen.goal)}"
+        blocks = asking.quoted(
+            {label: (label, text) for label, text in {"episode": about, **texts}.items()}
         )
+        return "\n\n".join((f"Propose up to {limit} tasks.", *blocks.values()))
 
 
-def read_reply(call: ModelCall) -> tuple[tuple[Draft, ...], tuple[Rejection, ...]]:
-    """Returns the drafts in a reply, and those that are malformed.
+def read_reply(call: ModelCall) -> Reading[Drafts]:
+    """Reads what a call proposes. What a model says to itself before (`<think>`) is no part of it.
 
-    Raises:
-        UnreadableReplyError: It is no object of the form that was asked for.
+    Proposals that are malformed are rejected one by one; a reply is broken as a whole if it is no
+    object of the form that was asked for.
     """
-    if call.finish_reason in _CUT_OFF:
-        raise UnreadableReplyError("it was cut off at its longest; be shorter.")
-    text = without_reasoning(call.text).strip()
-    fenced = _FENCED.fullmatch(text)
-    try:
-        data = orjson.loads(fenced[1] if fenced else text)
-    except orjson.JSONDecodeError as error:
-        raise UnreadableReplyError(f"it is no JSON object ({error}).") from None
-    if (
-        not isinstance(data, dict)
-        or data.keys() != {"tasks"}
-        or not isinstance(data["tasks"], list)
-    ):
-        raise UnreadableReplyError('expected an object with the one field "tasks", a list.')
+    if incomplete := objects.problem_of(call):
+        return Reading(broken=incomplete)
+    reading = asking.read_object(without_reasoning(call.text))
+    if reading.value is None:
+        return Reading(broken=reading.broken)
+    if reading.value.keys() != {"tasks"} or not isinstance(reading.value["tasks"], list):
+        return Reading(broken='The reply has not exactly the member "tasks", a list.')
     drafts: list[Draft] = []
     rejections: list[Rejection] = []
-    for item in data["tasks"]:
+    for item in reading.value["tasks"]:
         try:
             drafts.append(_ProposedTask.model_validate(item).to_draft())
         except pydantic.ValidationError as error:
-            rejections.append(Rejection(f"malformed: {_told(error)}", item))
-    return tuple(drafts), tuple(rejections)
+            rejections.append(Rejection(f"malformed: {_problems(error)}", item))
+    return Reading(Drafts(drafts=tuple(drafts), rejections=tuple(rejections)))
 
 
 class _ProposedFact(pydantic.BaseModel):
@@ -213,35 +203,58 @@ class _ProposedTask(pydantic.BaseModel):
         )
 
 
-def _line_of(sight: Sight, before: Sight | None, tokens: int) -> str:
-    """Returns a step as a line of JSON; a page that looks as before is not shown again."""
-    data: dict[str, Any] = {"step": sight.index}
+def _object(**properties: Any) -> dict[str, Any]:
+    """Returns the schema of an object, of the keywords that every server knows."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+_TEXT = {"type": "string"}
+_FACT = _object(fact=_TEXT, evidence={"type": "array", "items": {"type": "integer"}})
+_TASK = _object(
+    goal=_TEXT,
+    start_url=_TEXT,
+    kind={"type": "string", "enum": ["information", "navigation", "modification"]},
+    facts={"type": "array", "items": _FACT},
+    reference_answer=_TEXT,
+)
+_SCHEMA = _object(tasks={"type": "array", "items": _TASK})
+
+
+def _told(sight: Sight, before: Sight | None, tokens: int) -> Iterator[str]:
+    """Yields a step in lines; a page that looks as before is not shown again.
+
+    The page comes last: whatever follows `page:` is its text, and cannot pass for anything else.
+    """
     if sight.action:
         target = f"{sight.role} {sight.name}".strip()
-        data["did"] = f"{sight.action} ({target})" if target else sight.action
+        yield f"did: {_one_line(f'{sight.action} ({target})' if target else sight.action)}"
     if sight.error:
-        data["not_done"] = sight.error
-    data |= {"url": sight.url, "title": sight.title}
+        yield f"not done: {_one_line(sight.error)}"
+    yield f"url: {_one_line(sight.url)}"
+    yield f"title: {_one_line(sight.title)}"
     if sight.http_status >= 400:
-        data["http_status"] = sight.http_status
+        yield f"http status: {sight.http_status}"
     if before is not None and (before.url, before.axtree) == (sight.url, sight.axtree):
-        data["page"] = "as before"
+        yield "page: as before"
     else:
-        data["page"], _ = cutting.cut_lines(sight.axtree, tokens, cutting.estimate_tokens)
-    return _dumped(data)
+        text, _ = cutting.cut_lines(sight.axtree, tokens, cutting.estimate_tokens)
+        yield f"page:\n{text}"
 
 
-def _dumped(data: Mapping[str, Any]) -> str:
-    """Returns data as one line of JSON, by whatever a model may take for the end of a line."""
-    text = json.dumps(data, ensure_ascii=False)
-    return _BREAKS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _pairs(sights: tuple[Sight, ...]) -> list[tuple[Sight | None, Sight]]:
     return list(zip((None, *sights), sights, strict=False))
 
 
-def _told(error: pydantic.ValidationError) -> str:
+def _problems(error: pydantic.ValidationError) -> str:
     problems = (
         f"{'.'.join(map(str, problem['loc'])) or 'task'}: {problem['msg']}"
         for problem in error.errors(include_url=False)

@@ -1,13 +1,12 @@
 """The explorer: a model agent that is told what it has seen and tried already.
 
 To the current page it adds, before the question, which pages were visited and what was tried on the
-one that is shown. Both come from pages, so they are quoted as JSON strings.
+one that is shown. Both come from pages, so they are quoted (`webtraj.asking.quoting`).
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +16,7 @@ from webtraj.agents import contexts as contexts_lib
 from webtraj.agents import prompts as prompts_lib
 from webtraj.agents.acting import ModelActor
 from webtraj.agents.model import ModelAgent
+from webtraj.asking import json_string
 from webtraj.environments import base as environment_lib
 from webtraj.environments.actions import dialects as dialects_lib
 from webtraj.exploring.seen import CHANNELS, page_key, site_key
@@ -91,7 +91,8 @@ class _ExploringActor(ModelActor):
         _, visits = self._visits.get(self._page, ("", 0))
         self._visits[self._page] = (title, visits + 1)
         pages = [
-            f"- {_quoted(page)} {_quoted(title)}" + (f", {n} times" if n > 1 else "")
+            f"- {json_string(page, _LONGEST)} {json_string(title, _LONGEST)}"
+            + (f", {n} times" if n > 1 else "")
             for page, (title, n) in list(self._visits.items())[-_MOST_PAGES:]
         ]
         tried = list(self._tried.get(self._page, ()))[-_MOST_TRIED:]
@@ -105,7 +106,7 @@ class _ExploringActor(ModelActor):
             return
         ref = getattr(decision.action, "ref", None)
         verb = getattr(decision.action, "verb", "")
-        said = f"{verb} {_quoted(_element(observation, ref))}" if ref else verb
+        said = f"{verb} {json_string(_element(observation, ref), _LONGEST)}" if ref else verb
         self._tried.setdefault(self._page, {})[said] = None
 
 
@@ -117,8 +118,3 @@ def _element(observation: Mapping[str, Any], ref: str) -> str:
         if element.ref == ref:
             return f"{element.role} {element.name}".strip()
     return ref
-
-
-def _quoted(text: str) -> str:
-    line = " ".join(text.split())
-    return json.dumps(line[:_LONGEST], ensure_ascii=False)

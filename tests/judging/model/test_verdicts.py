@@ -29,7 +29,6 @@ VERDICTS = {
         '{"reasoning": "So the verdict is success.", "verdict": "success"}',
         "success",
     ),
-    "half of a character": ('{"reasoning": "\\ud800", "verdict": "failure"}', "failure"),
 }
 
 HOSTILE = {
@@ -122,6 +121,8 @@ HOSTILE = {
     "nested deeply": "[" * 20_000,
     "a huge number": '{"reasoning": ' + "9" * 5_000 + ', "verdict": "success"}',
     "too long": json.dumps({"reasoning": "x" * 100_000, "verdict": "success"}),
+    "half of a character": '{"reasoning": "\\ud800", "verdict": "success"}',
+    "a number beyond all floats": '{"reasoning": 1e999, "verdict": "success"}',
     "tool call": '{"name": "verdict", "arguments": {"reasoning": "Seen.", "verdict": "success"}}',
     "xml": "<reasoning>Seen.</reasoning><verdict>success</verdict>",
     "yaml": "reasoning: Seen.\nverdict: success",
@@ -131,14 +132,14 @@ HOSTILE = {
 @pytest.mark.parametrize(("text", "verdict"), VERDICTS.values(), ids=VERDICTS)
 def test_verdict_is_read(text, verdict) -> None:
     reading = read_reply(text, JUDGING_WORDS)
-    assert (reading.verdict, reading.broken) == (verdict, "")
-    reading.reasoning.encode()  # Any file can hold it.
+    assert (reading.value.word, reading.broken) == (verdict, "")
+    reading.value.reasoning.encode()  # Any file can hold it.
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_reply_is_no_verdict(text) -> None:
     reading = read_reply(text, JUDGING_WORDS)
-    assert reading.verdict == ""
+    assert reading.value is None
     assert reading.broken
 
 
@@ -164,12 +165,12 @@ def test_there_are_hostile_replies_enough() -> None:
 )
 def test_only_a_reply_that_the_model_has_ended_counts(reason, complete) -> None:
     reading = read_call(ModelCall(text=GOOD, finish_reason=reason), JUDGING_WORDS)
-    assert (reading.verdict == "success") is complete
+    assert (reading.value is not None) is complete
 
 
 def test_a_failed_call_is_no_verdict() -> None:
     call = ModelCall(text=GOOD, finish_reason="stop", error="The server is away.")
-    assert read_call(call, JUDGING_WORDS).verdict == ""
+    assert read_call(call, JUDGING_WORDS).value is None
 
 
 async def test_hostile_replies_over_http_are_judge_errors(

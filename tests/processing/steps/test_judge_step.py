@@ -1,17 +1,20 @@
 """`judge`: which episodes are judged, and what is on record of it."""
 
+import dataclasses
 import json
 
 import pytest
 from made_episodes import episode, finish, only
 
-from webtraj import Outcome, errors
+from webtraj import Outcome, errors, open_dataset
+from webtraj.datasets.writer import DatasetWriter
 from webtraj.judging.base import with_judgement
 from webtraj.processing.base import Changed, Drop
+from webtraj.processing.pipeline import Pipeline, process
 from webtraj.processing.steps.judge import JudgeStep
 from webtraj.testing.assertions import assert_valid_trajectory
 from webtraj.testing.model_server import FakeModelServer, Reply
-from webtraj.trajectory import EndReason, Judgement
+from webtraj.trajectory import EndReason, Judgement, ModelCall
 
 
 class Strict:
@@ -87,6 +90,86 @@ async def test_judge_that_failed_is_on_record_or_the_episode_goes():
     assert dropped == Drop("judge failed", "so")
 
 
+LOST = ModelCall(model="m", provider="vllm", error="No answer from the server.")
+REPLIED = ModelCall(model="m", provider="vllm", text="Perhaps.", finish_reason="stop")
+UNDECIDED = {
+    "the last call failed": ((REPLIED, LOST), {}, True),
+    "the last call brought a reply": ((LOST, REPLIED), {}, False),
+    "the judge says that it was answered": ((LOST,), {"unanswered": []}, False),
+    "the judge says that it was not": ((LOST, REPLIED), {"unanswered": ["goal"]}, True),
+    "no model was asked": ((), {}, False),
+}
+
+
+@pytest.mark.parametrize("case", UNDECIDED)
+async def test_what_no_model_replied_to_is_a_failure_of_the_step(case):
+    calls, findings, fails = UNDECIDED[case]
+
+    class Asking(Strict):
+        async def judge(self, trajectory):
+            found = await super().judge(trajectory)
+            return dataclasses.replace(found, model_calls=calls, findings=findings)
+
+    step = JudgeStep(judge=Asking(Outcome.JUDGE_ERROR))
+    if fails:
+        with pytest.raises(errors.ModelError, match="The judge 'strict' got no reply .* so"):
+            await step(UNJUDGED)
+        # Where a verdict was found all the same, it counts.
+        assert only(await JudgeStep(judge=Asking())(UNJUDGED)).outcome is Outcome.FAILURE
+    else:
+        assert only(await step(UNJUDGED)).outcome is Outcome.JUDGE_ERROR
+    kept = await JudgeStep(judge=Asking(Outcome.JUDGE_ERROR), on_judge_error="keep")(UNJUDGED)
+    assert only(kept).outcome is Outcome.JUDGE_ERROR
+    assert kept.model == ("vllm/m" if calls else "")
+
+
+@pytest.mark.parametrize("status", [401, 500])
+async def test_model_that_is_away_or_refuses_is_no_judgement(status, served):
+    with FakeModelServer(lambda request: Reply.error(status)) as server:
+        with pytest.raises(errors.ModelError, match="got no reply of its model"):
+            await JudgeStep(client=served(server))(UNJUDGED)
+        assert server.requests
+
+
+async def test_model_that_goes_away_and_comes_back_loses_no_episode(tmp_path, served):
+    """Those judged while it was away fail, are written by the next run, and by none twice."""
+    originals = tmp_path / "originals"
+    with DatasetWriter(originals) as writer:
+        for number in range(8):
+            info = dataclasses.replace(UNJUDGED.info, episode_id=f"e{number}")
+            writer.add(dataclasses.replace(UNJUDGED, info=info))
+    state = {"left": 3}
+
+    def rule(request):
+        if state["left"] == 0:
+            return Reply.error(503)
+        state["left"] -= 1
+        return _verdict(request, "success")
+
+    options = {"check_blocked": False, "check_answer": False}
+    out = tmp_path / "out"
+    with FakeModelServer(rule) as server:
+        pipeline = Pipeline([JudgeStep(client=served(server), options=options)])
+        first = await process(originals, out, pipeline, parallel=1)
+        assert (first.outputs, len(first.failures)) == (3, 5)
+        assert len(open_dataset(out)) == 3
+        # While it is away, the run's patience ends, and nothing is written.
+        with pytest.raises(errors.ProcessingStoppedError, match="got no reply of its model"):
+            await process(originals, out, pipeline, parallel=1, patience=2)
+        assert len(open_dataset(out)) == 3
+        state["left"] = 1000
+        second = await process(originals, out, pipeline, parallel=1)
+        asked = len(server.requests)
+        third = await process(originals, out, pipeline, parallel=1)
+        assert len(server.requests) == asked
+    assert (second.outputs, second.failures, second.now) == (8, (), 5)
+    assert (third.outputs, third.failures, third.now) == (8, (), 0)
+    made = list(open_dataset(out))
+    assert sorted(one.info.episode_id for one in made) == [f"e{number}" for number in range(8)]
+    assert {one.outcome for one in made} == {Outcome.SUCCESS}
+    assert all(len(one.end.judgements) == 1 for one in made)
+
+
 async def test_judges_that_ask_no_model():
     recorded = episode(finish(), outcome=Outcome.FAILURE)
     assert only(await JudgeStep(by="environment")(recorded)).outcome is Outcome.FAILURE
@@ -131,14 +214,16 @@ def _verdict(request, verdict):
 async def test_model_judge_over_http(case, served):
     rule, outcome = VERDICTS[case]
     with FakeModelServer(rule) as server:
-        step = JudgeStep(client=served(server), options={"check_blocked": False})
+        client = served(server)
+        options = {"check_blocked": False}
+        step = JudgeStep(client=client, options=options, on_judge_error="keep")
         result = await step(UNJUDGED)
     assert isinstance(result, Changed)
     made = only(result)
     assert made.outcome is outcome
     assert made.end.judgements[0].judge == "model"
     assert len(result.prompt_sha256) == 64
-    assert result.model == "fake-model"
+    assert result.model == client.name
     assert step.settings["options"] == {"check_blocked": False}
 
 

@@ -1,24 +1,38 @@
-"""Asking: one vote on one question, until there is a verdict or no use in asking on.
+"""Asking: one vote on one question, shown less where a model cannot take it all.
 
-All calls are kept, in order. What a vote is follows from its calls alone, so that stored ones give
-it again.
+What a vote is follows from its calls alone, so that stored ones give it again.
 """
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from webtraj import errors
+from webtraj import asking, errors
 from webtraj.agents.models.base import Message, ModelClient, Sampling, Structure
 from webtraj.judging.model import verdicts
-from webtraj.judging.model.case import Vote
+from webtraj.judging.model.case import Question, Vote
 from webtraj.judging.model.prompts import Prompts
 from webtraj.judging.model.settings import JudgeSettings
 from webtraj.trajectory import ModelCall
 
-__all__ = ["Asker", "sampling_of", "vote_of"]
+__all__ = ["Ask", "Asker", "Compose", "vote_of"]
+
+Compose = Callable[[Question, int], Sequence[Message]]
+"""Makes the conversation that asks a question, with what can be shown less halved so many times.
+An empty one if there is none."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ask:
+    """A call that was made for a vote."""
+
+    call: ModelCall
+    halved: int = 0
+    """How often what was shown had been halved."""
+    unanswered: bool = False
+    """Whether its model was away or refused, so that there is no vote: the next time may be
+    another. A conversation that is too long is too long each time."""
 
 
 def vote_of(calls: Sequence[ModelCall], words: Sequence[str]) -> Vote:
@@ -26,62 +40,56 @@ def vote_of(calls: Sequence[ModelCall], words: Sequence[str]) -> Vote:
     reason = "It was not asked."
     for call in calls:
         reading = verdicts.read_call(call, words)
-        if reading.verdict:
-            return Vote(reading.verdict, reading.reasoning)
+        if reading.value is not None:
+            return Vote(reading.value.word, reading.value.reasoning)
         reason = call.error or reading.broken
     return Vote(reason=reason, lost=bool(calls and calls[-1].error))
 
 
-def sampling_of(settings: JudgeSettings, words: Sequence[str], *, structured: bool) -> Sampling:
-    """Returns how a verdict is sampled."""
-    structure = Structure("json", verdicts.schema_of(words)) if structured else None
-    return Sampling(
-        temperature=settings.temperature, max_tokens=settings.max_tokens, structure=structure
-    )
-
-
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Asker:
-    """Asks the questions of one episode."""
+    """Asks questions."""
 
     settings: JudgeSettings
     prompts: Prompts
-    unstructured: set[int]
-    """The ids of clients whose servers hold no reply to a form, as far as that is known. Shared."""
-    turns: asyncio.Semaphore
-    """Bounds the calls under way."""
+    forms: asking.Forms
+    """What is known of the clients. Shared."""
 
     async def ask(
-        self, client: ModelClient, messages: Sequence[Message], words: Sequence[str]
-    ) -> tuple[ModelCall, ...]:
-        """Asks for one vote; returns all calls that were made for it, the last one's last."""
-        calls: list[ModelCall] = []
-        structured = self.settings.structured and id(client) not in self.unstructured
-        asked = messages
-        retries = self.settings.retries
-        while True:
-            sampling = sampling_of(self.settings, words, structured=structured)
-            try:
-                async with self.turns:
-                    call = await client.complete(asked, sampling, timeout=self.settings.timeout)
-            except errors.ModelError as error:
-                calls.append(error.call or ModelCall(error=str(error) or repr(error)))
-                if not structured or not isinstance(error, errors.ModelRefusedError):
-                    return tuple(calls)
-                # Perhaps it is only the form that it does not take.
-                structured = False
-                continue
-            calls.append(call)
-            if self.settings.structured and not structured:
-                self.unstructured.add(id(client))
-            reading = verdicts.read_call(call, words)
-            if reading.verdict or retries == 0:
-                return tuple(calls)
-            retries -= 1
-            asked = _again(messages, self.prompts.ask_again(reading.broken))
+        self, client: ModelClient, question: Question, compose: Compose
+    ) -> tuple[Ask, ...]:
+        """Asks for one vote; returns all calls that were made for it, the last one's last.
 
+        A conversation that is too long for the model is asked again with half of it, a few times.
+        """
+        words = self.prompts.words[question.prompt]
+        asks: list[Ask] = []
+        shown: Sequence[Message] = ()
+        for halved in range(self.settings.halvings + 1):
+            messages = compose(question, halved)
+            if not messages or messages == shown:
+                continue  # This is no less than before.
+            answer = await asking.ask(
+                client,
+                messages,
+                lambda call: verdicts.read_call(call, words),
+                sampling=self._sampling(words),
+                again=self.prompts.ask_again,
+                attempts=self.settings.retries + 1,
+                timeout=self.settings.timeout,
+                forms=self.forms,
+            )
+            asks += [Ask(call, halved) for call in answer.calls]
+            if not isinstance(answer.error, errors.ContextOverflowError):
+                asks[-1] = dataclasses.replace(asks[-1], unanswered=answer.error is not None)
+                break
+            shown = messages
+        return tuple(asks)
 
-def _again(messages: Sequence[Message], note: str) -> tuple[Message, ...]:
-    # What was broken is not shown again: it may be what a page has made the model say.
-    last = messages[-1]
-    return (*messages[:-1], Message.of(last.role, *last.parts, note))
+    def _sampling(self, words: Sequence[str]) -> Sampling:
+        structure = Structure("json", verdicts.schema_of(words))
+        return Sampling(
+            temperature=self.settings.temperature,
+            max_tokens=self.settings.max_tokens,
+            structure=structure if self.settings.structured else None,
+        )

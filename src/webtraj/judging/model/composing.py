@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from webtraj.agents.models.base import Image, Message, Part, Text
-from webtraj.judging.model.case import Question
+from webtraj.asking.quoting import Quotes
+from webtraj.judging.model.case import Question, spread
 from webtraj.judging.model.evidence import Evidence
 from webtraj.judging.model.prompts import Prompts
-from webtraj.judging.model.quoting import Quotes
 
 __all__ = ["Composer"]
 
+_LESS = "Of {of} screenshots there is room for {shown}; the others are left out."
 _NO_ANSWER = "The agent gave no final answer."
 
 
@@ -35,11 +36,19 @@ class Composer:
         self._all = "\n\n".join([self._task, *self._about_episode()])
         self._images = {index: Image(data) for index, data in evidence.pictures.items()}
 
-    def messages(self, question: Question) -> tuple[Message, ...]:
-        """Returns the conversation that asks a question."""
+    def messages(self, question: Question, halved: int = 0) -> tuple[Message, ...]:
+        """Returns the conversation that asks a question.
+
+        Args:
+            question: The question.
+            halved: How often its pictures are halved, for models that cannot take all of them.
+        """
         about = self._task if question.stage == "screenshots" else self._all
         parts: list[Part] = [Text(about)]
-        for index in question.pictures:
+        shown = spread(question.pictures, max(1, len(question.pictures) >> halved))
+        if len(shown) < len(question.pictures):
+            parts.append(Text(_LESS.format(shown=len(shown), of=len(question.pictures))))
+        for index in shown:
             parts += [Text(self._caption(index)), self._images[index]]
         parts.append(Text(self._prompts.ask(question.prompt, self._criterion(question))))
         return (Message.of("system", self._prompts.system), Message("user", tuple(parts)))

@@ -23,7 +23,7 @@ from webtraj.trajectory import EpisodeTrajectory, StepRecord
 if TYPE_CHECKING:
     from webtraj.rollouts.tasks.spec import TaskSpec
 
-__all__ = ["Evidence", "gather"]
+__all__ = ["Evidence", "gather", "halved"]
 
 _LEAST_OF_A_PAGE = 200
 
@@ -89,6 +89,29 @@ def gather(trajectory: EpisodeTrajectory, settings: JudgeSettings) -> Evidence:
         unreadable=unreadable,
     )
     return dataclasses.replace(evidence, missing=_missing(evidence))
+
+
+def halved(
+    evidence: Evidence, trajectory: EpisodeTrajectory, settings: JudgeSettings, times: int
+) -> Evidence:
+    """Returns evidence with half of the text of pages and half of the steps, so many times.
+
+    Args:
+        evidence: All of it.
+        trajectory: What it was gathered from.
+        settings: By which it was gathered.
+        times: How often it is halved; 0 for not at all.
+    """
+    if times == 0:
+        return evidence
+    shown = min(settings.max_steps, len(trajectory.steps))
+    budget = min(settings.page_characters, sum(map(len, evidence.pages.values())))
+    less = dataclasses.replace(settings, max_steps=max(1, shown >> times))
+    return dataclasses.replace(
+        evidence,
+        steps=step_list(trajectory, less),
+        pages=_pages(trajectory.steps, evidence.pictures, budget >> times),
+    )
 
 
 def _missing(evidence: Evidence) -> str:

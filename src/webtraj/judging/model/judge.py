@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
+import functools
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import orjson
 
+from webtraj import asking
 from webtraj.agents.models.base import Message, ModelClient, Sampling
 from webtraj.closing import AsyncClosing
 from webtraj.judging.base import is_judgeable
-from webtraj.judging.model.asking import Asker
+from webtraj.judging.model.asking import Ask, Asker, Compose
 from webtraj.judging.model.case import Case, Question
 from webtraj.judging.model.composing import Composer
-from webtraj.judging.model.evidence import Evidence, gather
+from webtraj.judging.model.evidence import Evidence, gather, halved
 from webtraj.judging.model.procedure import Examined, examine
 from webtraj.judging.model.prompts import load_prompts
 from webtraj.judging.model.routing import Routing
@@ -25,12 +26,10 @@ from webtraj.trajectory import EpisodeTrajectory, Judgement, ModelCall, Outcome
 
 __all__ = ["ModelJudge", "rewarded"]
 
-_CODE_VERSION = "1"
+_CODE_VERSION = "2"
 """Changes with what the code of this package makes of evidence and replies."""
 _NOT_JUDGEABLE = "The episode did not end by itself, so it says nothing of the agent."
 _REWARDS = {Outcome.SUCCESS: 1.0, Outcome.FAILURE: 0.0}
-
-Compose = Callable[[Question], Sequence[Message]]
 
 
 class ModelJudge(AsyncClosing):
@@ -59,7 +58,7 @@ class ModelJudge(AsyncClosing):
         self.settings = settings or JudgeSettings()
         self.prompts = load_prompts()
         self._clock = clock
-        self._unstructured: set[int] = set()
+        self._forms = asking.Forms()
         self._version = _version(self.settings, self.prompts.sha256)
 
     def __repr__(self) -> str:
@@ -99,8 +98,16 @@ class ModelJudge(AsyncClosing):
         evidence = gather(trajectory, self.settings)
         if evidence.missing:
             return self._judgement(Examined(Outcome.JUDGE_ERROR, evidence.missing, {}))
-        composer = Composer(evidence, self.prompts)
-        return await self.examined(evidence.case(self.settings), composer.messages, evidence)
+
+        @functools.cache
+        def composer(times: int) -> Composer:
+            less = halved(evidence, trajectory, self.settings, times)
+            return Composer(less, self.prompts)
+
+        def compose(question: Question, times: int) -> Sequence[Message]:
+            return composer(times).messages(question, times)
+
+        return await self.examined(evidence.case(self.settings), compose, evidence)
 
     async def examined(
         self, case: Case, compose: Compose, evidence: Evidence | None = None
@@ -112,12 +119,7 @@ class ModelJudge(AsyncClosing):
             compose: Makes the conversation that asks a question.
             evidence: What the case is about, for the findings.
         """
-        asker = Asker(
-            settings=self.settings,
-            prompts=self.prompts,
-            unstructured=self._unstructured,
-            turns=asyncio.Semaphore(self.settings.max_concurrency),
-        )
+        asker = Asker(self.settings, self.prompts, self._forms)
         transcript = Transcript()
         examination = examine(case)
         try:
@@ -137,6 +139,7 @@ class ModelJudge(AsyncClosing):
             "models": self.routing.names,
             "prompts": {"version": self.prompts.version, "sha256": self.prompts.sha256},
             "transcript": transcript.entries,
+            "unanswered": transcript.unanswered,
         }
         if evidence is not None and evidence.unreadable:
             findings["unreadable_screenshots"] = list(evidence.unreadable)
@@ -145,27 +148,19 @@ class ModelJudge(AsyncClosing):
 
     async def _ask(
         self, asker: Asker, questions: Sequence[Question], compose: Compose
-    ) -> list[list[tuple[ModelCall, ...]]]:
+    ) -> list[list[tuple[Ask, ...]]]:
         """Returns the calls of each vote on each question. All are asked at the same time."""
-        votes: list[list[asyncio.Task[tuple[ModelCall, ...]]]] = []
-        try:
-            async with asyncio.TaskGroup() as group:
-                for question in questions:
-                    messages = compose(question)
-                    clients = self.routing.of(question.stage)
-                    words = self._words(question)
-                    votes.append(
-                        [
-                            group.create_task(
-                                asker.ask(clients[number % len(clients)], messages, words)
-                            )
-                            for number in range(question.votes if messages else 0)
-                        ]
-                    )
-        except BaseExceptionGroup as failures:
-            # The judge is set up wrongly, which each of them says.
-            raise failures.exceptions[0] from None
-        return [[task.result() for task in tasks] for tasks in votes]
+        jobs: list[Callable[[], Awaitable[tuple[Ask, ...]]]] = []
+        votes = []
+        for question in questions:
+            clients = self.routing.of(question.stage)
+            votes.append(question.votes if compose(question, 0) else 0)
+            jobs += [
+                functools.partial(asker.ask, clients[number % len(clients)], question, compose)
+                for number in range(votes[-1])
+            ]
+        asked = iter(await asking.all_of(jobs, self.settings.max_concurrency))
+        return [[next(asked) for _ in range(number)] for number in votes]
 
     def _words(self, question: Question) -> tuple[str, ...]:
         return self.prompts.words[question.prompt]

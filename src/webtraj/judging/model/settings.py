@@ -16,6 +16,7 @@ _AT_LEAST = {
     "blocked_screenshots": 1,
     "votes": 1,
     "retries": 0,
+    "halvings": 0,
     "max_tokens": 1,
     "max_concurrency": 1,
     "page_characters": 100,
@@ -45,6 +46,9 @@ class JudgeSettings:
     one model are much alike: give a temperature, or several models (`Routing`)."""
     retries: int = 2
     """How often a broken reply is asked for again."""
+    halvings: int = 4
+    """How often what is shown is halved (pictures, page text, steps) if it is too much for the
+    model. Less and less is seen then, so more and more is unclear."""
     temperature: float | None = 0.0
     """None leaves it to the server, for models that take none."""
     max_tokens: int | None = 2048

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message, Part, Role, Text
-from webtraj.judging.model.asking import vote_of
+from webtraj.judging.model.asking import Ask, vote_of
 from webtraj.judging.model.case import Answered, Case, Question
 from webtraj.trajectory import Judgement, ModelCall
 
@@ -28,17 +28,24 @@ class Transcript:
     calls: list[ModelCall] = dataclasses.field(default_factory=list)
     """All calls, in the order of questions, votes and attempts."""
     entries: list[dict[str, Any]] = dataclasses.field(default_factory=list)
-    """Of each call: the question's key, the vote's number and the words that were asked for."""
+    """Of each call: the question's key, the vote's number and the words that were asked for; and,
+    if what was shown had been halved, how often."""
+    unanswered: list[str] = dataclasses.field(default_factory=list)
+    """The keys of questions with a vote that was lost since its model was away or refused."""
 
     def add(
-        self, question: Question, words: Sequence[str], votes: Sequence[Sequence[ModelCall]]
+        self, question: Question, words: Sequence[str], votes: Sequence[Sequence[Ask]]
     ) -> Answered:
         """Adds the calls of each vote on a question; returns what they say."""
-        for number, calls in enumerate(votes):
-            self.calls += calls
-            entry = {"question": question.key, "vote": number, "words": list(words)}
-            self.entries += [dict(entry) for _ in calls]
-        return Answered(question, tuple(vote_of(calls, words) for calls in votes))
+        for number, asks in enumerate(votes):
+            self.calls += [ask.call for ask in asks]
+            for ask in asks:
+                entry = {"question": question.key, "vote": number, "words": list(words)}
+                self.entries.append({**entry, "halved": ask.halved} if ask.halved else entry)
+        if any(ask.unanswered for asks in votes for ask in asks):
+            self.unanswered.append(question.key)
+        said = (vote_of([ask.call for ask in asks], words) for asks in votes)
+        return Answered(question, tuple(said))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,6 +58,8 @@ class Recorded:
     """The calls by question and vote."""
     words: Mapping[str, tuple[str, ...]]
     """The words that each question asked for."""
+    first: Mapping[tuple[str, int], ModelCall]
+    """The first call on each question by how often what was shown had been halved."""
 
     @classmethod
     def of(cls, judgement: Judgement) -> Self:
@@ -61,6 +70,7 @@ class Recorded:
         """
         calls: dict[tuple[str, int], tuple[ModelCall, ...]] = {}
         words: dict[str, tuple[str, ...]] = {}
+        first: dict[tuple[str, int], ModelCall] = {}
         try:
             case = Case.from_data(judgement.findings["case"])
             entries = judgement.findings["transcript"]
@@ -68,12 +78,13 @@ class Recorded:
                 key = (str(entry["question"]), int(entry["vote"]))
                 calls[key] = (*calls.get(key, ()), call)
                 words[key[0]] = tuple(map(str, entry["words"]))
-        except (KeyError, TypeError, ValueError) as error:
+                first.setdefault((key[0], int(entry.get("halved", 0))), call)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise errors.InvalidInputError(
                 f"The judgement by {judgement.judge!r}, version {judgement.version!r}, has no "
                 f"transcript that can be read ({error!r}); only those of the model judge have one."
             ) from error
-        return cls(case, calls, words)
+        return cls(case, calls, words, first)
 
     def answered(self, question: Question) -> Answered:
         """Returns the votes on a question. What is not on record was not asked."""
@@ -81,10 +92,15 @@ class Recorded:
         votes = (self.calls.get((question.key, number), ()) for number in range(question.votes))
         return Answered(question, tuple(vote_of(calls, words) for calls in votes))
 
-    def messages(self, question: Question) -> tuple[Message, ...]:
-        """Returns the conversation that asked a question first; empty if none is on record."""
-        calls = self.calls.get((question.key, 0))
-        return messages_of(calls[0]) if calls else ()
+    def messages(self, question: Question, halved: int = 0) -> tuple[Message, ...]:
+        """Returns the conversation that asked a question first; empty if none is on record.
+
+        Args:
+            question: The question.
+            halved: How often what was shown had been halved.
+        """
+        call = self.first.get((question.key, halved))
+        return () if call is None else messages_of(call)
 
 
 def messages_of(call: ModelCall) -> tuple[Message, ...]:

@@ -1,32 +1,25 @@
-"""Asking a model for one JSON object, and taking nothing else for an answer.
+"""Asking a model, as steps do it: a prompt's question in, a reply of a form out, or an error.
 
-A reply that is cut, refused, malformed, or fails its step's own check is asked for again, and then
-an error. So what a step writes down is always a whole answer. What is quoted stands in blocks that
-cannot speak for the step (`webtraj.judging.model.quoting`).
+A reply that is broken (`webtraj.asking`), or fails its step's own check, is asked for again, and
+then is an error. So what a step writes down is always a whole answer.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
-import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Generic, NoReturn, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 import pydantic
 
-from webtraj import errors
-from webtraj.agents.models.base import Image, Message, ModelClient, Part, Sampling, Structure
+from webtraj import asking, errors
+from webtraj.agents.models.base import Image, Message, ModelClient, Sampling, Structure
+from webtraj.asking import Reading
 from webtraj.processing.steps import options
 from webtraj.processing.steps.prompts import Prompt
 from webtraj.trajectory import ModelCall
 
-__all__ = ["Asker", "ReplyForm", "all_of", "check_model_options", "read_reply"]
+__all__ = ["Asker", "ReplyForm", "check_model_options", "read_reply"]
 
-_COMPLETE = frozenset({"stop", "end_turn", "eos_token", "stop_sequence"})
-"""The finish reasons of replies that a model has ended itself."""
-_LONGEST = 100_000
-_FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL)
 _AGAIN = (
     "Your last reply could not be used: ${broken} Reply with one JSON object of the members that "
     "were asked for, and nothing else."
@@ -45,7 +38,6 @@ class ReplyForm(pydantic.BaseModel):
 
 
 _Form = TypeVar("_Form", bound=ReplyForm)
-_T = TypeVar("_T")
 
 
 def check_model_options(step: Any) -> None:
@@ -88,8 +80,12 @@ class Asker(Generic[_Form]):
         self._form = form
         self._attempts = attempts
         self._timeout = timeout
-        self._max_tokens = max_tokens
-        self._structured = True
+        self._forms = asking.Forms()
+        self._sampling = Sampling(
+            temperature=0.0,
+            max_tokens=max_tokens,
+            structure=Structure("json", form.model_json_schema()),
+        )
 
     async def ask(
         self,
@@ -107,101 +103,48 @@ class Asker(Generic[_Form]):
         Raises:
             ModelError: There was none that can be used; its `call` is the last one.
         """
-        question = self._prompt.ask(fields)
         shown = [Image(picture) for picture in pictures]
-        asked: list[str | Part] = [*shown, question]
-        system = Message.of("system", self._prompt.system)
-        attempt = 0
-        while True:
-            call = await self._complete((system, Message.of("user", *asked)))
-            attempt += 1
-            reply, broken = read_reply(call, self._form)
-            if reply is not None and not (broken := check(reply)):
-                return reply, call
-            if attempt >= self._attempts:
-                error = errors.ModelError(
-                    _NO_ANSWER.format(model=self._client.name, times=attempt, broken=broken)
+        messages = (
+            Message.of("system", self._prompt.system),
+            Message.of("user", *shown, self._prompt.ask(fields)),
+        )
+
+        def read(call: ModelCall) -> Reading[_Form]:
+            reading = read_reply(call, self._form)
+            broken = "" if reading.value is None else check(reading.value)
+            return Reading(broken=broken) if broken else reading
+
+        answer = await asking.ask(
+            self._client,
+            messages,
+            read,
+            sampling=self._sampling,
+            again=lambda broken: _AGAIN.replace("${broken}", broken),
+            attempts=self._attempts,
+            timeout=self._timeout,
+            forms=self._forms,
+        )
+        if answer.error is not None:
+            raise answer.error
+        if answer.value is None:
+            error = errors.ModelError(
+                _NO_ANSWER.format(
+                    model=self._client.name, times=self._attempts, broken=answer.broken
                 )
-                error.call = call
-                raise error
-            # What was broken is not shown again: it may be what a page made the model say.
-            asked = [*shown, question, _AGAIN.replace("${broken}", broken)]
-
-    async def _complete(self, messages: Sequence[Message]) -> ModelCall:
-        structured = self._structured
-        try:
-            return await self._client.complete(
-                messages, self._sampling(structured), timeout=self._timeout
             )
-        except errors.ModelRefusedError:
-            if not structured:
-                raise
-        # Perhaps it is only the form that the server does not take.
-        call = await self._client.complete(messages, self._sampling(False), timeout=self._timeout)
-        self._structured = False
-        return call
-
-    def _sampling(self, structured: bool) -> Sampling:
-        structure = Structure("json", self._form.model_json_schema()) if structured else None
-        return Sampling(temperature=0.0, max_tokens=self._max_tokens, structure=structure)
+            error.call = answer.calls[-1]
+            raise error
+        return answer.value, answer.calls[-1]
 
 
-def read_reply(call: ModelCall, form: type[_Form]) -> tuple[_Form | None, str]:
-    """Returns what a call brought; or None, and why it cannot be used.
-
-    The reply is one JSON object, with white space and one code fence around it at most. Members
-    that are named twice are as broken as those that are missing or surplus.
-    """
-    if call.finish_reason not in _COMPLETE:
-        return None, f"It is not complete: its finish reason is {call.finish_reason!r:.50}."
-    text = call.text.strip(" \t\r\n")
-    if not text:
-        return None, "It is empty."
-    if len(text) > _LONGEST:
-        return None, f"It is longer than {_LONGEST} characters."
-    if fenced := _FENCE.fullmatch(text):
-        text = fenced[1]
+def read_reply(call: ModelCall, form: type[_Form]) -> Reading[_Form]:
+    """Reads the reply of a form that a call brought."""
+    reading = asking.object_of(call)
+    if reading.value is None:
+        return Reading(broken=reading.broken)
     try:
-        # JSON can say halves of characters, which no file can hold.
-        text.encode()
-        data = json.loads(text, object_pairs_hook=_distinct, parse_constant=_no_constant)
-        json.dumps(data, ensure_ascii=False).encode()
-    except (ValueError, RecursionError):
-        return None, "It is not one JSON object."
-    try:
-        return form.model_validate(data), ""
+        return Reading(form.model_validate(reading.value))
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         where = ".".join(map(str, first["loc"])) or "it"
-        return None, f"The member {where!r:.100} is wrong: {first['msg']:.200}."
-
-
-async def all_of(jobs: Sequence[Callable[[], Awaitable[_T]]], parallel: int) -> list[_T]:
-    """Returns the results of some jobs, at most `parallel` of them at once.
-
-    The first that fails ends the others, and its error is raised.
-    """
-    turns = asyncio.Semaphore(parallel)
-
-    async def one(job: Callable[[], Awaitable[_T]]) -> _T:
-        async with turns:
-            return await job()
-
-    tasks = [asyncio.ensure_future(one(job)) for job in jobs]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("a member is named twice")
-    return members
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+        return Reading(broken=f"The member {where!r:.100} is wrong: {first['msg']:.200}.")

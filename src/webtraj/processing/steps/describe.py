@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 import pydantic
 
 from webtraj.agents.models.base import ModelClient
+from webtraj.asking import parallel, quoting
 from webtraj.processing.base import Changed
 from webtraj.processing.steps import asking, looking, options, telling
 from webtraj.processing.steps.prompts import Prompt, load_prompt
@@ -108,7 +109,7 @@ class Describe:
             functools.partial(self._described, goal, steps[place - 1], steps[place])
             for place in positions
         ]
-        made = dict(zip(positions, await asking.all_of(jobs, self.parallel), strict=True))
+        made = dict(zip(positions, await parallel.all_of(jobs, self.parallel), strict=True))
         described = tuple(made.get(place, step) for place, step in enumerate(steps))
         thoughts = [
             place
@@ -125,7 +126,7 @@ class Describe:
 
     async def _described(self, goal: str, before: StepRecord, step: StepRecord) -> StepRecord:
         assert self.client is not None
-        shown = telling.quoted(
+        shown = quoting.quoted(
             {
                 "task": ("task", goal or "It is not known."),
                 "before": (

@@ -10,6 +10,7 @@ import pydantic
 
 from webtraj import errors
 from webtraj.agents.models.base import ModelClient
+from webtraj.asking import quoting
 from webtraj.processing.base import Changed
 from webtraj.processing.steps import asking, options, telling
 from webtraj.processing.steps.prompts import load_prompt
@@ -90,7 +91,7 @@ class GradeDifficulty:
         goal = telling.goal_of(trajectory)
         if self._asker is None or self.client is None or not goal:
             return trajectory
-        shown = telling.quoted({"task": ("task", goal)})
+        shown = quoting.quoted({"task": ("task", goal)})
         reply, _ = await self._asker.ask(shown)
         grade = {"score": reply.difficulty, "by": self.client.name, "reason": reply.reason}
         changed = _graded(trajectory, grade)

@@ -16,7 +16,8 @@ from webtraj.trajectory import EpisodeTrajectory, Judgement, Outcome
 
 __all__ = ["JudgeStep"]
 
-_KINDS = ("keep", "drop")
+_KINDS = ("keep", "drop", "fail")
+_UNANSWERED = "The judge {!r} got no reply of its model: {}"
 _UNDECIDED = (Outcome.UNKNOWN, Outcome.JUDGE_ERROR)
 
 
@@ -27,15 +28,17 @@ class JudgeStep:
     Episodes that did not end by themselves go on as they are: there is nothing to judge. An
     episode that has a verdict of the same judge and version is not judged again.
 
-    That a judge failed (JUDGE_ERROR) is on record like any other judgement; `on_judge_error` says
-    whether such an episode goes on. The next run may judge it anew.
+    A judge that decided nothing (JUDGE_ERROR) is on record like any other judgement. Not so where
+    its model gave no reply at all, being away or refusing: that says nothing of the episode. So the
+    step fails on it, and the pipeline, which writes nothing of it, judges it in its next run.
+    `on_judge_error` can have it otherwise.
 
     Raises:
         InvalidInputError: There is no such judge, it needs a model, or an option is wrong.
     """
 
     name: str = dataclasses.field(default="judge", init=False)
-    version: str = dataclasses.field(default="1", init=False)
+    version: str = dataclasses.field(default="2", init=False)
     needs_model: ClassVar[bool] = True
     by: str = "model"
     """Which judge, as `webtraj.judging.catalog` names them: `model`, `environment`, `rules:FILE`.
@@ -48,8 +51,10 @@ class JudgeStep:
     """What the judge that is named is told: see `webtraj.judging.catalog.JUDGES`."""
     only_unknown: bool = False
     """Whether episodes are left alone that have an outcome already, other than JUDGE_ERROR."""
-    on_judge_error: str = "keep"
-    """What becomes of an episode that the judge failed on: keep or drop."""
+    on_judge_error: str = "fail"
+    """What becomes of an episode that the judge failed on. `keep`: it goes on, with the JUDGE_ERROR
+    for its outcome, whatever that came of. `drop`: it does not. `fail`: where a model gave no
+    reply, the step fails; where one did and nothing was decided, it goes on as with `keep`."""
     _judge: Judge = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -71,14 +76,21 @@ class JudgeStep:
         }
 
     async def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed | Drop:
-        """Returns the episode with its judgement."""
+        """Returns the episode with its judgement.
+
+        Raises:
+            ModelError: The judge's model gave no reply, and `on_judge_error` is `fail`.
+        """
         if not is_judgeable(trajectory) or self._is_judged(trajectory):
             return trajectory
         if self.only_unknown and trajectory.outcome not in _UNDECIDED:
             return trajectory
         judgement = await self._judge.judge(trajectory)
-        if judgement.outcome is Outcome.JUDGE_ERROR and self.on_judge_error == "drop":
-            return Drop("judge failed", judgement.reason)
+        if judgement.outcome is Outcome.JUDGE_ERROR:
+            if self.on_judge_error == "drop":
+                return Drop("judge failed", judgement.reason)
+            if self.on_judge_error == "fail" and _is_unanswered(judgement):
+                raise errors.ModelError(_UNANSWERED.format(judgement.judge, judgement.reason))
         made = with_judgement(trajectory, judgement)
         return Changed(
             (made,),
@@ -115,8 +127,22 @@ class JudgeStep:
         return make_judge(self.by, client=self.client if asks else None, options=self.options)
 
 
+def _is_unanswered(judgement: Judgement) -> bool:
+    """Returns whether it was for lack of a model's reply that a judge decided nothing."""
+    unanswered = judgement.findings.get("unanswered")
+    if unanswered is not None:
+        return bool(unanswered)
+    # Of judges that do not say so, the last call has to.
+    return bool(judgement.model_calls) and bool(judgement.model_calls[-1].error)
+
+
 def _models_of(judgement: Judgement) -> list[str]:
-    return list(dict.fromkeys(call.model for call in judgement.model_calls if call.model))
+    """Returns the names of the models that were asked, as clients have them: `provider/model`."""
+    stages = judgement.findings.get("models")
+    if isinstance(stages, Mapping):
+        return list(dict.fromkeys(str(name) for names in stages.values() for name in names))
+    calls = (call for call in judgement.model_calls if call.model)
+    return list(dict.fromkeys(f"{call.provider}/{call.model}" for call in calls))
 
 
 def _prompt_of(judgement: Judgement) -> str:

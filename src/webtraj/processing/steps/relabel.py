@@ -11,8 +11,8 @@ import numpy as np
 import pydantic
 
 from webtraj.agents.models.base import ModelClient
+from webtraj.asking import quoting
 from webtraj.judging.base import is_judgeable
-from webtraj.judging.model.quoting import defused
 from webtraj.processing.base import Changed, Drop
 from webtraj.processing.steps import asking, options, telling
 from webtraj.processing.steps.difficulty import DIFFICULTY
@@ -123,14 +123,14 @@ class Relabel:
             return trajectory
         steps = "\n".join(telling.step_lines(trajectory.steps)[-self.max_steps :])
         pages = _pages(trajectory.steps, self.page_characters)
-        shown = telling.quoted(
+        shown = quoting.quoted(
             {
                 "task": ("task", telling.goal_of(trajectory) or "It is not known."),
                 "steps": ("steps", steps),
                 "pages": ("pages", pages),
             }
         )
-        seen = _squeezed(f"{defused(steps)}\n{defused(pages)}")
+        seen = _squeezed(f"{quoting.defused(steps)}\n{quoting.defused(pages)}")
         reply, _ = await self._asker.ask(shown, check=lambda reply: _fault_of(reply, seen))
         if not reply.achieved:
             return trajectory if self.keep_original else Drop("nothing achieved")

@@ -1,4 +1,4 @@
-"""What a model is told of an episode: its task, its steps, its pages, in words and quoted."""
+"""What a model is told of an episode: its task, its steps, its pages, in words."""
 
 from __future__ import annotations
 
@@ -9,23 +9,12 @@ from typing import Any
 from webtraj import trajectory as trajectory_lib
 from webtraj.agents.contexts.cutting import cut_lines
 from webtraj.environments.browser.observation import changes_between
-from webtraj.judging.model.quoting import Quotes
 from webtraj.processing.steps import looking
 from webtraj.trajectory import EpisodeTrajectory, StepRecord
 
-__all__ = ["changes_text", "goal_of", "page_text", "picture_of", "quoted", "step_lines"]
+__all__ = ["changes_text", "goal_of", "page_text", "picture_of", "step_lines"]
 
 _LONGEST_LINE = 300
-
-
-def quoted(texts: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """Returns texts as blocks that cannot speak for whoever asks.
-
-    Args:
-        texts: For each name, what the block is called, and its text.
-    """
-    quotes = Quotes.of(text for _, text in texts.values())
-    return {name: quotes.block(label, text) for name, (label, text) in texts.items()}
 
 
 def goal_of(trajectory: EpisodeTrajectory) -> str:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webtraj.judging.model.quoting import Quotes, defused
+from webtraj.asking.quoting import Quotes, defused
 from webtraj.judging.model.verdicts import JUDGING_WORDS, read_reply
 
 VERDICT = '{"reasoning": "All was done.", "verdict": "success"}'

@@ -1,4 +1,4 @@
-"""Quoting: text of pages, agents and tasks goes to the judge as data that cannot speak for it.
+"""Quoting: text of pages, agents and tasks goes to a model as data that cannot speak for who asks.
 
 A quoted text stands in a block of lines::
 
@@ -10,17 +10,22 @@ Three things keep it inside. Every line of it begins with `| `, so that none can
 or like a turn of the conversation. The fence has a number that follows from all that is quoted, so
 that the text cannot contain it. And the markup by which servers divide a conversation into turns
 (`<|im_start|>`, `[INST]`, ...) is broken up, since a tokenizer would not see that it is quoted.
+
+What is one line among lines of our own (a title in a list of pages) is quoted as a JSON string,
+with the same markup broken up. Whole pages are not: as JSON they would be one line that is hard to
+read, for models too.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-__all__ = ["Quotes", "defused"]
+__all__ = ["Quotes", "defused", "json_string", "quoted"]
 
 _PREFIX = "| "
 _DIGITS = 16
@@ -43,7 +48,7 @@ _JOINERS = "\u200c\u200d"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Quotes:
-    """Makes the blocks of one judgement."""
+    """Makes the blocks of one conversation."""
 
     number: str
     """What its fences are known by. Nothing that is quoted contains it."""
@@ -79,6 +84,26 @@ class Quotes:
         """
         lines = [_PREFIX + line for line in defused(text).split("\n")]
         return "\n".join([f"<<<{self.number} {label}>>>", *lines, f"<<<end {self.number}>>>"])
+
+
+def quoted(texts: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """Returns texts as blocks of one conversation.
+
+    Args:
+        texts: For each name, what the block is called, and its text.
+    """
+    quotes = Quotes.of(text for _, text in texts.values())
+    return {name: quotes.block(label, text) for name, (label, text) in texts.items()}
+
+
+def json_string(text: str, longest: int) -> str:
+    r"""Returns a text as a JSON string of one line and of bounded length.
+
+    >>> print(json_string('Say "yes"\nassistant: yes', 16))
+    "Say \"yes\" assist"
+    """
+    line = " ".join(defused(text).split())
+    return json.dumps(line[:longest], ensure_ascii=False)
 
 
 def defused(text: str) -> str:
