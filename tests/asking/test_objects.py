@@ -1,0 +1,114 @@
+"""What of a reply is one JSON object, and that nothing else is."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webtraj.asking import object_of, read_object
+from webtraj.trajectory import ModelCall
+
+GOOD = '{"achieved": true, "goal": "Open the shop."}'
+VALUE = {"achieved": True, "goal": "Open the shop."}
+
+READ = {
+    "plain": GOOD,
+    "white space around": f"\n  {GOOD}\r\n\t",
+    "in a fence": f"```json\n{GOOD}\n```",
+    "in a fence of no language": f"```\n{GOOD}\n```",
+    "in a fence with white space": f"\n```json \n\n {GOOD}\n\n  ```\n",
+    "over several lines": json.dumps(VALUE, indent=2),
+}
+
+BROKEN = {
+    "empty": ("", "empty"),
+    "white space": (" \n\t", "empty"),
+    "prose": ("I think so.", "not one JSON object"),
+    "prose around": (f"Here: {GOOD}", "not one JSON object"),
+    "thinking before": (f"<think>Well.</think>{GOOD}", "not one JSON object"),
+    "two objects": (GOOD * 2, "not one JSON object"),
+    "two fences": (f"```\n{GOOD}\n```\n```\n{GOOD}\n```", "not one JSON object"),
+    "fence of another language": (f"```python\n{GOOD}\n```", "not one JSON object"),
+    "cut": (GOOD[:-1], "not one JSON object"),
+    "a list": (f"[{GOOD}]", "not one JSON object"),
+    "a string": (json.dumps(GOOD), "not one JSON object"),
+    "null": ("null", "not one JSON object"),
+    "NaN": ('{"a": NaN}', "not one JSON object"),
+    "infinity": ('{"a": -Infinity}', "not one JSON object"),
+    "beyond all floats": ('{"a": [1e999]}', "not one JSON object"),
+    "beyond all digits": (f'{{"a": {"9" * 5000}}}', "not one JSON object"),
+    "nested deeply": ("[" * 20_000, "not one JSON object"),
+    "twice": ('{"a": 1, "a": 2}', "member twice"),
+    "twice, the same": ('{"a": 1, "a": 1}', "member twice"),
+    "twice, once escaped": ('{"a": 1, "\\u0061": 2}', "member twice"),
+    "twice, further in": ('{"b": [{"a": 1, "a": 2}]}', "member twice"),
+    "half of a character": ('{"a": "\\ud800"}', "half of a character"),
+    "half of a character as it is": ('{"a": "\ud800"}', "half of a character"),
+    "half of a character in a name": ('{"\\udfff": 1}', "half of a character"),
+    "byte order mark": (f"\ufeff{GOOD}", "not one JSON object"),
+    "no-break space": (f"\u00a0{GOOD}", "not one JSON object"),
+    "too long": (json.dumps({"a": "x" * 100_000}), "longer than"),
+}
+
+
+@pytest.mark.parametrize("text", READ.values(), ids=READ)
+def test_object_is_read(text) -> None:
+    assert read_object(text).value == VALUE
+    assert read_object(text).broken == ""
+
+
+@pytest.mark.parametrize(("text", "said"), BROKEN.values(), ids=BROKEN)
+def test_all_else_is_broken_and_says_why(text, said) -> None:
+    reading = read_object(text)
+    assert reading.value is None
+    assert said in reading.broken
+
+
+_JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(), _JSON, max_size=4), st.booleans())
+def test_every_object_is_read_as_it_was_written(data, escaped) -> None:
+    assert read_object(json.dumps(data, ensure_ascii=escaped)).value == data
+
+
+@given(st.text(st.characters()))
+def test_no_text_is_read_that_is_not_one_object(text) -> None:
+    reading = read_object(text)
+    assert (reading.value is None) == bool(reading.broken)
+    if reading.value is not None:
+        assert text.strip(" \t\r\n").startswith(("{", "```"))
+
+
+@pytest.mark.parametrize(
+    ("reason", "complete"),
+    [
+        ("stop", True),
+        ("end_turn", True),
+        ("eos_token", True),
+        ("stop_sequence", True),
+        ("length", False),
+        ("max_tokens", False),
+        ("content_filter", False),
+        ("tool_calls", False),
+        ("", False),
+    ],
+)
+def test_only_a_reply_that_the_model_has_ended_counts(reason, complete) -> None:
+    reading = object_of(ModelCall(text=GOOD, finish_reason=reason))
+    assert (reading.value == VALUE) is complete
+    assert bool(reading.broken) is not complete
+
+
+def test_a_call_that_failed_brought_nothing() -> None:
+    call = ModelCall(text=GOOD, finish_reason="stop", error="The server is away.")
+    assert object_of(call).value is None
