@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import datetime
 import logging
 import shlex
@@ -17,11 +18,13 @@ from webtraj.cli.options import read_setting
 
 if TYPE_CHECKING:
     from webtraj.rollouts.configuration import ConfiguredRollout
+    from webtraj.rollouts.summary import RolloutSummary
 
 __all__ = ["rollout"]
 
 _QUICK = "For rollouts of presets"
 _CONFIGURED = "For rollouts by a configuration"
+_MOST_SHOWN = 5
 
 
 def rollout(
@@ -145,6 +148,39 @@ def rollout(
             rich_help_panel=_QUICK,
         ),
     ] = None,
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            help="Who judges what was recorded, into a dataset beside it, when all is played: "
+            "environment, rules:FILE or model; default: model if --judge-model is given, else "
+            "nobody.",
+            rich_help_panel=_QUICK,
+        ),
+    ] = None,
+    judge_model: Annotated[
+        str | None, typer.Option(help="The model that judges.", rich_help_panel=_QUICK)
+    ] = None,
+    judge_url: Annotated[
+        str | None,
+        typer.Option(help="Its server, /v1 included; default: OpenAI's.", rich_help_panel=_QUICK),
+    ] = None,
+    judge_options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--judge-set",
+            metavar="KEY=VALUE",
+            help="An option of the judge, such as votes=3. May be given several times.",
+            rich_help_panel=_QUICK,
+        ),
+    ] = None,
+    judge_when: Annotated[
+        str | None,
+        typer.Option(
+            help="Which episodes are judged: unknown, those whose outcome the environment does not "
+            "know, or always; default: unknown.",
+            rich_help_panel=_QUICK,
+        ),
+    ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(help=options_lib.OPTION_HELP, rich_help_panel=_QUICK),
@@ -177,8 +213,9 @@ def rollout(
     """Let an agent play episodes, and record every one of them.
 
     What to play is said by --preset, or by a configuration: --config-name. Ctrl-C ends it in good
-    order: episodes that are open are recorded as cancelled, and --resume plays what is left. The
-    exit code is 1 if errors ended all episodes, and 0 if any was played to its end.
+    order: episodes that are open are recorded as cancelled, and --resume plays what is left. With a
+    judge, the episodes are judged when all is played, into a dataset beside the recorded one. The
+    exit code is 1 if errors ended all episodes, or if some could not be judged; else 0.
     """
     run_id, overrides = _split(arguments or [], resume=resume)
     quick = {
@@ -193,6 +230,11 @@ def rollout(
         "format": format_name,
         "tensorboard": tensorboard,
         "wandb": wandb,
+        "judge": judge,
+        "judge-model": judge_model,
+        "judge-url": judge_url,
+        "judge-set": judge_options,
+        "judge-when": judge_when,
         "option": option,
         "seed": seed,
         "max-steps": max_steps,
@@ -214,11 +256,14 @@ def rollout(
                 "`webtraj rollout --config-name NAME --print-config` shows them."
             )
         from webtraj.rollouts.configuration import build_rollout, load_configuration
+        from webtraj.rollouts.configuration.ranks import refuse_ranks_on_ray
 
         configuration = load_configuration(config_name, overrides, config_dir=config_dir)
         if print_config:
             print(configuration.source, end="")
             return
+        if ray is not None:
+            refuse_ranks_on_ray(configuration.values)
         built = build_rollout(configuration, resume=(run_id or True) if resume else False)
         go_on = _command(
             "--config-name", config_name,
@@ -236,10 +281,71 @@ def _play(built: ConfiguredRollout, ray: str | None, go_on: str) -> None:
 
     _log(verbose=built.verbose)
     with progress.RolloutProgress(built.out, go_on=go_on) as observer:
-        summary = signals.run(built.play(observer=observer, ray=ray))
+        summary = signals.run(built.only_play(observer=observer, ray=ray))
         observer.rollout_ended(summary)
-    if len(summary.errors) == len(summary.results):
+    done = _judge(built, summary, go_on)
+    done = _propose(built, go_on) and done
+    if not done or len(summary.errors) == len(summary.results):
         raise typer.Exit(1)
+
+
+def _judge(built: ConfiguredRollout, summary: RolloutSummary, go_on: str) -> bool:
+    """Judges what was recorded, tells what came of it, and returns whether nothing is left."""
+    if built.judging is None:
+        return True
+    from webtraj.cli import progress, signals, terminal, text
+
+    console = terminal.make_console()
+
+    def say(line: str) -> None:
+        console.print(text.printable(line), soft_wrap=True, markup=False, highlight=False)
+
+    try:
+        with terminal.make_console(stderr=True).status("Judging") as status:
+            judged = signals.run(
+                built.judge(lambda done, total: status.update(f"Judging: {done} of {total}"))
+            )
+    except signals.SignalReceivedError:
+        say(f"To judge what is left: {go_on}")
+        raise
+    assert judged is not None
+    if judged.outcomes:
+        say(f"As judged by {judged.judge}, in {judged.place}:")
+        console.print(progress.summary_table(judged.applied_to(summary)))
+        counts = collections.Counter(outcome.name.lower() for outcome in judged.outcomes.values())
+        say(", ".join(f"{name} {number}" for name, number in counts.most_common()) + ".")
+    for episode_id, why in list(judged.failures.items())[:_MOST_SHOWN]:
+        say(f"{episode_id} was not judged: {why}")
+    if (more := len(judged.failures) - _MOST_SHOWN) > 0:
+        say(f"... and {more} more were not judged.")
+    if judged.stopped:
+        say(f"The judging stopped: {judged.stopped}")
+    if not judged.complete:
+        say(f"To judge what is left: {go_on}")
+    return judged.complete
+
+
+def _propose(built: ConfiguredRollout, go_on: str) -> bool:
+    """Proposes for what was recorded, tells of it, and returns whether nothing is left."""
+    if built.proposing is None:
+        return True
+    from webtraj.cli import signals, terminal, text
+
+    proposed = signals.run(built.propose())
+    assert proposed is not None
+    told = f"{len(proposed.tasks)} tasks of {proposed.episodes} episodes ({proposed.new} new)"
+    rejected = sum(proposed.rejections.values())
+    lines = [f"{told} are in {proposed.tasks_place}; {rejected} proposals became none."]
+    lines += [
+        f"{episode_id} was not proposed for: {why}"
+        for episode_id, why in list(proposed.failures.items())[:_MOST_SHOWN]
+    ]
+    if proposed.failures:
+        lines.append(f"To try those again: {go_on}")
+    console = terminal.make_console()
+    for line in lines:
+        console.print(text.printable(line), soft_wrap=True, markup=False, highlight=False)
+    return not proposed.failures
 
 
 def _quick(
@@ -269,6 +375,9 @@ def _quick(
         "environment_options": dict(read_setting("--set", text) for text in given["set"] or ())
         or None,
         "format": given["format"],
+        "judge": given["judge"] or ("model" if given["judge-model"] is not None else None),
+        "judge_options": _judge_options(given) or None,
+        "judge_when": given["judge-when"],
         "metrics": _metrics(given["tensorboard"], given["wandb"]),
     }
     values = {name: value for name, value in values.items() if value is not None}
@@ -280,6 +389,14 @@ def _quick(
     else:
         built = quick.resume_quick(values, out=out, run_id=run_id, storage_options=storage)
     return built, _command("--out", out, *flags)
+
+
+def _judge_options(given: dict[str, Any]) -> dict[str, Any]:
+    options = dict(read_setting("--judge-set", text) for text in given["judge-set"] or ())
+    for option, name in (("judge-model", "model"), ("judge-url", "base_url")):
+        if given[option] is not None:
+            options[name] = given[option]
+    return options
 
 
 def _metrics(tensorboard: str | None, wandb: str | None) -> dict[str, Any] | None:

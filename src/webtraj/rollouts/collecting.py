@@ -17,6 +17,7 @@ from webtraj import errors
 from webtraj.agents import base as agents_lib
 from webtraj.agents import catalog
 from webtraj.rollouts.adapting import Adaptive
+from webtraj.rollouts.judging import PARALLEL, When, judge_rollout, judged_place
 from webtraj.rollouts.observer import NullRolloutObserver, RolloutObserver
 from webtraj.rollouts.plan import PlannedEpisode, plan_episodes, plan_tasks
 from webtraj.rollouts.recording import EpisodeFormat, open_collector, settle_format
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from webtraj.collectors.base import TrajectoryCollector
     from webtraj.collectors.index import EpisodeSummary
     from webtraj.environments.browser.pool import BrowserPool
+    from webtraj.judging.base import Judge
     from webtraj.rollouts.sampling.blocklist import Blocklist
 
 __all__ = ["Playable", "collect", "plan_of"]
@@ -64,6 +66,9 @@ async def collect(
     blocklist: Blocklist | None = None,
     observer: RolloutObserver | None = None,
     format: EpisodeFormat | None = None,  # noqa: A002
+    judge: Judge | None = None,
+    judge_when: When = "unknown",
+    judge_parallel: int = PARALLEL,
 ) -> RolloutSummary:
     """Lets an agent play episodes and records them.
 
@@ -102,6 +107,11 @@ async def collect(
         observer: Is told what happens.
         format: For `out`: "json", "pb" or "pb.zst", what episodes are written as. By default that
             of the dataset; "json" for a new one. A dataset keeps to one format.
+        judge: Judges the episodes when all is played, into a dataset beside `out`
+            (`rollouts.judging`), and is left open. What comes of it is the summary's `judged`.
+        judge_when: "unknown": only episodes whose outcome the environment does not know; or
+            "always".
+        judge_parallel: How many episodes are judged at a time.
 
     Returns:
         Every result, those of a resumed run's earlier episodes included, and what follows from
@@ -127,9 +137,13 @@ async def collect(
         raise errors.InvalidInputError(
             f"Give out={os.fspath(out)!r} or a trajectory_collector, not both."
         )
-    for name, value in (("resume", resume), ("run_id", run_id), ("format", format)):
+    for name, value in (
+        ("resume", resume), ("run_id", run_id), ("format", format), ("judge", judge)
+    ):  # fmt: skip
         if out is None and value:
             raise errors.InvalidInputError(f"{name} needs out, where the run is kept.")
+    if judge is not None and out is not None:
+        judged_place(out)  # There is one; or it is said before anything is played.
     if isinstance(agent, str):
         agent = catalog.make_agent(agent, seed=seed)
     plan = () if resume else plan_of(tasks, episodes=episodes, attempts=attempts, seed=seed)
@@ -171,7 +185,20 @@ async def collect(
         seconds = time.perf_counter() - start
     if run is not None and out is not None:
         await asyncio.to_thread(_keep_metrics, run, out, storage_options)
-    return RolloutSummary(results=(*progress.done, *results), seconds=seconds)
+    summary = RolloutSummary(results=(*progress.done, *results), seconds=seconds)
+    if run is None or out is None or judge is None:
+        return summary
+    judged = await judge_rollout(
+        out,
+        run.run_id,
+        judge,
+        plan=plan,
+        when=judge_when,
+        parallel=judge_parallel,
+        storage_options=storage_options,
+        blocklist=blocklist,
+    )
+    return dataclasses.replace(summary, judged=judged)
 
 
 def plan_of(

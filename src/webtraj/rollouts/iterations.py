@@ -7,6 +7,7 @@
                                    claims/0001.json      who began it, and when
                                    claims/0002.json
                                    plans/0001-<digest>.jsonl  a plan that several processes share
+                                   judged/iteration_0001/     what judges made of it, if asked
     <save_path>/test_trajectories/iteration_0001/
 
 An iteration's number is claimed by a file that is never written over; so two rollouts that begin at
@@ -69,6 +70,14 @@ class Iterations:
         's3://bucket/runs/train_trajectories/iteration_0003'
         """
         return f"{self.place}/iteration_{number:04d}"
+
+    def judged(self, number: int) -> str:
+        """Returns where an iteration's judged dataset is.
+
+        >>> Iterations("runs", "train").judged(3)
+        'runs/train_trajectories/judged/iteration_0003'
+        """
+        return f"{self.place}/judged/iteration_{number:04d}"
 
     def numbers(self) -> tuple[int, ...]:
         """Returns the numbers that there are, in order.

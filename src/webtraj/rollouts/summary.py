@@ -5,9 +5,14 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from webtraj.rollouts.results import EpisodeResult
 from webtraj.trajectory import EndReason, Outcome
+
+if TYPE_CHECKING:
+    from webtraj.exploring.proposing import Proposed
+    from webtraj.rollouts.judging import Judged
 
 __all__ = ["RolloutSummary", "TaskSummary"]
 
@@ -73,6 +78,10 @@ class RolloutSummary:
     """Every episode that was begun, in the order of their ends."""
     seconds: float
     """How long the rollout took."""
+    judged: Judged | None = None
+    """What a judge made of it, if one was asked. `results` are as they were recorded."""
+    proposed: Proposed | None = None
+    """What was proposed for what was seen, if that was asked for."""
 
     @property
     def tasks(self) -> tuple[TaskSummary, ...]:

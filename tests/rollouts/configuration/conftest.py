@@ -47,6 +47,10 @@ def world(tmp_path, ladder, task_row, write_rows, monkeypatch):
         tmp_path / "ladder.jsonl",
         [{"name": name, "preset": f"ladder/{name}"} for name in ("climb", "slip", "tire")],
     )
+    write_rows(
+        tmp_path / "coarse.jsonl",
+        [{"url": f"site{number}.example", "description": "Look around."} for number in range(2)],
+    )
     (tmp_path / "own.yaml").write_text(
         f"""
         save_path: {tmp_path}/runs

@@ -52,7 +52,16 @@ def steps(rollout):
     return {planned.spec.difficulty: planned.spec.max_steps for planned in rollout.plan}
 
 
+def judging(name):
+    return lambda rollout: getattr(rollout.judging, name, None)
+
+
+def judged(name):
+    return lambda rollout: rollout.judging and rollout.judging.options.get(name)
+
+
 TEST = ("env_config.split=test",)
+JUDGED = ("openai_config.model=judge",)
 WANDB = ("metrics.wandb.project=demo",)
 RECORDED = {
     "format": Case("pb.zst", lambda r: r.format, "pb.zst"),
@@ -197,6 +206,38 @@ ROLLOUT = {
         )
     },
     "context_config.memory": Case("false", option("memory"), False),
+    "env_config.evaluation_workers": Case("3", judging("parallel"), 3, JUDGED),
+    "judge": Case("environment", judging("spec"), "environment"),
+    "judge_when": Case("always", judging("when"), "always", JUDGED),
+    "openai_config.model": Case("other", judged("model"), "other", JUDGED),
+    "openai_config.openai_api_key_env_var": Case(
+        "JUDGE_KEY", judged("api_key_variable"), "JUDGE_KEY", JUDGED
+    ),
+    "openai_config.base_url": Case("http://j/v1", judged("base_url"), "http://j/v1", JUDGED),
+    "openai_config.provider": Case("openai", judged("provider"), "openai", JUDGED),
+    "openai_config.max_concurrency": Case("3", judged("max_concurrency"), 3, JUDGED),
+    "openai_config.requests_per_minute": Case("9", judged("requests_per_minute"), 9.0, JUDGED),
+    "openai_config.votes": Case("3", judged("votes"), 3, JUDGED),
+    "openai_config.temperature": Case("0.5", judged("temperature"), 0.5, JUDGED),
+    "openai_config.timeout": Case("7", judged("timeout"), 7.0, JUDGED),
+    "openai_config.judge_settings": Case(
+        "{max_screenshots: 3}", judged("max_screenshots"), 3, JUDGED
+    ),
+    **{
+        f"openai_config.{kind}.{key}": Case(
+            value, lambda r, s=stage, o=option: r.judging.stages.get(s, {}).get(o), value, JUDGED
+        )
+        for kind, stage in (
+            ("keypoint_detection", "screenshots"),
+            ("blocking_detection", "blocked"),
+            ("evaluation", "facts"),
+        )
+        for key, option, value in (
+            ("model", "model", "small"),
+            ("openai_api_key_env_var", "api_key_variable", "SMALL_KEY"),
+            ("base_url", "base_url", "http://small/v1"),
+        )
+    },
     "model_config.model_type": Case("qwen3-instruct", option("keep_thinking"), True),
     "model_config.prompt_version": Case("complete", option("prompt"), "webgym_complete"),
 }
@@ -207,6 +248,7 @@ ROLLOUT_FIXED = {
     "env_config.save_traj_progress": "has but one value; any other is refused",
 }
 
+COARSE = ("source_parquet_path={world}/coarse.jsonl",)
 CRAWL = {
     **RECORDED,
     "source_parquet_path": Case("{world}/test.jsonl", count, 5),
@@ -219,6 +261,14 @@ CRAWL = {
     "agent_model_provider": Case("openai", option("provider"), "openai"),
     "agent_model_name": Case("other", option("model"), "other"),
     "agent_model_url": Case("http://a/v1", option("base_url"), "http://a/v1"),
+    "proposer": Case("hindsight", lambda r: r.proposing and r.proposing.name, "hindsight", COARSE),
+    "proposer_options": Case(
+        "{max_tokens: 5}", lambda r: r.proposing.options.get("max_tokens"), 5,
+        (*COARSE, "proposer=model"),
+    ),
+    "proposals_per_trajectory": Case(
+        "7", lambda r: r.proposing.proposals, 7, (*COARSE, "proposer=hindsight")
+    ),
     "agent_options": Case("{full_rounds: 1}", option("full_rounds"), 1),
     "temperature": Case("0.5", option("temperature"), 0.5),
     "max_tokens": Case("77", option("max_tokens"), 77),
@@ -258,6 +308,9 @@ async def test_key_of_a_crawl_is_read(key, build, world):
 
 
 def check(key, case, build, world, name):
+    case = dataclasses.replace(
+        case, beside=tuple(text.replace("{world}", str(world)) for text in case.beside)
+    )
     beside = [text for text in case.beside if not text.startswith(f"{key}=")]
     value = case.value.replace("{world}", str(world))
     override = f"{key}={value}"

@@ -14,8 +14,10 @@ from webtraj.environments.browser.operations import OperationLimits
 from webtraj.rollouts.browsers import Browsers
 from webtraj.rollouts.configuration import selection
 from webtraj.rollouts.configuration.crawl import CrawlConfig
+from webtraj.rollouts.configuration.judges import judging_of
 from webtraj.rollouts.configuration.loading import Configuration, without_secrets
 from webtraj.rollouts.configuration.players import player_of, player_of_crawl
+from webtraj.rollouts.configuration.proposers import proposing_of
 from webtraj.rollouts.configuration.ranks import Rank, rank_of
 from webtraj.rollouts.configuration.rollout import EnvConfig, RolloutConfig
 from webtraj.rollouts.configuration.running import ConfiguredRollout
@@ -80,6 +82,12 @@ class _Rollout:
         self.rank = rank_of(self.env)
         self.player = player_of(self.config, self.rank)
         self.settings = _settings(self.env, self.rank)
+        self.judging = judging_of(
+            self.config.judge,
+            self.config.judge_when,
+            self.config.openai_config,
+            parallel=self.env.evaluation_workers,
+        )
         self.blocklist = _blocklist(self.config)
         self.options = self._bucket_options(self.config.save_path)
         self.iterations = Iterations(self.config.save_path, self.env.split, self.options)
@@ -172,6 +180,9 @@ class _Rollout:
             save_every_percent=env.save_every_percent,
             verbose=env.verbose,
             iteration=number,
+            ranked=self.rank is not None,
+            judging=self.judging,
+            judged_out=self.iterations.judged(number),
             claimed=self.iterations if claimed else None,
             format=self.config.format,
             metrics=self.config.metrics.targets(),
@@ -190,6 +201,7 @@ class _Crawl:
     def __post_init__(self) -> None:
         config = self.config
         self.player = player_of_crawl(config)
+        self.proposing = proposing_of(config)
         self.settings = RolloutSettings(
             parallel=config.data_per_batch,
             max_steps=config.max_steps,
@@ -200,12 +212,14 @@ class _Crawl:
         self.options = (config.storage_options or None) if is_url(config.s3_save_uri) else None
 
     def new(self) -> ConfiguredRollout:
-        channels = channels_for(self.player.make())
+        channels = self._channels()
         plan = selection.plan_crawl(self.config)
+        if self.proposing is not None:
+            self.proposing.check(planned.spec for planned in plan)
         return self._built(plan, new_run_id(), channels, resume=False)
 
     def resumed(self, resume: bool | str) -> ConfiguredRollout:
-        channels = channels_for(self.player.make())
+        channels = self._channels()
         storage = open_storage(self.config.s3_save_uri, self.options)
         run = Run(storage, resume) if isinstance(resume, str) else Run.last(storage)
         return self._built(run.read_plan(), run.run_id, channels, resume=True)
@@ -233,7 +247,12 @@ class _Crawl:
             verbose=config.verbose,
             format=config.format,
             metrics=config.metrics.targets(),
+            proposing=self.proposing,
         )
+
+    def _channels(self) -> list[str]:
+        channels = channels_for(self.player.make())
+        return channels if self.proposing is None else self.proposing.channels(channels)
 
 
 def _settings(env: EnvConfig, rank: Rank | None) -> RolloutSettings:

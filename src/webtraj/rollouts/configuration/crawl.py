@@ -35,8 +35,9 @@ class CrawlConfig(Section):
     """Requests to the model begun in a minute; by default as many as there are."""
     max_steps: Annotated[int, Field(ge=1, le=100_000)] = 15
     """Steps after which an episode is truncated. A task's own limit goes before it."""
-    agent_name: Literal["basic", "oracle", "random"] = "basic"
-    """Who plays: `basic` asks a model."""
+    agent_name: Literal["basic", "explorer", "curious", "oracle", "random"] = "basic"
+    """Who plays: `basic` asks a model, `explorer` asks one to explore (`webtraj.exploring`), and
+    `curious` explores without one."""
     agent_model_provider: Literal["anthropic", "openai", "vllm", "auto"] = "anthropic"
     """What the model's server speaks; `auto` asks an OpenAI-compatible one whether it is vLLM."""
     agent_model_name: str | None = None
@@ -45,6 +46,13 @@ class CrawlConfig(Section):
     """Where the server is; by default the provider's own."""
     agent_options: dict[str, Any] = Field(default_factory=dict)
     """More options of the agent, as `--agent-set` takes them; they go before the other keys."""
+    proposer: Literal["model", "hindsight"] | None = None
+    """Who turns what was seen into concrete tasks, when all is played: `model`, by default the one
+    that plays, or `hindsight`, which asks none; null for nobody."""
+    proposer_options: dict[str, Any] = Field(default_factory=dict)
+    """More options of the proposer `model`, as `--proposer-set` of `webtraj explore` takes them."""
+    proposals_per_trajectory: Annotated[int, Field(ge=1, le=100)] = 3
+    """How many tasks are proposed for a trajectory at most."""
     temperature: Annotated[float, Field(ge=0)] | None = 0.0
     """How replies are sampled."""
     max_tokens: Annotated[int, Field(ge=1)] | None = 500

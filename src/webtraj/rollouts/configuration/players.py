@@ -36,6 +36,8 @@ class Player:
     """What it is to know."""
     seed: int = 0
     """For agents that choose by chance."""
+    explores: bool = False
+    """Whether `name` is one of `webtraj.exploring.catalog.EXPLORERS` instead."""
 
     def make(self) -> agents_lib.Agent:
         """Returns the agent. Who makes one that has connections closes it, by its `aclose`.
@@ -43,6 +45,10 @@ class Player:
         Raises:
             InvalidInputError: It does not take such options.
         """
+        if self.explores:
+            from webtraj.exploring.catalog import make_explorer
+
+            return make_explorer(self.name, seed=self.seed, options=self.options)
         return catalog.make_agent(self.name, seed=self.seed, options=self.options)
 
     __call__ = make
@@ -88,11 +94,12 @@ def player_of_crawl(config: CrawlConfig) -> Player:
     Raises:
         InvalidInputError: The model has no name.
     """
-    if config.agent_name != "basic":
-        return Player(config.agent_name, config.agent_options, config.seed)
+    explores = config.agent_name in ("explorer", "curious")
+    if config.agent_name not in ("basic", "explorer"):
+        return Player(config.agent_name, config.agent_options, config.seed, explores)
     if not config.agent_model_name:
         raise errors.InvalidInputError(
-            "The agent 'basic' asks a model: give its name as agent_model_name."
+            f"The agent {config.agent_name!r} asks a model: give its name as agent_model_name."
         )
     options = {
         "model": config.agent_model_name,
@@ -102,12 +109,14 @@ def player_of_crawl(config: CrawlConfig) -> Player:
         "temperature": config.temperature,
         "max_tokens": config.max_tokens,
     }
-    return _model_player(options, config.agent_options, config.seed)
+    return _model_player(options, config.agent_options, config.seed, explores=explores)
 
 
-def _model_player(options: Mapping[str, Any], more: Mapping[str, Any], seed: int) -> Player:
+def _model_player(
+    options: Mapping[str, Any], more: Mapping[str, Any], seed: int, *, explores: bool = False
+) -> Player:
     given = {name: value for name, value in options.items() if value is not None}
-    return Player("model", {**given, **more}, seed)
+    return Player("model", {**given, **more}, seed, explores)
 
 
 def _model_name(config: RolloutConfig) -> str:

@@ -14,9 +14,11 @@ from pydantic import Field
 
 from webtraj import errors
 from webtraj.rollouts.configuration import checking, loading
+from webtraj.rollouts.configuration.judges import Judging
 from webtraj.rollouts.configuration.metrics import MetricsConfig
 from webtraj.rollouts.configuration.players import Player
 from webtraj.rollouts.configuration.running import ConfiguredRollout
+from webtraj.rollouts.judging import When
 from webtraj.rollouts.observed import channels_for, environment_options
 from webtraj.rollouts.plan import PlannedEpisode, plan_episodes
 from webtraj.rollouts.recording import EpisodeFormat
@@ -51,6 +53,12 @@ class QuickConfig(checking.Section):
     """More options of the presets."""
     format: EpisodeFormat | None = None
     """What episodes are written as: `json`, `pb` or `pb.zst`; by default what the dataset has."""
+    judge: str | None = None
+    """Who judges what was recorded, when all is played: `environment`, `rules:FILE` or `model`."""
+    judge_options: dict[str, Any] = Field(default_factory=dict)
+    """What the judge is to know: `model`, `base_url`, `votes`, ..."""
+    judge_when: When = "unknown"
+    """Which episodes are judged."""
     metrics: MetricsConfig = MetricsConfig()
     """Where live metrics go, if anywhere."""
 
@@ -146,4 +154,16 @@ def _built(
         source_name=_SOURCE,
         format=config.format,
         metrics=config.metrics.targets(),
+        judging=_judging(config),
     )
+
+
+def _judging(config: QuickConfig) -> Judging | None:
+    if config.judge is None:
+        if config.judge_options or config.judge_when != "unknown":
+            raise errors.InvalidInputError(
+                "Options of a judge were given, and no judge: --judge environment, rules:FILE or "
+                "model."
+            )
+        return None
+    return Judging(spec=config.judge, options=config.judge_options, when=config.judge_when)

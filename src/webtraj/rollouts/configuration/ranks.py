@@ -12,10 +12,17 @@ import dataclasses
 from collections.abc import Sequence
 
 from webtraj import errors
-from webtraj.rollouts.configuration.rollout import EnvConfig
+from webtraj.rollouts.configuration.crawl import CrawlConfig
+from webtraj.rollouts.configuration.rollout import EnvConfig, RolloutConfig
 from webtraj.rollouts.plan import PlannedEpisode
 
-__all__ = ["Rank", "rank_of"]
+__all__ = ["NOT_ON_RAY", "Rank", "rank_of", "refuse_ranks_on_ray"]
+
+NOT_ON_RAY = (
+    "env_config.multinode_rank is for several processes without a cluster. On a Ray cluster one "
+    "process plays the whole plan, on all machines: give no multinode_rank there, and no weights."
+)
+"""Why a rank does not play on Ray: each would hand its share out to the same machines."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,6 +95,16 @@ def rank_of(config: EnvConfig) -> Rank | None:
                 "Give the same env_config.all_rank_weights to all ranks."
             )
     return Rank(number, weights, config.multinode_rank_suffix or f"_rank_{number}")
+
+
+def refuse_ranks_on_ray(config: RolloutConfig | CrawlConfig) -> None:
+    """Refuses to play a rank's share on a Ray cluster.
+
+    Raises:
+        InvalidInputError: The configuration is one rank's.
+    """
+    if isinstance(config, RolloutConfig) and rank_of(config.env_config) is not None:
+        raise errors.InvalidInputError(NOT_ON_RAY)
 
 
 def _weights(config: EnvConfig) -> tuple[float, ...] | None:

@@ -13,10 +13,6 @@ _SERVERS = (
     "browsers run in the rollout's own process, and need no server; to use others give "
     "env_config.browser_endpoint"
 )
-_JUDGE = (
-    "a rollout records what the environment makes of an episode, and asks no judge; episodes are "
-    "judged afterwards, from their records"
-)
 _RANK = "give env_config.multinode_rank and env_config.multinode_total_workers, for both splits"
 
 REFUSED: Mapping[str, str] = {
@@ -26,7 +22,6 @@ REFUSED: Mapping[str, str] = {
     "env_config.use_rich_actree": (
         "there is one kind of tree; context_config.page_tokens says how much of it is shown"
     ),
-    "env_config.evaluation_workers": _JUDGE,
     "env_config.screenshot_comparison_workers": (
         "pictures are kept by their content, so equal ones have the same name and nothing is "
         "compared"
@@ -44,7 +39,6 @@ REFUSED: Mapping[str, str] = {
     "policy_config.huggingface_token_env_var": (
         "a rollout downloads no model; the model's server does"
     ),
-    "openai_config": _JUDGE,
     "algorithm_config": "it is about training, which a rollout does none of",
     "log_config": "it is about training, which a rollout does none of",
 }

@@ -12,7 +12,9 @@ from pydantic import ConfigDict, Field, model_validator
 
 from webtraj.agents.contexts import ContextSettings
 from webtraj.rollouts.configuration.checking import Section
+from webtraj.rollouts.configuration.judges import OpenAIConfig
 from webtraj.rollouts.configuration.metrics import MetricsConfig
+from webtraj.rollouts.judging import PARALLEL, When
 from webtraj.rollouts.recording import EpisodeFormat
 
 __all__ = [
@@ -174,6 +176,8 @@ class EnvConfig(Section):
 
     vllm_server_url: str | list[str] = ""
     """The model's server, or several that share the work; `/v1` may be left out."""
+    evaluation_workers: _AtLeastOne = PARALLEL
+    """How many episodes are judged at once, when all is played and if a judge is given."""
     max_vllm_sessions: _AtLeastOne = 256
     """Requests to the model under way at once."""
     vllm_timeout: _Seconds | None = None
@@ -320,5 +324,13 @@ class RolloutConfig(Section):
     """Who plays."""
     context_config: ContextConfig = ContextConfig()
     """What the model is shown."""
+    judge: str | None = None
+    """Who judges what was recorded, when all is played: `environment`, `rules:FILE` or `model`,
+    which is `openai_config`'s; by default that one if it has a model, else nobody."""
+    judge_when: When = "unknown"
+    """Which episodes are judged: those whose outcome the environment does not know (`unknown`), or
+    all that ended by themselves (`always`)."""
+    openai_config: OpenAIConfig = OpenAIConfig()
+    """The models that judge."""
     model_settings: Annotated[ModelConfig, Field(alias="model_config")] = ModelConfig()
     """What kind of model plays: `model_config`."""

@@ -14,19 +14,22 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from webtraj import errors
 from webtraj.rollouts.browsers import Browsers
 from webtraj.rollouts.collecting import collect
-from webtraj.rollouts.configuration import loading
+from webtraj.rollouts.configuration import loading, ranks
+from webtraj.rollouts.configuration.judges import Judging, close_judge
 from webtraj.rollouts.configuration.milestones import Milestones
 from webtraj.rollouts.configuration.players import Player
+from webtraj.rollouts.configuration.proposers import Proposing
 from webtraj.rollouts.iterations import Iterations
+from webtraj.rollouts.judging import Judged, judge_rollout, judged_place
 from webtraj.rollouts.metrics.facts import EpisodeFacts
 from webtraj.rollouts.metrics.live import MetricsObserver
 from webtraj.rollouts.metrics.targets import MetricsTargets
@@ -39,6 +42,9 @@ from webtraj.rollouts.sampling import Blocklist
 from webtraj.rollouts.settings import RolloutSettings
 from webtraj.rollouts.summary import RolloutSummary
 from webtraj.storage import is_url, open_storage
+
+if TYPE_CHECKING:
+    from webtraj.exploring.proposing import Proposed
 
 __all__ = ["ConfiguredRollout", "keep_source"]
 
@@ -88,6 +94,14 @@ class ConfiguredRollout:
     """What episodes are written as; None for what the dataset has."""
     metrics: MetricsTargets = dataclasses.field(default_factory=MetricsTargets)
     """Where live metrics go."""
+    ranked: bool = False
+    """Whether this is one of several processes, each of which plays its share of one plan."""
+    judging: Judging | None = None
+    """Who judges what was recorded, when all is played."""
+    judged_out: str | None = None
+    """Where the judged dataset goes; by default `webtraj.rollouts.judging.judged_place(out)`."""
+    proposing: Proposing | None = None
+    """Who proposes tasks for what was seen, when all is played."""
     source: str = ""
     """What it was made from; kept beside the plan,"""
     source_name: str = "config.yaml"
@@ -96,22 +110,81 @@ class ConfiguredRollout:
     async def play(
         self, *, observer: RolloutObserver | None = None, ray: str | None = None
     ) -> RolloutSummary:
-        """Plays the rollout, or what is left of it.
+        """Plays the rollout, or what is left of it; then judges and proposes, as it says.
 
         Args:
             observer: Is told what happens.
-            ray: The address of a Ray cluster to play on; None for this machine.
+            ray: The address of a Ray cluster to play on; None for this machine. Judging and
+                proposing are done here in any case.
 
         Returns:
             Every result, those of a resumed run's earlier episodes included.
 
         Raises:
-            Exception: What `webtraj.rollouts.collect` raises.
+            Exception: What `webtraj.rollouts.collect` and `webtraj.exploring.propose` raise.
         """
+        summary = await self.only_play(observer=observer, ray=ray)
+        judged, proposed = await self.judge(), await self.propose()
+        return dataclasses.replace(summary, judged=judged, proposed=proposed)
+
+    async def judge(self, observer: Callable[[int, int], None] | None = None) -> Judged | None:
+        """Judges what is on record and has not been judged; None if nobody is to judge.
+
+        Args:
+            observer: Is called with how many episodes are judged, and of how many.
+
+        Raises:
+            InvalidInputError: There can be no such judge.
+        """
+        if self.judging is None:
+            return None
+        judge = self.judging.make()
+        try:
+            return await judge_rollout(
+                self.out,
+                self.run_id,
+                judge,
+                plan=self.plan,
+                to=self.judged_out,
+                when=self.judging.when,
+                parallel=self.judging.parallel,
+                storage_options=self.storage_options,
+                blocklist=self.blocklist,
+                turn=self._turn(),
+                observer=observer,
+            )
+        finally:
+            await close_judge(judge)
+
+    async def propose(self) -> Proposed | None:
+        """Proposes for what is on record and has no proposals; None if nobody is to propose.
+
+        Raises:
+            Exception: What `webtraj.exploring.propose` raises.
+        """
+        if self.proposing is None:
+            return None
+        return await self.proposing.propose(
+            self.out, self.run_id, storage_options=self.storage_options
+        )
+
+    def _turn(self) -> Path | None:
+        """Returns what processes that judge into one folder lock. A bucket needs none."""
+        if not self.ranked or self.judged_out is None or is_url(self.judged_out):
+            return None
+        return Path(f"{self.judged_out}.lock")
+
+    async def only_play(
+        self, *, observer: RolloutObserver | None = None, ray: str | None = None
+    ) -> RolloutSummary:
+        """Plays the rollout, or what is left of it, and leaves it at that. See `play`."""
+        if ray is not None and self.ranked:
+            raise errors.InvalidInputError(ranks.NOT_ON_RAY)
         if self.save_every_percent is not None:
             observer = Milestones(self.save_every_percent, observer)
         try:
             async with contextlib.AsyncExitStack() as stack:
+                await self._check_what_follows()
                 if self.metrics:
                     live = await asyncio.to_thread(self._open_metrics)
                     stack.push_async_callback(asyncio.to_thread, live.close)
@@ -123,6 +196,15 @@ class ConfiguredRollout:
             if self.claimed is not None:
                 await asyncio.to_thread(self._give_back_the_number, self.claimed)
             raise
+
+    async def _check_what_follows(self) -> None:
+        """Finds out what is wrong with judge and proposer before anything is played."""
+        if self.judging is not None:
+            await self.judging.check()
+            if self.judged_out is None:
+                judged_place(self.out)
+        if self.proposing is not None:
+            await self.proposing.check_options()
 
     async def _play_here(
         self, observer: RolloutObserver | None, stack: contextlib.AsyncExitStack
@@ -159,8 +241,8 @@ class ConfiguredRollout:
         self._keep_source()
         return await collect_on_ray(
             self.plan,
-            self.player.name,
-            agent_options=self.player.options,
+            self.player if self.player.explores else self.player.name,
+            agent_options=None if self.player.explores else self.player.options,
             address=address,
             parallel=self.parallel,
             out=self.out,

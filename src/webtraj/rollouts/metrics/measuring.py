@@ -37,7 +37,12 @@ _EPISODES_AHEAD = 8
 
 
 def measure(
-    dataset: Dataset, *, run: str | None = None, steps: bool = True, **options: Any
+    dataset: Dataset,
+    *,
+    run: str | None = None,
+    steps: bool = True,
+    plans: Storage | None = None,
+    **options: Any,
 ) -> MetricsReport:
     """Returns the metrics of a dataset's episodes, or of those of one of its runs.
 
@@ -48,6 +53,8 @@ def measure(
         run: A run's id; "last" is the latest.
         steps: Whether to read the episodes themselves. Without, the index is enough, and what needs
             steps is null. An episode that cannot be read is named, and counts by its summary.
+        plans: Where the plans of the runs are, if not in the dataset: that which a processed one
+            was made of.
         options: As `Measuring` takes them: `by`, `crash_rule`, `ks`, `prices`, `max_groups`.
 
     Raises:
@@ -55,24 +62,24 @@ def measure(
         StorageError: The dataset cannot be read.
     """
     measuring = Measuring(**options)
-    storage = dataset.place.storage
-    plans = _Plans(storage, run_ids(storage))
+    storage = dataset.place.storage if plans is None else plans
+    known = _Plans(storage, run_ids(storage))
     about: dict[str, Any] = {"source": dataset.url}
     summaries = dataset.summaries
     if run is not None:
-        chosen = plans.run(run)
+        chosen = known.run(run)
         summaries = [s for s in summaries if chosen.place_of(s.episode_id) is not None]
         rows = {chosen.place_of(summary.episode_id) for summary in summaries}
         about |= {
             "run": chosen.run_id,
-            "planned": plans.length(chosen.run_id),
+            "planned": known.length(chosen.run_id),
             "played": len({place[0] for place in rows if place is not None}),
         }
     if steps:
-        _add_records(measuring, dataset, summaries, plans)
+        _add_records(measuring, dataset, summaries, known)
     else:
         for summary in summaries:
-            measuring.add(EpisodeFacts.of_summary(summary, plans.origin(summary.episode_id)))
+            measuring.add(EpisodeFacts.of_summary(summary, known.origin(summary.episode_id)))
     return measuring.report(**about)
 
 

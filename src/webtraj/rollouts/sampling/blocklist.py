@@ -11,6 +11,7 @@ a warning.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import time
@@ -52,8 +53,16 @@ class Blocklist:
         self._ttl = ttl
         self._clock = clock
 
-    def add(self, url: str, *, task: str = "", episode_id: str = "") -> None:
+    def add(
+        self, url: str, *, task: str = "", episode_id: str = "", at: float | None = None
+    ) -> None:
         """Blocks the site that a URL leads to.
+
+        Args:
+            url: The URL, or the site's name.
+            task: The task that was played.
+            episode_id: The episode that was refused.
+            at: When, in seconds since the epoch; by default now.
 
         Raises:
             CollectorError: The file cannot be written.
@@ -61,7 +70,7 @@ class Blocklist:
         line = {
             "domain": site_of(url_of(url)),
             "url": url,
-            "blocked_at": self._clock(),
+            "blocked_at": self._clock() if at is None else at,
             "task_id": task,
             "episode_id": episode_id,
         }
@@ -84,17 +93,9 @@ class Blocklist:
         Raises:
             InvalidInputError: The file cannot be read.
         """
-        try:
-            lines = self.path.read_bytes().splitlines()
-        except FileNotFoundError:
-            return frozenset()
-        except OSError as error:
-            raise errors.InvalidInputError(
-                f"The blocklist {str(self.path)!r} cannot be read: {error}."
-            ) from error
         since = self._clock() - self._ttl
         sites: set[str] = set()
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(self._lines(), start=1):
             try:
                 data = orjson.loads(line)
                 if float(data["blocked_at"]) >= since:
@@ -102,3 +103,25 @@ class Blocklist:
             except (ValueError, KeyError, TypeError, AttributeError):
                 _LOGGER.warning("Line %d of %s cannot be read.", number, self.path)
         return frozenset(sites)
+
+    def episode_ids(self) -> frozenset[str]:
+        """Returns the ids of the episodes that have blocked a site, however long ago.
+
+        Raises:
+            InvalidInputError: The file cannot be read.
+        """
+        ids: set[str] = set()
+        for line in self._lines():
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                ids.add(str(orjson.loads(line)["episode_id"]))
+        return frozenset(ids)
+
+    def _lines(self) -> list[bytes]:
+        try:
+            return self.path.read_bytes().splitlines()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise errors.InvalidInputError(
+                f"The blocklist {str(self.path)!r} cannot be read: {error}."
+            ) from error
