@@ -1,12 +1,19 @@
-"""`webtraj export`: a dataset in the formats that other tools read."""
+"""`webtraj export`: a dataset in the formats that other tools read, and that trainers read.
+
+Without the name of a command it writes; `check` and `preview` look at what was
+written.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from webtraj.cli.export_check import check
+from webtraj.cli.export_group import DEFAULT, DefaultGroup
+from webtraj.cli.export_preview import preview
 from webtraj.cli.options import OPTION_HELP, PLACE_HELP, WHERE_HELP
 
 if TYPE_CHECKING:
@@ -16,8 +23,9 @@ if TYPE_CHECKING:
     from webtraj.datasets.exporters import ExportReport
     from webtraj.trajectory import EpisodeTrajectory
 
-__all__ = ["export"]
+__all__ = ["export", "group"]
 
+_TRAINING = "For training"
 _SHOWN = 3
 """Episodes that are named for each reason why some were left out."""
 
@@ -28,8 +36,9 @@ def export(
         str,
         typer.Option(
             "--format",
-            help="The format: atif, rlds, minari or huggingface; with --shareable also json, pb or "
-            "pb.zst, a webtraj dataset.",
+            help="Of episodes: atif, rlds, minari or huggingface; with --shareable also json, pb "
+            "or pb.zst, a webtraj dataset. Of samples, for training: sharegpt, openai, trl, "
+            "tokens, preferences or trl-preferences.",
         ),
     ],
     out: Annotated[str, typer.Option(help="A new folder or URL.")],
@@ -64,19 +73,125 @@ def export(
     ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace an earlier export.")] = False,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+    then: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DATASET",
+            help="Another dataset, of the next iteration; may be given again.",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    iterations: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="DATASET is the save_path of rollouts: its last so many iterations.",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    filters: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter",
+            metavar="KEY=VALUE",
+            help="What is let in: min_steps=1, filter_successful_only=false, max_per_task=100, "
+            "...; may be given again.",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    held_out: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TASK",
+            help="A task, pattern or task file that must not be in it; may be given again.",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    loss_weights: Annotated[
+        Literal["reward", "uniform", "advantage"] | None,
+        typer.Option(
+            help="What a sample counts; by default its reward, for tokens and pairs all alike.",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(min=1, help="Draw so many; by default all.", rich_help_panel=_TRAINING),
+    ] = None,
+    recency_bias_power: Annotated[
+        float | None,
+        typer.Option(
+            help="With --samples: how much likelier later iterations are; by default 2.",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    val_split: Annotated[
+        float | None,
+        typer.Option(help="The share for validation, such as 0.05.", rich_help_panel=_TRAINING),
+    ] = None,
+    split_by: Annotated[
+        Literal["episode", "group", "task", "site"] | None,
+        typer.Option(
+            help="What stays in one part; by default episode, for tokens and pairs group.",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Of all that is drawn.", rich_help_panel=_TRAINING)
+    ] = None,
+    render: Annotated[
+        bool,
+        typer.Option(
+            "--render",
+            help="Samples also of what no model was asked for, such as an oracle's decisions.",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = False,
 ) -> None:
     """Write a dataset in a format of other tools. Exits with 1 if episodes could not be read.
 
     It is there whole or not at all, and says what of the episodes the format cannot hold.
+
+    webtraj export preview PLACE shows samples as a person reads them; webtraj export check FOLDER
+    says whether LLaMA-Factory would take an export.
     """
     from webtraj import errors
+    from webtraj.cli.export_training import TrainingOptions, export_training
     from webtraj.cli.options import storage_options
     from webtraj.datasets.dataset import open_dataset
     from webtraj.datasets.exporters import export_dataset
     from webtraj.formats import FORMATS
     from webtraj.storage import is_url
+    from webtraj.training.export.registry import FORMATS as OF_SAMPLES
 
     options = storage_options(option)
+    training = TrainingOptions(
+        then=then, iterations=iterations, filters=filters, held_out=held_out,
+        loss_weights=loss_weights, samples=samples, recency_bias_power=recency_bias_power,
+        val_split=val_split, split_by=split_by, seed=seed, render=render,
+    )  # fmt: skip
+    if to in OF_SAMPLES:
+        if shareable or redact or episode or limit:
+            raise errors.InvalidInputError(
+                f"--shareable, --redact, --id and --limit are for episodes, and {to} holds "
+                "samples. Choose by --where, --filter and --samples, or export from a dataset that "
+                "was shared."
+            )
+        told = {
+            "task": task, "site": site, "policy": policy, "outcome": outcome,
+            "end_reason": end_reason, "where": where,
+        }  # fmt: skip
+        export_training(
+            dataset, out, to, training,
+            {name: value for name, value in told.items() if value is not None},
+            _settings(setting), overwrite=overwrite, storage_options=options,
+        )  # fmt: skip
+        return
+    if training.given:
+        raise errors.InvalidInputError(
+            f"{', '.join(training.given)}: for formats of samples ({', '.join(OF_SAMPLES)}), and "
+            f"{to!r:.60} is none of them."
+        )
     opened = open_dataset(dataset, storage_options=options if is_url(dataset) else None)
     if opened.place.layout is None:  # An index line may still be on its way.
         opened = opened.refresh(complete=True)
@@ -245,3 +360,9 @@ def _print_report(report: ExportReport, out: str, dataset: Dataset) -> None:
 def _some(ids: Sequence[str]) -> str:
     more = len(ids) - _SHOWN
     return ", ".join(ids[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+group = typer.Typer(cls=DefaultGroup, context_settings={"help_option_names": ["-h", "--help"]})
+group.command(DEFAULT, hidden=True)(export)
+group.command()(check)
+group.command()(preview)

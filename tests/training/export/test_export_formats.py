@@ -48,7 +48,7 @@ def sample(index: int = 0, **fields) -> Sample:
     return Sample(**(given_fields | fields))
 
 
-FORMATS = ["sharegpt", "openai", "tokens"]
+FORMATS = ["sharegpt", "openai", "trl", "tokens"]
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -59,8 +59,9 @@ def test_what_is_written_reads_back(tmp_path, name):
         "train": (8, 8),
         "val": (2, 2),
     }
-    assert report.num_pictures == 4
-    assert len(list((tmp_path / "x/images").iterdir())) == 4
+    if name != "trl":  # Its pictures are in its rows.
+        assert report.num_pictures == 4
+        assert len(list((tmp_path / "x/images").iterdir())) == 4
     made = make_format(name)
     reader = PictureReader(tmp_path / "x")
     back = [made.sample_of(row, reader) for row in made.read(tmp_path / "x", "train")]
@@ -162,6 +163,10 @@ LEFT_OUT = {
         {"messages": (Message.of("user", Image(b"<svg/>")),)},
         "a picture of its prompt cannot be decoded",
     ),
+    "half-a-character": (
+        {"completion": "click('\ud83d')"},
+        "its text has a half of a character, which no file can hold",
+    ),
     "weight-0": ({"loss_weight": 0.0}, "its weight is 0"),
     "weight-negative": (
         {"loss_weight": -1.0},
@@ -188,6 +193,10 @@ TOKENS_LEFT_OUT = {
         "it has another number of log-probabilities than of sampled tokens",
     ),
     "nan": ({"logprobs": (-1.0, float("nan"))}, "a log-probability of it is no number"),
+    "nan-reward": (
+        {"reward": float("nan")},
+        "its reward, advantage or weight is no number",
+    ),
     "no-reward": ({"reward": None}, "it has no reward"),
     "rendered": ({"recorded": False}, "no model was asked for it"),
 }

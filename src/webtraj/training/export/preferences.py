@@ -67,7 +67,7 @@ def preferences_of(
             f"pairs_per_prompt={pairs_per_prompt!r}, least_margin={least_margin!r}: expected at "
             "least one pair, and a margin of at least 0."
         )
-    counts: collections.Counter[str] = collections.Counter()
+    counts = collections.Counter(dict.fromkeys(_COUNTS, 0))
     keys, rewards = _keys(selection), selection.view.reward
     graded = np.flatnonzero(np.isfinite(rewards))
     counts["samples_without_reward"] = len(selection) - len(graded)
@@ -108,6 +108,7 @@ def preferences_of(
     return Preferences(selection, tuple(sorted(pairs)), dict(sorted(counts.items())))
 
 
+_COUNTS = ("prompts", "prompts_with_one_reply", "prompts_without_contrast")
 _KEY = np.dtype(
     [
         ("group", "<i8"), ("prompt_0", "<u8"), ("prompt_1", "<u8"), ("reply_0", "<u8"),
