@@ -48,7 +48,14 @@ def explorer(request):
 
 def proposer(request):
     """A model that has pages found, and is sometimes wrong."""
-    steps = [json.loads(line) for line in request.text.splitlines() if line.startswith('{"step"')]
+    blocks = re.split(r"<<<\w{16} step (\d+)>>>\n", request.text)[1:]
+    steps = [
+        {
+            "step": int(number),
+            **dict(re.findall(r"^\| (did|url|title): (.*)$", block, re.MULTILINE)),
+        }
+        for number, block in zip(blocks[::2], blocks[1::2], strict=True)
+    ]
     tasks = [
         {
             "goal": f'Open "{re.search("link (.*)[)]", step["did"])[1]}".',
@@ -147,7 +154,7 @@ async def test_a_crawl_that_is_killed_before_it_proposes_is_gone_on_with(tmp_pat
     victim = []
 
     def rule(request):
-        if "BEGIN EPISODE" not in request.text:
+        if "Propose up to" not in request.text:
             return explorer(request)
         while victim:
             os.kill(victim.pop(), signal.SIGKILL)
@@ -179,12 +186,12 @@ async def test_a_crawl_that_is_killed_before_it_proposes_is_gone_on_with(tmp_pat
             assert first.returncode == -signal.SIGKILL
             assert len(list((out / "episodes").rglob("*.pb"))) == len(open_dataset(out)) == 2
             assert not (out / "tasks").exists()
-            explored = len([r for r in server.requests if "BEGIN EPISODE" not in r.text])
+            explored = len([r for r in server.requests if "Propose up to" not in r.text])
 
             second = await command("--out", str(out), "--resume")
             told = (await second.communicate())[0].decode()
             assert second.returncode == 0, told
-            asked = [r for r in server.requests if "BEGIN EPISODE" not in r.text]
+            asked = [r for r in server.requests if "Propose up to" not in r.text]
             assert len(asked) == explored  # Nothing was explored again.
             (file,) = (out / "tasks").glob("*/proposed-model-*.jsonl")
             assert str(file) in told
