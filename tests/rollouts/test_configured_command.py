@@ -159,8 +159,12 @@ def test_crawl_explores_coarse_tasks_with_a_model(folder, site):
     assert all("model/" in trajectory.info.policy for trajectory in dataset)
 
 
-ENDLESS = ("env_config.train_tasks=miniwob/click-test", "env_config.attempts_per_task=40")
-QUICK = ("--preset", "miniwob/click-test", "--episodes", 40, "--parallel", 2, "--out", "quick")
+EPISODES = 14
+"""More than are over when the first four are seen; all of them take most of the test's time."""
+MANY = ("env_config.train_tasks=miniwob/click-test", f"env_config.attempts_per_task={EPISODES}")
+QUICK = (
+    "--preset", "miniwob/click-test", "--episodes", EPISODES, "--parallel", 2, "--out", "quick",
+)  # fmt: skip
 
 
 @pytest.mark.browser
@@ -168,7 +172,7 @@ QUICK = ("--preset", "miniwob/click-test", "--episodes", 40, "--parallel", 2, "-
 @pytest.mark.parametrize("kind", ["configured", "quick"])
 def test_what_is_left_is_played_by_the_command_that_is_told(kind, signum, folder):
     arguments, out = (
-        ((*PAGES, *ENDLESS), folder / "runs/train_trajectories/iteration_0001")
+        ((*PAGES, *MANY), folder / "runs/train_trajectories/iteration_0001")
         if kind == "configured"
         else (QUICK, folder / "quick")
     )
@@ -184,7 +188,7 @@ def test_what_is_left_is_played_by_the_command_that_is_told(kind, signum, folder
             rollout.kill()
     assert "Traceback" not in stderr
     done = {t.info.episode_id: t.outcome for t in open_dataset(out)}
-    assert 1 <= collections.Counter(done.values())[Outcome.SUCCESS] < 40
+    assert 1 <= collections.Counter(done.values())[Outcome.SUCCESS] < EPISODES
     if signum == signal.SIGINT:
         assert rollout.returncode == 128 + signum
         (told,) = [line for line in stdout.splitlines() if line.startswith("To play what is left")]
@@ -192,7 +196,7 @@ def test_what_is_left_is_played_by_the_command_that_is_told(kind, signum, folder
         assert words[:2] == ["webtraj", "rollout"]
         resume = words[2:]
     elif kind == "configured":
-        resume = (*PAGES, *ENDLESS, "--resume")
+        resume = (*PAGES, *MANY, "--resume")
     else:
         resume = ("--out", "quick", "--resume")
     run(*resume, cwd=folder)
@@ -202,12 +206,12 @@ def test_what_is_left_is_played_by_the_command_that_is_told(kind, signum, folder
         for summary in summaries
         if summary.outcome is Outcome.SUCCESS
     )
-    assert rows == {f"{row:06d}": 1 for row in range(40)}
+    assert rows == {f"{row:06d}": 1 for row in range(EPISODES)}
     assert {summary.episode_id for summary in summaries} >= set(done)
     assert verify(out).clean
-    # A run that is over is left as it is.
-    assert "Nothing was left to play" in run(*resume, cwd=folder).stdout
-    assert len(open_dataset(out)) == len(summaries)
+    if (kind, signum) == ("quick", signal.SIGINT):  # A run that is over is left as it is.
+        assert "Nothing was left to play" in run(*resume, cwd=folder).stdout
+        assert len(open_dataset(out)) == len(summaries)
 
 
 @pytest.mark.parametrize(

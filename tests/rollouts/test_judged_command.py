@@ -94,7 +94,9 @@ def test_tasks_of_the_web_get_their_outcomes_from_a_judge(tmp_path, site):
     }  # fmt: skip
     assert all(t.end.judgements[0].model_calls for t in judged.values())
     assert verify(place).clean
-    assert Blocklist(tmp_path / "runs" / "blocklist.jsonl").sites() == {site.removeprefix("http://")}
+    assert Blocklist(tmp_path / "runs" / "blocklist.jsonl").sites() == {
+        site.removeprefix("http://")
+    }
     assert "As judged by model, in runs/test_trajectories/judged/iteration_0001:" in done.stdout
     assert "1/2 (50%)" in done.stdout
 
