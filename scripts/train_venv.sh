@@ -14,7 +14,8 @@ python=.venv/bin/python
 [ -x "$python" ] || fail "there is no .venv; run make setup first."
 
 # The checkout's path is in there because a virtual environment cannot be moved.
-wanted=$({ pwd -P; "$python" -VV; cat "$requirements" pyproject.toml constraints.txt; } | cksum)
+wanted=$({ pwd -P; "$python" -VV; cat "$requirements" pyproject.toml constraints.txt \
+    scripts/cpu_torchvision.sh; } | cksum)
 stamp=.venv-train/.webtraj-setup
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
     exit 0
@@ -32,6 +33,7 @@ rm -rf .venv-train
 # PyTorch's own index is asked only if the one at hand has no torch for CPUs: PyPI has none.
 install 2>/dev/null || install --extra-index-url https://download.pytorch.org/whl/cpu ||
     fail "pip could not install the packages; its message is above."
+sh scripts/cpu_torchvision.sh .venv-train
 .venv-train/bin/python -c 'import accelerate, peft, torch, transformers' >/dev/null ||
     fail "PyTorch or transformers does not load; see above."
 echo "$wanted" >"$stamp"

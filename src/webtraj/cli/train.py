@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from webtraj.training.samples import Sample
     from webtraj.training.sft import DataReport, TrainResult
     from webtraj.training.sft.configuration import TrainConfig
 
@@ -40,11 +41,17 @@ def train(
     ] = None,
     data: Annotated[
         list[str] | None,
-        typer.Option(help="A file of samples, JSON lines. May be given several times."),
+        typer.Option(
+            "--data",
+            "--samples",
+            help="A file of samples, or the folder of an export. May be given several times.",
+        ),
     ] = None,
     eval_data: Annotated[
         list[str] | None,
-        typer.Option(help="A file of samples to measure the loss on. May be given several times."),
+        typer.Option(
+            help="What to measure the loss on, likewise; if not given, what the exports hold out."
+        ),
     ] = None,
     output: Annotated[
         str | None,
@@ -69,7 +76,7 @@ def train(
     }  # fmt: skip
     given = {name: value for name, value in flags.items() if value}
     settings = load_train_config(config, overrides or (), given)
-    samples, eval_samples = _samples(settings.data), _samples(settings.eval_data)
+    samples, eval_samples = _samples(settings)
     _quiet()
     with _stopping() as received, _Progress() as progress:
         result = train_model(
@@ -91,10 +98,15 @@ def train(
         print(f"The model is in {path}.")
 
 
-def _samples(paths: list[str]) -> Any:
-    from webtraj.training.preparing.rows import open_samples
+def _samples(settings: TrainConfig) -> tuple[Sequence[Sample], Sequence[Sample]]:
+    from webtraj.training.preparing.files import open_held_out, open_samples
 
-    return open_samples(paths)
+    held_out = (
+        open_held_out(settings.data)
+        if settings.eval_data is None
+        else open_samples(settings.eval_data)
+    )
+    return open_samples(settings.data), held_out
 
 
 def _quiet() -> None:

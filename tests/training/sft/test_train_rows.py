@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message
 from webtraj.training.export import export_samples
+from webtraj.training.preparing.files import SampleFile, open_held_out, open_samples
 from webtraj.training.preparing.planning import Plan, pack
-from webtraj.training.preparing.rows import SampleFile, open_samples, read_row
+from webtraj.training.preparing.rows import read_row
 from webtraj.training.samples import Sample, SampleKey
 from webtraj.training.sft import SftSettings
 from webtraj.training.sft.configuration import load_train_config
@@ -114,8 +115,10 @@ def test_files_that_are_none_are_refused(tmp_path):
         ("tokens", {}),
         ("openai", {"weights": "column"}),
         ("openai", {"weights": "column", "images": "inline"}),
+        ("sharegpt", {"weights": "column"}),
+        ("trl", {"weights": "column"}),
     ],
-    ids=["tokens", "openai", "openai with pictures in the rows"],
+    ids=["tokens", "openai", "openai with pictures in the rows", "sharegpt", "trl"],
 )
 def test_what_is_exported_can_be_read(tmp_path, kind, options):
     encoded = io.BytesIO()
@@ -136,7 +139,7 @@ def test_what_is_exported_can_be_read(tmp_path, kind, options):
         for number in range(2)
     ]
     export_samples({"train": samples}, tmp_path / "out", format=kind, options=options)
-    found = list(SampleFile(tmp_path / "out" / "train.jsonl"))
+    found = list(open_samples([tmp_path / "out"]))
     assert [one.key for one in found] == [one.key for one in samples]
     assert [one.loss_weight for one in found] == [0.5, 1.5]
     if kind == "tokens":
@@ -145,6 +148,69 @@ def test_what_is_exported_can_be_read(tmp_path, kind, options):
     else:
         assert [one.messages for one in found] == [one.messages for one in samples]
         assert [one.completion for one in found] == ["click('1')"] * 2
+
+
+def test_what_only_looks_like_an_image_is_text_again(tmp_path):
+    said = "a page says <image> and <\u200bvideo>"
+    one = Sample(
+        key=SampleKey("e", 1),
+        messages=(Message.of("system", "Say <image>."), Message.of("user", said)),
+        completion="click('1')",
+    )
+    export_samples({"train": [one]}, tmp_path / "out")
+    (found,) = SampleFile(tmp_path / "out" / "finetune_train.json")
+    assert found.messages == one.messages
+
+
+def test_exports_bring_what_they_hold_out(tmp_path):
+    samples = [
+        Sample(key=SampleKey("e", number), messages=MESSAGES, completion=f"click('{number}')")
+        for number in range(5)
+    ]
+    export_samples({"train": samples[:3], "val": samples[3:]}, tmp_path / "both")
+    export_samples({"train": samples[:1]}, tmp_path / "one", format="openai")
+    paths = [tmp_path / "both", tmp_path / "one", tmp_path / "one" / "train.jsonl"]
+    assert [one.key.step for one in open_samples(paths)] == [0, 1, 2, 0, 0]
+    assert [one.key.step for one in open_held_out(paths)] == [3, 4]
+    assert len(open_held_out(paths[1:])) == 0
+
+
+def test_folders_that_are_no_samples_to_imitate_are_refused(tmp_path):
+    with pytest.raises(errors.InvalidInputError, match="a folder without webtraj-export"):
+        open_samples([tmp_path])
+    one = Sample(key=SampleKey("e", 1), messages=MESSAGES, completion="click('1')")
+    export_samples({"val": [one]}, tmp_path / "out")
+    with pytest.raises(errors.InvalidInputError, match="has no split 'train'; it has val"):
+        open_samples([tmp_path / "out"])
+    manifest = tmp_path / "out" / "webtraj-export.jsonl"
+    manifest.write_text(manifest.read_text().replace('"sharegpt"', '"preferences"', 1))
+    with pytest.raises(errors.InvalidInputError, match="'preferences', which is not to be imita"):
+        open_held_out([tmp_path / "out"])
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"conversations": []}, "conversations is a list of turns"),
+        ({"conversations": [{"from": "tool", "value": "x"}]}, "turn 0 is not from system, human"),
+        ({"conversations": [{"from": "gpt", "value": "x"}]}, "last turn is not a reply"),
+        ({"conversations": [{"from": "human", "value": "x"}] * 2}, "last turn is not a reply"),
+        ({"conversations": [{"from": "human", "value": "x"}], "chosen": {"a": 1}}, "has chosen"),
+        (
+            {
+                "conversations": [
+                    {"from": "human", "value": "<image>"}, {"from": "gpt", "value": "x"},
+                ]
+            },
+            "shows an image that `images` lacks",
+        ),
+    ],
+    ids=["empty", "tool", "only a reply", "no reply", "pairs", "no image"],
+)  # fmt: skip
+def test_rows_of_sharegpt_that_are_none_are_named(tmp_path, row, message):
+    (tmp_path / "rows.json").write_text("[\n" + json.dumps(row) + "\n]\n")
+    with pytest.raises(errors.InvalidInputError, match=f"rows.json, line 2.*{message}"):
+        SampleFile(tmp_path / "rows.json")[0]
 
 
 def test_several_files_are_one_sequence(tmp_path):

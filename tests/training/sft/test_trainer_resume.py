@@ -8,7 +8,7 @@ import pytest
 from training_runs import same, sample, settings, start_command, weights, write_rows
 
 from webtraj import errors
-from webtraj.training.preparing.rows import SampleFile
+from webtraj.training.preparing.files import SampleFile
 from webtraj.training.sft import publish, read_log, train
 from webtraj.training.sft.checkpoints import find_latest
 

@@ -8,7 +8,6 @@ is when a model is asked. A sample is never cut.
 from __future__ import annotations
 
 import dataclasses
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -17,6 +16,7 @@ import numpy.typing as npt
 
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message, Text
+from webtraj.training.preparing.image_tokens import ImageTokens, opened
 from webtraj.training.preparing.tools import ModelTools
 from webtraj.training.samples import Sample
 
@@ -72,6 +72,7 @@ class Encoder:
         self._all_turns = loss_on == "all_turns"
         self._token_ids = token_ids
         self._template_options = dict(template_options or {})
+        self._image_tokens = ImageTokens(tools)
         self._ends = _ends_of_turns(tools)
 
     def encode(self, sample: Sample) -> Encoded:
@@ -125,7 +126,7 @@ class Encoder:
         placeholder = processor.image_token
         made = processor(
             text=[placeholder * len(images) for images in shown if images],
-            images=[[_opened(image) for image in images] for images in shown if images],
+            images=[[opened(image) for image in images] for images in shown if images],
             return_tensors="pt",
             padding=True,
         )
@@ -156,7 +157,7 @@ class Encoder:
 
     def _check_images(self, prompt: _Ids, images: Sequence[Image], name: str) -> None:
         token = self.tools.image_token_id
-        expected = self._tokenised(self.tools.processor.image_token * len(images), images)
+        expected = self._image_tokens.ids(self.tools.processor.image_token * len(images), images)
         wanted, found = expected.count(token or -1), prompt.count(token or -1)
         if wanted != found:
             raise errors.InvalidInputError(
@@ -196,27 +197,18 @@ class Encoder:
 
     def _prompt_ids(self, text: str, images: Sequence[Image], name: str) -> _Ids:
         if not images:
-            return self._tokenised(text, ())
+            return self._image_tokens.ids(text, ())
         found = text.count(self.tools.processor.image_token)
         if found != len(images):
             raise errors.InvalidInputError(
                 f"{name} shows {len(images)} images, and its prompt has {found} times "
                 f"{self.tools.processor.image_token!r}: the text has it too. Take it out of there."
             )
-        return self._tokenised(text, images)
-
-    def _tokenised(self, text: str, images: Sequence[Image]) -> _Ids:
-        if not images:
-            ids = self.tools.tokenizer(text, add_special_tokens=False)["input_ids"]
-            return [int(token) for token in ids]
-        made = self.tools.processor(
-            text=[text], images=[[_opened(image) for image in images]], add_special_tokens=False
-        )
-        return [int(token) for token in made["input_ids"][0]]
+        return self._image_tokens.ids(text, images)
 
     def _reply_ids(self, suffix: str) -> _Ids:
         """Returns the ids up to the one that ends the turn: after it, nothing is sampled."""
-        ids = self._tokenised(suffix, ())
+        ids = self._image_tokens.ids(suffix, ())
         last = max((i for i, token in enumerate(ids) if token in self._ends), default=len(ids) - 1)
         return ids[: last + 1]
 
@@ -293,17 +285,6 @@ def _shaped(message: Message, *, in_parts: bool) -> dict[str, Any]:
             for part in message.parts
         ],
     }
-
-
-def _opened(image: Image) -> Any:
-    from PIL import Image as Pillow
-
-    try:
-        return Pillow.open(io.BytesIO(image.data)).convert("RGB")
-    except (OSError, ValueError) as error:
-        raise errors.InvalidInputError(
-            f"An image of {len(image.data)} bytes cannot be read: {error}."
-        ) from error
 
 
 def _ends_of_turns(tools: ModelTools) -> frozenset[int]:

@@ -3,7 +3,8 @@
 Importing it loads neither; `train` and `publish` do.
 """
 
-from webtraj.training.preparing.rows import SampleFile, open_samples, read_row
+from webtraj.training.preparing.files import SampleFile, open_held_out, open_samples
+from webtraj.training.preparing.rows import read_row
 from webtraj.training.sft.data import DataReport
 from webtraj.training.sft.failures import NonFiniteLossError, TrainingError
 from webtraj.training.sft.logs import NullTrainObserver, TrainObserver, read_log
@@ -21,6 +22,7 @@ __all__ = [
     "TrainObserver",
     "TrainResult",
     "TrainingError",
+    "open_held_out",
     "open_samples",
     "publish",
     "read_log",

@@ -188,9 +188,10 @@ def _set_moments(model: Any, optimizer: Any, moments: dict[str, Any], *, sharded
     if sharded:
         from torch.distributed.checkpoint import state_dict as state_dict_lib
 
-        options = state_dict_lib.StateDictOptions(full_state_dict=True, cpu_offload=True)
-        state = state_dict_lib.get_optimizer_state_dict(model, bare, options=options)
+        # A whole state is on the first process alone; each has the groups of a state in parts.
+        state = state_dict_lib.get_optimizer_state_dict(model, bare)
         state["state"] = by_name
+        options = state_dict_lib.StateDictOptions(full_state_dict=True)
         state_dict_lib.set_optimizer_state_dict(model, bare, state, options=options)
         return
     parameters = {name: parameter for name, parameter in _named(model) if parameter.requires_grad}

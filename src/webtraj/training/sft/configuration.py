@@ -17,9 +17,10 @@ class TrainConfig(SftSettings):
     """Settings, with what is trained on and where the result goes."""
 
     data: list[str]
-    """Files of samples, as `webtraj.training.preparing.rows` reads them."""
-    eval_data: list[str] = []  # noqa: RUF012  (pydantic copies it.)
-    """Files of samples to measure the loss on."""
+    """Files of samples, as `webtraj.training.preparing.rows` reads them, or folders of exports."""
+    eval_data: list[str] | None = None
+    """What to measure the loss on, likewise. If not given, the split `val` of the exports among
+    `data`; `[]` is nothing."""
     publish: str | None = None
     """The folder in which the trained model is put, as `model.pt`, when all is done."""
 

@@ -25,23 +25,27 @@ def token_losses(model: Any, batch: Batch) -> tuple[Any, Any, Any, Any]:
     import torch
 
     device = next(model.parameters()).device
+    # What is trained on is picked out here, on the CPU: the GPU would have to be waited for.
     wanted = batch.targets >= 0
     # Logits are large: only those at trained positions are made.
     columns = torch.nonzero(wanted.any(dim=0)).flatten()
     if not len(columns):
         columns = torch.zeros(1, dtype=torch.long)
-    inputs = {key: value.to(device, non_blocking=True) for key, value in batch.inputs.items()}
+    kept = wanted[:, columns]
+    rows, places = (_moved(part, device) for part in torch.nonzero(kept, as_tuple=True))
+    targets, weights, owners = (
+        _moved(part[:, columns][kept], device)
+        for part in (batch.targets, batch.weights, batch.owners)
+    )
+    columns = _moved(columns, device)
+    inputs = {key: _moved(value, device) for key, value in batch.inputs.items()}
     if _keeps_logits(model):
-        logits = model(**inputs, logits_to_keep=columns.to(device), use_cache=False).logits
+        logits = model(**inputs, logits_to_keep=columns, use_cache=False).logits
     else:
-        logits = model(**inputs, use_cache=False).logits[:, columns.to(device)]
-    kept = wanted[:, columns].to(device)
-    targets = batch.targets[:, columns].to(device)[kept]
-    weights = batch.weights[:, columns].to(device)[kept]
-    owners = batch.owners[:, columns].to(device)[kept]
+        logits = model(**inputs, use_cache=False).logits[:, columns]
     if not len(targets):
         return logits[..., :0].sum().expand(0), weights, owners, targets.bool()
-    chosen = logits[kept].float()
+    chosen = logits[rows, places].float()
     nll = torch.nn.functional.cross_entropy(chosen, targets, reduction="none")
     return nll, weights, owners, chosen.argmax(dim=-1) == targets
 
@@ -49,6 +53,13 @@ def token_losses(model: Any, batch: Batch) -> tuple[Any, Any, Any, Any]:
 def weighted_sum(nll: Any, weights: Any) -> Any:
     """Returns the sum of weight times loss."""
     return (nll * weights).sum()
+
+
+def _moved(tensor: Any, device: Any) -> Any:
+    """Returns a tensor on a device; a GPU takes it while it computes, from memory that stays."""
+    if device.type == "cuda" and not tensor.is_pinned():
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
 
 
 def _keeps_logits(model: Any) -> bool:

@@ -27,6 +27,7 @@ def load_model(settings: SftSettings, tools: ModelTools, *, checkpoint: Path | N
 
     full = settings.method == "full"
     bf16 = computes_in_bf16(settings)
+    _check_attention(settings, bf16=bf16)
     model = load_weights(
         checkpoint if full and checkpoint is not None else settings.model,
         tools,
@@ -77,6 +78,23 @@ def computes_in_bf16(settings: SftSettings) -> bool:
             "precision is bf16, and this GPU does not support it; expected float32 or auto."
         )
     return settings.precision == "bf16" or (settings.precision == "auto" and supported)
+
+
+def _check_attention(settings: SftSettings, *, bf16: bool) -> None:
+    if settings.attention != "flash_attention_2":
+        return
+    from transformers.utils import is_flash_attn_2_available
+
+    if not is_flash_attn_2_available():
+        raise errors.MissingDependencyError(
+            "attention is flash_attention_2, and flash-attn is not installed, or there is no GPU "
+            "for it; install it, or train with attention: sdpa."
+        )
+    if not bf16:
+        raise errors.InvalidInputError(
+            "attention is flash_attention_2, which computes in bf16, and precision is "
+            f"{settings.precision}; expected precision: bf16, or attention: sdpa."
+        )
 
 
 def check_packing(settings: SftSettings, tools: ModelTools) -> None:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import collections
-import concurrent.futures
 import contextlib
 import dataclasses
-import math
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +12,19 @@ from webtraj import errors
 from webtraj.storage import files
 from webtraj.training.preparing.batches import Batch
 from webtraj.training.preparing.encoding import Encoder
-from webtraj.training.preparing.planning import MicroBatch, Plan, Step
+from webtraj.training.preparing.planning import MicroBatch, Plan
 from webtraj.training.preparing.tools import ModelTools, load_tools
 from webtraj.training.samples import Sample
 from webtraj.training.sft import checkpoints, models
 from webtraj.training.sft.data import DataReport, TrainingData, check_base, digest_of_base
-from webtraj.training.sft.failures import NonFiniteLossError, TrainingError
+from webtraj.training.sft.evaluation import evaluate
+from webtraj.training.sft.failures import TrainingError
+from webtraj.training.sft.feeding import Meter, batches_ahead
 from webtraj.training.sft.logs import NullTrainObserver, TrainLog, TrainObserver, plot_loss
-from webtraj.training.sft.loss import token_losses, weighted_sum
 from webtraj.training.sft.settings import SftSettings
+from webtraj.training.sft.stepping import learning_rate, make_optimizer, make_step
 
 __all__ = ["TrainResult", "train"]
-
-_AHEAD = 2
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -155,7 +151,7 @@ class _Run:
             self._tools,
             checkpoint=None if checkpoint is None else checkpoint.model,
         )
-        model, optimizer = self._accelerator.prepare(model, _optimizer(model, self._settings))
+        model, optimizer = self._accelerator.prepare(model, make_optimizer(model, self._settings))
         torch.manual_seed(self._settings.seed + self._accelerator.process_index)
         if checkpoint is not None:
             checkpoints.load_progress(
@@ -214,11 +210,20 @@ class _Run:
         settings = self._settings
         loss = eval_loss = None
         saved = start
-        meter = _Meter()
+        meter = Meter()
         number = start
-        for number, (step, batches) in enumerate(self._batches(start), start + 1):
+        fed = batches_ahead(self._plan.steps(start), self._accelerator.process_index, self._batch)
+        for number, (step, batches) in enumerate(fed, start + 1):
             rate = learning_rate(settings, number, self._plan.num_steps)
-            loss, norm = self._update(model, optimizer, step, batches, rate)
+            loss, norm = make_step(
+                self._accelerator,
+                model,
+                optimizer,
+                batches,
+                mass=self._data.mass(step.samples),
+                rate=rate,
+                max_grad_norm=settings.max_grad_norm,
+            )
             meter.count(batches)
             last = number == self._plan.num_steps
             end = last or self._anyone(stopped())
@@ -239,83 +244,16 @@ class _Run:
                 break
         return self._result(saved, start, loss, eval_loss)
 
-    def _batches(self, start: int) -> Iterator[tuple[Step, list[Batch]]]:
-        """Yields this process's passes for each step, made ahead in another thread."""
-        rank = self._accelerator.process_index
-
-        def make(step: Step) -> tuple[Step, list[Batch]]:
-            return step, [self._batch(planned) for planned in step.ranks[rank]]
-
-        with concurrent.futures.ThreadPoolExecutor(1, "webtraj-batches") as pool:
-            made: collections.deque[concurrent.futures.Future[tuple[Step, list[Batch]]]]
-            made = collections.deque()
-            for step in self._plan.steps(start):
-                made.append(pool.submit(make, step))
-                if len(made) > _AHEAD:
-                    yield made.popleft().result()
-            while made:
-                yield made.popleft().result()
-
     def _batch(self, planned: MicroBatch) -> Batch:
         return self._data.batch(planned, masked=self._masked)
 
-    def _update(
-        self, model: Any, optimizer: Any, step: Step, batches: list[Batch], rate: float
-    ) -> tuple[float, float]:
-        """Makes one step, and returns its loss and the length of its gradient."""
-        import torch
-
-        accelerator = self._accelerator
-        # DDP and FSDP take the mean over processes; the loss is a sum.
-        scale = accelerator.num_processes / self._data.mass(step.samples)
-        by_sample = []
-        for index, batch in enumerate(batches):
-            last = index == len(batches) - 1
-            with contextlib.nullcontext() if last else accelerator.no_sync(model):
-                nll, weights, owners, _ = token_losses(model, batch)
-                loss = weighted_sum(nll, weights)
-                accelerator.backward(loss * scale)
-                sums = torch.zeros(len(batch.names), device=nll.device)
-                by_sample.append(sums.index_add(0, owners, (nll * weights).detach()))
-        # Looked at once a step: each look waits for the GPU.
-        total = accelerator.reduce(torch.cat(by_sample).sum(), reduction="sum")
-        value = float(total) * scale / accelerator.num_processes
-        if not math.isfinite(value):
-            optimizer.zero_grad()
-            raise NonFiniteLossError(_blame(batches, by_sample))
-        limit = self._settings.max_grad_norm or math.inf
-        norm = float(accelerator.clip_grad_norm_(model.parameters(), limit))
-        if not math.isfinite(norm):
-            optimizer.zero_grad()
-            raise NonFiniteLossError(
-                f"The gradient is no number, in a step whose loss is {value:.3g}. Its samples: "
-                f"{_some([name for batch in batches for name in batch.names])}"
-            )
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-        optimizer.step()
-        optimizer.zero_grad()
-        return value, norm
-
     def _evaluate(self, model: Any) -> dict[str, float]:
-        import torch
-
         accelerator = self._accelerator
-        sums = torch.zeros(4, dtype=torch.float64)
         shares = self._eval_data.in_order(
             self._settings.batch_size, accelerator.num_processes, accelerator.process_index
         )
-        model.eval()
-        with torch.no_grad():
-            for planned in shares:
-                batch = self._eval_data.batch(planned, masked=self._masked)
-                nll, weights, _, right = token_losses(model, batch)
-                found = (weighted_sum(nll, weights), weights.sum(), right.sum(), len(right))
-                sums += torch.tensor([float(value) for value in found], dtype=torch.float64)
-        model.train()
-        sums = accelerator.reduce(sums.to(accelerator.device), reduction="sum")
-        loss, weight, right, tokens = (float(value) for value in sums)
-        return {"eval_loss": loss / weight, "eval_accuracy": right / tokens}
+        batches = (self._eval_data.batch(share, masked=self._masked) for share in shares)
+        return evaluate(accelerator, model, batches)
 
     def _save(self, model: Any, optimizer: Any, step: int) -> None:
         try:
@@ -352,46 +290,6 @@ class _Run:
         )
 
 
-class _Meter:
-    """Measures speed since it was last read."""
-
-    def __init__(self) -> None:
-        self._tokens = 0
-        self._start = time.perf_counter()
-
-    def count(self, batches: Iterable[Batch]) -> None:
-        self._tokens += sum(batch.num_tokens for batch in batches)
-
-    def read(self) -> dict[str, float]:
-        import torch
-
-        now = time.perf_counter()
-        read = {"tokens_per_second": round(self._tokens / (now - self._start), 1)}
-        if torch.cuda.is_available():
-            read["peak_memory_gib"] = round(torch.cuda.max_memory_allocated() / 2**30, 3)
-        self._tokens, self._start = 0, now
-        return read
-
-
-def learning_rate(settings: SftSettings, step: int, total: int) -> float:
-    """Returns the learning rate of a step, from 1 to `total`.
-
-    >>> settings = SftSettings(model="m", output="o", learning_rate=1.0, warmup_steps=2)
-    >>> [round(learning_rate(settings, step, 6), 3) for step in range(1, 7)]
-    [0.5, 1.0, 1.0, 0.854, 0.5, 0.146]
-    """
-    warmup = min(settings.warmup_steps, total)
-    if step <= warmup:
-        return settings.learning_rate * step / warmup
-    done = (step - 1 - warmup) / (total - warmup)
-    factor = {
-        "constant": 1.0,
-        "linear": 1.0 - done,
-        "cosine": 0.5 * (1.0 + math.cos(math.pi * done)),
-    }[settings.schedule]
-    return settings.learning_rate * factor
-
-
 def _accelerator(settings: SftSettings) -> Any:
     try:
         import accelerate
@@ -404,40 +302,5 @@ def _accelerator(settings: SftSettings) -> Any:
     )
 
 
-def _optimizer(model: Any, settings: SftSettings) -> Any:
-    import torch
-
-    trained = [p for p in model.parameters() if p.requires_grad]
-    # Vectors are biases and scales, which are not to be drawn to 0.
-    groups = [
-        {"params": [p for p in trained if p.ndim >= 2], "weight_decay": settings.weight_decay},
-        {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(
-        [group for group in groups if group["params"]],
-        lr=settings.learning_rate,
-        betas=(settings.adam_beta1, settings.adam_beta2),
-        fused=torch.cuda.is_available(),
-    )
-
-
 def _due(step: int, every: int | None) -> bool:
     return every is not None and step % every == 0
-
-
-def _blame(batches: list[Batch], by_sample: list[Any]) -> str:
-    import torch
-
-    names = [name for batch in batches for name in batch.names]
-    wrong = ~torch.isfinite(torch.cat(by_sample)).cpu()
-    blamed = [name for name, bad in zip(names, wrong.tolist(), strict=True) if bad]
-    return (
-        f"The loss of these samples is no number: {_some(blamed) or 'those of another process.'} "
-        "The step was not made. Look at them; or lower learning_rate, or train in float32."
-    )
-
-
-def _some(names: list[str]) -> str:
-    bare = [name.removeprefix("The sample of ").rstrip(",") for name in names]
-    shown = "; ".join(bare[:5])
-    return f"{shown}." if len(names) <= 5 else f"{shown}; and {len(names) - 5} more."

@@ -1,0 +1,135 @@
+"""One optimizer step: its loss, its gradient, its learning rate."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from typing import Any
+
+from webtraj.training.preparing.batches import Batch
+from webtraj.training.sft.failures import NonFiniteLossError
+from webtraj.training.sft.loss import token_losses, weighted_sum
+from webtraj.training.sft.settings import SftSettings
+
+__all__ = ["learning_rate", "make_optimizer", "make_step"]
+
+
+def make_step(
+    accelerator: Any,
+    model: Any,
+    optimizer: Any,
+    batches: list[Batch],
+    *,
+    mass: float,
+    rate: float,
+    max_grad_norm: float,
+) -> tuple[float, float]:
+    """Makes one step; called by all processes at once.
+
+    Args:
+        accelerator: accelerate's.
+        model: The model, as accelerate prepared it.
+        optimizer: Its optimizer, likewise.
+        batches: This process's passes.
+        mass: The denominator of the loss: the weights of all trained tokens of the step, summed
+            over all processes.
+        rate: The learning rate.
+        max_grad_norm: What longer gradients are scaled down to; 0 leaves them.
+
+    Returns:
+        The loss, and the length of the gradient before it was scaled.
+
+    Raises:
+        NonFiniteLossError: One of both is no number. The step was not made.
+    """
+    import torch
+
+    # DDP and FSDP take the mean over processes; the loss is a sum.
+    scale = accelerator.num_processes / mass
+    by_sample = []
+    for index, batch in enumerate(batches):
+        last = index == len(batches) - 1
+        with contextlib.nullcontext() if last else accelerator.no_sync(model):
+            nll, weights, owners, _ = token_losses(model, batch)
+            loss = weighted_sum(nll, weights)
+            accelerator.backward(loss * scale)
+            sums = torch.zeros(len(batch.names), device=nll.device)
+            by_sample.append(sums.index_add(0, owners, (nll * weights).detach()))
+    # Looked at once a step: each look waits for the GPU.
+    total = accelerator.reduce(torch.cat(by_sample).sum(), reduction="sum")
+    value = float(total) * scale / accelerator.num_processes
+    if not math.isfinite(value):
+        optimizer.zero_grad()
+        raise NonFiniteLossError(_blame(batches, by_sample))
+    norm = _whole(accelerator.clip_grad_norm_(model.parameters(), max_grad_norm or math.inf))
+    if not math.isfinite(norm):
+        optimizer.zero_grad()
+        raise NonFiniteLossError(
+            f"The gradient is no number, in a step whose loss is {value:.3g}. Its samples: "
+            f"{_some([name for batch in batches for name in batch.names])}"
+        )
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    optimizer.step()
+    optimizer.zero_grad()
+    return value, norm
+
+
+def learning_rate(settings: SftSettings, step: int, total: int) -> float:
+    """Returns the learning rate of a step, from 1 to `total`.
+
+    >>> settings = SftSettings(model="m", output="o", learning_rate=1.0, warmup_steps=2)
+    >>> [round(learning_rate(settings, step, 6), 3) for step in range(1, 7)]
+    [0.5, 1.0, 1.0, 0.854, 0.5, 0.146]
+    """
+    warmup = min(settings.warmup_steps, total)
+    if step <= warmup:
+        return settings.learning_rate * step / warmup
+    done = (step - 1 - warmup) / (total - warmup)
+    factor = {
+        "constant": 1.0,
+        "linear": 1.0 - done,
+        "cosine": 0.5 * (1.0 + math.cos(math.pi * done)),
+    }[settings.schedule]
+    return settings.learning_rate * factor
+
+
+def make_optimizer(model: Any, settings: SftSettings) -> Any:
+    """Returns AdamW for what is trained of a model."""
+    import torch
+
+    trained = [p for p in model.parameters() if p.requires_grad]
+    # Vectors are biases and scales, which are not to be drawn to 0.
+    groups = [
+        {"params": [p for p in trained if p.ndim >= 2], "weight_decay": settings.weight_decay},
+        {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(
+        [group for group in groups if group["params"]],
+        lr=settings.learning_rate,
+        betas=(settings.adam_beta1, settings.adam_beta2),
+        fused=torch.cuda.is_available(),
+    )
+
+
+def _whole(norm: Any) -> float:
+    """Returns a length as a number; of sharded weights, each process has a part of it."""
+    return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
+
+
+def _blame(batches: list[Batch], by_sample: list[Any]) -> str:
+    import torch
+
+    names = [name for batch in batches for name in batch.names]
+    wrong = ~torch.isfinite(torch.cat(by_sample)).cpu()
+    blamed = [name for name, bad in zip(names, wrong.tolist(), strict=True) if bad]
+    return (
+        f"The loss of these samples is no number: {_some(blamed) or 'those of another process.'} "
+        "The step was not made. Look at them; or lower learning_rate, or train in float32."
+    )
+
+
+def _some(names: list[str]) -> str:
+    bare = [name.removeprefix("The sample of ").rstrip(",") for name in names]
+    shown = "; ".join(bare[:5])
+    return f"{shown}." if len(names) <= 5 else f"{shown}; and {len(names) - 5} more."
