@@ -112,7 +112,7 @@ async def test_what_no_model_replied_to_is_a_failure_of_the_step(case):
 
     step = JudgeStep(judge=Asking(Outcome.JUDGE_ERROR))
     if fails:
-        with pytest.raises(errors.ModelError, match="The judge 'strict' got no reply .* so"):
+        with pytest.raises(errors.ModelError, match=r"The judge 'strict' got no reply .* so"):
             await step(UNJUDGED)
         # Where a verdict was found all the same, it counts.
         assert only(await JudgeStep(judge=Asking())(UNJUDGED)).outcome is Outcome.FAILURE
