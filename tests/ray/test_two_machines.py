@@ -21,7 +21,6 @@ from webtraj.storage import open_storage
 
 PORT = 6399
 LEASE = 6.0
-STARTED = "Ray runtime started"
 IN_A_BROWSER = ["miniwob/click-test", "miniwob/click-button", "miniwob/enter-text"] * 2
 BEFORE_WALKS = len(IN_A_BROWSER)
 
@@ -82,9 +81,9 @@ class Driver:
 def machines(network, store):
     one, two = network.add(), network.add()
     one.start_ray("--head", f"--port={PORT}", "--include-dashboard=false")
-    wait_until(lambda: STARTED in one.log(), seconds=90, what="the head starts")
+    one.wait_for_ray(1)
     two.start_ray(f"--address={one.address}:{PORT}")
-    wait_until(lambda: STARTED in two.log(), seconds=90, what="the other starts")
+    two.wait_for_ray(1)
     return one, two
 
 
@@ -96,7 +95,7 @@ def begins_a_slow_one(machine):
     )
 
 
-@pytest.mark.timeout(480)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("how", ["cut off", "killed"])
 def test_a_machine_is_lost_and_then_the_driver(how, machines, store):
     one, two = machines
@@ -131,12 +130,12 @@ def test_a_machine_is_lost_and_then_the_driver(how, machines, store):
 
     two.mend()
     two.kill_all()
-    starts = two.log().count(STARTED)
+    starts = two.starts()
     two.start_ray(f"--address={one.address}:{PORT}")
     # Only a machine that is there when the driver begins is waited for.
-    wait_until(lambda: two.log().count(STARTED) > starts, seconds=90, what="it comes back")
+    two.wait_for_ray(starts + 1)
     second = Driver(one, tasks=[], resume="two", **where)
-    second.finish(seconds=200)
+    second.finish(seconds=300)
 
     dataset = open_dataset(url, storage_options=store.options())
     assert verify(url, storage_options=store.options()).problems == ()
@@ -163,7 +162,7 @@ def test_a_machine_is_lost_and_then_the_driver(how, machines, store):
     assert twice <= {int(episode_id.split("-")[1]) for episode_id in on_two}
 
 
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(600)
 def test_a_driver_that_is_asked_to_end_leaves_nothing_open(machines, store):
     one, two = machines
     url = store.make_bucket()

@@ -20,6 +20,10 @@ from pathlib import Path
 
 from bucket_servers import S3Server
 
+STARTED = "Ray runtime started"
+START = 240
+"""Seconds that Ray may take to start on a busy machine."""
+
 RAY = str(Path(sys.executable).with_name("ray"))
 
 
@@ -116,6 +120,20 @@ class Machine:
     def log(self):
         path = self.home / "ray.log"
         return path.read_text(errors="replace")[-6000:] if path.exists() else ""
+
+    def starts(self):
+        """Returns how often Ray has started here. All of the log says so, not its end alone."""
+        path = self.home / "ray.log"
+        return path.read_text(errors="replace").count(STARTED) if path.exists() else 0
+
+    def wait_for_ray(self, starts):
+        """Waits until Ray has started here so many times; its end before that is an error."""
+
+        def started():
+            assert self.ray_runs, self.log()
+            return self.starts() >= starts
+
+        wait_until(started, seconds=START, what=f"Ray starts on {self.name}")
 
     def cut(self):
         """Takes the network away; processes live on."""
