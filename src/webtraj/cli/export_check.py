@@ -10,7 +10,25 @@ __all__ = ["check"]
 
 
 def check(
-    folder: Annotated[str, typer.Argument(help="The folder of an export, as sharegpt.")],
+    folder: Annotated[
+        str, typer.Argument(help="A folder with dataset_info.json, such as an export's.")
+    ],
+    python: Annotated[
+        str | None,
+        typer.Option(
+            help="The Python of LLaMA-Factory's environment, to ask it how long rows are."
+        ),
+    ] = None,
 ) -> None:
-    """Refuse what LLaMA-Factory would abort on, or leave out without a word. Exits with 1 then."""
-    raise NotImplementedError(folder)
+    """Find what LLaMA-Factory would abort on, or drop without a word. Exits with 1 then."""
+    from webtraj.cli import terminal, text
+    from webtraj.training.llamafactory.checking import check_export
+
+    report = check_export(folder, python=python)
+    console = terminal.make_console()
+    for problem in report.problems:
+        console.print(text.printable(str(problem)), soft_wrap=True)
+    if report.problems:
+        console.print(f"{len(report.problems)} problems", soft_wrap=True)
+        raise typer.Exit(1)
+    console.print(text.printable(f"{folder}: LLaMA-Factory takes it as it is"), soft_wrap=True)

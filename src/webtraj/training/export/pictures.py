@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
@@ -44,7 +45,9 @@ class Pictures:
                 self._error(image)
             return sample
 
-        return map_in_order(look, samples, workers=_WORKERS)
+        for shows, some in itertools.groupby(samples, lambda sample: bool(images_of(sample))):
+            run = map_in_order(look, some, workers=_WORKERS) if shows else some  # noqa: B031
+            yield from run
 
     def check(self, image: Image) -> None:
         """Looks into a picture, unless it was looked into.
