@@ -1,0 +1,278 @@
+"""What an update is asked for: YAML, and `key=value` on top.
+
+The keys are those of WebGym's `update_online.yaml`, and some more.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import pydantic
+
+from webtraj import errors
+from webtraj.rollouts.configuration import checking, loading
+from webtraj.rollouts.configuration.checking import Section
+from webtraj.storage import is_url
+from webtraj.training.replay.splits import SplitBy
+
+__all__ = ["AlgorithmConfig", "LogConfig", "PolicyConfig", "UpdateConfig", "load_update_config"]
+
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class LogConfig(Section):
+    """How a training is logged."""
+
+    run_name: str = "webtraj"
+    """The name that all iterations' runs are grouped under."""
+    wandb_key_env_var: str = "WANDB_API_KEY"
+    """The environment variable that holds W&B's key: its name, never the key."""
+    entity_name: str | None = None
+    """W&B's entity."""
+    project_name: str = "webtraj"
+    """W&B's project."""
+
+    @pydantic.field_validator("wandb_key_env_var")
+    @classmethod
+    def _names_a_variable(cls, value: str) -> str:
+        if not _VARIABLE.fullmatch(value):
+            # What was given is not shown: it may be the key.
+            raise ValueError(
+                "is the name of an environment variable, in capitals, such as WANDB_API_KEY; the "
+                "key itself does not belong into a configuration"
+            )
+        return value
+
+
+class PolicyConfig(Section):
+    """The model."""
+
+    base_model: str
+    """What the first update begins with: a folder, or a name on the Hub."""
+    template: str | None = None
+    """LLaMA-Factory's template; by default the one for the model."""
+    init_model_from_hf: bool = False
+    """Whether to begin with `base_model` again, although there is a trained model."""
+    trust_remote_code: bool = False
+    """Whether code that comes with the model may be run."""
+
+
+class AlgorithmConfig(Section):
+    """What is trained on, and how. What is not explained here is LLaMA-Factory's."""
+
+    model_output_name: str = "model.pt"
+    """The folder below `save_path` in which the trained model is put."""
+    samples_to_train: int = pydantic.Field(default=16384, ge=1)
+    """How many samples are drawn, if there are as many."""
+    recency_bias_power: float = pydantic.Field(default=2.0, ge=0)
+    """Of the iteration's age in a sample's weight."""
+    last_n_iterations: int | None = pydantic.Field(default=4, ge=1)
+    """How many iterations count, the latest ones; null for all."""
+    filter_successful_only: bool = True
+    """Whether only steps of successes are trained on."""
+    filter_same_screenshot: bool = True
+    """Whether steps without effect are left out."""
+    min_steps: int = pydantic.Field(default=2, ge=0)
+    """Actions that an episode must have."""
+    where: str = ""
+    """A condition on episodes."""
+    val_split_ratio: float = pydantic.Field(default=0.05, ge=0, lt=1)
+    """Which share is kept for validation; 0 for none."""
+    val_split_by: SplitBy = "episode"
+    """What stays in one part."""
+    seed: int = pydantic.Field(default=42, ge=0)
+    """Of the draw, the split and the training."""
+    render_oracles: bool = False
+    """Whether decisions that no model was asked for become samples, with the prompt that a model
+    agent would be asked by."""
+
+    finetuning_type: Literal["full"] = "full"
+    mask_history: bool = True
+    """Whether only the last reply of a row is trained on."""
+    cutoff_len: int = pydantic.Field(default=16384, ge=1)
+    """Rows of more tokens are refused: LLaMA-Factory would cut them, or abort."""
+    image_max_pixels: int | None = pydantic.Field(default=None, ge=1)
+    image_min_pixels: int | None = pydantic.Field(default=None, ge=1)
+    freeze_vision_tower: bool | None = None
+    per_device_train_batch_size: int = pydantic.Field(default=3, ge=1)
+    per_device_eval_batch_size: int = pydantic.Field(default=3, ge=1)
+    gradient_accumulation_steps: int = pydantic.Field(default=4, ge=1)
+    learning_rate: float = pydantic.Field(default=1e-6, gt=0)
+    max_grad_norm: float = pydantic.Field(default=1.0, ge=0)
+    weight_decay: float = pydantic.Field(default=0.01, ge=0)
+    num_train_epochs: float = pydantic.Field(default=2.0, gt=0)
+    warmup_steps: float = pydantic.Field(default=30, ge=0)
+    lr_scheduler_type: str = "constant_with_warmup"
+    logging_steps: float = pydantic.Field(default=1, gt=0)
+    bf16: bool = True
+
+    do_eval: bool = False
+    """Whether the loss on validation samples is measured."""
+    eval_strategy: Literal["no", "steps", "epoch"] = "epoch"
+    eval_steps: float | None = pydantic.Field(default=None, gt=0)
+
+    save_strategy: Literal["no", "steps", "epoch"] = "steps"
+    save_steps: float = pydantic.Field(default=999999, gt=0)
+    """A checkpoint is made at the end in any case."""
+    save_total_limit: int | None = pydantic.Field(default=1, ge=1)
+    save_only_model: bool = False
+
+    preprocessing_num_workers: int = pydantic.Field(default=16, ge=1)
+    dataloader_num_workers: int = pydantic.Field(default=2, ge=0)
+    dataloader_pin_memory: bool = True
+    remove_unused_columns: bool = False
+    min_token_length: int = pydantic.Field(default=10, ge=0)
+    """Samples of fewer tokens, prompt and reply, are left out."""
+
+    gradient_checkpointing: bool = False
+    """In LLaMA-Factory's words `disable_gradient_checkpointing`, the other way round."""
+    plot_loss: bool = False
+    deepspeed_config_filename: str | None = None
+    """`ds_config_zero2.json`, `ds_config_zero3.json`, `ds_config_b200_zero2.json`, or a file's
+    path."""
+    report_to: str | list[str] = "none"
+    num_gpus: int | None = pydantic.Field(default=None, ge=1)
+    """How many GPUs share a step; by default as many as LLaMA-Factory's Python sees. It counts
+    where training goes on from a checkpoint."""
+    resume: Literal["weights", "optimizer"] = "weights"
+    """What goes on from the last update: the weights, with a fresh optimizer; or the optimizer and
+    the count of steps as well."""
+    extra: dict[str, Any] = {}  # noqa: RUF012  (pydantic copies it.)
+    """Other keys of LLaMA-Factory."""
+
+    @pydantic.field_validator("model_output_name")
+    @classmethod
+    def _is_a_name(cls, value: str) -> str:
+        if not _NAME.fullmatch(value):
+            raise ValueError("is a folder's name, such as model.pt")
+        return value
+
+
+class UpdateConfig(Section):
+    """An update of the policy."""
+
+    save_path: str
+    """Where rollouts record, `<save_path>/train_trajectories`: a folder or a bucket's URL."""
+    work_path: str | None = None
+    """The folder for training files, checkpoints and the model; by default `save_path`."""
+    storage_options: dict[str, Any] | None = None
+    """For a bucket: what `webtraj.storage.open_storage` takes."""
+    policy_config: PolicyConfig
+    log_config: LogConfig = LogConfig()
+    algorithm_config: AlgorithmConfig = AlgorithmConfig()
+
+    @pydantic.model_validator(mode="after")
+    def _works_in_a_folder(self) -> Self:
+        if is_url(self.work_path or self.save_path):
+            raise ValueError(
+                "work_path: a folder is needed for training files, checkpoints and the model, "
+                "where save_path is a bucket"
+            )
+        return self
+
+    @property
+    def folder(self) -> Path:
+        """The folder for all that is made."""
+        return Path(self.work_path or self.save_path).absolute()
+
+
+def load_update_config(
+    name: str = "update_online",
+    overrides: Iterable[str] = (),
+    *,
+    config_dir: str | Path | None = None,
+) -> UpdateConfig:
+    """Loads a configuration by name.
+
+    Args:
+        name: A file's name without `.yaml`: one of `config_dir`, or `update_online`, which ships.
+        overrides: `key=value` each, the key dotted, the value YAML.
+        config_dir: A folder of files of one's own.
+
+    Raises:
+        InvalidInputError: There is no such file, or it is no YAML; a key is unknown, missing or
+            wrong.
+        MissingDependencyError: OmegaConf is not installed.
+    """
+    try:
+        from omegaconf import OmegaConf
+        from omegaconf.errors import OmegaConfBaseException
+    except ImportError as error:
+        raise errors.MissingDependencyError(
+            'Configurations need OmegaConf; install it with pip install "webtraj[config]".'
+        ) from error
+    data = loading.parse(_text(name, config_dir), f"The configuration {name!r}")
+    for text in overrides:
+        key, separator, value = text.lstrip("+").partition("=")
+        parts = key.split(".")
+        if not separator or not all(part.isidentifier() for part in parts):
+            raise errors.InvalidInputError(
+                f"{text!r:.200} is no override; expected key=value, such as "
+                "algorithm_config.learning_rate=1e-5."
+            )
+        nested: Any = loading.parse(f"value: {value}", f"The override {text!r:.200}")["value"]
+        for part in reversed(parts):
+            nested = {part: nested}
+        data = loading.merged(data, nested)
+    checking.check_names(_without_extra(data), UpdateConfig, name)
+    loading.check_complete(data, name)
+    try:
+        values = OmegaConf.to_container(OmegaConf.create(data), resolve=True)
+    except OmegaConfBaseException as error:
+        raise errors.InvalidInputError(
+            f"The configuration {name!r} has a reference that leads nowhere: "
+            f"{str(error).partition(chr(10))[0]}"
+        ) from error
+    return checking.validate(values, UpdateConfig, name)
+
+
+def _without_extra(data: dict[str, Any]) -> dict[str, Any]:
+    """Leaves out what names of keys are not checked here."""
+    found = dict(data)
+    found.pop("storage_options", None)
+    # Rollouts take these keys elsewhere, and say of these sections that they do not take them.
+    return {
+        key: value for key, value in found.items() if key not in ("algorithm_config", "log_config")
+    } | _checked_sections(found)
+
+
+def _checked_sections(data: dict[str, Any]) -> dict[str, Any]:
+    for key, section in (("algorithm_config", AlgorithmConfig), ("log_config", LogConfig)):
+        value = data.get(key)
+        if not isinstance(value, dict):
+            continue
+        known = list(section.model_fields)
+        for name in value:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f"; did you mean {key}.{near[0]}?" if near else "."
+                more = " Other keys of LLaMA-Factory go below algorithm_config.extra."
+                raise errors.InvalidInputError(f"{key}.{name} is unknown{hint}{more}")
+    return {}
+
+
+def _text(name: str, config_dir: str | Path | None) -> str:
+    if not _NAME.fullmatch(name):
+        raise errors.InvalidInputError(
+            f"{name!r:.120} names no configuration; expected a file's name without .yaml, and its "
+            "folder as config_dir (--config-dir)."
+        )
+    places: list[Any] = [] if config_dir is None else [Path(config_dir) / f"{name}.yaml"]
+    places.append(resources.files(__package__).joinpath("files", f"{name}.yaml"))
+    for place in places:
+        if place.is_file() and name != "llamafactory":
+            try:
+                return str(place.read_text(encoding="utf-8"))
+            except UnicodeDecodeError as error:
+                raise errors.InvalidInputError(f"{str(place)!r} is no UTF-8: {error}.") from error
+    where = f" in {str(config_dir)!r}" if config_dir is not None else ""
+    raise errors.InvalidInputError(
+        f"There is no configuration {name!r}{where}; update_online ships with webtraj. Files of "
+        "your own are found in the folder that --config-dir names."
+    )

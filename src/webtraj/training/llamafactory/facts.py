@@ -1,0 +1,180 @@
+"""What LLaMA-Factory takes, and what an installation of it can do, which its Python is asked."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import subprocess
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from webtraj import errors
+
+__all__ = ["Installation", "Known", "Template", "ask", "known", "template_for"]
+
+_ASK = """
+import importlib.util, json, sys
+from importlib.metadata import version
+import torch
+gpus = torch.cuda.device_count()
+found = {
+    "version": version("llamafactory"),
+    "num_gpus": gpus,
+    "bf16": bool(gpus) and torch.cuda.is_bf16_supported(),
+    "packages": [
+        name for name in ("deepspeed", "wandb", "tensorboard", "swanlab", "mlflow", "matplotlib")
+        if importlib.util.find_spec(name) is not None
+    ],
+}
+print("\\n" + json.dumps(found))
+"""
+_ASK_SECONDS = 120
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Template:
+    """A template, by what its model is sent for media."""
+
+    image: str | None
+    """The token that stands for a picture; None if the template knows none."""
+    video: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Known:
+    """What one version takes."""
+
+    version: str
+    keys: frozenset[str]
+    templates: Mapping[str, Template]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Installation:
+    """What an installation can do."""
+
+    python: str
+    version: str
+    num_gpus: int
+    bf16: bool
+    packages: frozenset[str]
+
+
+@functools.cache
+def known() -> Known:
+    """Returns what LLaMA-Factory 0.9.5 takes.
+
+    >>> known().templates["qwen3_vl_nothink"].image
+    '<|image_pad|>'
+    """
+    import yaml  # type: ignore[import-untyped]
+
+    text = resources.files(__package__).joinpath("files", "llamafactory.yaml").read_text("utf-8")
+    data = yaml.safe_load(text)
+    templates = {
+        name: Template(*marks) if marks else Template(None, None)
+        for name, marks in data["templates"].items()
+    }
+    return Known(str(data["version"]), frozenset(data["keys"]), templates)
+
+
+def ask(python: str | os.PathLike[str]) -> Installation:
+    """Returns what the installation can do that a Python belongs to.
+
+    Raises:
+        InvalidInputError: There is no LLaMA-Factory there.
+    """
+    return _ask(os.fspath(python))
+
+
+@functools.lru_cache(maxsize=4)
+def _ask(path: str) -> Installation:
+    # Importing torch takes seconds; what is installed does not change meanwhile.
+    try:
+        done = subprocess.run(
+            [path, "-W", "ignore", "-c", _ASK],
+            capture_output=True,
+            text=True,
+            timeout=_ASK_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise errors.InvalidInputError(
+            f"{path!r} cannot be run: {error}; expected the Python of an environment that "
+            "LLaMA-Factory is installed in."
+        ) from error
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise errors.InvalidInputError(
+            f"{path!r} has no LLaMA-Factory that can be used: {last}. Expected the Python of an "
+            "environment that it is installed in."
+        )
+    data: dict[str, Any] = orjson.loads(done.stdout.strip().splitlines()[-1])
+    return Installation(
+        path, data["version"], data["num_gpus"], data["bf16"], frozenset(data["packages"])
+    )
+
+
+_BY_TYPE = {
+    "qwen2": "qwen",
+    "qwen2_vl": "qwen2_vl",
+    "qwen2_5_vl": "qwen2_vl",
+    "qwen3": "qwen3",
+    "qwen3_moe": "qwen3",
+    "qwen3_vl": "qwen3_vl",
+    "qwen3_vl_moe": "qwen3_vl",
+    "qwen3_5": "qwen3_5",
+    "llama": "llama3",
+    "llama4": "llama4",
+    "mllama": "mllama",
+    "gemma3": "gemma3",
+    "glm4v": "glm4v",
+    "llava": "llava",
+    "llava_next": "llava_next",
+    "internvl": "intern_vl",
+    "kimi_vl": "kimi_vl",
+    "mistral3": "mistral_small",
+}
+_BY_NAME = (
+    ("qwen3-vl", "qwen3_vl"),
+    ("qwen2.5-vl", "qwen2_vl"),
+    ("qwen2-vl", "qwen2_vl"),
+    ("qwen3.5", "qwen3_5"),
+    ("qwen3", "qwen3"),
+    ("qwen2", "qwen"),
+)
+_THINKS = ("qwen3_vl", "qwen3", "qwen3_5")
+
+
+def template_for(model: str) -> str | None:
+    """Returns the template of a model, by its folder's config.json or its name; None if unknown.
+
+    Of models that come with and without thoughts, the one without is taken unless the name says
+    that it thinks.
+
+    >>> template_for("Qwen/Qwen3-VL-8B-Instruct"), template_for("Qwen/Qwen3-VL-8B-Thinking")
+    ('qwen3_vl_nothink', 'qwen3_vl')
+    """
+    kind = model_type(model)
+    name = model.lower()
+    found = _BY_TYPE.get(kind) if kind else None
+    if found is None:
+        found = next((template for part, template in _BY_NAME if part in name), None)
+    if found in _THINKS and "thinking" not in name:
+        return f"{found}_nothink"
+    return found
+
+
+def model_type(model: str) -> str | None:
+    """Returns what a model's folder says that it is."""
+    try:
+        data = orjson.loads((Path(model) / "config.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    kind = data.get("model_type") if isinstance(data, dict) else None
+    return kind if isinstance(kind, str) else None

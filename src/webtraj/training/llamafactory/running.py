@@ -1,0 +1,247 @@
+"""Running LLaMA-Factory: a process of its own, its output in a file, its progress told.
+
+It may end well and have trained nothing, when a checkpoint was as far already as it was to go. So
+what counts is the step that it came to, and that weights have changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+
+from webtraj.training.llamafactory import checking, publishing, resuming
+from webtraj.training.llamafactory.train_config import FILE
+from webtraj.training.sft.failures import TrainingError
+
+__all__ = ["TrainingFailedError", "TrainingObserver", "TrainingResult", "run_training"]
+
+LOG = "train.log"
+
+_TAIL = 30
+_POLL_SECONDS = 0.3
+_GRACE_SECONDS = 20.0
+
+
+class TrainingFailedError(TrainingError):
+    """LLaMA-Factory has failed, or trained nothing; the message has the end of its log."""
+
+
+class TrainingObserver(Protocol):
+    """Is told of a training."""
+
+    def logged(self, entry: Mapping[str, Any]) -> None:
+        """Called for each line of LLaMA-Factory's `trainer_log.jsonl`: steps, loss, rate."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TrainingResult:
+    """What a training came to."""
+
+    output: Path
+    """The run's folder."""
+    model: Path
+    """The folder of its last checkpoint."""
+    first_step: int
+    """Where it began: above 0 if a checkpoint was gone on with."""
+    last_step: int
+    losses: tuple[float, ...]
+    """As logged, in order. The mean that LLaMA-Factory tells at the end is wrong where a checkpoint
+    was gone on with: it divides by all steps."""
+    eval_losses: tuple[float, ...]
+    seconds: float
+    log: Path
+
+
+def run_training(
+    data: str | os.PathLike[str],
+    *,
+    python: str | os.PathLike[str],
+    environment: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+    observer: TrainingObserver | None = None,
+    count_tokens: bool = True,
+) -> TrainingResult:
+    """Runs the training that a folder's `train_config.yaml` describes, after a check of it.
+
+    Args:
+        data: The folder, as `prepare_update` makes it.
+        python: The Python of LLaMA-Factory's environment.
+        environment: The process's; by default this one's.
+        timeout: Seconds after which it is ended.
+        observer: Is told of it.
+        count_tokens: Whether the check counts tokens. `prepare_update` has done it, if it was given
+            a Python.
+
+    Raises:
+        InvalidInputError: LLaMA-Factory would not train on all that is there.
+        TrainingFailedError: It failed, took too long, or trained nothing.
+    """
+    folder = Path(data).absolute()
+    checking.check_export(folder, python=python, count_tokens=count_tokens).require_clean()
+    values = checking.read_config(folder)
+    output = Path(values["output_dir"])
+    begun = Path(values["resume_from_checkpoint"]) if "resume_from_checkpoint" in values else None
+    first = (resuming.read_state(begun) or 0) if begun is not None else 0
+    started = time.monotonic()
+    log = folder / LOG
+    entries = _run(
+        [os.fspath(python), "-m", "llamafactory.cli", "train", FILE],
+        folder,
+        log,
+        output / "trainer_log.jsonl",
+        environment=_environment(python, environment, deepspeed="deepspeed" in values),
+        timeout=timeout,
+        observer=observer,
+    )
+    last = resuming.read_state(output)
+    if last is None or last <= first:
+        raise TrainingFailedError(
+            f"LLaMA-Factory ended well and has trained nothing: step {first} was the last one "
+            f"before, and {last} is now. See {str(log)!r}."
+        )
+    model = publishing.last_model(output)
+    before = begun if begun is not None else Path(values["model_name_or_path"])
+    if before.is_dir() and publishing.changed(before, model) is False:
+        raise TrainingFailedError(
+            f"LLaMA-Factory has made {last - first} steps and changed no weight of "
+            f"{str(before)!r}. Is the learning rate, {values.get('learning_rate')}, too small for "
+            f"the type of its numbers? See {str(log)!r}."
+        )
+    return TrainingResult(
+        output=output,
+        model=model,
+        first_step=first,
+        last_step=last,
+        losses=tuple(entry["loss"] for entry in entries if "loss" in entry),
+        eval_losses=tuple(entry["eval_loss"] for entry in entries if "eval_loss" in entry),
+        seconds=time.monotonic() - started,
+        log=log,
+    )
+
+
+def _environment(
+    python: str | os.PathLike[str], given: Mapping[str, str] | None, *, deepspeed: bool
+) -> dict[str, str]:
+    found = dict(os.environ if given is None else given)
+    # Its launcher calls torchrun by name.
+    beside = str(Path(python).absolute().parent)
+    found["PATH"] = os.pathsep.join([beside, found.get("PATH", os.defpath)])
+    # Its other engine and its laxness about keys are not what was checked.
+    for name in ("USE_V1", "USE_MCA", "ALLOW_EXTRA_ARGS", "PYTHONPATH", "PYTHONHOME"):
+        found.pop(name, None)
+    found["PYTHONUNBUFFERED"] = "1"
+    if deepspeed:
+        found["FORCE_TORCHRUN"] = "1"
+    return found
+
+
+def _run(
+    command: list[str],
+    folder: Path,
+    log: Path,
+    progress: Path,
+    *,
+    environment: Mapping[str, str],
+    timeout: float | None,
+    observer: TrainingObserver | None,
+) -> list[dict[str, Any]]:
+    """Runs a command to its end, and returns what it logged of its progress."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    entries: list[dict[str, Any]] = []
+    lines = _Lines(progress)
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            while True:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(_POLL_SECONDS)
+                ended = process.returncode is not None
+                for entry in lines.new():
+                    entries.append(entry)
+                    if observer is not None:
+                        observer.logged(entry)
+                if ended:
+                    break
+                if deadline is not None and time.monotonic() > deadline:
+                    raise TrainingFailedError(
+                        f"LLaMA-Factory was not done after {timeout} seconds, and was ended. The "
+                        f"end of {str(log)!r}:\n{tail(log)}"
+                    )
+        finally:
+            _end(process)
+    if process.returncode:
+        raise TrainingFailedError(
+            f"LLaMA-Factory has failed with {_said(process.returncode)}. The end of {str(log)!r}:\n"
+            f"{tail(log)}"
+        )
+    return entries
+
+
+def _said(returncode: int) -> str:
+    return f"signal {-returncode}" if returncode < 0 else f"exit code {returncode}"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ends a process and its children, if it is not over."""
+    if process.returncode is not None:
+        return
+    for sent, seconds in ((signal.SIGTERM, _GRACE_SECONDS), (signal.SIGKILL, None)):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, sent)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+            break
+
+
+class _Lines:
+    """The lines of a file that is still being written, each once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._rest = b""
+        # A run that goes on in its folder has a log there already.
+        self._at = path.stat().st_size if path.is_file() else 0
+
+    def new(self) -> Iterator[dict[str, Any]]:
+        """Yields what is new and whole."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._at)
+                found = file.read()
+        except FileNotFoundError:
+            return
+        self._at += len(found)
+        *lines, self._rest = (self._rest + found).split(b"\n")
+        for line in lines:
+            with contextlib.suppress(orjson.JSONDecodeError):
+                entry = orjson.loads(line)
+                if isinstance(entry, dict):
+                    yield entry
+
+
+def tail(path: Path, lines: int = _TAIL) -> str:
+    """Returns the end of a log."""
+    try:
+        text = path.read_bytes()[-20_000:].decode(errors="replace")
+    except OSError as error:
+        return str(error)
+    # Bars write over themselves.
+    shown = [line.rpartition("\r")[2] for line in text.rstrip().split("\n")]
+    return "\n".join(shown[-lines:])
