@@ -1,158 +1,168 @@
-"""The trainer beside transformers' own, on one model and the same samples, in one run.
+"""The trainer beside its peers: one model, the same samples with images, all in one run.
 
-Run with a Python that has PyTorch: `.venv-train/bin/python benchmarks/training.py`. Without
-`--model` it makes a tiny one. It prints tokens per second, padding left out; the share of them that
-was trained on; peak memory of the GPU; and with `--peak-tflops`, the share of the card's arithmetic
-peak, at six operations for each weight and token.
+    make bench-training
+    .venv/bin/python benchmarks/training.py --model Qwen/Qwen3-VL-2B-Instruct
+
+Each trainer has a process and an environment of its own: webtraj and transformers' Trainer
+`.venv-train`, TRL's SFTTrainer `.venv-trl` (scripts/trl_venv.sh), LLaMA-Factory
+`.venv-llamafactory` (scripts/llamafactory_venv.sh). One that is missing or fails is named. All get
+the same batches' size, accumulation, learning rate and number of steps, all weights, and no
+gradient checkpointing; each reads what webtraj exports for it.
+
+It prints tokens per second, padding left out; the highest memory (of the process; on a GPU, of the
+tensors on it); the arithmetic that the samples need at least as a share of what a product of
+matrices reaches here; and the mean loss, which tells that all did the same.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
+import json
+import os
 import random
+import subprocess
+import sys
 import tempfile
-import time
 from pathlib import Path
+from typing import Any
 
-import torch
-import transformers
+import PIL.Image
 
-from webtraj.agents.models.base import Message
-from webtraj.testing.tiny_models import make_text_model
-from webtraj.training.preparing.encoding import Encoder
-from webtraj.training.preparing.tools import load_tools
+from webtraj.agents.models.base import Image, Message
+from webtraj.training.export import export_samples
 from webtraj.training.samples import Sample, SampleKey
-from webtraj.training.sft import SftSettings, train
 
 ROOT = Path(__file__).resolve().parents[1]
+TINY = ROOT / "tests" / "training" / "llamafactory" / "make_tiny_qwen_vl.py"
+TRAINERS = {
+    "webtraj": (".venv-train", "scripts/train_venv.sh"),
+    "transformers": (".venv-train", "scripts/train_venv.sh"),
+    "trl": (".venv-trl", "scripts/trl_venv.sh"),
+    "llamafactory": (".venv-llamafactory", "scripts/llamafactory_venv.sh"),
+}
+NAMES = {
+    "webtraj": "webtraj",
+    "transformers": "transformers' Trainer",
+    "trl": "TRL's SFTTrainer",
+    "llamafactory": "LLaMA-Factory",
+}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", help="a folder; default: a tiny model made on the spot")
-    parser.add_argument("--samples", type=int, default=160)
-    parser.add_argument("--batch-size", type=int, default=8)
-    parser.add_argument("--cutoff-len", type=int, default=1024)
-    parser.add_argument("--peak-tflops", type=float)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--model", help="default: a tiny Qwen3-VL, made on the spot")
+    parser.add_argument("--template", default="qwen3_vl_nothink", help="LLaMA-Factory's")
+    parser.add_argument("--samples", type=int, default=96)
+    parser.add_argument("--batch-size", type=int, default=4)
+    parser.add_argument("--accumulation", type=int, default=2)
+    parser.add_argument("--cutoff-len", type=int, default=2048)
+    parser.add_argument("--learning-rate", type=float, default=1e-4)
+    parser.add_argument("--width", type=int, default=320, help="of the images, in pixels")
     arguments = parser.parse_args()
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    corpus = [page.read_text() for page in sorted((ROOT / "docs").glob("*.md"))]
+    if not (ROOT / ".venv-train").exists():
+        sys.exit("There is no .venv-train; sh scripts/train_venv.sh makes it.")
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        model = arguments.model or str(make_text_model(folder / "model", corpus))
-        samples = make_samples("\n".join(corpus), arguments.samples)
-        settings = SftSettings(
-            model=model,
-            output=str(folder / "webtraj"),
-            batch_size=arguments.batch_size,
-            cutoff_len=arguments.cutoff_len,
-            too_long="drop",
-            log_steps=10**6,
+        job = prepared(folder, arguments)
+        peak, error = measured("matmul", ".venv-train", job)
+        if peak is None:
+            sys.exit(error)
+        work, error = measured("work", ".venv-train", job)
+        if work is None:
+            sys.exit(error)
+        print(
+            f"{arguments.samples} samples of {work['tokens']} tokens, {work['trained']} of them "
+            f"trained on; {work['parameters'] / 1e6:.1f} million parameters; "
+            f"{peak['flops'] / 1e12:.3f} TFLOP/s by a product of matrices; load "
+            f"{os.getloadavg()[0]:.1f}."
         )
-        packed = settings.model_copy(
-            update={"packing": True, "output": str(folder / "packed"), "batch_size": 1}
-        )
-        print(f"{'':24}{'tokens/s':>10}{'trained':>9}{'GiB':>8}{'of peak':>9}")
-        for name, measure in {
-            "webtraj": lambda: ours(settings, samples),
-            "webtraj, packed": lambda: ours(packed, samples),
-            "transformers' Trainer": lambda: theirs(settings, samples, folder / "trainer"),
-        }.items():
-            if torch.cuda.is_available():
-                torch.cuda.reset_peak_memory_stats()
-            tokens, trained, seconds, parameters = measure()
-            memory = torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else 0
-            share = ""
-            if arguments.peak_tflops:
-                done = 6 * parameters * tokens / seconds
-                share = f"{done / arguments.peak_tflops / 1e12:.1%}"
-            speed = f"{tokens / seconds:>10,.0f}{trained / tokens:>9.1%}"
-            print(f"{name:24}{speed}{memory:>8.2f}{share:>9}")
+        print(f"{'':34}{'steps':>6}{'tokens/s':>10}{'GiB':>7}{'of peak':>9}{'loss':>8}")
+        for name, (venv, script) in TRAINERS.items():
+            found, error = measured(name, venv, job)
+            if found is None:
+                print(f"{NAMES[name]:34}not measured: {error} (sh {script} makes {venv})")
+                continue
+            seconds = found["seconds"]
+            share = work["flops"] / seconds / peak["flops"]
+            title = f"{NAMES[name]} {found['version']}"
+            print(
+                f"{title:34}{found['steps']:>6}{work['tokens'] / seconds:>10,.0f}"
+                f"{found['gib']:>7.2f}{share:>9.1%}{found['loss']:>8.3f}"
+            )
 
 
-def make_samples(text: str, count: int) -> list[Sample]:
-    """Makes prompts of very different lengths with short replies, as web agents have them."""
+def prepared(folder: Path, arguments: argparse.Namespace) -> Path:
+    """Makes the model and the exports, and returns the file that tells of them."""
+    corpus = "\n".join(page.read_text() for page in sorted((ROOT / "docs").glob("*.md")))
+    model = arguments.model
+    if model is None:
+        model = str(folder / "model")
+        (folder / "corpus.txt").write_text(corpus)
+        command = [
+            str(ROOT / ".venv-train/bin/python"),
+            str(TINY),
+            model,
+            str(folder / "corpus.txt"),
+        ]
+        subprocess.run(command, check=True, capture_output=True)
+    samples = make_samples(corpus, arguments.samples, arguments.width)
+    for name in ("sharegpt", "trl"):
+        export_samples({"train": samples}, folder / name, format=name)
+    job = folder / "job.json"
+    data = {
+        "model": model,
+        "sharegpt": str(folder / "sharegpt"),
+        "trl": str(folder / "trl"),
+        "out": str(folder),
+        "batch_size": arguments.batch_size,
+        "accumulation": arguments.accumulation,
+        "cutoff_len": arguments.cutoff_len,
+        "learning_rate": arguments.learning_rate,
+        "template": arguments.template,
+    }
+    job.write_text(json.dumps(data))
+    return job
+
+
+def make_samples(text: str, count: int, width: int) -> list[Sample]:
+    """Makes prompts of different lengths with an image each and short replies, as agents have."""
     chosen = random.Random(0)
     samples = []
     for number in range(count):
         start = chosen.randrange(len(text) - 3000)
         page = text[start : start + chosen.choice((200, 400, 800, 1600))]
+        pixels = PIL.Image.effect_noise((width, width * 3 // 4), 40 + number).convert("RGB")
+        encoded = io.BytesIO()
+        pixels.save(encoded, "PNG")
         samples.append(
             Sample(
                 key=SampleKey("benchmark", number),
-                messages=(Message.of("user", page),),
+                messages=(Message.of("user", Image(encoded.getvalue()), page),),
                 completion=f"click('{chosen.randrange(100)}')",
             )
         )
     return samples
 
 
-def ours(settings: SftSettings, samples: list[Sample]) -> tuple[int, int, float, int]:
-    """Trains one epoch; the time is that from the first step to the last, with the saving."""
-    clock = _Clock()
-    result = train(settings, samples, observer=clock)
-    seconds = time.perf_counter() - clock.start
-    return result.data.tokens, result.data.trained_tokens, seconds, parameters_of(settings)
-
-
-class _Clock:
-    start = 0.0
-
-    def training_begins(self, report: object, *, start: int, total: int) -> None:
-        self.start = time.perf_counter()
-
-    def logged(self, entry: object) -> None:
-        pass
-
-
-def theirs(
-    settings: SftSettings, samples: list[Sample], output: Path
-) -> tuple[int, int, float, int]:
-    """Trains one epoch on the same tokens by `transformers.Trainer`, padded to the longest."""
-    tools = load_tools(settings.model)
-    encoder = Encoder(tools)
-    encoded = [one for one in map(encoder.encode, samples) if len(one) <= settings.cutoff_len]
-    rows = [
-        {
-            "input_ids": one.input_ids.tolist(),
-            "labels": [
-                int(token) if on else -100
-                for token, on in zip(one.input_ids, one.trained, strict=True)
-            ],
-        }
-        for one in encoded
-    ]
-    model = transformers.AutoModelForCausalLM.from_pretrained(settings.model, dtype=torch.float32)
-    trainer = transformers.Trainer(
-        model=model,
-        args=transformers.TrainingArguments(
-            output_dir=str(output),
-            per_device_train_batch_size=settings.batch_size,
-            num_train_epochs=1,
-            learning_rate=settings.learning_rate,
-            bf16=torch.cuda.is_available(),
-            report_to="none",
-            disable_tqdm=True,
-            logging_strategy="no",
-            save_strategy="no",
-            dataloader_pin_memory=torch.cuda.is_available(),
-        ),
-        train_dataset=rows,
-        data_collator=transformers.DataCollatorForSeq2Seq(tools.tokenizer),
+def measured(name: str, venv: str, job: Path) -> tuple[dict[str, Any] | None, str]:
+    """Runs a trainer; returns what it measured, or why there is nothing."""
+    python = ROOT / venv / "bin" / "python"
+    if not python.exists():
+        return None, f"there is no {venv}"
+    done = subprocess.run(
+        [str(python), "-W", "ignore", str(ROOT / "benchmarks" / "training_peers.py"), name, job],
+        capture_output=True,
+        text=True,
+        cwd=job.parent,
+        env={**os.environ, "HF_HUB_DISABLE_PROGRESS_BARS": "1", "TOKENIZERS_PARALLELISM": "false"},
+        check=False,
     )
-    started = time.perf_counter()
-    trainer.train()
-    trainer.save_model(str(output))
-    seconds = time.perf_counter() - started
-    trained = sum(int(one.trained.sum()) for one in encoded)
-    return sum(map(len, encoded)), trained, seconds, model.num_parameters()
-
-
-def parameters_of(settings: SftSettings) -> int:
-    tools = load_tools(settings.model)
-    with torch.device("meta"):
-        return int(transformers.AutoModelForCausalLM.from_config(tools.config).num_parameters())
+    for line in reversed(done.stdout.splitlines()):
+        if line.startswith("RESULT "):
+            return json.loads(line.removeprefix("RESULT ")), ""
+    said = (done.stderr.strip() or "it said nothing").splitlines()[-1]
+    return None, f"it ended with {done.returncode}: {said:.300}"
 
 
 if __name__ == "__main__":

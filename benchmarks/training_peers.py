@@ -1,0 +1,275 @@
+"""One trainer, measured: what `benchmarks/training.py` runs in a process of its own for each.
+
+    python training_peers.py NAME JOB.json
+
+It runs in that trainer's own environment, so that webtraj is imported only where it is needed. The
+time is that of the steps, with the making of batches and without what comes before and after.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+GPU = torch.cuda.is_available()
+
+
+def main() -> None:
+    name, job = sys.argv[1], json.loads(Path(sys.argv[2]).read_text())
+    torch.manual_seed(0)
+    result = globals()[f"measure_{name}"](job)
+    if GPU:
+        result["gib"] = torch.cuda.max_memory_allocated() / 2**30
+    else:
+        result["gib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print("RESULT", json.dumps(result))
+
+
+def measure_matmul(job: dict[str, Any]) -> dict[str, Any]:
+    """Measures the arithmetic peak: the fastest of some products of square matrices."""
+    size, dtype = (8192, torch.bfloat16) if GPU else (1536, torch.float32)
+    one = torch.randn(size, size, dtype=dtype, device="cuda" if GPU else "cpu")
+    best = float("inf")
+    for _ in range(12):
+        start = time.perf_counter()
+        one @ one
+        if GPU:
+            torch.cuda.synchronize()
+        best = min(best, time.perf_counter() - start)
+    return {"flops": 2 * size**3 / best, "threads": torch.get_num_threads()}
+
+
+def measure_work(job: dict[str, Any]) -> dict[str, Any]:
+    """Counts the tokens, and the arithmetic that training on them takes at least.
+
+    That is three times that of the forward pass of each sample by itself: no padding, and logits
+    for what is trained on alone.
+    """
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from webtraj.training.preparing.encoding import Encoder
+    from webtraj.training.preparing.planning import MicroBatch
+    from webtraj.training.sft.data import TrainingData
+    from webtraj.training.sft.loss import token_losses
+    from webtraj.training.sft.models import load_weights
+
+    settings, samples, tools = ours(job)
+    data = TrainingData(samples, Encoder(tools), settings)
+    dtype = torch.bfloat16 if GPU else torch.float32
+    model = load_weights(settings.model, tools, dtype=dtype, attention="eager")
+    model = model.to("cuda" if GPU else "cpu").eval()
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        for number in range(data.report.used):
+            token_losses(model, data.batch(MicroBatch(((number,),)), masked=True))
+    report = data.report
+    return {
+        "tokens": report.tokens,
+        "trained": report.trained_tokens,
+        "flops": 3 * counter.get_total_flops(),
+        "parameters": model.num_parameters(),
+    }
+
+
+def measure_webtraj(job: dict[str, Any]) -> dict[str, Any]:
+    from webtraj.training.sft import train
+
+    settings, samples, _ = ours(job)
+    watch = Watch()
+    result = train(settings, samples, observer=watch)
+    return {
+        "version": importlib.metadata.version("webtraj"),
+        "steps": result.steps,
+        "seconds": watch.end - watch.start,
+        "loss": sum(watch.losses) / len(watch.losses),
+    }
+
+
+class Watch:
+    """Looks on while webtraj trains."""
+
+    def __init__(self) -> None:
+        self.start = self.end = 0.0
+        self.losses: list[float] = []
+
+    def training_begins(self, report: object, *, start: int, total: int) -> None:
+        self.start = time.perf_counter()
+
+    def logged(self, entry: dict[str, Any]) -> None:
+        self.end = time.perf_counter()
+        self.losses.append(entry["loss"])
+
+
+def measure_transformers(job: dict[str, Any]) -> dict[str, Any]:
+    """Trains by transformers.Trainer, on the token ids and pixels that webtraj prepares."""
+    import transformers
+
+    from webtraj.training.preparing.encoding import Encoder
+
+    _, samples, tools = ours(job)
+    encoder = Encoder(tools)
+    encoded = [encoder.encode(sample) for sample in samples]
+
+    def collate(numbers: list[int]) -> dict[str, Any]:
+        rows = [encoded[number] for number in numbers]
+        width = max(map(len, rows))
+        made: dict[str, Any] = {"input_ids": [], "attention_mask": [], "labels": []}
+        for row in rows:
+            ids, rest = row.input_ids.tolist(), width - len(row)
+            labels = [i if on else -100 for i, on in zip(ids, row.trained, strict=True)]
+            made["input_ids"].append(ids + [tools.tokenizer.pad_token_id] * rest)
+            made["attention_mask"].append([1] * len(ids) + [0] * rest)
+            made["labels"].append(labels + [-100] * rest)
+        made = {key: torch.tensor(value) for key, value in made.items()}
+        if tools.processor is not None:
+            if "mm_token_type_ids" in tools.processor.model_input_names:
+                made["mm_token_type_ids"] = (made["input_ids"] == tools.image_token_id).long()
+            made |= encoder.pixels([samples[number] for number in numbers])
+        return made
+
+    kind = (
+        transformers.AutoModelForCausalLM
+        if tools.processor is None
+        else transformers.AutoModelForImageTextToText
+    )
+    trainer = transformers.Trainer(
+        model=kind.from_pretrained(job["model"], dtype=torch.float32),
+        args=transformers.TrainingArguments(**common(job, "trainer"), remove_unused_columns=False),
+        train_dataset=list(range(len(encoded))),  # type: ignore[arg-type]
+        data_collator=collate,
+    )
+    return trained_by(trainer, "transformers")
+
+
+def measure_trl(job: dict[str, Any]) -> dict[str, Any]:
+    from transformers import AutoProcessor
+    from trl import SFTConfig, SFTTrainer
+
+    from datasets import load_dataset
+
+    files = str(Path(job["trl"]) / "data" / "train-*.parquet")
+    data = load_dataset(
+        "parquet", data_files=files, split="train", cache_dir=str(Path(job["out"]) / "datasets")
+    )
+    trainer = SFTTrainer(
+        model=job["model"],
+        args=SFTConfig(
+            **common(job, "trl"),
+            max_length=None,
+            gradient_checkpointing=False,
+            model_init_kwargs={"dtype": "float32"},
+        ),
+        train_dataset=data.select_columns(["prompt", "completion", "images"]),
+        processing_class=AutoProcessor.from_pretrained(job["model"]),
+    )
+    return trained_by(trainer, "trl")
+
+
+def measure_llamafactory(job: dict[str, Any]) -> dict[str, Any]:
+    from llamafactory.train.tuner import run_exp
+
+    clock = clock_callback()
+    run_exp(
+        args={
+            **common(job, "llamafactory"),
+            "model_name_or_path": job["model"],
+            "stage": "sft",
+            "do_train": True,
+            "finetuning_type": "full",
+            "freeze_vision_tower": False,
+            "freeze_multi_modal_projector": False,
+            "disable_gradient_checkpointing": True,
+            "dataset_dir": job["sharegpt"],
+            "media_dir": job["sharegpt"],
+            "dataset": "webtraj_train",
+            "template": job["template"],
+            "cutoff_len": job["cutoff_len"],
+            "image_max_pixels": 1 << 22,
+            "preprocessing_num_workers": 1,
+            "overwrite_cache": True,
+        },
+        callbacks=[clock],
+    )
+    return {**clock.result(), "version": importlib.metadata.version("llamafactory")}
+
+
+def common(job: dict[str, Any], name: str) -> dict[str, Any]:
+    """Returns what all trainers on transformers.Trainer are told alike."""
+    return {
+        "output_dir": str(Path(job["out"]) / name),
+        "per_device_train_batch_size": job["batch_size"],
+        "gradient_accumulation_steps": job["accumulation"],
+        "num_train_epochs": 1,
+        "learning_rate": job["learning_rate"],
+        "lr_scheduler_type": "constant",
+        "weight_decay": 0.0,
+        "max_grad_norm": 1.0,
+        "bf16": GPU,
+        "use_cpu": not GPU,
+        "report_to": "none",
+        "disable_tqdm": True,
+        "logging_strategy": "no",
+        "save_strategy": "no",
+        "dataloader_pin_memory": GPU,
+        "seed": 0,
+    }
+
+
+def trained_by(trainer: Any, package: str) -> dict[str, Any]:
+    clock = clock_callback()
+    trainer.add_callback(clock)
+    clock.loss = trainer.train().training_loss
+    return {**clock.result(), "version": importlib.metadata.version(package)}
+
+
+def clock_callback() -> Any:
+    import transformers
+
+    class Clock(transformers.TrainerCallback):
+        start = end = 0.0
+        steps = 0
+        loss: float | None = None
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            self.start = time.perf_counter()
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            if GPU:
+                torch.cuda.synchronize()
+            self.end, self.steps = time.perf_counter(), state.global_step
+
+        def on_log(
+            self, args: Any, state: Any, control: Any, logs: Any = None, **more: Any
+        ) -> None:
+            self.loss = (logs or {}).get("train_loss", self.loss)
+
+        def result(self) -> dict[str, Any]:
+            return {"seconds": self.end - self.start, "steps": self.steps, "loss": self.loss}
+
+    return Clock()
+
+
+def ours(job: dict[str, Any]) -> tuple[Any, Any, Any]:
+    from webtraj.training.preparing.tools import load_tools
+    from webtraj.training.sft import SftSettings, open_samples
+
+    settings = SftSettings(
+        model=job["model"],
+        output=str(Path(job["out"]) / "webtraj"),
+        batch_size=job["batch_size"],
+        accumulation=job["accumulation"],
+        cutoff_len=job["cutoff_len"],
+        learning_rate=job["learning_rate"],
+        schedule="constant",
+    )
+    return settings, open_samples([job["sharegpt"]]), load_tools(job["model"])
+
+
+if __name__ == "__main__":
+    main()
