@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,13 +16,14 @@ from webtraj.training.samples import Sample
 __all__ = ["read_export"]
 
 
-def read_export(folder: Path, split: str = "train") -> Iterator[Sample]:
+def read_export(folder: str | os.PathLike[str], split: str = "train") -> Iterator[Sample]:
     """Yields the samples of an export, as its rows have them.
 
     Raises:
         InvalidInputError: It is no export of samples, or has no such split.
         CorruptDataError: A row does not follow the format.
     """
+    folder = Path(folder)
     header, _ = read_manifest(folder)
     if header["format"] not in FORMATS:
         raise errors.InvalidInputError(
