@@ -1,0 +1,156 @@
+"""`webtraj update`: prepare a training by LLaMA-Factory from what rollouts recorded, and run it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from webtraj.training.llamafactory import Update
+
+__all__ = ["update"]
+
+_SHOWN = 20
+
+
+def update(
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=VALUE]...",
+            help="Values that go before the configuration's, such as save_path=runs or "
+            "algorithm_config.learning_rate=1e-5.",
+            show_default=False,
+        ),
+    ] = None,
+    config_name: Annotated[
+        str, typer.Option(help="The configuration: update_online, or one of --config-dir.")
+    ] = "update_online",
+    config_dir: Annotated[
+        Path | None, typer.Option(help="A folder of configurations.", show_default=False)
+    ] = None,
+    python: Annotated[
+        Path | None,
+        typer.Option(
+            help="The Python of LLaMA-Factory's environment, such as "
+            ".venv-llamafactory/bin/python. With it, rows are measured by LLaMA-Factory.",
+            show_default=False,
+        ),
+    ] = None,
+    train: Annotated[
+        bool, typer.Option("--train", help="Train, and publish the model. Needs --python.")
+    ] = False,
+    check: Annotated[
+        Path | None,
+        typer.Option(
+            help="Only check a folder of files for LLaMA-Factory, and exit with 1 if it would "
+            "abort or not train on all of it.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Prepare a training by LLaMA-Factory from recorded episodes; run it with --train.
+
+    The files are in <save_path>/llamafactory_data. All are checked before anything is trained.
+    """
+    from webtraj import errors
+
+    if check is not None:
+        check_folder(check, python)
+        return
+    if train and python is None:
+        raise errors.InvalidInputError(
+            "--train needs --python: the Python of LLaMA-Factory's environment."
+        )
+    from webtraj.training.llamafactory import load_update_config, prepare_update
+
+    config = load_update_config(config_name, overrides or (), config_dir=config_dir)
+    prepared = prepare_update(config, python=python)
+    _tell(prepared)
+    if not train:
+        print(f"To train: llamafactory-cli train {prepared.data / 'train_config.yaml'}")
+        return
+    assert python is not None
+    _train(prepared, python)
+
+
+def check_folder(folder: Path, python: Path | None) -> None:
+    """Checks a folder of files for LLaMA-Factory, and prints what is wrong.
+
+    Raises:
+        Exit: Something is.
+    """
+    from webtraj.cli.text import printable
+    from webtraj.training.llamafactory import check_export
+
+    report = check_export(folder, python=python)
+    for problem in report.problems[:_SHOWN]:
+        print(printable(str(problem)))
+    if (more := len(report.problems) - _SHOWN) > 0:
+        print(f"... and {more} more problems")
+    if not report.clean:
+        raise typer.Exit(1)
+    rows = ", ".join(f"{count} rows of {name}" for name, count in report.rows.items())
+    longest = "" if report.max_tokens is None else f"; the longest has {report.max_tokens} tokens"
+    print(f"LLaMA-Factory would train on all of it: {rows}{longest}.")
+
+
+def _tell(prepared: Update) -> None:
+    for name, value in prepared.replay.rows():
+        print(f"{name}: {value}")
+    for name, split in prepared.exported.splits.items():
+        print(f"{name}: {split.rows} rows of {len(split.episodes)} episodes")
+        for why, count in split.left_out.most_common():
+            print(f"  left out: {why} ({count})")
+    if prepared.too_few_tokens:
+        print(f"too few tokens: {prepared.too_few_tokens} samples")
+    if prepared.in_neither_part:
+        print(f"in neither part, as they are trained on elsewhere: {prepared.in_neither_part}")
+    print(f"begins with {prepared.values['model_name_or_path']}")
+    if "resume_from_checkpoint" in prepared.values:
+        print(
+            f"goes on from {prepared.values['resume_from_checkpoint']} "
+            f"to step {prepared.values['max_steps']}"
+        )
+    print(f"files: {prepared.data}")
+
+
+def _train(prepared: Update, python: Path) -> None:
+    from webtraj.training.llamafactory import publish, run_training, wandb_env
+
+    config = prepared.config
+    result = run_training(
+        prepared.data,
+        python=python,
+        environment=wandb_env.environment(config.log_config, os.environ),
+        observer=_Progress(),
+        count_tokens=False,  # They were counted when the files were prepared.
+    )
+    told = f"loss {result.losses[0]:.4f} -> {result.losses[-1]:.4f}, " if result.losses else ""
+    print(
+        f"{result.last_step - result.first_step} steps, {told}{result.seconds:.0f} s. "
+        f"Log: {result.log}"
+    )
+    path = publish(result.output, config.folder, name=config.algorithm_config.model_output_name)
+    print(f"The model is in {path}.")
+
+
+class _Progress:
+    """A line for every tenth of the run."""
+
+    def __init__(self) -> None:
+        self._told = 0
+
+    def logged(self, entry: Mapping[str, Any]) -> None:
+        """See `TrainingObserver`."""
+        step, total = entry.get("current_steps"), entry.get("total_steps")
+        if not step or not total or "loss" not in entry:
+            return
+        tenth = 10 * int(step) // int(total)
+        if tenth > self._told:
+            self._told = tenth
+            print(f"step {step} of {total}: loss {entry['loss']:.4f}", flush=True)

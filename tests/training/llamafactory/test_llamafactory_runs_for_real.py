@@ -1,0 +1,216 @@
+"""LLaMA-Factory, really run on a tiny vision-language model, with files that webtraj wrote."""
+
+import datetime
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+from llamafactory_runs import ON_A_CPU, PYTHON, ROOT, record_some
+from omegaconf import OmegaConf
+
+from webtraj import errors
+from webtraj.training.llamafactory import (
+    TrainingFailedError,
+    checking,
+    load_update_config,
+    prepare_update,
+    publish,
+    run_training,
+)
+from webtraj.training.llamafactory.publishing import changed, read_about
+
+pytestmark = pytest.mark.timeout(600)
+
+_LOAD = """
+import sys, torch, transformers
+model = transformers.AutoModelForImageTextToText.from_pretrained(sys.argv[1])
+processor = transformers.AutoProcessor.from_pretrained(sys.argv[1])
+from PIL import Image
+text = "<|im_start|>user\\n<|vision_start|><|image_pad|><|vision_end|>a<|im_end|>\\n"
+inputs = processor(text=[text], images=[Image.new("RGB", (56, 56))], return_tensors="pt")
+assert torch.isfinite(model(**inputs).logits).all()
+print("LOADED")
+"""
+
+
+def configuration(save_path, model, *more):
+    return load_update_config(
+        "update_online",
+        [f"save_path={save_path}", f"policy_config.base_model={model}", *ON_A_CPU, *more],
+    )
+
+
+def tree(folder):
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "qwen_vl"
+    corpus = folder.with_name("corpus.txt")
+    corpus.write_text("".join(page.read_text() for page in sorted((ROOT / "docs").glob("*.md"))))
+    script = ROOT / "tests" / "training" / "llamafactory" / "make_tiny_qwen_vl.py"
+    subprocess.run([PYTHON, "-W", "ignore", script, folder, corpus], check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, model):
+    """A first update, published."""
+    save_path = tmp_path_factory.mktemp("runs")
+    record_some(save_path, 1, 12)
+    config = configuration(
+        save_path, model, "algorithm_config.val_split_ratio=0.2", "algorithm_config.do_eval=true"
+    )
+    update = prepare_update(config, python=PYTHON)
+    seen = []
+    observer = type("Observer", (), {"logged": lambda self, entry: seen.append(entry)})()
+    result = run_training(update.data, python=PYTHON, observer=observer, count_tokens=False)
+    return save_path, update, result, publish(result.output, save_path), seen
+
+
+def test_the_loss_falls_and_the_model_that_is_published_loads(trained, model):
+    save_path, update, result, published, seen = trained
+    rows = update.exported.splits["train"].rows
+    assert update.checked.max_tokens > 0
+    assert (result.first_step, result.last_step) == (0, 2 * -(-rows // 4))
+    assert len(result.losses) == result.last_step
+    assert result.losses[-1] < 0.8 * result.losses[0]
+    assert len(result.eval_losses) >= 2
+    assert result.eval_losses[-1] < result.eval_losses[0]
+    assert [entry["loss"] for entry in seen if "loss" in entry] == list(result.losses)
+    assert changed(model, published)
+    assert published == save_path / "model.pt"
+    assert read_about(published)["global_step"] == result.last_step
+    assert not [path.name for path in published.iterdir() if path.suffix in (".pt", ".bin", ".pth")]
+    loaded = subprocess.run(
+        [PYTHON, "-W", "ignore", "-c", _LOAD, published], capture_output=True, text=True, check=True
+    )
+    assert "LOADED" in loaded.stdout
+
+
+def test_the_next_update_goes_on_with_the_optimizer_at_a_new_rate(trained, model, tmp_path):
+    _, _, before, published, _ = trained
+    shutil.copytree(published, tmp_path / "model.pt")
+    record_some(tmp_path, 1, 6)
+    config = configuration(
+        tmp_path, model, "algorithm_config.resume=optimizer",
+        "algorithm_config.val_split_ratio=0", "algorithm_config.num_train_epochs=1",
+        "algorithm_config.learning_rate=5e-4",
+    )  # fmt: skip
+    kept, served = tree(before.model), tree(tmp_path / "model.pt")
+    update = prepare_update(config, python=PYTHON)
+    rows = update.exported.splits["train"].rows
+    assert update.values["max_steps"] == before.last_step + -(-rows // 4)
+    result = run_training(update.data, python=PYTHON, count_tokens=False)
+    assert (result.first_step, result.last_step) == (before.last_step, update.values["max_steps"])
+    assert len(result.losses) == result.last_step - result.first_step
+    assert result.losses[-1] < before.losses[0]
+    log = (result.output / "trainer_log.jsonl").read_text().splitlines()
+    rates = {json.loads(line)["lr"] for line in log if "loss" in json.loads(line)}
+    assert rates == {5e-4}
+    # What was there is as it was, to the byte.
+    assert tree(before.model) == kept
+    assert tree(tmp_path / "model.pt") == served
+    publish(result.output, tmp_path)
+    assert changed(published, tmp_path / "model.pt")
+
+
+def test_a_run_that_trains_nothing_is_an_error(trained, model, tmp_path, monkeypatch):
+    """LLaMA-Factory itself says nothing of it, and ends well."""
+    _, _, before, published, _ = trained
+    shutil.copytree(published, tmp_path / "model.pt")
+    record_some(tmp_path, 1, 4)
+    config = configuration(
+        tmp_path, model, "algorithm_config.resume=optimizer", "algorithm_config.val_split_ratio=0"
+    )
+    update = prepare_update(config, python=PYTHON)
+    path = update.data / "train_config.yaml"
+    values = OmegaConf.load(path)
+    values.max_steps = before.last_step
+    OmegaConf.save(values, path)
+    with pytest.raises(errors.InvalidInputError, match="trains nothing"):
+        run_training(update.data, python=PYTHON)
+    clean = checking.CheckReport((), {}, None)
+    monkeypatch.setattr(checking, "check_export", lambda *args, **options: clean)
+    with pytest.raises(TrainingFailedError, match="trained nothing"):
+        run_training(update.data, python=PYTHON)
+
+
+def _mark(rows):
+    rows[0]["conversations"][0]["value"] += "<image>"
+
+
+def _token(rows):
+    rows[0]["conversations"][0]["value"] += "<|image_pad|>"
+
+
+def _lost(rows):
+    rows[0]["images"][0] = "images/none.png"
+
+
+def _two(rows):
+    rows[0]["conversations"].insert(0, {"from": "human", "value": "a"})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        pytest.param(_mark, "number of images does not match", id="mark"),
+        pytest.param(_lost, "No such file", id="lost"),
+        pytest.param(_token, "", id="token"),
+        pytest.param(_two, None, id="two"),
+    ],
+)
+def test_what_is_refused_is_what_llamafactory_cannot_do(trained, tmp_path, change, said):
+    _, update, _, _, _ = trained
+    data = tmp_path / "data"
+    shutil.copytree(update.data, data)
+    values = OmegaConf.load(data / "train_config.yaml")
+    values.dataset_dir = values.media_dir = str(data)
+    values.output_dir = str(tmp_path / "out")
+    values.max_steps = 1
+    values.do_eval = False
+    values.eval_strategy = "no"
+    values.per_device_train_batch_size = 32
+    OmegaConf.save(values, data / "train_config.yaml")
+    path = data / "finetune_train.json"
+    rows = json.loads(path.read_text())
+    change(rows)
+    path.write_text(json.dumps(rows))
+    problem = checking.check_export(data).problems[0]
+    assert problem.where == "finetune_train.json, row 0"
+    done = subprocess.run(
+        [PYTHON, "-m", "llamafactory.cli", "train", "train_config.yaml"],
+        cwd=data, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )  # fmt: skip
+    told = done.stdout + done.stderr
+    if said is None:
+        assert problem.effect == "drops it"
+        assert done.returncode == 0, told[-3000:]
+        assert "Dropped invalid example" in told
+        assert f"Num examples = {len(rows) - 1:,}" in told
+    else:
+        assert problem.effect == "aborts"
+        assert done.returncode != 0
+        assert said in told
+
+
+def test_what_its_environment_lacks_is_told(trained, model, tmp_path):
+    record_some(tmp_path, 1, 4)
+    config = configuration(
+        tmp_path, model, "algorithm_config.bf16=true", "algorithm_config.report_to=wandb",
+        "algorithm_config.deepspeed_config_filename=ds_config_zero2.json",
+    )  # fmt: skip
+    with pytest.raises(errors.InvalidInputError) as caught:
+        prepare_update(config, python=PYTHON, now=datetime.datetime(2026, 1, 1))
+    for said in ("bf16", "wandb is not installed", "deepspeed is not installed"):
+        assert said in str(caught.value)
