@@ -15,7 +15,7 @@ from webtraj.environments import actions
 from webtraj.judging.base import with_judgement
 from webtraj.judging.catalog import make_judge, make_judge_of
 from webtraj.judging.labels import Label, write_labels
-from webtraj.testing.model_server import FakeModelServer
+from webtraj.testing.model_server import FakeModelServer, Reply
 from webtraj.trajectory import (
     EndReason,
     EpisodeEnd,
@@ -171,8 +171,8 @@ def test_a_model_is_measured_and_asked_again(run, dataset, tmp_path) -> None:
         (["eval", "--judge", "modle"], "Did you mean 'model'"),
         (["eval", "--judge", "model"], "say which, as --model NAME"),
         (["eval", "--judge", "model", "--model", "m", "--set", "vote=3"], "not take 'vote'"),
-        (["eval", "--judge", "model", "--model", "m", "--set", "votes=x"], "votes"),
-        (["eval", "--judge", "rules:no.yaml"], "cannot be read as rules"),
+        (["eval", "--judge", "model", "--model", "m", "--set", "votes=x"], "votes='x': Input"),
+        (["eval", "--judge", "rules:no.yaml"], "There is no file"),
         (["eval", "--judge", "environment", "--set", "success=1"], "not take 'success'"),
         (["eval", "--judge", "environment", "--set", "success_reward=x"], "is a number"),
         (["eval", "--judge", "environment:x"], "nothing behind a colon"),
@@ -198,3 +198,18 @@ def test_options_go_to_the_judge_that_takes_them() -> None:
         make_judge_of(["rules", "rules"], options={"success_reward": 1})
     with pytest.raises(errors.InvalidInputError, match="'environment' does not take 'votes'"):
         make_judge_of(["environment", "rules"], options={"votes": 3})
+
+
+def test_labels_of_another_dataset_measure_nothing(run, dataset, tmp_path) -> None:
+    line = {"episode_id": "zzz", "outcome": "success", "source": "anna"}
+    (tmp_path / "labels.jsonl").write_text(json.dumps(line))
+    with pytest.raises(errors.InvalidInputError, match="of 1 is for 'zzz'"):
+        run("eval", dataset, "--labels", tmp_path / "labels.jsonl")
+
+
+def test_a_model_that_takes_no_requests_is_told_before_any_judging(run, dataset) -> None:
+    with FakeModelServer(lambda request: Reply.error(401), models=["judge-1"]) as server:
+        model = ("--model", "judge-1", "--base-url", server.url)
+        with pytest.raises(errors.WebtrajError, match="401"):
+            run("eval", dataset, "--judge", "rules", "--judge", "model", *model)
+        assert len(server.requests) == 1

@@ -200,12 +200,14 @@ def test_a_configuration_says_it_all(raw, tmp_path, run):
         ("parallel: 0", "parallel: Input should be greater"),
         ("read: a\nread_s3_dir: b", "has both read_s3_dir and read"),
         ("steps: [{clean: {}, dedupe: {}}]", "one name with its options"),
+        ("steps: [3]", "3 is no step"),
+        ("steps: [{redact: x}]", "A value alone is taken by"),
         ("- a", "is no mapping"),
         ("read: ${nowhere}", "leads nowhere"),
         ("read: [", "cannot be read as YAML"),
         ("read: !!python/object/apply:os.system [ls]", "cannot be read as YAML"),
     ],
-    ids=["key", "range", "twice", "step", "list", "reference", "yaml", "tag"],
+    ids=["key", "range", "twice", "step", "number", "main", "list", "reference", "yaml", "tag"],
 )
 def test_wrong_configurations_are_refused(tmp_path, text, words):
     path = tmp_path / "pipeline.yaml"
@@ -247,14 +249,36 @@ def test_steps_of_one_s_own_are_imported_when_asked_for(raw, tmp_path, run, monk
         (["--step", "clean:min_steps=few"], "min_steps"),
         (["--step", "redact:x"], "A value alone is taken by"),
         (["--step", "describe"], "model"),
+        (["--step", "filter"], "needs 'where'"),
+        (["--model-url", "http://127.0.0.1:9/v1"], "give model too"),
+        (["--model-provider", "vllm"], "give model too"),
         (["--set", "judge.by=environment"], "--set takes STEP.KEY=VALUE"),
         (["--where", "nothing =="], "is no condition"),
     ],
-    ids=["name", "option", "value", "main", "model", "set", "where"],
+    ids=["name", "option", "value", "main", "model", "needed", "url", "provider", "set", "where"],
 )
 def test_wrong_steps_are_refused(raw, tmp_path, run, arguments, words):
     with pytest.raises(errors.InvalidInputError, match=words):
         run("--read", raw, "--write", tmp_path / "out", *arguments)
+
+
+def test_a_file_says_steps_as_a_command_line_does(tmp_path):
+    steps = "['clean:min_steps=1', {judge: environment}, 'filter-outcome:success', dedupe]"
+    (tmp_path / "p.yaml").write_text(f"steps: {steps}")
+    loaded = configuration.load_config(tmp_path / "p.yaml", {})
+    assert loaded.choices() == [
+        ("clean", {"min_steps": 1}),
+        ("judge", {"by": "environment"}),
+        ("filter-outcome", {"outcomes": "success"}),
+        ("dedupe", {}),
+    ]
+
+
+def test_where_nothing_is_left_it_says_what_to_do(raw, tmp_path, run):
+    told = run("--read", raw, "--write", tmp_path / "out", "--step", "clean:min_steps=99")
+    assert "Every recorded episode was dropped. Tasks that one action solves need" in told
+    told = run("--read", raw, "--write", tmp_path / "more", "--step", "filter-task:none")
+    assert "Every recorded episode was dropped.\n" in told
 
 
 def test_places_are_needed(run):

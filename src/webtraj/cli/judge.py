@@ -44,7 +44,12 @@ def judge(
     ] = None,
     model: Annotated[str | None, typer.Option(help="The model that is asked.")] = None,
     model_url: Annotated[
-        str | None, typer.Option(help="Where its server is, /v1 included; default: the vendor's.")
+        str | None,
+        typer.Option(
+            "--model-url",
+            "--base-url",
+            help="Where its server is, /v1 included; default: the vendor's.",
+        ),
     ] = None,
     model_provider: Annotated[
         str | None, typer.Option(help="What its server speaks: auto, vllm, openai or anthropic.")
@@ -131,6 +136,7 @@ async def _eval(
         labels = {key: label for key, label in labels.items() if key in kept}
     made = make_judge_of(specs, options=options)
     try:
+        await _check(made)
         report = await evaluate(made, opened, labels, parallel=parallel)
     finally:
         await _close(made)
@@ -259,6 +265,14 @@ def _client_of(judgement: Judgement, options: dict[str, Any]) -> ModelClient:
             "--model which one to ask now, or give --replay to ask none."
         )
     return read_options({"model": models[0] if models else "", **options}).make_client()
+
+
+async def _check(made: object) -> None:
+    """Raises what is wrong with a judge's model, before all episodes are a judge_error of it."""
+    for judge in getattr(made, "judges", (made,)):
+        check = getattr(judge, "check", None)
+        if check is not None:
+            await check()
 
 
 async def _close(made: object) -> None:

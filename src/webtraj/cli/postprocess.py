@@ -43,23 +43,29 @@ def postprocess(
     ] = None,
     model_url: Annotated[
         str | None,
-        typer.Option(help="Where its server is, /v1 included; default: the vendor's."),
+        typer.Option(
+            "--model-url",
+            "--base-url",
+            metavar="URL",
+            help="Where its server is, /v1 included; default: the vendor's.",
+        ),
     ] = None,
     step: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME[:VALUE]",
-            help="A step, such as clean, judge:environment or dedupe:threshold=0.8; may be given "
-            "several times, in order. Default: clean, drop-no-effect, prune-loops; with a model "
-            "judge and describe too.",
+            metavar="STEP",
+            help="A step as NAME, NAME:VALUE or NAME:KEY=VALUE: clean, judge:environment, "
+            "clean:min_steps=1; may be given several times, in order. Default: clean, "
+            "drop-no-effect, prune-loops; with a model judge and describe too.",
         ),
     ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
-            metavar="STEP.KEY=VALUE",
-            help="An option of a step, such as clean.min_steps=1; the value is JSON, or else text.",
+            metavar="OPTION",
+            help="An option of a step as STEP.KEY=VALUE, such as clean.min_steps=1; the value is "
+            "JSON, or else text.",
         ),
     ] = None,
     imports: Annotated[
@@ -99,6 +105,11 @@ def postprocess(
 
     Killed or ended, it goes on when it is run again; new episodes are done then too, and those that
     failed are tried again. Exits with 1 if any failed.
+
+    The steps: clean, drop-no-effect, prune-loops, judge, filter, filter-outcome, filter-site,
+    filter-task, relabel, relabel-clicks, describe, grade-difficulty, dedupe, redact.
+
+    Also taken: --read-s3-dir, --write-s3-dir, --model-name, --base-url.
     """
     from webtraj.cli import signals
     from webtraj.processing.configuration import load_config
@@ -184,6 +195,8 @@ def print_report(report: ProcessingReport, target: str) -> None:
             f"were left as they are: {', '.join(report.stale[:3])}, ...",
             soft_wrap=True,
         )
+    if report.episodes and report.dropped == report.episodes:
+        console.print(_all_dropped(report), soft_wrap=True)
     found = f", {report.found} of them found done" if report.found else ""
     console.print(
         f"{target}: {report.outputs} episodes of {report.episodes} recorded ones "
@@ -191,6 +204,17 @@ def print_report(report: ProcessingReport, target: str) -> None:
         f"{found}.",
         soft_wrap=True,
     )
+
+
+def _all_dropped(report: ProcessingReport) -> str:
+    """Returns what a person can do where nothing is left."""
+    too_short = sum(step.dropped.get("too short", 0) for step in report.steps)
+    hint = (
+        " Tasks that one action solves need clean:min_steps=1, and another place to write to."
+        if too_short > report.dropped / 2
+        else ""
+    )
+    return f"Every recorded episode was dropped.{hint}"
 
 
 def _steps_table(report: ProcessingReport) -> Table:

@@ -126,6 +126,7 @@ def _model(argument: str, options: Mapping[str, Any], client: ModelClient | None
     known = settings if client is not None else (*_CLIENT, *settings)
     _refuse_unknown("model", options, known)
     told = {name: value for name, value in options.items() if name in settings}
+    _check_types(JudgeSettings, told)
     if client is None:
         from webtraj.agents.options import read_options
 
@@ -137,12 +138,24 @@ def _model(argument: str, options: Mapping[str, Any], client: ModelClient | None
             )
         asked = {name: value for name, value in options.items() if name in _CLIENT}
         client = read_options(asked).make_client()
-    try:
-        return ModelJudge(client, settings=JudgeSettings(**told))
-    except TypeError as error:  # A text where a number was expected, for example.
-        raise errors.InvalidInputError(
-            f"The judge 'model' does not take {told!r:.200}: {error}."
-        ) from None
+    return ModelJudge(client, settings=JudgeSettings(**told))
+
+
+def _check_types(cls: type, given: Mapping[str, Any]) -> None:
+    """Raises InvalidInputError for a text where a number is expected, and its like."""
+    import typing
+
+    import pydantic
+
+    hints = typing.get_type_hints(cls)
+    for name, value in given.items():
+        try:
+            pydantic.TypeAdapter(hints[name]).validate_python(value, strict=True)
+        except pydantic.ValidationError as error:
+            expected = " or ".join(str(problem["msg"]) for problem in error.errors())
+            raise errors.InvalidInputError(
+                f"The judge 'model' does not take {name}={value!r:.60}: {expected}."
+            ) from None
 
 
 def _refuse_argument(name: str, argument: str) -> None:

@@ -206,7 +206,8 @@ async def evaluate(
         judged: Is told of each judgement, in whatever order they come.
 
     Raises:
-        InvalidInputError: The judge is set up so that it can judge nothing, or there is no label.
+        InvalidInputError: The judge is set up so that it can judge nothing, or no episode has a
+            label.
     """
     if not labels:
         raise errors.InvalidInputError(
@@ -217,6 +218,12 @@ async def evaluate(
         raise errors.InvalidInputError(f"parallel is 1 or more; got {parallel}.")
     run = _Run(judge, dataset, judged or (lambda label, judgement: None))
     known = [summary.episode_id for summary in dataset.summaries if summary.episode_id in labels]
+    if not known:
+        raise errors.InvalidInputError(
+            f"No label is for one of the {len(dataset)} episodes that are to be judged; the first "
+            f"of {len(labels)} is for {next(iter(labels))!r:.100}. Give labels whose episode_id is "
+            "an episode's of this dataset; `webtraj ls` shows them."
+        )
     waiting = iter([labels[episode_id] for episode_id in known])
     try:
         async with asyncio.TaskGroup() as group:

@@ -29,6 +29,10 @@ def read_data(path: str | os.PathLike[str], *, what: str, max_size: int) -> Any:
         raise errors.InvalidInputError(
             f"{name!r} is no file of {what}; expected one that ends in .json, .yaml or .yml."
         )
+    if not Path(name).is_file():
+        raise errors.InvalidInputError(
+            f"There is no file {name!r} of {what}. Name one that ends in .json, .yaml or .yml."
+        )
     try:
         with Path(name).open("rb") as file:
             content = file.read(max_size + 1)

@@ -26,9 +26,16 @@ from webtraj import errors
 from webtraj.agents.models.base import ModelClient
 from webtraj.processing.base import OrderedStep, Step
 from webtraj.processing.pipeline import PARALLEL, PATIENCE, Pipeline
-from webtraj.processing.registry import make_step
+from webtraj.processing.registry import MAIN_OPTIONS, make_step, parse_step
 
-__all__ = ["ProcessingConfig", "StepChoice", "default_steps", "load_config", "make_pipeline"]
+__all__ = [
+    "ProcessingConfig",
+    "StepChoice",
+    "default_steps",
+    "load_config",
+    "make_pipeline",
+    "read_choice",
+]
 
 StepChoice = tuple[str, Mapping[str, Any]]
 """A step's name, and its options."""
@@ -45,8 +52,8 @@ class ProcessingConfig(pydantic.BaseModel):
     """The recorded dataset."""
     write: str | None = None
     """Where the processed one goes."""
-    steps: list[str | dict[str, dict[str, Any] | None]] | None = None
-    """The steps, each a name, or a name with options; None for `default_steps`."""
+    steps: list[Any] | None = None
+    """The steps, each as `read_choice` takes it; None for `default_steps`."""
     imports: list[str] = []
     """Modules that make steps. They are only imported if the command line names them too."""
     model: str | None = None
@@ -75,26 +82,20 @@ class ProcessingConfig(pydantic.BaseModel):
         """
         if self.steps is None:
             return default_steps(with_model=self.model is not None)
-        found: list[StepChoice] = []
-        for step in self.steps:
-            if isinstance(step, str):
-                found.append((step, {}))
-            elif len(step) == 1:
-                found += [(name, options or {}) for name, options in step.items()]
-            else:
-                raise errors.InvalidInputError(
-                    f"{step!r:.200} is no step; expected a name, or one name with its options: "
-                    "dedupe: {threshold: 0.8}."
-                )
-        return found
+        return [read_choice(step) for step in self.steps]
 
     def make_client(self) -> ModelClient | None:
         """Returns a client of the model, which is to be closed; None if there is no model.
 
         Raises:
-            InvalidInputError: The key is missing, or the URL is none.
+            InvalidInputError: The key is missing, the URL is none, or there is one and no model.
         """
         if self.model is None:
+            if self.model_url is not None or self.model_provider != "auto":
+                raise errors.InvalidInputError(
+                    "It is said where a model is (model_url, model_provider), and not which: give "
+                    "model too, or neither."
+                )
             return None
         from webtraj.agents.options import read_options
 
@@ -102,6 +103,37 @@ class ProcessingConfig(pydantic.BaseModel):
         if self.model_url is not None:
             given["base_url"] = self.model_url
         return read_options(given).make_client()
+
+
+def read_choice(written: Any) -> StepChoice:
+    """Returns the step that a file says.
+
+    >>> read_choice("clean"), read_choice("judge:environment")
+    (('clean', {}), ('judge', {'by': 'environment'}))
+    >>> read_choice({"judge": "environment"}), read_choice({"clean": {"min_steps": 1}})
+    (('judge', {'by': 'environment'}), ('clean', {'min_steps': 1}))
+
+    Args:
+        written: What `--step` takes; or a mapping of one name to its options, or to the value of
+            its main option.
+
+    Raises:
+        InvalidInputError: It is none of these.
+    """
+    if isinstance(written, str):
+        return parse_step(written)
+    if isinstance(written, Mapping) and len(written) == 1:
+        ((name, options),) = written.items()
+        if isinstance(name, str) and options is None:
+            return name, {}
+        if isinstance(name, str) and isinstance(options, Mapping):
+            return name, dict(options)
+        if name in MAIN_OPTIONS:
+            return name, {MAIN_OPTIONS[name]: options}
+    raise errors.InvalidInputError(
+        f"{written!r:.200} is no step; expected a name, or one name with its options: dedupe: "
+        f"{{threshold: 0.8}}. A value alone is taken by {', '.join(MAIN_OPTIONS)}."
+    )
 
 
 def default_steps(*, with_model: bool) -> list[StepChoice]:
@@ -137,7 +169,7 @@ def load_config(path: Path | None, values: Mapping[str, Any]) -> ProcessingConfi
         return ProcessingConfig.model_validate(data)
     except pydantic.ValidationError as error:
         problems = "; ".join(
-            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}; got {problem['input']!r:.60}"
             for problem in error.errors(include_url=False)
         )
         raise errors.InvalidInputError(

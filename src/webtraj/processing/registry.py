@@ -177,7 +177,9 @@ def make_step(
         )
     takes_client = "client" in _options_of(maker.function if isinstance(maker, StepKind) else maker)
     if not isinstance(maker, StepKind):
-        _check_options(name, given, [n for n in _options_of(maker) if n not in ("client", "judge")])
+        known = {n: p for n, p in _options_of(maker).items() if n not in ("client", "judge")}
+        needed = [n for n, p in known.items() if p.default is inspect.Parameter.empty]
+        _check_options(name, given, known, needed)
     if client is not None and takes_client:
         given["client"] = client
     try:

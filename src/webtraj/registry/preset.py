@@ -117,7 +117,7 @@ def _check_arguments(
     except TypeError as error:
         parameters = list(signature.parameters.values())[len(args) :]
         takes = ", ".join(str(parameter) for parameter in parameters) or "no arguments"
-        given = ", ".join(f"{key}={value!r}" for key, value in kwargs.items()) or "none"
+        given = ", ".join(f"{key}={value!r:.60}" for key, value in kwargs.items()) or "none"
         raise errors.InvalidInputError(
             f"The preset {name!r} cannot be made with these arguments ({error}). "
             f"Given: {given}. It takes: {takes}."

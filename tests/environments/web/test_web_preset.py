@@ -66,3 +66,9 @@ async def test_the_step_limit_truncates_with_discount_one() -> None:
             timestep = await env.step("noop(0)")
             assert timestep.last()
             assert timestep.discount == 1.0
+
+
+def test_an_option_that_it_does_not_take_is_named() -> None:
+    task = webtraj.WebTask(goal="Buy.", start_url="http://127.0.0.1:1/")
+    with pytest.raises(webtraj.errors.InvalidInputError, match="not take 'foo'; its options: "):
+        webtraj.make("web", task=task, foo=1)

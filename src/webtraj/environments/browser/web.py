@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 from typing import Any, Final, Literal
 
+from webtraj import errors
 from webtraj.environments.browser import environment as environment_lib
 from webtraj.environments.browser import policies as policies_lib
 from webtraj.environments.browser import pool as pool_lib
@@ -14,6 +16,7 @@ from webtraj.environments.browser import tasks as tasks_lib
 __all__ = ["make_web_environment"]
 
 _MAX_STEPS: Final = 30
+_OWN: Final = {"tasks", "default_max_steps"}
 
 
 def make_web_environment(
@@ -36,7 +39,17 @@ def make_web_environment(
         policy: What pages and agent may reach; by default the public web, nothing private, the
             origin of the task's `start_url`, and no file.
         **options: For `BrowserEnvironment`.
+
+    Raises:
+        InvalidInputError: It takes no such option.
     """
+    known = inspect.signature(environment_lib.BrowserEnvironment).parameters
+    unknown = sorted(options.keys() - (known.keys() - _OWN))
+    if unknown:
+        raise errors.InvalidInputError(
+            f"The preset 'web' does not take {unknown[0]!r:.60}; its options: "
+            f"{', '.join(name for name in known if name not in _OWN)}."
+        )
     several = isinstance(task, Iterable) and not hasattr(task, "goal_of")
     return environment_lib.BrowserEnvironment(
         tuple(task) if several else (task,),  # type: ignore[arg-type]
