@@ -72,7 +72,8 @@ class Pictures:
         key = bytes.fromhex(image.uuid)
         if key not in self._written:
             path = self._folder / name
-            path.parent.mkdir(exist_ok=True)
+            if not self._written:
+                path.parent.mkdir(exist_ok=True)
             path.write_bytes(image.data)
             if path.read_bytes() != image.data:
                 raise errors.StorageError(f"{name!r} was written, and reads back otherwise.")
