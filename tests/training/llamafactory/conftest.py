@@ -1,4 +1,4 @@
-"""Tests of LLaMA-Factory; those that run it need its environment: `scripts/test_llamafactory.sh`."""
+"""Tests of LLaMA-Factory. Those that run it go by `scripts/test_llamafactory.sh`."""
 
 import os
 

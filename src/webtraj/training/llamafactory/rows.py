@@ -244,8 +244,10 @@ def _row_problems(
             yield (
                 f"its text has {count} times {mark}, and it has {given} {column}",
                 "aborts",
-                "Text of pages and replies that looks like a mark has to be changed, as webtraj's "
-                "export does.",
+                (
+                    "Text of pages and replies that looks like a mark has to be changed, as "
+                    "webtraj's export does."
+                ),
             )
     if template is not None:
         for token in (template.image, template.video):

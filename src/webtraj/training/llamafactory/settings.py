@@ -83,9 +83,9 @@ def _model(values: Mapping[str, Any], with_images: bool) -> Iterator[Problem]:
                 yield _said(
                     "template", f"{name!r} says pictures in other words than the model does", fits
                 )
-    if Path(model).is_absolute() or model.startswith("."):
-        if not (Path(model) / "config.json").is_file():
-            yield _said("model_name_or_path", f"{model!r} is no model", "Give a model's folder.")
+    named_as_folder = Path(model).is_absolute() or model.startswith(".")
+    if named_as_folder and not (Path(model) / "config.json").is_file():
+        yield _said("model_name_or_path", f"{model!r} is no model", "Give a model's folder.")
 
 
 def _data(values: Mapping[str, Any]) -> Iterator[Problem]:
