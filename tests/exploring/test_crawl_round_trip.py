@@ -74,10 +74,13 @@ def player(request):
     """A model that does what the goals say: it opens what they quote, and is done."""
     goal = re.search(r"Task: (.*)", request.parts(1)[0]["text"])[1]
     link = re.search(r'open "(.*?)"', goal, re.IGNORECASE)[1]
-    if len(request.messages) > 2:
+    said = [str(m["content"]) for m in request.messages if m["role"] == "assistant"]
+    if any("click(" in reply for reply in said):
         return "Action: answer('done')"
-    ref = re.search(rf"\[(\w+)\] link {re.escape(json.dumps(link))}", request.text)[1]
-    return f"Action: click('{ref}')"
+    ref = re.search(rf"\[(\w+)\] link {re.escape(json.dumps(link))}", request.text)
+    if ref is None:  # On a slow machine the page is looked at before all of it is there.
+        return "Action: noop(200)"
+    return f"Action: click('{ref[1]}')"
 
 
 @pytest.mark.parametrize("s3_server", ["rclone"], indirect=True)
