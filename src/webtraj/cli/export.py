@@ -362,7 +362,11 @@ def _some(ids: Sequence[str]) -> str:
     return ", ".join(ids[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-group = typer.Typer(cls=DefaultGroup, context_settings={"help_option_names": ["-h", "--help"]})
+group = typer.Typer(
+    cls=DefaultGroup,
+    help="Write a dataset in a format of other tools, or samples for training.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 group.command(DEFAULT, hidden=True)(export)
 group.command()(check)
 group.command()(preview)

@@ -8,10 +8,12 @@ import pytest
 from PIL import Image as Pillow
 from typer.testing import CliRunner
 
+from webtraj import errors
 from webtraj.agents.models.base import Image, Message
 from webtraj.cli.export import group
 from webtraj.training.export import export_samples
 from webtraj.training.export.pictures import picture_error
+from webtraj.training.export.reading import read_export
 from webtraj.training.samples import Sample, SampleKey
 
 
@@ -88,6 +90,34 @@ def test_check_takes_an_export_as_it_is_and_refuses_a_damaged_one(tmp_path):
     done = CliRunner().invoke(group, ["check", str(tmp_path / "x")])
     assert done.exit_code == 1
     assert "finetune_train.json" in done.output
+
+
+ROWS = {
+    "elsewhere": ("images/", "../../", "expected images/<sha256>.png"),
+    "missing": (".png", ".gif", "cannot be read"),
+    "no-reply": ('"gpt"', "3", "Row 0 does not follow the format"),
+    "no-column": ('"sample"', '"simple"', "KeyError"),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "message"), ROWS.values(), ids=ROWS)
+def test_an_export_that_was_changed_is_not_trusted(tmp_path, old, new, message):
+    export_samples({"train": [sample(0)]}, tmp_path / "x")
+    file = tmp_path / "x/finetune_train.json"
+    changed = file.read_text().replace(old, new)
+    if old == '"gpt"':
+        changed = changed.replace('"value":"click(\'1\')"', '"value2":1')
+    file.write_text(changed)
+    with pytest.raises(errors.CorruptDataError, match=message):
+        list(read_export(tmp_path / "x"))
+
+
+def test_a_picture_that_was_changed_is_not_trusted(tmp_path):
+    export_samples({"train": [sample(0)]}, tmp_path / "x")
+    (image,) = (tmp_path / "x/images").iterdir()
+    image.write_bytes(GOOD["png-grey"])
+    with pytest.raises(errors.CorruptDataError, match="is damaged"):
+        list(read_export(tmp_path / "x"))
 
 
 def test_preview_hides_what_a_terminal_would_obey(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import re
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
@@ -18,6 +19,7 @@ from webtraj.training.samples import Sample
 __all__ = ["PictureReader", "Pictures", "images_of", "picture_error"]
 
 _KEPT = 64
+_NAME = re.compile(r"images/([0-9a-f]{64})\.(?:png|jpg|gif|webp)")
 _WORKERS = 4
 _PNG = b"\x89PNG\r\n\x1a\n"
 _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
@@ -98,16 +100,23 @@ class PictureReader:
         """Returns a picture.
 
         Raises:
-            CorruptDataError: There is none of that name.
+            CorruptDataError: There is none of that name, or it is another one.
         """
         image = self._last.get(name)
         if image is None:
+            named = _NAME.fullmatch(name)
+            if named is None:  # Such as a path that leads elsewhere.
+                raise errors.CorruptDataError(
+                    f"A row names the picture {name!r:.200}; expected images/<sha256>.png."
+                )
             try:
                 image = Image((self._folder / name).read_bytes())
-            except (OSError, ValueError) as error:
+            except OSError as error:
                 raise errors.CorruptDataError(
                     f"A row names the picture {name!r:.200}, which cannot be read: {error}."
                 ) from error
+            if image.uuid != named[1]:
+                raise errors.CorruptDataError(f"The picture {name!r} is damaged.")
             self._last[name] = image
             if len(self._last) > _KEPT:
                 self._last.popitem(last=False)

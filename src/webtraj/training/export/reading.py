@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from webtraj import errors
 from webtraj.datasets.exporters.manifest import read_manifest
@@ -36,4 +37,18 @@ def read_export(folder: str | os.PathLike[str], split: str = "train") -> Iterato
         )
     made: SampleFormat = make_format(header["format"], header["options"])
     pictures = PictureReader(folder)
-    return (made.sample_of(row, pictures) for row in made.read(folder, split))
+    return _samples(made, made.read(folder, split), pictures)
+
+
+def _samples(
+    made: SampleFormat, rows: Iterable[Mapping[str, Any]], pictures: PictureReader
+) -> Iterator[Sample]:
+    for number, row in enumerate(rows):
+        try:
+            yield made.sample_of(row, pictures)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            if isinstance(error, errors.WebtrajError):
+                raise
+            raise errors.CorruptDataError(
+                f"Row {number} does not follow the format {made.name!r}: {error!r:.200}."
+            ) from error
