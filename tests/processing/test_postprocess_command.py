@@ -1,6 +1,8 @@
 """`webtraj postprocess`, with real models' servers, configurations and steps of one's own."""
 
+import asyncio
 import json
+import os
 import re
 import signal
 import subprocess
@@ -15,6 +17,7 @@ from typer.testing import CliRunner
 
 from webtraj import errors, open_dataset
 from webtraj.cli.postprocess import postprocess
+from webtraj.cli.signals import SignalReceivedError
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments import actions
@@ -279,6 +282,21 @@ def test_where_nothing_is_left_it_says_what_to_do(raw, tmp_path, run):
     assert "Every recorded episode was dropped. Tasks that one action solves need" in told
     told = run("--read", raw, "--write", tmp_path / "more", "--step", "filter-task:none")
     assert "Every recorded episode was dropped.\n" in told
+
+
+def test_ctrl_c_says_that_it_can_go_on(raw, tmp_path, capsys):
+    @registry.step("ends-it", version="1")
+    async def ends_it(trajectory):
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.Event().wait()
+
+    arguments = ("--read", raw, "--write", tmp_path / "out", "--step", "ends-it", "--parallel", 1)
+    app = typer.Typer()
+    app.command()(postprocess)
+    with pytest.raises(SignalReceivedError):
+        app(list(map(str, arguments)), standalone_mode=False)
+    assert "the same command goes on" in capsys.readouterr().err
+    assert not episodes_in(tmp_path / "out")
 
 
 def test_places_are_needed(run):

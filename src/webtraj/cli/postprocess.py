@@ -111,7 +111,7 @@ def postprocess(
 
     Also taken: --read-s3-dir, --write-s3-dir, --model-name, --base-url.
     """
-    from webtraj.cli import signals
+    from webtraj.cli import signals, terminal
     from webtraj.processing.configuration import load_config
     from webtraj.processing.registry import import_steps
 
@@ -139,7 +139,13 @@ def postprocess(
         "read_options": _options(loaded.read, [*(option or []), *(read_option or [])]),
         "write_options": _options(loaded.write, [*(option or []), *(write_option or [])]),
     }
-    report = signals.run(_play(loaded, choices, options))
+    try:
+        report = signals.run(_play(loaded, choices, options))
+    except signals.SignalReceivedError:
+        terminal.make_console(stderr=True).print(
+            "Ended. What is done is kept; the same command goes on.", soft_wrap=True
+        )
+        raise
     print_report(report, str(loaded.write))
     if report.failures:
         raise typer.Exit(1)
