@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+import signal
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -123,13 +126,14 @@ def _train(prepared: Update, python: Path) -> None:
     from webtraj.training.llamafactory import publish, run_training, wandb_env
 
     config = prepared.config
-    result = run_training(
-        prepared.data,
-        python=python,
-        environment=wandb_env.environment(config.log_config, os.environ),
-        observer=_Progress(),
-        count_tokens=False,  # They were counted when the files were prepared.
-    )
+    with _ended_by_signals():
+        result = run_training(
+            prepared.data,
+            python=python,
+            environment=wandb_env.environment(config.log_config, os.environ),
+            observer=_Progress(),
+            count_tokens=False,  # They were counted when the files were prepared.
+        )
     told = f"loss {result.losses[0]:.4f} -> {result.losses[-1]:.4f}, " if result.losses else ""
     print(
         f"{result.last_step - result.first_step} steps, {told}{result.seconds:.0f} s. "
@@ -137,6 +141,23 @@ def _train(prepared: Update, python: Path) -> None:
     )
     path = publish(result.output, config.folder, name=config.algorithm_config.model_output_name)
     print(f"The model is in {path}.")
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Has SIGTERM and Ctrl-C end the trainer's process too, which is in a session of its own."""
+    from webtraj.cli.signals import SignalReceivedError
+
+    def end(signum: int, frame: FrameType | None) -> None:
+        del frame
+        raise SignalReceivedError(signum)
+
+    before = {signum: signal.signal(signum, end) for signum in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
 
 
 class _Progress:

@@ -1,9 +1,11 @@
 """The files of an update, checkpoints, steps, and publishing. LLaMA-Factory is not needed here."""
 
+import datetime
 import json
 import os
 import shlex
 import subprocess
+import sys
 
 import pytest
 import yaml
@@ -12,7 +14,7 @@ from typer.testing import CliRunner
 
 from webtraj import errors
 from webtraj.cli import app
-from webtraj.training.llamafactory import load_update_config, prepare_update, publish
+from webtraj.training.llamafactory import checking, load_update_config, prepare_update, publish
 from webtraj.training.llamafactory.configuration import LogConfig
 from webtraj.training.llamafactory.deepspeed import CONFIGS
 from webtraj.training.llamafactory.publishing import changed, incomplete
@@ -129,7 +131,7 @@ def test_the_files_say_what_was_asked_for(tmp_path):
     }
     assert samples == {f"i1e{n}" for n in range(6)}  # No failure.
     first = (update.data / "finetune_train.json").read_bytes()
-    again = prepare_update(config, now=__import__("datetime").datetime(2026, 1, 1))
+    again = prepare_update(config, now=datetime.datetime(2026, 1, 1))
     assert (again.data / "finetune_train.json").read_bytes() == first
 
 
@@ -254,22 +256,42 @@ def test_the_command_prepares_and_checks(tmp_path, monkeypatch):
     assert "finetune_train.json, row 0" in refused.output
 
 
-def test_a_trainer_that_dies_leaves_its_last_words(tmp_path, monkeypatch):
-    """The process is a real one; it is not LLaMA-Factory, which is not here."""
+@pytest.fixture
+def ready(tmp_path, monkeypatch):
+    """Gives a function that runs a program in LLaMA-Factory's place, which is not here."""
     record_some(tmp_path, 1, 6)
     update = prepare_update(configuration(tmp_path, *ON_A_CPU))
+    clean = checking.CheckReport((), {}, None)
+    monkeypatch.setattr(checking, "check_export", lambda *args, **options: clean)
     package = tmp_path / "bin" / "llamafactory"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
-    (package / "cli.py").write_text("print('out of memory'); raise SystemExit(3)")
     python = tmp_path / "bin" / "python"
-    python.write_text(
-        f'#!/bin/sh\nPYTHONPATH={package.parent} exec {__import__("sys").executable} "$@"\n'
-    )
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={package.parent} exec {sys.executable} "$@"\n')
     python.chmod(0o755)
-    from webtraj.training.llamafactory import checking
 
-    clean = checking.CheckReport((), {}, None)
-    monkeypatch.setattr(checking, "check_export", lambda *args, **options: clean)
+    def run(program, **options):
+        (package / "cli.py").write_text(program)
+        return run_training(update.data, python=python, **options)
+
+    return run
+
+
+def test_a_trainer_that_dies_leaves_its_last_words(ready):
     with pytest.raises(TrainingFailedError, match=r"exit code 3(.|\n)*out of memory"):
-        run_training(update.data, python=python)
+        ready("print('out of memory'); raise SystemExit(3)")
+
+
+def test_a_trainer_that_takes_too_long_is_ended(ready, tmp_path):
+    told = tmp_path / "pid"
+    program = f"import os, time; open({str(told)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    with pytest.raises(TrainingFailedError, match="not done after"):
+        ready(program, timeout=2)
+    if told.exists():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(told.read_text()), 0)
+
+
+def test_a_trainer_that_ends_well_without_a_step_has_failed(ready):
+    with pytest.raises(TrainingFailedError, match="trained nothing"):
+        ready("")

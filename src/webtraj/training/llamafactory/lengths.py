@@ -37,7 +37,7 @@ def count(folder: Path, python: str | os.PathLike[str]) -> tuple[int, list[Probl
     from webtraj.training.llamafactory import encoding
 
     done = subprocess.run(
-        [os.fspath(python), "-W", "ignore", str(Path(encoding.__file__)), FILE],
+        [str(Path(python).absolute()), "-W", "ignore", str(Path(encoding.__file__)), FILE],
         cwd=folder,
         capture_output=True,
         text=True,

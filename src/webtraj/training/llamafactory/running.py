@@ -94,7 +94,7 @@ def run_training(
     started = time.monotonic()
     log = folder / LOG
     entries = _run(
-        [os.fspath(python), "-m", "llamafactory.cli", "train", FILE],
+        [str(Path(python).absolute()), "-m", "llamafactory.cli", "train", FILE],
         folder,
         log,
         output / "trainer_log.jsonl",

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -136,8 +137,13 @@ def prepare_update(
     )
     files.write_atomically(data / "wandb_env.sh", wandb_env.script(config.log_config).encode())
     files.write_atomically(data / FILE, to_yaml(values).encode())
-    checked = checking.check_export(data, python=python)
-    checked.require_clean()
+    try:
+        checked = checking.check_export(data, python=python)
+        checked.require_clean()
+    except errors.InvalidInputError:
+        # The run will not be: nobody needs its copy of a checkpoint.
+        shutil.rmtree(output, ignore_errors=True)
+        raise
     kept = 0 if validation is None else len(validation)
     return Update(
         config=config,
