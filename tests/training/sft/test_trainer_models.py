@@ -10,20 +10,18 @@ from training_runs import (
     picture,
     sample,
     settings,
-    start_command,
     weights,
-    write_rows,
 )
 
 from webtraj import errors
 from webtraj.agents.models.base import Image, Text
 from webtraj.training.preparing.encoding import Encoder
+from webtraj.training.preparing.image_tokens import ImageTokens
 from webtraj.training.preparing.planning import MicroBatch
-from webtraj.training.preparing.tools import ModelTools
-from webtraj.training.sft import publish, train
-from webtraj.training.sft.checkpoints import find_latest
+from webtraj.training.preparing.tools import ModelTools, load_tools
+from webtraj.training.sft import models, publish, read_log, train
 from webtraj.training.sft.data import TrainingData
-from webtraj.training.sft.loss import token_losses
+from webtraj.training.sft.loss import token_losses, weighted_sum
 
 SAMPLES = [sample(number) for number in range(8)]
 
@@ -205,32 +203,82 @@ def test_qwen3_vl_is_given_what_its_processor_gives_it(vision_model, tmp_path):
     assert torch.allclose(nll[owners == 1], expected, atol=1e-4)
 
 
-def test_two_processes_train_as_one(text_model, tmp_path):
-    rows = write_rows(tmp_path / "rows.jsonl", SAMPLES[:7])
-    options = {"learning_rate": 0.001, "max_steps": 1, "max_grad_norm": 0.0}
-    alone = train(
-        settings(text_model, tmp_path / "one", **options, batch_size=4),
-        SAMPLES[:7],
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [
+        ("See <image> there", [(64, 48)]),
+        ("<image><image>", [(64, 48), (100, 100)]),
+        ("\n<image>\n\n<image> word<image>", [(64, 48), (64, 48), (30, 200)]),
+    ],
+    ids=["one", "side by side", "three"],
+)
+def test_images_of_a_size_are_processed_once(vision_model, monkeypatch, text, sizes):
+    tools = load_tools(vision_model)
+    images = [picture(number, size) for number, size in enumerate(sizes)]
+    pixels = [PIL.Image.open(io.BytesIO(image.data)).convert("RGB") for image in images]
+    expected = tools.processor(text=[text], images=[pixels])["input_ids"][0]
+    tokens = ImageTokens(tools)
+    asked = []
+    processed = ImageTokens._processed
+    monkeypatch.setattr(
+        ImageTokens,
+        "_processed",
+        lambda self, *given: asked.append(given) or processed(self, *given),
     )
-    script = tmp_path / "launched.py"
-    script.write_text(
-        "from webtraj.cli import app\n"
-        "if 'train' not in app.COMMANDS: app.COMMANDS = (*app.COMMANDS, 'train')\n"
-        "app.main()\n"
+    for _ in range(3):
+        assert tokens.ids(text, images) == expected
+    assert len(asked) == len(set(sizes))
+    with pytest.raises(errors.InvalidInputError, match="An image of 60 bytes cannot be read"):
+        tokens.ids("<image>", [Image(images[0].data[:60])])
+
+
+def test_what_is_computed_twice_has_the_same_gradients(vision_model, tmp_path):
+    tools = load_tools(vision_model)
+    found = []
+    for again in (False, True):
+        wanted = settings(vision_model, tmp_path, gradient_checkpointing=again)
+        data = TrainingData([seen(0), seen(1)], Encoder(tools), wanted)
+        model = models.load_model(wanted, tools)
+        assert model.is_gradient_checkpointing == again
+        nll, weight, _, _ = token_losses(model, data.batch(MicroBatch(((0,), (1,))), masked=True))
+        weighted_sum(nll, weight).backward()
+        found.append({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
+    assert found[0].keys() == found[1].keys()
+    assert all(torch.allclose(found[0][name], found[1][name], atol=1e-6) for name in found[0])
+    assert any(gradient.any() for gradient in found[0].values())
+
+
+def test_adapters_learn_with_what_is_computed_twice(text_model, tmp_path):
+    options = {"method": "lora", "lora": {"rank": 4}, "learning_rate": 1e-2, "max_steps": 3}
+    runs = [
+        train(
+            settings(text_model, tmp_path / str(again), gradient_checkpointing=again, **options),
+            SAMPLES,
+        )
+        for again in (False, True)
+    ]
+    assert runs[0].loss == pytest.approx(runs[1].loss, rel=1e-5)
+
+
+def test_flash_attention_is_asked_for_only_where_it_is(text_model, tmp_path):
+    wanted = settings(text_model, tmp_path, attention="flash_attention_2")
+    with pytest.raises(errors.MissingDependencyError, match="flash-attn is not installed"):
+        train(wanted, SAMPLES)
+
+
+def test_tensorboard_shows_what_the_log_says(text_model, tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    train(
+        settings(text_model, tmp_path, tensorboard=True, max_steps=3, eval_steps=3),
+        SAMPLES,
+        eval_samples=SAMPLES[:2],
     )
-    process = start_command(
-        f"--model={text_model}",
-        f"--data={rows}",
-        f"--output={tmp_path / 'two'}",
-        "batch_size=2",
-        *(f"{key}={value}" for key, value in options.items()),
-        launch=("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)),
-    )
-    out, err = process.communicate()
-    assert process.returncode == 0, err
-    assert out.count("1 of 1 steps are made.") == 1
-    together = find_latest(tmp_path / "two")
-    assert together.state["world"] == 2
-    one, two = weights(alone.checkpoint / "model"), weights(together.model)
-    moved = torch.cat([(one[name] - two[name]).abs().flatten() for name in one])
-    assert (moved > 1e-5).float().mean() < 0.02
+    shown = EventAccumulator(str(tmp_path / "tensorboard"))
+    shown.Reload()
+    log = read_log(tmp_path)
+    for key in ("loss", "lr", "grad_norm", "eval_loss"):
+        logged = [(entry["step"], entry[key]) for entry in log if key in entry]
+        scalars = [(event.step, event.value) for event in shown.Scalars(f"train/{key}")]
+        assert [step for step, _ in scalars] == [step for step, _ in logged]
+        assert [value for _, value in scalars] == pytest.approx([value for _, value in logged])

@@ -23,15 +23,6 @@ CORPUS = [page.read_text() for page in sorted((ROOT / "docs").glob("*.md"))]
 transformers.logging.disable_progress_bar()
 torch.set_num_threads(1)
 
-_TRAIN = """
-import sys
-from webtraj.cli import app
-
-if "train" not in app.COMMANDS:
-    app.COMMANDS = (*app.COMMANDS, "train")
-app.main()
-"""
-
 
 def sample(number, *parts, reply=None, **options):
     """Returns a sample; the parts are the user's message."""
@@ -91,7 +82,7 @@ def write_rows(path, samples):
 def start_command(*arguments, launch=()):
     """Starts `webtraj train` in a process of its own."""
     return subprocess.Popen(
-        [sys.executable, *launch, *(["-c", _TRAIN] if not launch else []), "train", *arguments],
+        [sys.executable, *launch, "-m", "webtraj.cli", "train", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

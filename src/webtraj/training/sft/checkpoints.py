@@ -161,10 +161,10 @@ def _moments(model: Any, optimizer: Any, *, sharded: bool) -> dict[str, Any]:
     if sharded:
         from torch.distributed.checkpoint import state_dict as state_dict_lib
 
+        # The first process has all of it, the others nothing.
         options = state_dict_lib.StateDictOptions(full_state_dict=True, cpu_offload=True)
-        state = state_dict_lib.get_optimizer_state_dict(model, _bare(optimizer), options=options)[
-            "state"
-        ]
+        whole = state_dict_lib.get_optimizer_state_dict(model, _bare(optimizer), options=options)
+        state = whole.get("state", {})
     else:
         bare = _bare(optimizer)
         state = {
