@@ -6,5 +6,8 @@ cd "$(dirname "$0")/.."
 sh scripts/train_venv.sh
 # One process: each would make models of its own. The other tests' conftest needs packages that are
 # not there.
-WEBTRAJ_TEST_TRAIN=1 HF_HUB_OFFLINE=1 exec .venv-train/bin/python -m pytest -p no:xdist \
-    --confcutdir tests/training/sft tests/training/sft "$@"
+export WEBTRAJ_TEST_TRAIN=1 HF_HUB_OFFLINE=1
+.venv-train/bin/python -m pytest -p no:xdist --confcutdir tests/training/export \
+    tests/training/export/test_export_lengths_of_models.py
+exec .venv-train/bin/python -m pytest -p no:xdist --confcutdir tests/training/sft \
+    tests/training/sft "$@"

@@ -1,8 +1,8 @@
 """The commands together, and what becomes of their errors.
 
 A command lives in the module of its name, in a function of its name (`import_` for `import`, which
-Python keeps for itself), and is added by its name in `COMMANDS`. Its module imports nothing heavy
-at the top, so that `webtraj --help` is fast.
+Python keeps for itself), or in a `group` of several; it is added by its name in `COMMANDS`. Its
+module imports nothing heavy at the top, so that `webtraj --help` is fast.
 
 Exit codes: 0 done; 1 something failed; 2 wrong input; 128 + n ended by signal n (130: Ctrl-C). An
 error of webtraj's own is one line on stderr; with `WEBTRAJ_DEBUG=1`, its traceback.
@@ -11,9 +11,11 @@ error of webtraj's own is one line on stderr; with `WEBTRAJ_DEBUG=1`, its traceb
 from __future__ import annotations
 
 import importlib
+import inspect
 import keyword
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -44,6 +46,7 @@ COMMANDS = (
     "metrics",
     "judge",
     "postprocess",
+    "update",
     "train",
     "serve",
     "presets",
@@ -88,8 +91,18 @@ def make_app() -> typer.Typer:
     for name in COMMANDS:
         in_python = f"{name}_" if keyword.iskeyword(name) else name
         module = importlib.import_module(f"webtraj.cli.{in_python}")
-        app.command(name)(getattr(module, in_python))
+        if (group := getattr(module, "group", None)) is not None:
+            app.add_typer(group, name=name)
+        else:
+            command = getattr(module, in_python)
+            app.command(name, help=_unwrapped(command))(command)
     return app
+
+
+def _unwrapped(command: Callable[..., None]) -> str:
+    """Returns a command's description, a paragraph a line: the terminal breaks lines itself."""
+    paragraphs = (inspect.getdoc(command) or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 def _show_version(wanted: bool) -> None:

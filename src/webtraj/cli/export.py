@@ -155,11 +155,14 @@ def export(
     webtraj export preview PLACE shows samples as a person reads them; webtraj export check FOLDER
     says whether LLaMA-Factory would take an export.
     """
+    import difflib
+
     from webtraj import errors
     from webtraj.cli.export_training import TrainingOptions, export_training
     from webtraj.cli.options import storage_options
     from webtraj.datasets.dataset import open_dataset
     from webtraj.datasets.exporters import export_dataset
+    from webtraj.datasets.exporters.registry import FORMATS as OF_EPISODES
     from webtraj.formats import FORMATS
     from webtraj.storage import is_url
     from webtraj.training.export.registry import FORMATS as OF_SAMPLES
@@ -187,6 +190,15 @@ def export(
             _settings(setting), overwrite=overwrite, storage_options=options,
         )  # fmt: skip
         return
+    known = (*OF_EPISODES, *OF_SAMPLES, *(FORMATS if shareable else ()))
+    if to not in known:
+        near = difflib.get_close_matches(to.lower(), known, n=1, cutoff=0.5)
+        raise errors.InvalidInputError(
+            f"There is no format {to!r:.60} to export to. "
+            + (f"Did you mean {near[0]!r}? " if near else "")
+            + f"The formats of episodes are {', '.join(OF_EPISODES)}; with --shareable also "
+            f"{', '.join(FORMATS)}; those of samples for trainers {', '.join(OF_SAMPLES)}."
+        )
     if training.given:
         raise errors.InvalidInputError(
             f"{', '.join(training.given)}: for formats of samples ({', '.join(OF_SAMPLES)}), and "
