@@ -214,3 +214,16 @@ def test_what_its_environment_lacks_is_told(trained, model, tmp_path):
         prepare_update(config, python=PYTHON, now=datetime.datetime(2026, 1, 1))
     for said in ("bf16", "wandb is not installed", "deepspeed is not installed"):
         assert said in str(caught.value)
+
+
+def test_rows_are_as_long_as_llamafactory_says(trained, model, tmp_path):
+    record_some(tmp_path, 1, 4)
+    counted = prepare_update(configuration(tmp_path, model), python=PYTHON).checked.max_tokens
+    path = tmp_path / "llamafactory_data" / "train_config.yaml"
+    values = OmegaConf.load(path)
+    for cutoff, clean in ((counted, True), (counted - 1, False)):
+        values.cutoff_len = cutoff
+        OmegaConf.save(values, path)
+        report = checking.check_export(path.parent, python=PYTHON)
+        assert report.clean is clean
+    assert f"{counted} tokens, and cutoff_len is {cutoff}" in report.problems[0].what
