@@ -4,9 +4,10 @@ BIN := .venv/bin
 PYTEST_ARGS ?= -n 2 --dist worksteal
 EPISODES ?= 2000
 ROLLOUTS ?= 1000
+PROCESSED ?= 5000
 SEED ?= 0
 
-.PHONY: help setup demo check format test test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-peers test-soak clean
+.PHONY: help setup demo check format test test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-llamafactory test-peers test-soak clean
 
 help:
 	@echo "make setup      .venv with everything, and a browser"
@@ -18,8 +19,9 @@ help:
 	@echo "make test-ray   rollouts on two machines of a Ray cluster, in network namespaces (as root)"
 	@echo "make test-rollouts  a rollout under faults, killed and resumed (ROLLOUTS=$(ROLLOUTS))"
 	@echo "make test-judges  judges beside the labels of three hundred played episodes"
-	@echo "make test-processing  five thousand episodes through a pipeline that is killed"
+	@echo "make test-processing  episodes of a bucket through a pipeline that is killed (PROCESSED=$(PROCESSED))"
 	@echo "make test-train a model trained on what was recorded, with PyTorch in an environment of its own"
+	@echo "make test-llamafactory  LLaMA-Factory, really run on the CPU, in an environment of its own"
 	@echo "make test-peers a live BrowserGym environment, wrapped and recorded"
 	@echo "make test-soak  a long rollout while browsers fail (EPISODES=$(EPISODES) SEED=$(SEED))"
 	@echo "make format     put the formatting right"
@@ -59,10 +61,13 @@ test-judges: setup
 	WEBTRAJ_TEST_JUDGES=1 $(BIN)/pytest -p no:xdist tests/judging -k "labelled or real or rules"
 
 test-processing: setup
-	WEBTRAJ_PROCESSING_EPISODES=5000 $(BIN)/pytest -p no:xdist tests/processing/test_killed_pipelines.py
+	WEBTRAJ_PROCESSING_EPISODES=$(PROCESSED) $(BIN)/pytest -p no:xdist tests/processing/test_killed_pipelines.py
 
 test-train: setup
 	@sh scripts/test_train.sh
+
+test-llamafactory: setup
+	@sh scripts/test_llamafactory.sh
 
 test-peers: setup
 	$(BIN)/python scripts/test_peers.py

@@ -1,7 +1,8 @@
 r"""The marks that stand for pictures in text, and text that only looks like them.
 
 Trainers that take `<image>` for a picture count those marks, and abort where they are not as many
-as the pictures are; a page that says `<image>` is enough. So such text is written with a character
+as the pictures are, as do models with tokens of their own (`<|image_pad|>`); a page that says one
+is enough. So such text is written with a character
 of no width in it, which can be taken out again, whatever the text was::
 
     >>> hide("see <image>")
@@ -19,17 +20,22 @@ __all__ = ["IMAGE", "hide", "show"]
 IMAGE = "<image>"
 
 _NO_WIDTH = "\u200b"
-_LOOKS_LIKE_ONE = re.compile(f"<({_NO_WIDTH}*)(image|video|audio)>")
-_HIDDEN = re.compile(f"<{_NO_WIDTH}({_NO_WIDTH}*)(image|video|audio)>")
+_MARK = (
+    r"((?:image|video|audio)>"  # Trainers'
+    r"|\|(?:image|video|audio|vision)(?:_pad)?\|>"  # Qwen's, Llama's
+    r"|(?:IMG_CONTEXT|image_soft_token|start_of_image)>)"  # InternVL's, Gemma's
+)
+_LOOKS_LIKE_ONE = re.compile(f"<({_NO_WIDTH}*){_MARK}")
+_HIDDEN = re.compile(f"<{_NO_WIDTH}({_NO_WIDTH}*){_MARK}")
 
 
 def hide(text: str) -> tuple[str, int]:
     """Returns text in which nothing is a mark, and how many there were."""
     if "<" not in text:
         return text, 0
-    return _LOOKS_LIKE_ONE.subn(rf"<{_NO_WIDTH}\1\2>", text)
+    return _LOOKS_LIKE_ONE.subn(rf"<{_NO_WIDTH}\1\2", text)
 
 
 def show(text: str) -> str:
     """Returns the text that `hide` was given."""
-    return _HIDDEN.sub(r"<\1\2>", text)
+    return _HIDDEN.sub(r"<\1\2", text)
