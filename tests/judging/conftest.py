@@ -1,7 +1,7 @@
 """Labelled trajectories of MiniWoB++ and the fixture site, for whatever judges.
 
 `labelled_dataset` is made once for all tests, also where they are spread over processes, and takes
-more than a minute of a real browser; so tests that ask for it are run by `make test-judges`. It has:
+more than a minute of a real browser; so tests that ask for it are run by `make test-judges`.
 
 * `dataset`: the opened dataset, 300 episodes and more, about 60 tasks, of four policies (oracle,
   hasty, claiming, random). Each step has the channels of `CHANNELS`; there are no screenshots but
