@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
@@ -41,7 +42,8 @@ def open_sources(
 ) -> list[Source]:
     """Opens the datasets of the last iterations, the oldest first.
 
-    A number that was claimed, and given up before its first episode, is no iteration.
+    Of an iteration that was judged, the judged dataset is meant, which says what its episodes were
+    worth. A number that was claimed, and given up before its first episode, is no iteration.
 
     Raises:
         NotADatasetError: One of those that were named is no dataset.
@@ -56,16 +58,19 @@ def open_sources(
         )
     if isinstance(places, Iterations):
         options = places.storage_options if storage_options is None else storage_options
-        numbered: dict[int, Place] = {number: places.dataset(number) for number in places.numbers()}
+        numbered: dict[int, tuple[Place, ...]] = {
+            number: (places.judged(number), places.dataset(number)) for number in places.numbers()
+        }
         where, claimed_only = places.place, True
     else:
-        options, numbered, where, claimed_only = storage_options, _numbered(places), "", False
+        options, where, claimed_only = storage_options, "", False
+        numbered = {number: (place,) for number, place in _numbered(places).items()}
     found: list[Source] = []
     for number in sorted(numbered, reverse=True):
         if last_n_iterations is not None and len(found) == last_n_iterations:
             break
         try:
-            found.append(Source(number, open_place(numbered[number], options)))
+            found.append(Source(number, _open_first(numbered[number], options)))
         except errors.NotADatasetError:
             if claimed_only:
                 continue
@@ -76,6 +81,14 @@ def open_sources(
             "or the save_path of a rollout that has recorded some."
         )
     return found[::-1]
+
+
+def _open_first(places: tuple[Place, ...], options: Mapping[str, Any] | None) -> DatasetPlace:
+    *others, last = places
+    for place in others:
+        with contextlib.suppress(errors.NotADatasetError):
+            return open_place(place, options)
+    return open_place(last, options)
 
 
 def _numbered(places: Any) -> dict[int, Place]:
