@@ -7,13 +7,14 @@ ROLLOUTS ?= 1000
 PROCESSED ?= 5000
 SEED ?= 0
 
-.PHONY: help setup demo check format test test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-llamafactory test-peers test-soak clean
+.PHONY: help setup demo check format test test-slow test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-llamafactory test-peers test-soak clean
 
 help:
 	@echo "make setup      .venv with everything, and a browser"
 	@echo "make demo       play real tasks in a real browser, and record them to runs/demo"
 	@echo "make check      formatting, lint, types"
-	@echo "make test       check, and all tests"
+	@echo "make test       check, and all tests that are quick"
+	@echo "make test-slow  the others: kills by the hundred, every oracle, commands as people run them"
 	@echo "make test-s3    ten thousand episodes to an S3 server"
 	@echo "make test-vllm  agents with a real vLLM on the CPU, in an environment of its own"
 	@echo "make test-ray   rollouts on two machines of a Ray cluster, in network namespaces (as root)"
@@ -43,7 +44,10 @@ format: setup
 	$(BIN)/ruff check --fix .
 
 test: check
-	$(BIN)/pytest $(PYTEST_ARGS)
+	$(BIN)/pytest $(PYTEST_ARGS) -m "not slow"
+
+test-slow: setup
+	$(BIN)/pytest $(PYTEST_ARGS) -m slow
 
 test-s3: setup
 	WEBTRAJ_S3_EPISODES=10000 $(BIN)/pytest -p no:xdist tests/collectors/object_store/test_s3_scale.py

@@ -25,7 +25,7 @@ from webtraj.rollouts.tasks import Fact, TaskSpec
 from webtraj.rollouts.tasks.rows import spec_of_row
 from webtraj.testing.model_server import FakeModelServer
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 QUICK = {"settle": LOCAL_PAGE}
 

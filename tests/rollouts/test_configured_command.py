@@ -17,6 +17,8 @@ from webtraj import EndReason, Outcome, open_dataset
 from webtraj.datasets.verification import verify
 from webtraj.testing.model_server import FakeModelServer
 
+pytestmark = pytest.mark.slow
+
 WAIT = 60.0
 """Seconds that a starting browser may take on a busy machine."""
 

@@ -17,6 +17,8 @@ from webtraj.rollouts.configuration.quick import resume_quick
 from webtraj.rollouts.sampling import Blocklist
 from webtraj.testing.model_server import FakeModelServer
 
+pytestmark = pytest.mark.slow
+
 WAIT = 90.0
 """Seconds that a browser and an episode may take on a busy machine."""
 

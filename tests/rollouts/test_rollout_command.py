@@ -14,7 +14,7 @@ import pytest
 from webtraj import EndReason, Outcome, open_dataset
 from webtraj.datasets.verification import verify
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 WAIT = 60.0
 """Seconds that a starting browser may take on a busy machine."""

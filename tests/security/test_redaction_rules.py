@@ -209,6 +209,7 @@ CRUEL = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PATTERNS)
 def test_a_ready_made_pattern_takes_time_in_proportion_to_the_text(name: str) -> None:
     find = PATTERNS[name]

@@ -11,6 +11,8 @@ from fault_proxy import Fault
 from webtraj import errors
 from webtraj.storage import Entry, open_storage
 
+pytestmark = pytest.mark.slow
+
 SMALL = random.Random(1).randbytes(100_000)
 LARGE = random.Random(2).randbytes(12 << 20)
 """Goes in two parts."""

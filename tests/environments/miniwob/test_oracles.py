@@ -15,6 +15,7 @@ MOST_STEPS = 40
 """Some goals ask for more than the ten actions of an ordinary episode."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", oracles.solved_tasks())
 async def test_oracle_solves_every_seed(pool, task):
     seeds = range(SEEDS)

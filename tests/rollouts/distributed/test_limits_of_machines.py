@@ -26,8 +26,14 @@ class Clock:
     def __init__(self):
         self.now = 0.0
 
+    def time(self):
+        return self.now
+
     def monotonic(self):
         return self.now
+
+    def jitter(self):
+        return 0.0
 
     async def sleep(self, seconds):
         self.now += seconds

@@ -126,7 +126,9 @@ def _trajectory(
     outcome = Outcome.UNKNOWN
     if reward is not None:
         outcome = Outcome.SUCCESS if reward >= 1 else Outcome.FAILURE
-    end = trajectory_lib.EpisodeEnd(reason=EndReason.TERMINATED, outcome=outcome)
+    # Of a demonstration without an action nobody saw the end.
+    reason = EndReason.TERMINATED if chunks else EndReason.CLOSED
+    end = trajectory_lib.EpisodeEnd(reason=reason, outcome=outcome)
     return trajectory_lib.EpisodeTrajectory(info, tuple(steps), end)
 
 
