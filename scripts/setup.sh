@@ -79,5 +79,11 @@ fi
         fail "there is no browser to use. To see what else is missing: .venv/bin/webtraj doctor"
 }
 
+# MiniWoB++'s pages are laid out for Arial: in a font with wider letters some of their lines break,
+# and daily-calendar cannot be solved. Debian's headless browser brings no font.
+if is_debian_root && ! dpkg -s fonts-liberation >/dev/null 2>&1; then
+    apt_install fonts-liberation || echo "setup: fonts-liberation could not be installed" >&2
+fi
+
 echo "$wanted" >"$stamp"
 echo "setup: done. To use webtraj in this shell: . .venv/bin/activate"

@@ -15,16 +15,8 @@ MOST_STEPS = 40
 """Some goals ask for more than the ten actions of an ordinary episode."""
 
 
-# Fails on every seed since Chromium 156.0.8078.79, for a reason that is not known yet.
-BROKEN = {
-    "daily-calendar": pytest.mark.xfail(reason="no event is made since Chromium 156.0.8078.79")
-}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "task", [pytest.param(task, marks=BROKEN.get(task, ())) for task in oracles.solved_tasks()]
-)
+@pytest.mark.parametrize("task", oracles.solved_tasks())
 async def test_oracle_solves_every_seed(pool, task):
     seeds = range(SEEDS)
     failures = await asyncio.gather(
