@@ -155,8 +155,6 @@ def export(
     webtraj export preview PLACE shows samples as a person reads them; webtraj export check FOLDER
     says whether LLaMA-Factory would take an export.
     """
-    import difflib
-
     from webtraj import errors
     from webtraj.cli.export_training import TrainingOptions, export_training
     from webtraj.cli.options import storage_options
@@ -164,6 +162,7 @@ def export(
     from webtraj.datasets.exporters import export_dataset
     from webtraj.datasets.exporters.registry import FORMATS as OF_EPISODES
     from webtraj.formats import FORMATS
+    from webtraj.named import nearest
     from webtraj.storage import is_url
     from webtraj.training.export.registry import FORMATS as OF_SAMPLES
 
@@ -192,11 +191,9 @@ def export(
         return
     known = (*OF_EPISODES, *OF_SAMPLES, *(FORMATS if shareable else ()))
     if to not in known:
-        near = difflib.get_close_matches(to.lower(), known, n=1, cutoff=0.5)
         raise errors.InvalidInputError(
-            f"There is no format {to!r:.60} to export to. "
-            + (f"Did you mean {near[0]!r}? " if near else "")
-            + f"The formats of episodes are {', '.join(OF_EPISODES)}; with --shareable also "
+            f"There is no format {to!r:.60} to export to. {nearest(to, known, cutoff=0.5)}"
+            f"The formats of episodes are {', '.join(OF_EPISODES)}; with --shareable also "
             f"{', '.join(FORMATS)}; those of samples for trainers {', '.join(OF_SAMPLES)}."
         )
     if training.given:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
-import importlib
 from collections.abc import Mapping
 from typing import Any
 
-import pydantic
-
 from webtraj import errors
+from webtraj.named import make_of, nearest
 from webtraj.training.export.base import SampleFormat
 
 __all__ = ["FORMATS", "make_format"]
@@ -39,30 +35,9 @@ def make_format(name: str, options: Mapping[str, Any] | None = None) -> SampleFo
         InvalidInputError: There is no such format or option, or a value does not do.
     """
     if name not in FORMATS:
-        near = difflib.get_close_matches(name.lower(), FORMATS, n=1, cutoff=0.5)
         raise errors.InvalidInputError(
             f"There is no format {name!r:.60} of training data. "
-            + (f"Did you mean {near[0]!r}? " if near else "")
-            + f"The formats are {', '.join(FORMATS)}."
+            f"{nearest(name, FORMATS, cutoff=0.5)}The formats are {', '.join(FORMATS)}."
         )
-    module, _, class_name = FORMATS[name][0].partition(":")
-    format_class = getattr(importlib.import_module(module), class_name)
-    known = [field.name for field in dataclasses.fields(format_class)]
-    for option in options or ():
-        if option not in known:
-            near = difflib.get_close_matches(option, known, n=1)
-            raise errors.InvalidInputError(
-                f"The format {name!r} has no option {option!r:.60}; "
-                + (f"did you mean {near[0]!r}? " if near else "")
-                + f"It has {', '.join(known) or 'none'}."
-            )
-    try:
-        made: SampleFormat = pydantic.TypeAdapter(format_class).validate_python(dict(options or {}))
-    except pydantic.ValidationError as error:
-        wrong = error.errors()[0]
-        where = ".".join(map(str, wrong["loc"]))
-        raise errors.InvalidInputError(
-            f"The option {where}={wrong['input']!r:.100} of the format {name!r} does not do: "
-            f"{wrong['msg']}."
-        ) from error
+    made: SampleFormat = make_of(FORMATS[name][0], name, options)
     return made
