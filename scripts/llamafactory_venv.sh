@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes .venv-llamafactory in the checkout: LLaMA-Factory for CPUs, pinned, which shares no
 # environment with webtraj. Does nothing if it was done before and neither this script, nor
-# llamafactory_requirements.txt, nor Python has changed. Needs x86-64 Linux.
+# cpu_torchvision.sh, nor llamafactory_requirements.txt, nor Python has changed. Needs x86-64 Linux.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -18,7 +18,8 @@ python=.venv/bin/python
     fail "the pinned packages are for x86-64 Linux, and this is $(uname -sm)."
 
 # The checkout's path is in there because a virtual environment cannot be moved.
-wanted=$({ pwd -P; "$python" -VV; cat "$requirements" scripts/llamafactory_venv.sh; } | cksum)
+wanted=$({ pwd -P; "$python" -VV; cat "$requirements" scripts/llamafactory_venv.sh \
+    scripts/cpu_torchvision.sh; } | cksum)
 stamp=$venv/.webtraj-setup
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
     exit 0
@@ -40,37 +41,9 @@ rm -rf $venv
 install 2>/dev/null || install --extra-index-url https://download.pytorch.org/whl/cpu ||
     fail "pip could not install the packages; its message is above."
 
-# PyPI's torchvision and torchaudio are linked against CUDA, and do not load beside a torch for
-# CPUs. LLaMA-Factory needs little of them: of torchvision resizing, which is written in Python, and
-# of torchaudio that it can be imported.
+sh scripts/cpu_torchvision.sh $venv
+# PyPI's torchaudio is linked against CUDA too; LLaMA-Factory needs of it that it can be imported.
 packages=$($venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-if ! loads torchvision; then
-    cat >"$packages/_cpu_torchvision.py" <<'PYTHON'
-"""Declares the operators that torchvision's registrations name, before it is imported."""
-
-import sys
-
-kept = []  # The operators are gone with the object that declared them.
-
-
-class Finder:
-    def find_spec(self, name, path=None, target=None):
-        if name == "torchvision" and not kept:
-            kept.append(None)
-            import torch
-
-            library = torch.library.Library("torchvision", "FRAGMENT")
-            library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-            library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-            kept[0] = library
-        return None
-
-
-sys.meta_path.insert(0, Finder())
-PYTHON
-    echo "import _cpu_torchvision" >"$packages/_cpu_torchvision.pth"
-    loads torchvision || fail "torchvision does not load beside this torch."
-fi
 if ! loads torchaudio; then
     # Without its libraries it does what it can, by design.
     mkdir "$packages/torchaudio/lib/unused"

@@ -156,7 +156,7 @@ class EpisodeGivenUpError(AgentError):
 
 
 class ModelError(AgentError):
-    """A model gave no reply."""
+    """A model gave no reply that can be used."""
 
     call: trajectory_lib.ModelCall | None = None
     """The call that failed."""

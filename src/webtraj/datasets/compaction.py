@@ -37,6 +37,7 @@ from webtraj.collectors.layout import INDEX
 from webtraj.datasets.episode_file import summarize_file
 from webtraj.datasets.parallel import map_in_order
 from webtraj.datasets.place import DatasetPlace, Place, open_place
+from webtraj.storage.files import locked
 
 __all__ = ["CompactionReport", "compact", "exclusive", "rebuild", "remove_from_index"]
 
@@ -148,23 +149,8 @@ def exclusive(place: DatasetPlace) -> Iterator[None]:
     if place.layout is None:
         yield
         return
-    path = place.layout.index / ".compaction.lock"
-    try:
-        path.parent.mkdir(exist_ok=True)
-        descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise errors.StorageError(f"{str(path)!r} cannot be written: {error}.") from error
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        except OSError as error:
-            raise errors.StorageError(
-                f"{str(path)!r} cannot be locked: {error}. Use a file system that has locks "
-                "(flock)."
-            ) from error
+    with locked(place.layout.index / ".compaction.lock"):
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _compact_all(place: DatasetPlace) -> None:

@@ -24,11 +24,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,7 @@ from webtraj.collectors.blobs import TOUCH_INTERVAL
 from webtraj.collectors.layout import BLOBS, DatasetLayout
 from webtraj.datasets.parallel import map_in_order
 from webtraj.datasets.place import DatasetPlace, Place, open_place
+from webtraj.storage.files import locked
 
 __all__ = ["GRACE", "GarbageReport", "collect_garbage", "restore"]
 
@@ -101,7 +101,7 @@ def collect_garbage(
     if opened.layout is None:
         return _collect_in_bucket(opened) if alone else GarbageReport(skipped=True)
     try:
-        with _exclusive(opened.layout):
+        with locked(opened.layout.blobs / ".collection.lock"):
             return _collect_in_folder(opened, opened.layout, 0.0 if alone else grace)
     except OSError as error:
         if isinstance(error, errors.WebtrajError):
@@ -121,18 +121,6 @@ def restore(layout: DatasetLayout) -> None:
     for path in layout.blobs.glob(f"*/.*{_ASIDE}"):
         with contextlib.suppress(FileNotFoundError):  # A collection that lives was faster.
             _put_back(path, path.with_name(path.name[1:].removesuffix(_ASIDE)))
-
-
-@contextlib.contextmanager
-def _exclusive(layout: DatasetLayout) -> Iterator[None]:
-    layout.blobs.mkdir(exist_ok=True)
-    path = layout.blobs / ".collection.lock"
-    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _collect_in_folder(place: DatasetPlace, layout: DatasetLayout, grace: float) -> GarbageReport:

@@ -12,7 +12,6 @@ one that was measured by all of them.
 from __future__ import annotations
 
 import dataclasses
-import io
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,7 +22,7 @@ import orjson
 
 from webtraj import errors
 from webtraj.collectors.layout import is_episode_id
-from webtraj.storage import files, is_url, open_storage
+from webtraj.storage import files, open_file
 from webtraj.trajectory import Outcome
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def read_labels(
     labels: dict[str, Label] = {}
     lines: dict[str, int] = {}
     problems: list[str] = []
-    with _open(name, storage_options) as file:
+    with open_file(name, storage_options, what="labels file", expected="a .jsonl file") as file:
         for number, line in _lines(file):
             try:
                 label = _label_of(line)
@@ -138,18 +137,6 @@ def write_labels(path: str | os.PathLike[str], labels: Iterable[Label]) -> int:
     content = b"".join(orjson.dumps(row) + b"\n" for row in rows)
     files.write_atomically(Path(path), content)
     return len(ordered)
-
-
-def _open(name: str, storage_options: Mapping[str, Any] | None) -> BinaryIO:
-    try:
-        if not is_url(name):
-            return Path(name).open("rb")
-        folder, _, key = name.rpartition("/")
-        return io.BytesIO(open_storage(folder, storage_options).read(key))
-    except (FileNotFoundError, IsADirectoryError) as error:
-        raise errors.InvalidInputError(
-            f"There is no labels file {name!r}: {error}. Name a .jsonl file."
-        ) from error
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
-import fcntl
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -30,6 +29,7 @@ from webtraj.datasets.writer import DatasetWriter
 from webtraj.processing.ledger import PROCESSING
 from webtraj.processing.passage import Passage
 from webtraj.storage import is_url
+from webtraj.storage.files import locked
 from webtraj.storage.stores import parse_url
 from webtraj.trajectory import Derivation, EpisodeTrajectory
 
@@ -249,24 +249,11 @@ def _locked(place: DatasetPlace) -> Iterator[None]:
     if place.layout is None:
         yield
         return
-    path = Path(place.layout.root, PROCESSING, _LOCK)
-    try:
-        path.parent.mkdir(exist_ok=True)
-        descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise errors.StorageError(f"{str(path)!r} cannot be written: {error}.") from error
-    try:
+    with contextlib.ExitStack() as stack:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            stack.enter_context(locked(Path(place.layout.root, PROCESSING, _LOCK), wait=False))
         except BlockingIOError:
             raise errors.InvalidInputError(
                 f"Another run writes to {place.url!r} now; wait for it, or end it."
             ) from None
-        except OSError as error:
-            raise errors.StorageError(
-                f"{str(path)!r} cannot be locked: {error}. Use a file system that has locks "
-                "(flock)."
-            ) from error
         yield
-    finally:
-        os.close(descriptor)

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import fcntl
 import os
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["make_folder", "sync_file", "sync_folder", "write_all", "write_atomically"]
+from webtraj import errors
+
+__all__ = [
+    "locked",
+    "make_folder",
+    "sync_file",
+    "sync_folder",
+    "sync_tree",
+    "write_all",
+    "write_atomically",
+]
 
 
 def write_all(descriptor: int, data: bytes) -> None:
@@ -83,6 +96,48 @@ def sync_file(path: Path) -> None:
 def sync_folder(path: Path) -> None:
     """Waits until a folder's entries are on the disk, so that a rename in it lasts."""
     _sync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def sync_tree(folder: Path) -> None:
+    """Waits until all of a folder is on the disk."""
+    for path in folder.rglob("*"):
+        if path.is_dir():
+            sync_folder(path)
+        else:
+            sync_file(path)
+    sync_folder(folder)
+
+
+@contextlib.contextmanager
+def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
+    """Holds the lock (flock) of a file, which is made, and stays, in a folder that may be made.
+
+    Args:
+        path: The file.
+        wait: Whether to wait for who holds it.
+
+    Raises:
+        BlockingIOError: Another process holds it, and it was not to be waited for.
+        StorageError: The file cannot be written, or has no locks.
+    """
+    try:
+        path.parent.mkdir(exist_ok=True)
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise errors.StorageError(f"{str(path)!r} cannot be written: {error}.") from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            raise errors.StorageError(
+                f"{str(path)!r} cannot be locked: {error}. Use a file system that has locks "
+                "(flock)."
+            ) from error
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _sync(path: Path, flags: int) -> None:

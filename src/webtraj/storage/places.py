@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import io
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from webtraj import errors
 from webtraj.storage.base import Storage
 
-__all__ = ["is_url", "open_storage"]
+__all__ = ["is_url", "open_file", "open_storage"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 
@@ -62,3 +64,29 @@ def open_storage(
             f"{', '.join(name for name in known if name != 'url')}."
         )
     return BucketStorage(url, **(options or {}))
+
+
+def open_file(
+    name: str, options: Mapping[str, Any] | None = None, *, what: str, expected: str
+) -> BinaryIO:
+    """Opens a file to be read, by its path or its URL in a bucket.
+
+    Args:
+        name: Where it is.
+        options: For a bucket, as `open_storage` takes them.
+        what: What it is, for the error: `task file`.
+        expected: What to name instead, for the error: `a .jsonl file`.
+
+    Raises:
+        InvalidInputError: There is no such file.
+        StorageError: The bucket cannot be read.
+    """
+    try:
+        if not is_url(name):
+            return Path(name).open("rb")
+        folder, _, key = name.rpartition("/")
+        return io.BytesIO(open_storage(folder, options).read(key))
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise errors.InvalidInputError(
+            f"There is no {what} {name!r}: {error}. Name {expected}."
+        ) from error

@@ -66,7 +66,7 @@ def new_place(
         temporary.mkdir()
         try:
             yield temporary
-            _sync(temporary)
+            files.sync_tree(temporary)
             _replace(temporary, path)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -132,12 +132,3 @@ def _replace(temporary: Path, path: Path) -> None:
 
 def _files(folder: Path) -> Iterator[Path]:
     return (path for path in folder.rglob("*") if path.is_file())
-
-
-def _sync(folder: Path) -> None:
-    for path in folder.rglob("*"):
-        if path.is_dir():
-            files.sync_folder(path)
-        else:
-            files.sync_file(path)
-    files.sync_folder(folder)

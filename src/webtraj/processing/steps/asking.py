@@ -18,7 +18,7 @@ from webtraj.processing.steps import options
 from webtraj.processing.steps.prompts import Prompt
 from webtraj.trajectory import ModelCall
 
-__all__ = ["Asker", "ReplyForm", "check_model_options", "read_reply"]
+__all__ = ["Asker", "ReplyForm", "asker_of", "read_reply"]
 
 _AGAIN = (
     "Your last reply could not be used: ${broken} Reply with one JSON object of the members that "
@@ -38,19 +38,6 @@ class ReplyForm(pydantic.BaseModel):
 
 
 _Form = TypeVar("_Form", bound=ReplyForm)
-
-
-def check_model_options(step: Any) -> None:
-    """Checks what all steps that ask a model are told: client, attempts, timeout, max_tokens.
-
-    Raises:
-        InvalidInputError: There is no client, or an option is out of its range.
-    """
-    if step.client is None:
-        raise errors.InvalidInputError(_NO_MODEL.format(step=step.name))
-    options.check_number(step.name, "attempts", step.attempts, least=1, most=20)
-    options.check_number(step.name, "timeout", step.timeout, least=0.001, whole=False)
-    options.check_number(step.name, "max_tokens", step.max_tokens, least=1)
 
 
 class Asker(Generic[_Form]):
@@ -135,6 +122,27 @@ class Asker(Generic[_Form]):
             error.call = answer.calls[-1]
             raise error
         return answer.value, answer.calls[-1]
+
+
+def asker_of(step: Any, prompt: Prompt, form: type[_Form]) -> Asker[_Form]:
+    """Returns what asks for a step, which has a client, attempts, timeout and max_tokens.
+
+    Raises:
+        InvalidInputError: There is no client, or an option is out of its range.
+    """
+    if step.client is None:
+        raise errors.InvalidInputError(_NO_MODEL.format(step=step.name))
+    options.check_number(step.name, "attempts", step.attempts, least=1, most=20)
+    options.check_number(step.name, "timeout", step.timeout, least=0.001, whole=False)
+    options.check_number(step.name, "max_tokens", step.max_tokens, least=1)
+    return Asker(
+        step.client,
+        prompt,
+        form,
+        attempts=step.attempts,
+        timeout=step.timeout,
+        max_tokens=step.max_tokens,
+    )
 
 
 def read_reply(call: ModelCall, form: type[_Form]) -> Reading[_Form]:

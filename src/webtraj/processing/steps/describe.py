@@ -71,21 +71,12 @@ class Describe:
     _asker: asking.Asker[_Description] = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        asking.check_model_options(self)
+        prompt = load_prompt("describe")
+        object.__setattr__(self, "_prompt", prompt)
+        object.__setattr__(self, "_asker", asking.asker_of(self, prompt, _Description))
         options.check_flags(self.name, thoughts=self.thoughts, pictures=self.pictures)
         options.check_number(self.name, "page_characters", self.page_characters, least=100)
         options.check_number(self.name, "parallel", self.parallel, least=1)
-        assert self.client is not None
-        object.__setattr__(self, "_prompt", load_prompt("describe"))
-        asker = asking.Asker(
-            self.client,
-            self._prompt,
-            _Description,
-            attempts=self.attempts,
-            timeout=self.timeout,
-            max_tokens=self.max_tokens,
-        )
-        object.__setattr__(self, "_asker", asker)
 
     @property
     def settings(self) -> Mapping[str, Any]:

@@ -59,15 +59,7 @@ class GradeDifficulty:
     def __post_init__(self) -> None:
         if self.client is None:
             return
-        asking.check_model_options(self)
-        asker = asking.Asker(
-            self.client,
-            load_prompt("difficulty"),
-            _Grade,
-            attempts=self.attempts,
-            timeout=self.timeout,
-            max_tokens=self.max_tokens,
-        )
+        asker = asking.asker_of(self, load_prompt("difficulty"), _Grade)
         object.__setattr__(self, "_asker", asker)
 
     @property

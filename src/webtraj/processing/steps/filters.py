@@ -106,9 +106,7 @@ class FilterSite:
     """Patterns of sites that go, whatever `sites` says."""
 
     def __post_init__(self) -> None:
-        for option in ("sites", "exclude"):
-            words = options.words(self.name, option, getattr(self, option))
-            object.__setattr__(self, option, words)
+        _read_patterns(self, "sites", "exclude")
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -134,9 +132,7 @@ class FilterTask:
     """Patterns of tasks that go, whatever `tasks` says."""
 
     def __post_init__(self) -> None:
-        for option in ("tasks", "exclude"):
-            words = options.words(self.name, option, getattr(self, option))
-            object.__setattr__(self, option, words)
+        _read_patterns(self, "tasks", "exclude")
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -147,6 +143,11 @@ class FilterTask:
         """Returns the episode itself if its task is wanted."""
         task = trajectory.info.task
         return trajectory if _wanted(task, self.tasks, self.exclude) else Drop("task", task)
+
+
+def _read_patterns(step: FilterSite | FilterTask, *names: str) -> None:
+    for name in names:
+        object.__setattr__(step, name, options.words(step.name, name, getattr(step, name)))
 
 
 def _wanted(text: str, patterns: tuple[str, ...], exclude: tuple[str, ...]) -> bool:

@@ -82,24 +82,15 @@ class Relabel:
     _asker: asking.Asker[_Hindsight] = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        asking.check_model_options(self)
+        prompt = load_prompt("relabel")
+        object.__setattr__(self, "_prompt", prompt)
+        object.__setattr__(self, "_asker", asking.asker_of(self, prompt, _Hindsight))
         object.__setattr__(self, "outcomes", options.words(self.name, "outcomes", self.outcomes))
         for outcome in self.outcomes:
             options.choice(self.name, "outcomes", outcome, _OUTCOMES)
         options.check_flags(self.name, keep_original=self.keep_original)
         options.check_number(self.name, "page_characters", self.page_characters, least=100)
         options.check_number(self.name, "max_steps", self.max_steps, least=1)
-        assert self.client is not None
-        object.__setattr__(self, "_prompt", load_prompt("relabel"))
-        asker = asking.Asker(
-            self.client,
-            self._prompt,
-            _Hindsight,
-            attempts=self.attempts,
-            timeout=self.timeout,
-            max_tokens=self.max_tokens,
-        )
-        object.__setattr__(self, "_asker", asker)
 
     @property
     def settings(self) -> Mapping[str, Any]:

@@ -6,10 +6,8 @@ be taken for one that played them all; the error names the first bad rows by num
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
@@ -17,7 +15,7 @@ import orjson
 from webtraj import errors
 from webtraj.rollouts.tasks.rows import spec_of_row
 from webtraj.rollouts.tasks.spec import TaskSpec
-from webtraj.storage import is_url, open_storage
+from webtraj.storage import open_file
 
 __all__ = ["read_tasks"]
 
@@ -50,7 +48,8 @@ def read_tasks(
 
 
 def _read(name: str, storage_options: Mapping[str, Any] | None) -> Iterator[TaskSpec]:
-    with _open(name, storage_options) as file:
+    expected = "a .jsonl or .parquet file"
+    with open_file(name, storage_options, what="task file", expected=expected) as file:
         rows = _rows_of_parquet(file, name) if name.endswith(".parquet") else _rows_of_lines(file)
         yield from _checked(rows, name)
 
@@ -72,18 +71,6 @@ def _checked(rows: Iterable[tuple[int, Any]], name: str) -> Iterator[TaskSpec]:
         raise errors.InvalidInputError(
             f"{name!r} has bad rows{more}:\n  " + "\n  ".join(problems) + "\nMend or remove them."
         )
-
-
-def _open(name: str, storage_options: Mapping[str, Any] | None) -> BinaryIO:
-    try:
-        if not is_url(name):
-            return Path(name).open("rb")
-        folder, _, key = name.rpartition("/")
-        return io.BytesIO(open_storage(folder, storage_options).read(key))
-    except (FileNotFoundError, IsADirectoryError) as error:
-        raise errors.InvalidInputError(
-            f"There is no task file {name!r}: {error}. Name a .jsonl or .parquet file."
-        ) from error
 
 
 def _rows_of_lines(file: BinaryIO) -> Iterator[tuple[int, Any]]:

@@ -59,7 +59,6 @@ def publish(
     Raises:
         InvalidInputError: The run has no complete model.
     """
-    from webtraj.training.sft.checkpoints import sync_tree
     from webtraj.training.sft.publishing import replace_folder
 
     source = last_model(Path(output))
@@ -76,7 +75,7 @@ def publish(
         (draft / ABOUT).write_bytes(orjson.dumps(about, option=orjson.OPT_INDENT_2) + b"\n")
         if wrong := incomplete(draft):
             raise errors.InvalidInputError(f"What was copied of {str(source)!r} {wrong}.")
-        sync_tree(draft)
+        files.sync_tree(draft)
         replace_folder(draft, folder / name)
     finally:
         shutil.rmtree(draft, ignore_errors=True)

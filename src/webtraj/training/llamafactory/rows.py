@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from webtraj.training.export.pictures import picture_error
+from webtraj.training.export.sharegpt_rows import TAGS
 from webtraj.training.llamafactory.facts import Template
 from webtraj.training.llamafactory.problems import Effect, Problem
 
@@ -22,15 +23,6 @@ __all__ = ["Attributes", "Found", "attributes_of", "check", "images_of", "read"]
 _MARKS = {"<image>": "images", "<video>": "videos", "<audio>": "audios"}
 _COLUMNS = {"messages": "conversations", "system": None, "images": None, "videos": None,
             "audios": None, "tools": None}  # fmt: skip
-_TAGS = {
-    "role_tag": "from",
-    "content_tag": "value",
-    "user_tag": "human",
-    "assistant_tag": "gpt",
-    "observation_tag": "observation",
-    "function_tag": "function_call",
-    "system_tag": "system",
-}
 _SUFFIXES = (".json", ".jsonl")
 
 
@@ -58,11 +50,11 @@ def attributes_of(entry: Mapping[str, Any]) -> Attributes:
     True
     """
     columns: Mapping[str, str | None] = _COLUMNS
-    tags: Mapping[str, str | None] = _TAGS
+    tags: Mapping[str, str | None] = TAGS
     if isinstance(entry.get("columns"), Mapping):
         columns = {name: entry["columns"].get(name) for name in _COLUMNS}
     if isinstance(entry.get("tags"), Mapping):
-        tags = {name: entry["tags"].get(name) for name in _TAGS}
+        tags = {name: entry["tags"].get(name) for name in TAGS}
     return Attributes(columns, tags)
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from webtraj import errors
 from webtraj.agents import screens
@@ -18,6 +17,7 @@ from webtraj.agents.contexts import ContextSettings, page_of
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models.base import Message, Sampling
 from webtraj.agents.prompts import Prompt, load_prompt
+from webtraj.closing import AsyncClosing
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.conversation import InvalidAction
 from webtraj.environments.actions.dialects import Dialect
@@ -123,7 +123,7 @@ class _Replay:
         raise AssertionError("unreachable: an agent whose client does not wait does not either")
 
 
-class _Teacher:
+class _Teacher(AsyncClosing):
     """A client that replies what it was told to, and remembers what it was asked."""
 
     name = "teacher"
@@ -146,17 +146,6 @@ class _Teacher:
 
     async def aclose(self) -> None:
         """Does nothing."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        pass
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from webtraj.storage import files
 from webtraj.training.preparing.tools import ModelTools
 from webtraj.training.sft.failures import TrainingError
 
-__all__ = ["Checkpoint", "find_latest", "load_progress", "save_checkpoint", "sync_tree"]
+__all__ = ["Checkpoint", "find_latest", "load_progress", "save_checkpoint"]
 
 _LATEST = "latest"
 _STATE = "state.json"
@@ -111,7 +111,7 @@ def save_checkpoint(
         (draft / _STATE).write_bytes(orjson.dumps(state, option=orjson.OPT_INDENT_2))
     accelerator.wait_for_everyone()
     if accelerator.is_main_process:
-        sync_tree(draft)
+        files.sync_tree(draft)
         final = output / name
         if final.exists():  # Saved, but the pointer was not moved before a death.
             shutil.rmtree(final)
@@ -134,16 +134,6 @@ def load_progress(checkpoint: Checkpoint, *, accelerator: Any, model: Any, optim
     _set_moments(model, optimizer, moments, sharded=_is_sharded(accelerator))
     rank = accelerator.process_index
     _set_random_state(safetensors.load_file(checkpoint.path / f"random-{rank}.safetensors"))
-
-
-def sync_tree(folder: Path) -> None:
-    """Waits until all of a folder is on the disk."""
-    for path in folder.rglob("*"):
-        if path.is_dir():
-            files.sync_folder(path)
-        else:
-            files.sync_file(path)
-    files.sync_folder(folder)
 
 
 def _prune(output: Path, keep: int) -> None:

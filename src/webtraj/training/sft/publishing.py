@@ -17,7 +17,7 @@ from webtraj.storage import files
 from webtraj.training.preparing.tools import load_tools
 from webtraj.training.sft import data as data_lib
 from webtraj.training.sft import models
-from webtraj.training.sft.checkpoints import find_latest, sync_tree
+from webtraj.training.sft.checkpoints import find_latest
 
 __all__ = ["NAME", "publish", "replace_folder"]
 
@@ -81,7 +81,7 @@ def publish(
         (draft / "webtraj.json").write_bytes(
             orjson.dumps(checkpoint.state, option=orjson.OPT_INDENT_2)
         )
-        sync_tree(draft)
+        files.sync_tree(draft)
         replace_folder(draft, folder / NAME)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
