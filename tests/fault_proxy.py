@@ -190,7 +190,7 @@ class FaultProxy:
 
     async def _listen(self) -> None:
         sock = _bound_socket(self.port)
-        self._server = await asyncio.start_server(self._serve, sock=sock, limit=_HEAD)
+        self._server = await asyncio.start_server(self._accept, sock=sock, limit=_HEAD)
 
     async def _stop_listening(self) -> None:
         if self._server is not None:
@@ -214,10 +214,18 @@ class FaultProxy:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
         self._connections.add(task)
+
+        def forget(task: asyncio.Task[None]) -> None:
+            self._connections.discard(task)
+            if task.cancelled():  # Before it began: nobody else knows of the writer.
+                _reset(writer)
+
+        task.add_done_callback(forget)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         upstream: list[asyncio.StreamWriter] = []
         try:
             with contextlib.suppress(_EndError):
@@ -228,7 +236,6 @@ class FaultProxy:
         except asyncio.CancelledError:
             _reset(writer)  # By `_cut`, which awaits this very end.
         finally:
-            self._connections.discard(task)
             for side in upstream:
                 _reset(side)
 

@@ -228,7 +228,7 @@ async def test_a_browser_whose_leases_run_out_of_time_one_after_the_other_is_rep
 
 
 async def test_pages_that_hang_now_and_then_cost_the_browser_nothing():
-    limits = dataclasses.replace(QUICK, call=0.3)
+    limits = dataclasses.replace(QUICK, call=1.5)
     async with BrowserPool(limits=limits) as pool:
         for _ in range(3):
             good, bad = await pool.lease(), await pool.lease()

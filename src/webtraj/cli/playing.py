@@ -1,0 +1,113 @@
+"""What `webtraj rollout` does once it knows what to play: play it, judge it, tell of it."""
+
+from __future__ import annotations
+
+import collections
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from webtraj.rollouts.configuration import ConfiguredRollout
+    from webtraj.rollouts.summary import RolloutSummary
+
+__all__ = ["play"]
+
+_MOST_SHOWN = 5
+
+
+def play(built: ConfiguredRollout, ray: str | None, go_on: str) -> None:
+    """Plays a rollout, has it judged and proposed for as it is configured, and tells of it.
+
+    Args:
+        built: The rollout.
+        ray: The address of a Ray cluster to play on; None for this machine.
+        go_on: The command that goes on with it.
+
+    Raises:
+        Exit: Errors ended all episodes, or some could not be judged or proposed for.
+    """
+    from webtraj.cli import progress, signals
+
+    _log(verbose=built.verbose)
+    with progress.RolloutProgress(built.out, go_on=go_on) as observer:
+        summary = signals.run(built.only_play(observer=observer, ray=ray))
+        observer.rollout_ended(summary)
+    done = _judge(built, summary, go_on)
+    done = _propose(built, go_on) and done
+    if not done or len(summary.errors) == len(summary.results):
+        raise typer.Exit(1)
+
+
+def _judge(built: ConfiguredRollout, summary: RolloutSummary, go_on: str) -> bool:
+    """Judges what was recorded, tells what came of it, and returns whether nothing is left."""
+    if built.judging is None:
+        return True
+    from webtraj.cli import progress, signals, terminal, text
+
+    console = terminal.make_console()
+
+    def say(line: str) -> None:
+        console.print(text.printable(line), soft_wrap=True, markup=False, highlight=False)
+
+    try:
+        with terminal.make_console(stderr=True).status("Judging") as status:
+            judged = signals.run(
+                built.judge(lambda done, total: status.update(f"Judging: {done} of {total}"))
+            )
+    except signals.SignalReceivedError:
+        say(f"To judge what is left: {go_on}")
+        raise
+    assert judged is not None
+    if judged.outcomes:
+        say(f"As judged by {judged.judge}, in {judged.place}:")
+        console.print(progress.summary_table(judged.applied_to(summary)))
+        counts = collections.Counter(outcome.name.lower() for outcome in judged.outcomes.values())
+        say(", ".join(f"{name} {number}" for name, number in counts.most_common()) + ".")
+    for episode_id, why in list(judged.failures.items())[:_MOST_SHOWN]:
+        say(f"{episode_id} was not judged: {why}")
+    if (more := len(judged.failures) - _MOST_SHOWN) > 0:
+        say(f"... and {more} more were not judged.")
+    if judged.stopped:
+        say(f"The judging stopped: {judged.stopped}")
+    if not judged.complete:
+        say(f"To judge what is left: {go_on}")
+    return judged.complete
+
+
+def _propose(built: ConfiguredRollout, go_on: str) -> bool:
+    """Proposes for what was recorded, tells of it, and returns whether nothing is left."""
+    if built.proposing is None:
+        return True
+    from webtraj.cli import signals, terminal, text
+
+    proposed = signals.run(built.propose())
+    assert proposed is not None
+    told = f"{len(proposed.tasks)} tasks of {proposed.episodes} episodes ({proposed.new} new)"
+    rejected = sum(proposed.rejections.values())
+    lines = [f"{told} are in {proposed.tasks_place}; {rejected} proposals became none."]
+    lines += [
+        f"{episode_id} was not proposed for: {why}"
+        for episode_id, why in list(proposed.failures.items())[:_MOST_SHOWN]
+    ]
+    if proposed.failures:
+        lines.append(f"To try those again: {go_on}")
+    console = terminal.make_console()
+    for line in lines:
+        console.print(text.printable(line), soft_wrap=True, markup=False, highlight=False)
+    return not proposed.failures
+
+
+def _log(*, verbose: bool) -> None:
+    """Shows what happens in detail, if asked for; and how far it is where there is no bar."""
+    if not verbose and sys.stderr.isatty():
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    milestones = "webtraj.rollouts.configuration.milestones"
+    logger = logging.getLogger("webtraj" if verbose else milestones)
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    logger.propagate = False
