@@ -6,9 +6,11 @@ each, and how many were seen, changed, dropped. A step's exception goes on as `S
 
 from __future__ import annotations
 
+import asyncio
 import collections
 import dataclasses
 import inspect
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -154,7 +156,12 @@ class Flow:
     async def _ask(self, step: Step, trajectory: EpisodeTrajectory) -> Result:
         if inspect.iscoroutinefunction(type(step).__call__):
             return await _awaited(step(trajectory))
-        return await _awaited(await self._in_thread(lambda: step(trajectory)))
+        call = _Call(step, trajectory)
+        try:
+            return await _awaited(await self._in_thread(call))
+        except asyncio.CancelledError:
+            call.abandon()
+            raise
 
     async def _signatures(self, step: OrderedStep, carried: Sequence[Carried]) -> tuple[Any, ...]:
         def signatures() -> tuple[Any, ...]:
@@ -211,6 +218,35 @@ class Flow:
 def software() -> str:
     """Returns what a derivation calls this software."""
     return f"webtraj {webtraj.__version__}"
+
+
+class _Call:
+    """A step's call in a thread, which may give a coroutine that nobody waits for any more."""
+
+    def __init__(self, step: Step, trajectory: EpisodeTrajectory) -> None:
+        self._step, self._trajectory = step, trajectory
+        self._lock = threading.Lock()
+        self._abandoned = False
+        self._result: Result | Awaitable[Result] | None = None
+
+    def __call__(self) -> Result | Awaitable[Result]:
+        result = self._step(self._trajectory)
+        with self._lock:
+            self._result = result
+            if self._abandoned:
+                _close(result)
+        return result
+
+    def abandon(self) -> None:
+        """Closes what the step gave, or will give."""
+        with self._lock:
+            self._abandoned = True
+            _close(self._result)
+
+
+def _close(result: Any) -> None:
+    if inspect.iscoroutine(result):
+        result.close()
 
 
 async def _awaited(result: Result | Awaitable[Result]) -> Result:
