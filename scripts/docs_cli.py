@@ -1,0 +1,105 @@
+"""Writes the reference of the command line as Markdown: what `webtraj --help` would say, of all.
+
+Run by the documentation's build (`scripts/docs_hooks.py`). By itself it prints the page:
+
+    python scripts/docs_cli.py
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from webtraj.cli.app import make_app
+
+HEAD = """\
+# The command line
+
+Made of the commands themselves. `webtraj COMMAND --help` says the same in a terminal.
+
+**Exit codes**: 0 done; 1 something failed; 2 wrong input; 128 + n ended by signal n (130: Ctrl-C).
+An error of webtraj's own is one line on stderr; with `WEBTRAJ_DEBUG=1`, its traceback.
+"""
+
+
+def cli_reference() -> str:
+    """Returns the page."""
+    root = typer.main.get_command(make_app())
+    sections = [_section("webtraj", name, command) for name, command in _commands(root)]
+    return "\n".join([HEAD, *sections])
+
+
+def _commands(group: Any) -> list[tuple[str, Any]]:
+    return [(name, command) for name, command in group.commands.items() if not command.hidden]
+
+
+def _section(before: str, name: str, command: Any, level: int = 2) -> str:
+    """Returns a command's part of the page, and that of its subcommands, if it has any."""
+    called = f"{before} {name}"
+    lines = [f"{'#' * level} {called}", "", _escaped(command.help or ""), ""]
+    if hasattr(command, "commands"):
+        subcommands = _commands(command)
+        return "\n".join([*lines, *(_section(called, *one, level + 1) for one in subcommands)])
+    arguments = [one for one in command.params if not one.opts[0].startswith("-")]
+    options = [one for one in command.params if one.opts[0].startswith("-") and not one.hidden]
+    usage = [called, *(["[OPTIONS]"] if options else []), *map(_argument_name, arguments)]
+    lines += ["```text", " ".join(usage), "```", ""]
+    lines += _table("argument", [(_argument_name(one), _help(one)) for one in arguments])
+    panels = dict.fromkeys(one.rich_help_panel for one in options)
+    for panel in sorted(panels, key=lambda one: one is not None):
+        rows = [(_flags(one), _help(one)) for one in options if one.rich_help_panel == panel]
+        lines += [f"*{panel}*", ""] if panel else []
+        lines += _table("option", rows)
+    return "\n".join(lines)
+
+
+def _table(kind: str, rows: list[tuple[str, str]]) -> Iterator[str]:
+    if rows:
+        yield from (f"| {kind} | |", "|---|---|")
+        yield from (f"| `{name}` | {said} |" for name, said in rows)
+        yield ""
+
+
+def _argument_name(argument: Any) -> str:
+    name = argument.metavar or argument.name.upper()
+    if argument.metavar is None and argument.nargs == -1:
+        name += "..."
+    return name if argument.required or name.startswith("[") else f"[{name}]"
+
+
+def _flags(option: Any) -> str:
+    flags = ", ".join([*option.opts, *option.secondary_opts])
+    if option.is_flag or option.count:
+        return flags
+    kind = option.type_descriptor.annotation
+    choices = [str(one.value) for one in kind] if hasattr(kind, "__members__") else []
+    names = {int: "N", float: "NUMBER", Path: "PATH"}
+    value = option.metavar or "|".join(choices) or names.get(kind, "TEXT")
+    return f"{flags} {value}".replace("|", "\\|")
+
+
+def _help(one: Any) -> str:
+    said = _escaped(" ".join((one.help or "").split()))
+    if one.multiple and "several" not in said:
+        said += " May be given several times."
+    if one.required and one.opts[0].startswith("-"):
+        said += " Required."
+    if one.default not in (None, False, (), [], "") and not callable(one.default):
+        default = getattr(one.default, "value", one.default)
+        said += f" Default: `{default}`."
+    return said
+
+
+def _escaped(text: str) -> str:
+    """Returns text as text in Markdown, in a table too."""
+    for character in "\\`*_[]|":
+        text = text.replace(character, f"\\{character}")
+    return html.escape(text, quote=False)
+
+
+if __name__ == "__main__":
+    print(cli_reference())  # noqa: T201

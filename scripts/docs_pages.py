@@ -1,0 +1,144 @@
+"""The pages of the documentation that are made when it is built, and links that lead out of `docs`.
+
+Made are the first page (the README), the changelog, the examples, the command line's reference and
+the API's: a page for each package, with every module that the README, the docs or the examples name.
+So what a reader meets on a page has its reference, and nothing else is promised.
+"""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import docs_cli
+
+__all__ = ["ROOT", "made_pages", "relinked"]
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+
+LINK = re.compile(r"(!?\[[^\]]*\]\()([^)#\s:]+)((?:#[^)\s]*)?\))")
+MODULE = re.compile(r"\bwebtraj(?:\.[a-z_0-9]+)+")
+IMPORT = re.compile(r"from (webtraj[a-z_0-9.]*) import (?:\(([^)]*)\)|(.*))")
+
+EXAMPLES_HEAD = """\
+# Examples
+
+Each is a script of less than sixty lines, in the folder `examples`, and is run by the tests. It says
+at the top what it needs and how to start it.
+"""
+
+API_HEAD = """\
+# The API
+
+A page for each package, made of the docstrings. What stands at the top level can be imported from
+`webtraj` itself; it is loaded when it is first used.
+
+"""
+
+
+def made_pages() -> dict[str, str]:
+    """Returns the Markdown of each page that is made, by its place in the site."""
+    pages = {
+        "index.md": relinked((ROOT / "README.md").read_text(), "README.md"),
+        "changelog.md": relinked((ROOT / "CHANGELOG.md").read_text(), "CHANGELOG.md"),
+        "examples.md": "\n".join([EXAMPLES_HEAD, *_examples()]),
+        "reference/cli.md": docs_cli.cli_reference(),
+    }
+    packages = _packages()
+    pages["reference/api/index.md"] = API_HEAD + "\n".join(
+        f"- [`{package}`]({package}.md): {_summary(package)}" for package in packages
+    )
+    for package, modules in packages.items():
+        pages[f"reference/api/{package}.md"] = _api_page(package, modules)
+    return pages
+
+
+def relinked(text: str, source: str) -> str:
+    """Returns a page with its links to files as they are in the site.
+
+    Args:
+        text: The page.
+        source: Its place in the repository, such as `README.md` or `docs/guides/agent.md`.
+    """
+    folder = posixpath.dirname(source)
+    in_site = posixpath.dirname(source.removeprefix("docs/"))
+
+    def relink(match: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(folder, match[2]))
+        if target.startswith("docs/"):
+            to = target.removeprefix("docs/")
+        elif target == "examples" or target.startswith("examples/"):
+            to = "examples.md"
+        elif target in ("README.md", "CHANGELOG.md"):
+            to = {"README.md": "index.md", "CHANGELOG.md": "changelog.md"}[target]
+        else:
+            to = f"files/{target}"
+        return match[1] + posixpath.relpath(to, in_site or ".") + match[3]
+
+    return LINK.sub(relink, text)
+
+
+def linked_files() -> Iterator[str]:
+    """Yields each file outside `docs` that a page links to and that is no page of the site."""
+    for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.rglob("*.md")]:
+        source = page.relative_to(ROOT).as_posix()
+        for match in LINK.finditer(page.read_text()):
+            target = posixpath.normpath(posixpath.join(posixpath.dirname(source), match[2]))
+            if (ROOT / target).is_file() and not target.startswith(("docs/", "examples/")):
+                yield target
+
+
+def _examples() -> Iterator[str]:
+    for path in sorted((ROOT / "examples").glob("[0-9]*.py")):
+        summary = (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n")[0]
+        yield f"## {path.name}\n\n{summary}\n\n```python\n{path.read_text()}```\n"
+
+
+def _packages() -> dict[str, list[str]]:
+    """Returns the modules that pages and examples name, by package."""
+    texts = [ROOT / "README.md", *DOCS.rglob("*.md"), *(ROOT / "examples").glob("[0-9]*.py")]
+    found = set()
+    for path in texts:
+        text = path.read_text()
+        found.update(MODULE.findall(text))
+        for match in IMPORT.finditer(text):
+            names = re.findall(r"\w+", match[2] or match[3])
+            found.update(f"{match[1]}.{name}" for name in names)
+    modules = {module for name in found if (module := _module(name))}
+    packages: dict[str, list[str]] = {"webtraj": []}
+    for module in sorted(modules - {"webtraj"}):
+        packages.setdefault(".".join(module.split(".")[:2]), []).append(module)
+    return packages
+
+
+def _module(name: str) -> str | None:
+    """Returns the module that a dotted name is, or lies in; None if it is none of ours."""
+    parts = name.split(".")
+    while len(parts) > 1 and _file(".".join(parts)) is None:
+        parts.pop()
+    return ".".join(parts) if len(parts) > 1 else None
+
+
+def _file(module: str) -> Path | None:
+    path = ROOT / "src" / module.replace(".", "/")
+    files = (path.with_suffix(".py"), path / "__init__.py")
+    return next((file for file in files if file.is_file()), None)
+
+
+def _summary(module: str) -> str:
+    file = _file(module)
+    docstring = ast.get_docstring(ast.parse(file.read_text())) if file else None
+    return (docstring or "").split("\n")[0]
+
+
+def _api_page(package: str, modules: list[str]) -> str:
+    """Returns a page of directives for mkdocstrings, which looks the modules up."""
+    lines = [f"# {package}", ""]
+    for module in [package, *(module for module in modules if module != package)]:
+        if module == package or _file(module) is not None:
+            lines += [f"::: {module}", ""]
+    return "\n".join(lines)
