@@ -102,6 +102,8 @@ class ModelClient(Protocol):
     ) -> trajectory_lib.ModelCall:
         """Returns the model's reply to a conversation, on record.
 
+        An error has the failed call as its `call`.
+
         Args:
             messages: The conversation so far, system message first if there is one.
             sampling: Overrides the client's own parameters where it is not None.
@@ -111,7 +113,6 @@ class ModelClient(Protocol):
             ContextOverflowError: The conversation is too long for the model.
             ModelRefusedError: The server will not answer such a request, however often it is asked.
             ModelUnavailableError: There was no answer in time, after all retries.
-            Any of them has the failed call as its `call`.
         """
 
     async def aclose(self) -> None:
