@@ -106,6 +106,23 @@ def test_of_several_judges_the_first_that_knows(run, dataset, tmp_path) -> None:
     assert data["overall"]["coverage"]["value"] == 1.0
 
 
+def test_judgement_of_one_of_several_is_made_again(run, dataset, tmp_path) -> None:
+    specs = ["environment", f"rules:{tmp_path}/rules.json"]
+    judge = make_judge_of(specs)
+    unknown = episode("unknown", "12", Outcome.UNKNOWN)
+    nobody = episode("nobody", "12", Outcome.UNKNOWN, task="news/read")
+    with DatasetWriter(tmp_path / "judged") as writer:
+        for one in (EPISODES[1], unknown, nobody):
+            writer.add(with_judgement(one, asyncio.run(judge.judge(one))))
+    told = run("rerun", tmp_path / "judged", "wrong")
+    assert told.startswith("environment: failure, the same.")
+    told = run("rerun", tmp_path / "judged", "unknown", "--judge", specs[1])
+    assert told.startswith("rules: success, the same.")
+    assert "another version" not in told
+    told = run("rerun", tmp_path / "judged", "nobody")
+    assert told.startswith("environment+rules: unknown, the same.")
+
+
 def test_rules_are_asked_again(run, dataset, tmp_path) -> None:
     rules = f"rules:{tmp_path}/rules.json"
     judge = make_judge(rules)

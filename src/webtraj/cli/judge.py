@@ -32,8 +32,8 @@ def judge(
         typer.Option(
             "--judge",
             metavar="NAME",
-            help="environment, rules:FILE or model; of several, the first that has an opinion. "
-            "For rerun: whose judgement, by default the last.",
+            help="environment, rules, rules:FILE or model; of several, the first that has an "
+            "opinion. For rerun: whose judgement, by default the last.",
         ),
     ] = None,
     labels: Annotated[
@@ -163,13 +163,15 @@ async def _rerun(
     from webtraj.cli.options import storage_options
     from webtraj.cli.show import find_episode
     from webtraj.datasets.dataset import open_dataset
+    from webtraj.judging.composites import given_by
 
     opened = open_dataset(place, storage_options=storage_options(option))
     trajectory = opened[find_episode(opened.episode_ids, episode)]
-    before = _judgement_of(trajectory, name.partition(":")[0])
+    recorded = _judgement_of(trajectory, name.partition(":")[0])
+    before = given_by(recorded)
     differences: tuple[tuple[str, str, str], ...] = ()
     if before.judge != "model":
-        again = await _judged_again(trajectory, before, name, options)
+        again = await _judged_again(trajectory, recorded, name, options)
     elif replay:
         from webtraj.judging.model import replayed
 
@@ -215,9 +217,14 @@ async def _rerun(
 
 def _judgement_of(trajectory: EpisodeTrajectory, name: str) -> Judgement:
     from webtraj import errors
+    from webtraj.judging.composites import given_by
 
     judgements = () if trajectory.end is None else trajectory.end.judgements
-    found = [judgement for judgement in judgements if name in ("", judgement.judge)]
+    found = [
+        judgement
+        for judgement in judgements
+        if name in ("", judgement.judge, given_by(judgement).judge)
+    ]
     if not found:
         known = ", ".join(dict.fromkeys(judgement.judge for judgement in judgements)) or "nobody"
         by = f" by {name!r}" if name else ""
@@ -229,25 +236,27 @@ def _judgement_of(trajectory: EpisodeTrajectory, name: str) -> Judgement:
 
 
 async def _judged_again(
-    trajectory: EpisodeTrajectory, before: Judgement, spec: str, options: dict[str, Any]
+    trajectory: EpisodeTrajectory, recorded: Judgement, spec: str, options: dict[str, Any]
 ) -> Judgement:
     """Returns what a judge without a model makes of the episode as it was before it was judged."""
     import dataclasses
 
-    from webtraj.judging.catalog import make_judge
+    from webtraj.judging.catalog import make_judge_of
+    from webtraj.judging.composites import given_by
     from webtraj.trajectory import Outcome
 
     assert trajectory.end is not None  # It has a judgement.
-    made = make_judge(spec or before.judge, options=options)
-    place = trajectory.end.judgements.index(before)
+    before = given_by(recorded)
+    made = make_judge_of([spec] if spec else before.judge.split("+"), options=options)
+    place = trajectory.end.judgements.index(recorded)
     earlier = trajectory.end.judgements[:place]
     verdicts = [judgement.outcome for judgement in earlier if judgement.outcome]
     if verdicts:
         outcome = verdicts[-1]
     elif before.judge == "environment":
         # What the environment said then is what the judgement has on record of it.
-        recorded = str(before.findings.get("recorded_outcome", "")).upper()
-        outcome = Outcome.__members__.get(recorded, Outcome.UNKNOWN)
+        found = str(before.findings.get("recorded_outcome", "")).upper()
+        outcome = Outcome.__members__.get(found, Outcome.UNKNOWN)
     else:
         outcome = Outcome.UNKNOWN
     end = dataclasses.replace(trajectory.end, judgements=earlier, outcome=outcome)

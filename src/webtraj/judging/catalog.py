@@ -70,20 +70,33 @@ def make_judge(
     return JUDGES[name].make(argument, options or {}, client)
 
 
-def make_judge_of(specs: Sequence[str], *, options: Mapping[str, Any] | None = None) -> Judge:
+def make_judge_of(
+    specs: Sequence[str],
+    *,
+    client: ModelClient | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Judge:
     """Makes one judge of one or several specs: of several, the first that has an opinion.
+
+    >>> make_judge_of(["environment", "rules"]).name
+    'environment+rules'
+
+    Args:
+        specs: As `make_judge` takes them, in the order in which they are asked.
+        client: The model that is asked, if `model` is one of them.
+        options: Each goes to the judge that takes it.
 
     Raises:
         InvalidInputError: There is none, or one of them is wrong.
     """
     if len(specs) == 1:
-        return make_judge(specs[0], options=options)
+        return make_judge(specs[0], client=client, options=options)
     from webtraj.judging.composites import FirstKnown
 
     names = [spec.partition(":")[0] for spec in specs]
     return FirstKnown(
         [
-            make_judge(spec, options=_options_of(name, names, options or {}))
+            make_judge(spec, client=client, options=_options_of(name, names, options or {}))
             for spec, name in zip(specs, names, strict=True)
         ]
     )

@@ -10,7 +10,9 @@ from webtraj.closing import AsyncClosing
 from webtraj.judging.base import Judge
 from webtraj.trajectory import EpisodeTrajectory, Judgement, Outcome
 
-__all__ = ["FirstKnown"]
+__all__ = ["FirstKnown", "given_by"]
+
+_BETWEEN = "+"
 
 
 class FirstKnown(AsyncClosing):
@@ -30,12 +32,12 @@ class FirstKnown(AsyncClosing):
     @property
     def name(self) -> str:
         """See `Judge.name`."""
-        return "+".join(judge.name for judge in self.judges)
+        return _BETWEEN.join(judge.name for judge in self.judges)
 
     @property
     def version(self) -> str:
         """See `Judge.version`."""
-        return "+".join(judge.version for judge in self.judges)
+        return _BETWEEN.join(judge.version for judge in self.judges)
 
     async def judge(self, trajectory: EpisodeTrajectory) -> Judgement:
         """See `Judge.judge`. `findings["by"]` names the judge whose judgement it is."""
@@ -58,3 +60,14 @@ class FirstKnown(AsyncClosing):
             aclose = getattr(judge, "aclose", None)
             if aclose is not None:
                 await aclose()
+
+
+def given_by(judgement: Judgement) -> Judgement:
+    """Returns a judgement as the one judge gave it who had an opinion; others' as they are."""
+    names, versions = judgement.judge.split(_BETWEEN), judgement.version.split(_BETWEEN)
+    by = judgement.findings.get("by")
+    if len(names) < 2 or len(versions) != len(names) or by not in names:
+        return judgement
+    findings = {name: value for name, value in judgement.findings.items() if name != "by"}
+    version = versions[names.index(by)]
+    return dataclasses.replace(judgement, judge=by, version=version, findings=findings)

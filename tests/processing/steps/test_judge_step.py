@@ -9,6 +9,7 @@ from made_episodes import episode, finish, only
 from webtraj import Outcome, errors, open_dataset
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.judging.base import with_judgement
+from webtraj.judging.composites import given_by
 from webtraj.processing.base import Changed, Drop
 from webtraj.processing.pipeline import Pipeline, process
 from webtraj.processing.steps.judge import JudgeStep
@@ -190,6 +191,46 @@ async def test_judge_by_a_file_of_rules(tmp_path):
     assert made.end.judgements[0].judge == "rules"
 
 
+RULED = {"name": "shop/tea", "metadata": {"rule": {"success": {"answer": "done"}}}}
+IN_TURN = {
+    "the environment's failure": ({"outcome": Outcome.FAILURE}, Outcome.FAILURE, "environment"),
+    "before the rule": (
+        {"outcome": Outcome.FAILURE, "metadata": {"task": RULED}}, Outcome.FAILURE, "environment",
+    ),
+    "the task's own rule": (
+        {"outcome": Outcome.UNKNOWN, "metadata": {"task": RULED}}, Outcome.SUCCESS, "rules",
+    ),
+    "nobody": ({"outcome": Outcome.UNKNOWN}, Outcome.UNKNOWN, ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", IN_TURN)
+async def test_judges_in_turn(case):
+    options, outcome, by = IN_TURN[case]
+    step = JudgeStep(by=["environment", "rules"])
+    made = only(await step(episode(finish(), **options)))
+    (judgement,) = made.end.judgements
+    assert (judgement.outcome, judgement.findings["by"]) == (outcome, by)
+    assert (judgement.judge, step.settings["by"]) == ("environment+rules", ["environment", "rules"])
+    assert given_by(judgement).judge == (by or "environment+rules")
+    assert outcome is Outcome.UNKNOWN or await step(made) is made
+
+
+async def test_model_is_asked_where_the_others_know_nothing(served):
+    with FakeModelServer(lambda request: _verdict(request, "success")) as server:
+        client = served(server)
+        options = {"check_blocked": False, "check_answer": False, "success_reward": 1.0}
+        step = JudgeStep(by=("environment", "model"), client=client, options=options)
+        assert step.settings["model"] == client.name
+        rewarded = only(await step(episode(finish(reward=1.0), outcome=Outcome.UNKNOWN)))
+        assert (rewarded.outcome, len(server.requests)) == (Outcome.SUCCESS, 0)
+        known = only(await JudgeStep(by=("rules", "model"), client=client)(UNJUDGED))
+        assert (known.outcome, len(server.requests) > 0) == (Outcome.SUCCESS, True)
+    (judgement,) = known.end.judgements
+    assert given_by(judgement).judge == "model"
+    assert given_by(judgement).version == judgement.version.partition("+")[2]
+
+
 def test_settings_name_the_judge_and_its_version():
     settings = JudgeStep(judge=Strict()).settings
     assert (settings["by"], settings["judge_version"]) == ("strict", "3")
@@ -232,10 +273,23 @@ async def test_model_judge_over_http(case, served):
     [
         ({}, "asks a model, and was given none"),
         ({"by": "nobody"}, "No judge is named 'nobody'"),
+        ({"by": ["environment", "nobody"]}, "No judge is named 'nobody'"),
+        ({"by": ["environment", "model"]}, "asks a model, and was given none"),
+        ({"by": []}, r"by is \[\]"),
+        ({"by": 7}, "by is 7"),
         ({"judge": Strict(), "on_judge_error": "hide"}, "on_judge_error is 'hide'"),
         ({"judge": Strict(), "only_unknown": "yes"}, "only_unknown is 'yes'"),
     ],
-    ids=["no model", "no judge", "no way", "no flag"],
+    ids=[
+        "no model",
+        "no judge",
+        "one is no judge",
+        "one needs a model",
+        "no judges",
+        "a number",
+        "no way",
+        "no flag",
+    ],
 )
 def test_bad_options_are_named(options, said):
     with pytest.raises(errors.InvalidInputError, match=said):

@@ -9,6 +9,8 @@ from made_episodes import only
 from webtraj import open_dataset
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.processing.base import Changed, Drop
+from webtraj.processing.configuration import load_config, make_pipeline
+from webtraj.processing.pipeline import process
 from webtraj.processing.steps.clean import Clean
 from webtraj.processing.steps.dedupe import Dedupe
 from webtraj.processing.steps.describe import Describe
@@ -122,6 +124,37 @@ def test_read_lazily_they_come_out_the_same(recorded, tmp_path):
             assert getattr(one, "changes", None) == getattr(other, "changes", None)
         dedupe = Dedupe()
         assert dedupe.signature(trajectory) == dedupe.signature(lazy[trajectory.episode_id])
+
+
+PIPELINE = """
+steps:
+  - relabel-clicks: {most: 3}
+  - judge: [environment, rules]
+"""
+
+
+async def test_what_was_played_keeps_its_outcome_and_what_was_made_of_it_gets_its_own(
+    recorded, tmp_path
+):
+    with DatasetWriter(tmp_path / "raw") as writer:
+        for trajectory in recorded:
+            writer.add(trajectory)
+    (tmp_path / "pipeline.yaml").write_text(PIPELINE)
+    choices = load_config(tmp_path / "pipeline.yaml", {}).choices()
+    report = await process(tmp_path / "raw", tmp_path / "out", make_pipeline(choices))
+    assert not report.failures
+    before = {one.episode_id: one.outcome for one in recorded}
+    made = []
+    for one in open_dataset(tmp_path / "out"):
+        judgement = one.end.judgements[-1]
+        if one.episode_id in before:
+            assert (one.outcome, judgement.findings["by"]) == (
+                before[one.episode_id], "environment",
+            )  # fmt: skip
+        else:
+            assert (one.outcome, judgement.findings["by"]) == (Outcome.SUCCESS, "rules")
+            made.append(one)
+    assert len(made) > 10
 
 
 async def test_model_steps_write_what_can_be_stored(recorded, served, tmp_path):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from webtraj import errors
 from webtraj.agents.models.base import ModelClient
 from webtraj.judging.base import Judge, is_judgeable, with_judgement
-from webtraj.judging.catalog import make_judge
+from webtraj.judging.catalog import make_judge_of
 from webtraj.processing.base import Changed, Drop
 from webtraj.processing.steps import options
 from webtraj.trajectory import EpisodeTrajectory, Judgement, Outcome
@@ -40,9 +40,11 @@ class JudgeStep:
     name: str = dataclasses.field(default="judge", init=False)
     version: str = dataclasses.field(default="2", init=False)
     needs_model: ClassVar[bool] = True
-    by: str = "model"
-    """Which judge, as `webtraj.judging.catalog` names them: `model`, `environment`, `rules:FILE`.
-    Of a judge that is given, what it calls itself."""
+    by: str | tuple[str, ...] = "model"
+    """Which judge, as `webtraj.judging.catalog` names them: `model`, `environment`, `rules`,
+    `rules:FILE`. Several are asked in turn, until one has an opinion (UNKNOWN is none): with
+    `environment` and `rules`, what the environment found counts, and where it found nothing, the
+    task's own rule. Of a judge that is given, what it calls itself."""
     judge: Judge | None = dataclasses.field(default=None, repr=False)
     """The judge itself, where none is named."""
     client: ModelClient | None = dataclasses.field(default=None, repr=False)
@@ -68,7 +70,7 @@ class JudgeStep:
     @property
     def settings(self) -> Mapping[str, Any]:
         """What it was told, with the judge's version."""
-        model = "" if self.client is None or self.by != "model" else self.client.name
+        model = self.client.name if self.client is not None and self._asks else ""
         return {
             **options.settings_of(self),
             "judge_version": self._judge.version,
@@ -111,20 +113,26 @@ class JudgeStep:
             for one in trajectory.end.judgements
         )
 
+    @property
+    def _asks(self) -> bool:
+        return "model" in ((self.by,) if isinstance(self.by, str) else self.by)
+
     def _named(self) -> Judge:
-        if not isinstance(self.by, str) or not isinstance(self.options, Mapping):
+        by = options.words(self.name, "by", self.by)
+        if not by or not isinstance(self.options, Mapping):
             raise errors.InvalidInputError(
                 f"{self.name}: by is {self.by!r:.100} and options {self.options!r:.100}; expected "
-                "a judge's name, and what it takes by name."
+                "a judge's name or several, and what they take by name."
             )
-        asks = self.by == "model"
+        if not isinstance(self.by, str):
+            object.__setattr__(self, "by", by)
         # A client that the judge made of its options would be left open.
-        if asks and self.client is None:
+        if self._asks and self.client is None:
             raise errors.InvalidInputError(
                 f"{self.name}: the judge 'model' asks a model, and was given none; give it a "
                 "client, or name a model: --model NAME --model-url URL."
             )
-        return make_judge(self.by, client=self.client if asks else None, options=self.options)
+        return make_judge_of(by, client=self.client if self._asks else None, options=self.options)
 
 
 def _is_unanswered(judgement: Judgement) -> bool:
