@@ -1,0 +1,11 @@
+"""Watching rollouts while they run: in the terminal, or as a page in a browser.
+
+* `watching`: `RunMonitor`, which looks at what a run writes; `status`: what it sees, as data.
+* `locating`, `tailing`, `waiting`, `rows`, `pace`, `faults`: what a look is made of.
+* `screen`: a status in the terminal; `page`, `guard`, `static/`: in a browser.
+"""
+
+from webtraj.monitor.status import Cell, RunStatus, Writer
+from webtraj.monitor.watching import RunMonitor
+
+__all__ = ["Cell", "RunMonitor", "RunStatus", "Writer"]
