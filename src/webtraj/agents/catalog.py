@@ -69,6 +69,12 @@ def _model(seed: int, options: Mapping[str, Any]) -> Agent:
     return read_options(options).make()
 
 
+def _pointing(seed: int, options: Mapping[str, Any]) -> Agent:
+    from webtraj.agents.pointing.options import make_pointing_agent
+
+    return make_pointing_agent(seed, options)
+
+
 def _scripted(seed: int, options: Mapping[str, Any]) -> Agent:
     from webtraj.agents.scripted import ScriptedAgent, read_script
 
@@ -108,6 +114,11 @@ AGENTS: Mapping[str, AgentKind] = {
     "random": AgentKind("Does at random what fits the page's elements.", _random),
     "model": AgentKind(
         "Asks a model.", _model, "model, base_url and those of webtraj.agents.options.ModelOptions"
+    ),
+    "pointing": AgentKind(
+        "Asks a small model, by webtraj.agents.pointing.",
+        _pointing,
+        "model, base_url and those of webtraj.agents.pointing.options.OPTIONS",
     ),
     "scripted": AgentKind(
         "Does what a file says, an action a line.", _scripted, "script (the file)"

@@ -46,6 +46,7 @@ COMMANDS = (
     "metrics",
     "judge",
     "postprocess",
+    "scratch",
     "update",
     "train",
     "serve",

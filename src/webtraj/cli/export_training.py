@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from webtraj.training.export import ExportReport
-    from webtraj.training.replay import Filters, ReplayBuffer, Selection
+    from webtraj.training.replay import Filters, Renderer, ReplayBuffer, Selection
 
 __all__ = ["TrainingOptions", "export_training"]
 
@@ -84,7 +84,7 @@ def _buffer(
 ) -> ReplayBuffer:
     from webtraj import errors
     from webtraj.rollouts.iterations import Iterations
-    from webtraj.training.replay import AgentRenderer, HeldOut, ReplayBuffer, weights
+    from webtraj.training.replay import HeldOut, ReplayBuffer, weights
 
     places: Any = [dataset, *chosen.then] if chosen.then else dataset
     if chosen.iterations:
@@ -103,12 +103,23 @@ def _buffer(
         filters=_filters(to, chosen.filters, conditions),
         held_out=HeldOut(tasks=tuple(chosen.held_out)) if chosen.held_out else None,
         loss_weights=weighting,
-        render=AgentRenderer() if chosen.render else None,
+        render=_renderer(to) if chosen.render else None,
         seed=chosen.seed or 0,
         storage_options=storage_options,
     )
     buffer.require_samples()
     return buffer
+
+
+def _renderer(to: str) -> Renderer:
+    """Returns what makes prompts for the agents that a format is for."""
+    if to == "pointing":
+        from webtraj.training.scratch import PointingRenderer
+
+        return PointingRenderer()
+    from webtraj.training.replay import AgentRenderer
+
+    return AgentRenderer()
 
 
 def _filters(to: str, given: list[str] | None, conditions: Mapping[str, Any]) -> Filters:

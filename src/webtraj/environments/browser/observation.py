@@ -9,7 +9,7 @@ The `axtree` channel is the page as text, a line for each element::
     name   = string
     string = a JSON string
     state  = "checked" | "selected" | "pressed" | "disabled" | "readonly" | "focused"
-           | "scrollable" | "expanded=" bool | "level=" digits | "value=" string
+           | "multiline" | "scrollable" | "expanded=" bool | "level=" digits | "value=" string
            | "fill=" string | "color=" string | "image=" string
 
 `fill` is an SVG shape's colour, `color` the background of a plain element without content, `image`

@@ -104,6 +104,7 @@ function statesOf(element, role, style) {
   else if (dom.tagName(element) === "DETAILS") states.push(`expanded=${element.open}`);
   if (isDisabled(element)) states.push("disabled");
   if (element.readOnly) states.push("readonly");
+  if (dom.tagName(element) === "TEXTAREA" || aria("multiline") === "true") states.push("multiline");
   if (role === "heading") states.push(`level=${parseInt(aria("level")) || dom.tagName(element)[1] || 2}`);
   const value = valueOf(element, role);
   if (value) states.push(`value=${toJson(value)}`);

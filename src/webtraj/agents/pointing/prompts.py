@@ -1,0 +1,139 @@
+"""The prompt of a pointing agent, and what a reply to it means.
+
+    <task> Click on Okay <page> button no <e31> button Okay <e4> <did> button no <act>
+
+The task comes first and an element's name after its words: so a small model has read what is asked
+for before it sees the candidates, and each candidate before its name. (In the study behind this, of
+16 MiniWoB++ tasks, that order alone learned almost twice as fast as the task at the end.) Where
+something can be typed, the goal's words have names too::
+
+    <task> Enter <w7> Bob <w2> and press Submit <page> textbox <e9> button Submit <e3> <act>
+
+The reply is two names: the element, and the word that is typed into it; `<w0>` is no word, a click.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from webtraj.agents.pointing.pages import Item
+from webtraj.environments.actions import Action, Click, Fill, InvalidAction
+
+__all__ = ["ACT", "CLICK", "ELEMENTS", "MARKERS", "WORDS", "Prompt", "make_prompt"]
+
+ELEMENTS: Final = tuple(f"<e{number}>" for number in range(48))
+"""The names of elements; what a page has beyond so many is not shown."""
+CLICK: Final = "<w0>"
+"""Stands for no word."""
+WORDS: Final = tuple(f"<w{number}>" for number in range(1, 33))
+"""The names of words; those of a goal beyond so many cannot be typed."""
+ACT: Final = "<act>"
+MARKERS: Final = ("<task>", "<page>", "<did>", ACT)
+
+_REPLY = re.compile(r"\s*(<e\d+>)\s*(<w\d+>)\s*")
+_AROUND = "\"'.,:;!?()[]\u201c\u201d\u2018\u2019"
+_REMEMBERED = 4
+_NAME_TOKENS = re.compile(r"<(?:[ew]\d+|task|page|did|act)>")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a model is shown, and what the names in it stand for."""
+
+    text: str
+    elements: Mapping[str, Item]
+    """Items by the names of elements."""
+    words: Mapping[str, str]
+    """Words of the goal by their names; empty where nothing can be typed."""
+
+    def read(self, reply: str) -> Action:
+        """Returns the action that a reply stands for, an `InvalidAction` if it is none.
+
+        >>> prompt = make_prompt("Click on Go", [Item("button Go", "1")], names=random.Random(0))
+        >>> prompt.read(f"{next(iter(prompt.elements))}<w0>")
+        Click(ref='1', button='left', modifiers=(), count=1)
+        """
+        found = _REPLY.fullmatch(reply)
+        if found is None:
+            return _invalid("malformed", "expected the names of an element and of a word", reply)
+        name, word = found.groups()
+        item = self.elements.get(name)
+        if item is None:
+            return _invalid("bad_arguments", f"no element is called {name}", reply)
+        if word == CLICK:
+            return Click(item.ref)
+        if word not in self.words:
+            return _invalid("bad_arguments", f"no word is called {word}", reply)
+        if not item.editable:
+            return _invalid("bad_arguments", f"nothing can be typed into {name}", reply)
+        return Fill(item.ref, self.words[word])
+
+    def reply_for(self, action: object) -> str | None:
+        """Returns the reply that stands for an action; None if there is none."""
+        match action:
+            case Click(ref=ref) if action == Click(ref):
+                word: str | None = CLICK
+            case Fill(ref=ref, value=text):
+                word = next((name for name, said in self.words.items() if said == text), None)
+            case _:
+                return None
+        name = next((name for name, item in self.elements.items() if item.ref == ref), None)
+        return None if name is None or word is None else f"{name}{word}"
+
+
+def make_prompt(
+    goal: str, items: Sequence[Item], done: Sequence[str] = (), *, names: random.Random
+) -> Prompt:
+    """Returns the prompt for a goal and a page.
+
+    Args:
+        goal: What is to be done.
+        items: The page.
+        done: What has been acted on so far, in words, the first first; the last few are told.
+        names: Deals out the names.
+    """
+    shown = list(items)
+    pool = list(ELEMENTS)
+    names.shuffle(pool)
+    elements: dict[str, Item] = {}
+    said = ["<task>"]
+    words: dict[str, str] = {}
+    if any(item.editable for item in shown):
+        tags = list(WORDS)
+        names.shuffle(tags)
+        for word in goal.split():
+            said.append(_plain(word))
+            bare = word.strip(_AROUND)
+            if bare and tags and bare not in words.values():
+                words[tags[-1]] = bare
+                said.append(tags.pop())
+    else:
+        said += map(_plain, goal.split())
+    said.append("<page>")
+    for item in shown:
+        if item.ref:
+            if not pool:
+                break
+            name = pool.pop()
+            elements[name] = item
+            said += [_plain(item.words), name]
+        else:
+            said.append(_plain(item.words))
+    if done:
+        said.append("<did>")
+        said += map(_plain, done[-_REMEMBERED:])
+    said.append(ACT)
+    return Prompt(" ".join(said), elements, words)
+
+
+def _plain(text: str) -> str:
+    """Returns a page's or goal's text without what would read as one of our names."""
+    return _NAME_TOKENS.sub(" ", text).strip()
+
+
+def _invalid(kind: str, reason: str, reply: str) -> InvalidAction:
+    return InvalidAction(reason=f"{reason[0].upper()}{reason[1:]}.", text=reply[:200], kind=kind)

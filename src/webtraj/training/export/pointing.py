@@ -1,0 +1,170 @@
+"""Pointing prompts as token ids, with names dealt anew for each copy: for models made from scratch.
+
+A small model that sees each prompt once with the names it was recorded with learns the names. Here
+each sample is written several times, its elements and words called otherwise each time; what has to
+be learned is what stays. Names that the trainer is to tell apart are tokens of their own
+(`webtraj.training.scratch`), so that the copies differ in those ids alone.
+
+::
+
+    {"prompt_token_ids": [...], "completion_token_ids": [...], "loss_weight": 1.0, "task": "...",
+     "sample": "<episode>/<step>/<call>"}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import math
+import random
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import pydantic
+
+from webtraj import errors
+from webtraj.agents.models.base import Text
+from webtraj.agents.pointing.prompts import ACT, ELEMENTS, WORDS
+from webtraj.training.export import json_files
+from webtraj.training.export.base import ExportReport, LeftOut, Row, key_of, name_of
+from webtraj.training.export.pictures import PictureReader, Pictures
+from webtraj.training.samples import Sample
+
+if TYPE_CHECKING:
+    import tokenizers
+
+__all__ = ["PointingFormat"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PointingFormat:
+    """Writes pointing prompts as token ids."""
+
+    name: ClassVar[str] = "pointing"
+    version: ClassVar[int] = 1
+
+    model: str = ""
+    """The folder of the model that is trained, for its tokenizer."""
+    copies: Annotated[int, pydantic.Field(ge=1)] = 1
+    """How often each sample is written, with names of its own each time."""
+    cutoff_len: Annotated[int, pydantic.Field(ge=1)] = 256
+    """How many tokens a sample may have; longer ones are left out."""
+    seed: int = 0
+    """Of the names."""
+
+    def __post_init__(self) -> None:
+        if not self.model or not (Path(self.model) / "tokenizer.json").is_file():
+            raise errors.InvalidInputError(
+                f"The format 'pointing' needs the model's folder, for its tokenizer.json; got "
+                f"model={self.model!r}. `webtraj scratch model` makes one."
+            )
+
+    def row(self, sample: Sample, pictures: Pictures) -> Row | LeftOut:
+        """See `SampleFormat.row`."""
+        text = "".join(
+            part.text
+            for message in sample.messages
+            for part in message.parts
+            if isinstance(part, Text)
+        )
+        if not text.endswith(ACT):
+            return LeftOut("its prompt is none of a pointing agent")
+        if not math.isfinite(sample.loss_weight):
+            return LeftOut("its weight is no number")
+        prompt = self._tokenizer.encode(text, add_special_tokens=False).ids
+        completion = self._tokenizer.encode(sample.completion, add_special_tokens=False).ids
+        if len(prompt) + len(completion) > self.cutoff_len:
+            return LeftOut(f"longer than {self.cutoff_len} tokens")
+        data = {
+            "prompt_token_ids": prompt,
+            "completion_token_ids": completion,
+            "loss_weight": sample.loss_weight,
+            "task": sample.task,
+            "sample": name_of(sample.key),
+        }
+        return Row(data, self.copies, sample=_held(data))
+
+    def write(self, rows: Iterable[Row], folder: Path, split: str) -> None:
+        """See `SampleFormat.write`."""
+        json_files.write_lines(folder / f"{split}.jsonl", self._copied(rows, split))
+
+    def finish(self, folder: Path, report: ExportReport) -> None:
+        """See `SampleFormat.finish`. Nothing lies beside the rows."""
+
+    def read(self, folder: Path, split: str) -> Iterable[Mapping[str, Any]]:
+        """See `SampleFormat.read`."""
+        return json_files.read_lines(folder / f"{split}.jsonl")
+
+    def sample_of(self, row: Mapping[str, Any], pictures: PictureReader) -> Sample:
+        """See `SampleFormat.sample_of`."""
+        return _held(row)
+
+    def digest(self, sample: Sample) -> bytes:
+        """See `SampleFormat.digest`. It is the same whatever the names are."""
+        total = hashlib.sha256()
+        called: dict[int, int] = {}
+        for ids in (sample.prompt_token_ids, sample.completion_token_ids):
+            told = [
+                -1 - called.setdefault(number, len(called)) if number in self._named else number
+                for number in ids
+            ]
+            total.update(array("q", told).tobytes() + b"\0")
+        total.update(repr((sample.key, sample.loss_weight, sample.task)).encode())
+        return total.digest()
+
+    def _copied(self, rows: Iterable[Row], split: str) -> Iterator[Row]:
+        names = random.Random(f"{self.seed}/{split}")
+        for row in rows:
+            for _ in range(row.copies):
+                called: dict[int, int] = {}
+                for group in self._groups:
+                    called.update(zip(group, names.sample(group, len(group)), strict=True))
+                ids = {
+                    key: [called.get(number, number) for number in row.data[key]]
+                    for key in ("prompt_token_ids", "completion_token_ids")
+                }
+                yield Row({**row.data, **ids})
+
+    @functools.cached_property
+    def _tokenizer(self) -> tokenizers.Tokenizer:
+        try:
+            import tokenizers
+        except ImportError as error:
+            raise errors.MissingDependencyError(
+                "The format 'pointing' needs the model's tokenizer; install "
+                'pip install "webtraj[train]".'
+            ) from error
+        return tokenizers.Tokenizer.from_file(str(Path(self.model) / "tokenizer.json"))
+
+    @functools.cached_property
+    def _groups(self) -> tuple[tuple[int, ...], ...]:
+        """The ids of names, those that may stand for each other together."""
+        return tuple(tuple(self._id(name) for name in group) for group in (ELEMENTS, WORDS))
+
+    @functools.cached_property
+    def _named(self) -> frozenset[int]:
+        return frozenset(number for group in self._groups for number in group)
+
+    def _id(self, name: str) -> int:
+        found = self._tokenizer.token_to_id(name)
+        if found is None:
+            raise errors.InvalidInputError(
+                f"The model {self.model!r} has no token {name!r}; only models made by `webtraj "
+                "scratch model` can be trained on pointing prompts."
+            )
+        return int(found)
+
+
+def _held(row: Mapping[str, Any]) -> Sample:
+    return Sample(
+        key=key_of(row["sample"]),
+        messages=(),
+        completion="",
+        prompt_token_ids=tuple(row["prompt_token_ids"]),
+        completion_token_ids=tuple(row["completion_token_ids"]),
+        loss_weight=row["loss_weight"],
+        task=row["task"],
+    )

@@ -1,0 +1,84 @@
+"""Recorded steps as pointing prompts: for whatever policy acted, with whatever it was shown."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from webtraj.agents.models.base import Message
+from webtraj.agents.pointing import Item, Prompt, items_of, make_prompt
+from webtraj.agents.pointing.agent import done_as
+from webtraj.environments.actions import Action, InvalidAction
+from webtraj.training.replay.cutting import Rendered, action_of
+from webtraj.training.replay.recorded import loaded
+from webtraj.trajectory import EpisodeTrajectory
+
+__all__ = ["Decided", "PointingRenderer", "decisions_of"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Decided:
+    """A step's decision and what it was made on."""
+
+    step: int
+    goal: str
+    items: tuple[Item, ...]
+    done: tuple[str, ...]
+    action: Action
+
+    def prompt(self, names: random.Random) -> tuple[Prompt, str] | None:
+        """Returns the prompt with names dealt out, and the reply; None if that cannot be said."""
+        prompt = make_prompt(self.goal, self.items, self.done, names=names)
+        reply = prompt.reply_for(self.action)
+        return None if reply is None else (prompt, reply)
+
+
+def decisions_of(trajectory: EpisodeTrajectory) -> Iterator[Decided]:
+    """Yields the decisions of an episode that a pointing agent could have made.
+
+    Those it could not, since they type what the goal does not say or act on nothing, are told to
+    none that comes after them either: the agent would have had no way to do them.
+    """
+    done: list[str] = []
+    for step in range(1, len(trajectory.steps)):
+        before = trajectory.steps[step - 1].observation
+        if not isinstance(before, Mapping):
+            return
+        tree, goal = loaded(before.get("axtree")), loaded(before.get("goal"))
+        action = action_of(trajectory, step)
+        if not isinstance(tree, str) or not isinstance(action, Action):
+            continue
+        if isinstance(action, InvalidAction):
+            continue
+        items = tuple(items_of(tree))
+        goal = goal if isinstance(goal, str) and goal else trajectory.info.goal
+        decided = Decided(step, goal, items, tuple(done), action)
+        if decided.prompt(random.Random(0)) is not None:
+            yield decided
+            if (said := done_as(action, items)) is not None:
+                done.append(said)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PointingRenderer:
+    """Renders what a pointing agent would have asked: see `webtraj.training.replay.Renderer`."""
+
+    seed: int = 0
+    """Of the names."""
+
+    @property
+    def reference(self) -> Mapping[str, Any]:
+        """See `Renderer.reference`."""
+        return {"renderer": "pointing", "seed": self.seed}
+
+    def render(self, trajectory: EpisodeTrajectory) -> Mapping[int, Rendered]:
+        """See `Renderer.render`."""
+        found: dict[int, Rendered] = {}
+        for decided in decisions_of(trajectory):
+            names = random.Random(f"{self.seed}/{trajectory.episode_id}/{decided.step}")
+            asked = decided.prompt(names)
+            assert asked is not None
+            found[decided.step] = Rendered((Message.of("user", asked[0].text),), asked[1])
+        return found
