@@ -41,19 +41,27 @@ class StandIn:
         settings = {"model": self.model, "python": self.python, "dev_mode": True, **settings}
         return VllmLaunch(environment=variables, **settings)
 
-    def server(self, *, trouble=None, **options):
+    def server(self, *, trouble=None, launch=None, **options):
         options = {
             "log_file": self.log,
             "patience": 20.0,
             "restarts": RestartPolicy(first_pause=0.01),
             **options,
         }
-        return ModelServer(self.launch(trouble=trouble), **options)
+        return ModelServer(self.launch(trouble=trouble, **(launch or {})), **options)
 
     def weights(self, name):
         folder = self.folder / name
         folder.mkdir()
         (folder / "model.safetensors").write_bytes(b"")
+        (folder / "config.json").write_text("{}")
+        return folder
+
+    def adapter(self, name):
+        folder = self.folder / name
+        folder.mkdir()
+        (folder / "adapter_model.safetensors").write_bytes(b"")
+        (folder / "adapter_config.json").write_text("{}")
         return folder
 
     @property

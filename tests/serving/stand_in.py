@@ -2,10 +2,12 @@
 
 It takes vLLM's command line. What goes wrong is said by variables:
 
-* `STAND_IN_FAIL`: it ends at once, with a message; `STAND_IN_FAIL=starts:N`: from start N on.
+* `STAND_IN_FAIL`: it ends at once, with a message; `STAND_IN_FAIL=starts:N`: from start N on;
+  `STAND_IN_FAIL=model:NAME`: for a model whose folder is called so.
 * `STAND_IN_UNREADY`: it runs and is never healthy.
 * `STAND_IN_DEAF`: it and its child ignore SIGTERM.
-* `STAND_IN_REFUSE`: it takes no weights.
+* `STAND_IN_REFUSE`: it takes no weights; `STAND_IN_REFUSE=NAME`: none of a folder of that name.
+* `STAND_IN_INSOMNIA`: it says that it sleeps, and does not; `STAND_IN_COMA`: it does not wake up.
 * `STAND_IN_STARTS`: a file that gets a line, the server's and its child's process ids, at each
   start.
 """
@@ -28,7 +30,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
     """vLLM's addresses that `webtraj.serving` uses, and two to make trouble."""
 
     options: dict[str, str]
-    state: ClassVar = {"version": "default", "weights": "", "paused": False, "hang": False}
+    state: ClassVar = {
+        "version": os.environ.get("WEBTRAJ_WEIGHTS_VERSION", "default"),
+        "weights": "",
+        "paused": False,
+        "hang": False,
+        "asleep": False,
+        "adapters": {},
+        "held": "WEBTRAJ_WEIGHTS_HOLD" in os.environ,
+    }
     calls: ClassVar[list[str]] = []
     unhang = threading.Event()
 
@@ -38,7 +48,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.path == "/health":
             self.answer({}, 503 if "STAND_IN_UNREADY" in os.environ else 200)
         elif self.path == "/v1/models":
-            self.answer({"data": [{"id": self.options["served-model-name"]}]})
+            name = self.options["served-model-name"]
+            adapters = self.state["adapters"].items()
+            listed = [{"id": key, "root": root, "parent": name} for key, root in adapters]
+            self.answer({"data": [{"id": name, "root": "", "parent": None}, *listed]})
+        elif self.path == "/is_sleeping":
+            self.answer({"is_sleeping": self.state["asleep"]})
         elif self.path == "/weight_info":
             self.answer({"weight_version": self.state["version"]})
         elif self.path == "/seen":
@@ -56,12 +71,25 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif path == "/resume":
             self.state["paused"] = False
         elif path == "/collective_rpc":
-            if "STAND_IN_REFUSE" in os.environ:
+            folder = body.get("kwargs", {}).get("weights_path", "")
+            if os.environ.get("STAND_IN_REFUSE") in ("1", Path(folder).name):
                 self.answer({"error": "no such parameter"}, 500)
                 return
-            if body["method"] == "reload_weights":
+            if "weights_path" in body.get("kwargs", {}) and body["method"] == "reload_weights":
                 self.state["weights"] = body["kwargs"]["weights_path"]
             self.calls[-1] += f" {body['method']}"
+        elif path == "/v1/load_lora_adapter":
+            if os.environ.get("STAND_IN_REFUSE") in ("1", Path(body["lora_path"]).name):
+                self.answer({"error": "LoRA rank 64 is greater than max_lora_rank 16"}, 400)
+                return
+            self.state["adapters"][body["lora_name"]] = body["lora_path"]
+        elif path == "/sleep":
+            self.state["asleep"] = self.state["paused"] = "STAND_IN_INSOMNIA" not in os.environ
+        elif path == "/wake_up":
+            if "tags=weights" not in self.path and "STAND_IN_COMA" not in os.environ:
+                self.state["asleep"] = self.state["paused"] = False
+            self.answer({"status": "sleeping" if self.state["asleep"] else "awake"})
+            return
         elif path == "/update_weight_version":
             self.state["version"] = body["new_version"]
         elif path == "/hang":
@@ -89,15 +117,18 @@ def main() -> None:
     with starts.open("a") as file:
         file.write(f"{os.getpid()} {child.pid}\n")
     fail = os.environ.get("STAND_IN_FAIL", "starts:0")
-    bound = int(fail.partition(":")[2] or 1)
+    kind, _, value = fail.partition(":")
+    bound = int(value or 1) if kind != "model" else 0
+    arguments = [argument.removeprefix("--").partition("=") for argument in sys.argv[1:]]
+    Handler.options = {name: value for name, _, value in arguments}
+    if kind == "model" and Path(Handler.options["model"]).name == value:
+        sys.exit("stand-in: there is no such model")
     if bound and len(starts.read_text().splitlines()) >= bound:
         sys.exit("stand-in: there is no such model")
     if "STAND_IN_DEAF" in os.environ:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     else:
         signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    arguments = [argument.removeprefix("--").partition("=") for argument in sys.argv[1:]]
-    Handler.options = {name: value for name, _, value in arguments}
     address = (Handler.options["host"], int(Handler.options["port"]))
     http.server.ThreadingHTTPServer(address, Handler).serve_forever()
 

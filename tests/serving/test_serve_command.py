@@ -90,6 +90,7 @@ def test_options_reach_vllm(stand_in):
         "--structured-outputs-config.backend=xgrammar",
         "--structured-outputs-config.disable_any_whitespace=true",
         "--worker-extension-cls=webtraj_vllm_worker.WebtrajWorker",
+        "--middleware=webtraj_vllm_worker.WeightsGate",
         "--enforce-eager",
         "--enable-lora",
         "--lora-modules",

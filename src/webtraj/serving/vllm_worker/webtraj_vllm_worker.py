@@ -1,13 +1,20 @@
-"""What vLLM's workers learn from webtraj; loaded by them, with nothing but the standard library.
+"""What vLLM's processes learn from webtraj; loaded by them, with nothing but the standard library.
 
 Its folder alone is put on their path (`vllm.VllmLaunch`), so that they see no other module of ours.
+`WebtrajWorker` is for the workers, `WeightsGate` for the server of the API.
 """
 
 from __future__ import annotations
 
+import json
+import os
 from typing import Any
 
-__all__ = ["WebtrajWorker"]
+__all__ = ["WebtrajWorker", "WeightsGate"]
+
+_BASE_VERSION = "default"
+_ADMINISTRATION = ("/v1/models", "/v1/load_lora_adapter")
+_RETRY_AFTER = b"1"
 
 
 class WebtrajWorker:
@@ -25,3 +32,61 @@ class WebtrajWorker:
         for layer in self.get_model().modules():
             if hasattr(layer, "cpu_linear") and layer.weight.numel():
                 layer.quant_method.process_weights_after_loading(layer)
+
+
+class WeightsGate:
+    """ASGI middleware (`--middleware`) that keeps labels of weights true where vLLM 0.32 does not.
+
+    * vLLM calls whatever it was started with `default`. With `WEBTRAJ_WEIGHTS_VERSION`, that is
+      what `/weight_info` says instead, also without dev mode.
+    * A server that is started again is to have other weights than its first ones, or an adapter,
+      but would answer before it was given them. With `WEBTRAJ_WEIGHTS_HOLD`, requests get 503,
+      which clients try again, until the weights have been named.
+    * An adapter that was loaded in place is read from its folder again at each step of the model:
+      slow, and whoever changes the folder changes the weights. Here it is read once.
+    """
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+        self._version = os.environ.get("WEBTRAJ_WEIGHTS_VERSION", "")
+        self._holds = bool(os.environ.get("WEBTRAJ_WEIGHTS_HOLD"))
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serves a request."""
+        path = scope.get("path", "")
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+        elif self._holds and _is_about_weights(path) and await self._unnamed(scope):
+            await _answer(send, 503, {"error": "The server does not have its weights yet."})
+        elif self._version and path == "/weight_info" and await self._unnamed(scope):
+            await _answer(send, 200, {"weight_version": self._version})
+        else:
+            await self._app(scope, receive, send)
+            if path == "/v1/load_lora_adapter":
+                for adapter in scope["app"].state.openai_serving_models.lora_requests.values():
+                    adapter.load_inplace = False
+
+    async def _unnamed(self, scope: Any) -> bool:
+        """Whether the engine has its first weights still."""
+        engine = scope["app"].state.engine_client
+        if await engine.get_weight_version() == _BASE_VERSION:
+            return True
+        self._holds, self._version = False, ""
+        return False
+
+
+def _is_about_weights(path: str) -> bool:
+    if path in _ADMINISTRATION:
+        return False
+    return path.startswith(("/v1/", "/inference/")) or path == "/weight_info"
+
+
+async def _answer(send: Any, status: int, content: dict[str, str]) -> None:
+    body = json.dumps(content).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"retry-after", _RETRY_AFTER),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,186 @@
+"""Giving a running server new weights again and again, in one of three ways.
+
+| way | what is given | requests meanwhile | needs |
+|---|---|---|---|
+| `reload` | a whole model | wait, for as long as reading takes | `dev_mode` |
+| `lora` | a LoRA adapter | wait, for milliseconds | `dev_mode`, `runtime_lora` |
+| `restart` | a whole model, also of another architecture | fail, and are tried again | nothing |
+
+In all of them each reply is of one version of the weights, the record of each call names it
+(`ModelCall.policy_version`, and of adapters `ModelCall.model`), and after a failure the server has
+the weights that it had.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import typing
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+from webtraj import errors
+from webtraj.serving.server import ModelServer
+from webtraj.serving.vllm import VllmLaunch
+from webtraj.serving.weights import BASE_VERSION, LoadAdapter, ReadWeights
+
+__all__ = ["UpdateWay", "WeightUpdater", "make_updater", "prepare_launch"]
+
+UpdateWay = Literal["reload", "lora", "restart"]
+"""How a server gets new weights."""
+
+DEFAULT_HOLD = 1.0
+"""Seconds for which clients share a version by default (`ClientOptions.version_interval`)."""
+
+
+class WeightUpdater(Protocol):
+    """Gives a server new weights."""
+
+    @property
+    def model(self) -> str:
+        """The name that requests are to use from now on. The first adapter changes it."""
+
+    def label(self, version: str) -> str:
+        """Returns what records call the weights of a version: `ModelCall.policy_version`."""
+
+    async def update(self, path: str | os.PathLike[str], version: str) -> None:
+        """Has the server answer with other weights; returns when it does.
+
+        Args:
+            path: Their folder, which the server sees. It has to stay: a server that dies is given
+                them again.
+            version: What they are called; no two weights may be called the same.
+
+        Raises:
+            InvalidInputError: What is wrong with them can be seen before.
+            ModelRefusedError: The server does not take them, and has those that it had.
+            ModelUnavailableError: The server is away, or does not start with them.
+        """
+
+
+def prepare_launch(way: UpdateWay, launch: VllmLaunch, *, lora_rank: int = 16) -> VllmLaunch:
+    """Returns a launch with what a way of updating needs.
+
+    Args:
+        way: How it will get new weights.
+        launch: How the server would be started.
+        lora_rank: The highest rank of an adapter, where the launch does not say.
+
+    Raises:
+        InvalidInputError: There is no such way.
+    """
+    _check_way(way)
+    if way == "reload":
+        return dataclasses.replace(launch, dev_mode=True)
+    if way == "lora":
+        rank = launch.max_lora_rank or lora_rank
+        return dataclasses.replace(launch, dev_mode=True, runtime_lora=True, max_lora_rank=rank)
+    return launch
+
+
+def make_updater(
+    way: UpdateWay, server: ModelServer, *, adapter: str = "policy-lora", hold: float = DEFAULT_HOLD
+) -> WeightUpdater:
+    """Returns what gives a server new weights.
+
+    Args:
+        way: How.
+        server: The server, entered or not.
+        adapter: The name of the adapter, of the way `lora`.
+        hold: Seconds that requests wait once the new weights are named, so that no record names
+            those before: the clients' `version_interval`. 0 if nobody asks during an update.
+
+    Raises:
+        InvalidInputError: There is no such way, or the server was not launched for it.
+    """
+    _check_way(way)
+    launch = server.launch
+    needed = prepare_launch(way, launch) if isinstance(launch, VllmLaunch) else launch
+    if isinstance(launch, VllmLaunch) and isinstance(needed, VllmLaunch):
+        for name in ("dev_mode", "runtime_lora"):
+            if getattr(needed, name) and not getattr(launch, name):
+                raise errors.InvalidInputError(
+                    f"A server gets new weights by {way!r} if it was launched with {name}=True; "
+                    "see `prepare_launch`."
+                )
+    made: dict[UpdateWay, Callable[[], WeightUpdater]] = {
+        "reload": lambda: _Reload(server, hold),
+        "lora": lambda: _Lora(server, adapter, hold),
+        "restart": lambda: _Restart(server),
+    }
+    return made[way]()
+
+
+class _Reload:
+    """The server reads a whole model in the place of the one that it has."""
+
+    def __init__(self, server: ModelServer, hold: float) -> None:
+        self._server, self._hold = server, hold
+
+    @property
+    def model(self) -> str:
+        return self._server.model
+
+    def label(self, version: str) -> str:
+        return version
+
+    async def update(self, path: str | os.PathLike[str], version: str) -> None:
+        await self._server.change_weights(ReadWeights(path, version, self._hold))
+        await _confirm(self._server, self.label(version))
+
+
+class _Lora:
+    """The server reads an adapter in the place of the one that it has."""
+
+    def __init__(self, server: ModelServer, adapter: str, hold: float) -> None:
+        self._server, self._adapter, self._hold = server, adapter, hold
+        self._loaded = False
+
+    @property
+    def model(self) -> str:
+        return self._adapter if self._loaded else self._server.model
+
+    def label(self, version: str) -> str:
+        return LoadAdapter(self._adapter, "", version).label
+
+    async def update(self, path: str | os.PathLike[str], version: str) -> None:
+        await self._server.change_weights(LoadAdapter(self._adapter, path, version, self._hold))
+        self._loaded = True
+        await _confirm(self._server, self.label(version))
+
+
+class _Restart:
+    """The server is ended, and another is started with the model."""
+
+    def __init__(self, server: ModelServer) -> None:
+        self._server = server
+
+    @property
+    def model(self) -> str:
+        return self._server.model
+
+    def label(self, version: str) -> str:
+        return version
+
+    async def update(self, path: str | os.PathLike[str], version: str) -> None:
+        ReadWeights(path, version).check()
+        await self._server.restart(self._server.launch.with_weights(path, version))
+        if self._server.healthy:  # Else it rests, and starts with them afterwards.
+            await _confirm(self._server, self.label(version))
+
+
+async def _confirm(server: ModelServer, label: str) -> None:
+    told = await server.weight_version()
+    if told != label:
+        raise errors.ModelRefusedError(
+            f"{server.url} was given the weights {label!r}, and says that it answers with {told!r}."
+            + (" It may have died since." if told == BASE_VERSION else "")
+        )
+
+
+def _check_way(way: str) -> None:
+    known = typing.get_args(UpdateWay)
+    if way not in known:
+        raise errors.InvalidInputError(
+            f"A server does not get new weights by {way!r}; give one of {', '.join(known)}."
+        )

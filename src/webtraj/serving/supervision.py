@@ -1,0 +1,310 @@
+"""Keeping a server's process alive, and replacing it when it is told to.
+
+One task owns the process: it alone starts servers, so that a death, a replacement and a rest can
+come at any moment, and no two servers are ever started at one port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import os
+import time
+from typing import Any
+
+import httpx
+
+from webtraj import errors
+from webtraj.serving.control import Control
+from webtraj.serving.launch import ServerLaunch
+from webtraj.serving.logs import ServerLog
+from webtraj.serving.process import GuardedProcess
+from webtraj.serving.restarts import RestartPolicy
+from webtraj.serving.weights import AdapterKeptError, WeightChange
+
+__all__ = ["Supervisor", "Watch"]
+
+_logger = logging.getLogger(__name__)
+
+_POLL_INTERVAL = 0.1
+"""Seconds between looks at a server that starts; nothing else tells that it is ready."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """How closely a server is watched; see `ModelServer`."""
+
+    start_timeout: float
+    patience: float
+    restarts: RestartPolicy
+    health_interval: float
+    health_timeout: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Replacement:
+    """A server that is to be started instead of another, and the other."""
+
+    started: asyncio.Future[None]
+    launch: ServerLaunch
+    change: WeightChange | None
+
+
+class Supervisor:
+    """Starts a server at an address, and starts it again whenever it is gone.
+
+    Args:
+        launch: What to start.
+        host: The address to listen at.
+        port: The port, which is free.
+        client: Goes to the server's root.
+        log: Gets what the server prints.
+        watch: How closely to look.
+    """
+
+    def __init__(
+        self,
+        launch: ServerLaunch,
+        *,
+        host: str,
+        port: int,
+        client: httpx.AsyncClient,
+        log: ServerLog,
+        watch: Watch,
+    ) -> None:
+        self.launch = launch
+        """What is started next."""
+        self.change: WeightChange | None = None
+        """The weights that the server is given after each start; None for its first ones."""
+        self.process: GuardedProcess | None = None
+        """The server, or the last one that there was."""
+        self.healthy = asyncio.Event()
+        """Whether it answered the last look at its health."""
+        self.num_restarts = 0
+        """How often it was started again after it had died."""
+        self._address = (host, port)
+        self._client = client
+        self._log = log
+        self._watch = watch
+        self._may_start = asyncio.Event()
+        self._may_start.set()
+        self._ended_on_purpose = False
+        self._replacement: _Replacement | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def control(self) -> Control:
+        """What the server can be told."""
+        return Control(self._client, timeout=self._watch.start_timeout)
+
+    async def start(self) -> None:
+        """Starts the server, and watches over it once it is healthy.
+
+        Raises:
+            ModelUnavailableError: It does not get healthy.
+        """
+        await self._start()
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Ends the server and all watching."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            if not self._task.cancelled():
+                self._task.exception()  # Who wanted to know has called `wait`.
+        self.healthy.clear()
+        if self.process is not None:
+            await self.process.stop()
+
+    async def wait(self) -> None:
+        """Waits until the server is given up, which raises ModelUnavailableError."""
+        assert self._task is not None
+        await asyncio.shield(self._task)
+
+    async def wait_healthy(self, timeout: float | None) -> None:
+        """Waits until the server can be used; raises ModelUnavailableError if it cannot in time."""
+        await self._wait_for(asyncio.ensure_future(self.healthy.wait()), timeout)
+        if not self.healthy.is_set():
+            raise errors.ModelUnavailableError(
+                f"The model server was not healthy again within {timeout:g} s.{self._log.tail()}"
+            )
+
+    def kill(self) -> None:
+        """Kills a server that is not what it should be; it is started again."""
+        self.healthy.clear()
+        if self.process is not None:
+            self.process.kill()
+
+    async def replace(self, launch: ServerLaunch) -> None:
+        """Ends the server and starts another, or has another started when the rest is over.
+
+        If that does not start, the one before is started again, with the weights that it had.
+
+        Raises:
+            ModelUnavailableError: It does not start.
+        """
+        before = self._replacement or self  # Of two in one rest, the first was never started.
+        replacement = _Replacement(
+            asyncio.get_running_loop().create_future(), before.launch, before.change
+        )
+        self._replacement = replacement
+        self.launch, self.change = launch, None
+        if self._may_start.is_set():
+            await self._end()
+            await self._wait_for(replacement.started)
+
+    async def lie_down(self, *, end: bool) -> None:
+        """Starts no server until `get_up`, whatever happens to this one.
+
+        Args:
+            end: Whether to end it now.
+        """
+        self._may_start.clear()
+        if end:
+            await self._end()
+
+    async def get_up(self) -> None:
+        """Starts the server again if it is gone.
+
+        Raises:
+            ModelUnavailableError: The one that was to be started instead does not start.
+        """
+        self._may_start.set()
+        if self._replacement is not None:
+            await self._wait_for(self._replacement.started)
+
+    async def _wait_for(self, future: asyncio.Future[Any], timeout: float | None = None) -> None:
+        """Waits for something that the task does; raises what ends the task."""
+        assert self._task is not None
+        try:
+            await asyncio.wait(
+                [future, self._task], timeout=timeout, return_when=asyncio.FIRST_COMPLETED
+            )
+            if self._task.done():
+                await self._task
+            if future.done():
+                await future
+        finally:
+            if not future.done():
+                future.cancel()
+
+    async def _end(self) -> None:
+        assert self.process is not None
+        self._ended_on_purpose = True
+        self.healthy.clear()
+        await self.process.stop()
+
+    async def _start(self) -> None:
+        if self.process is not None:
+            await self.process.stop()
+        hold = {} if self.change is None else {"WEBTRAJ_WEIGHTS_HOLD": "1"}
+        self.process = GuardedProcess(
+            self.launch.command(*self._address),
+            variables={**os.environ, **self.launch.variables(), **hold},
+            log_file=self._log.open(),
+            patience=self._watch.patience,
+        )
+        try:
+            async with asyncio.timeout(self._watch.start_timeout):
+                await self._until_ready(self.process)
+                if self.change is not None:
+                    await self.change.apply(self.control)
+        except AdapterKeptError as kept:
+            raise kept.error from kept
+        except TimeoutError:
+            self._log.keep = True
+            raise errors.ModelUnavailableError(
+                f"The model server was not healthy within {self._watch.start_timeout:g} s of its "
+                f"start. Give it longer by start_timeout, or see why.{self._log.tail()}"
+            ) from None
+        self.healthy.set()
+
+    async def _until_ready(self, process: GuardedProcess) -> None:
+        while not await self._ready():
+            if process.ended:
+                self._log.keep = True
+                raise errors.ModelUnavailableError(
+                    f"The model server ended with exit status {await process.wait()} before it was "
+                    f"healthy.{self._log.tail()}"
+                )
+            await asyncio.sleep(_POLL_INTERVAL)
+
+    async def _ready(self) -> bool:
+        """Whether it answers, and is the one that we started."""
+        with contextlib.suppress(httpx.HTTPError, ValueError, KeyError, TypeError):
+            if (await self._client.get("/health")).is_success:
+                listed = (await self._client.get("/v1/models")).json()
+                return any(model["id"] == self.launch.served_name for model in listed["data"])
+        return False
+
+    async def _run(self) -> None:
+        try:
+            await self._keep_alive()
+        except Exception as error:
+            _logger.error("The model server is given up. %s", error)
+            raise
+
+    async def _keep_alive(self) -> None:
+        in_a_row = 0
+        policy = self._watch.restarts
+        while True:
+            healthy_since = time.monotonic()
+            why = await self._until_dead()
+            self.healthy.clear()
+            if time.monotonic() - healthy_since >= policy.stable_after:
+                in_a_row = 0
+            if self._ended_on_purpose:
+                self._ended_on_purpose = False
+                await self._may_start.wait()
+                why = await self._try_to_start()
+            while why:
+                self._log.keep = True
+                await self._may_start.wait()
+                if in_a_row >= policy.limit:
+                    raise errors.ModelUnavailableError(
+                        f"The model server {why}, and was started again {in_a_row} times in a row "
+                        f"already.{self._log.tail()}"
+                    )
+                _logger.warning(
+                    "The model server %s and is started again.%s", why, self._log.tail()
+                )
+                await asyncio.sleep(policy.pause(in_a_row))
+                in_a_row += 1
+                self.num_restarts += 1
+                why = await self._try_to_start()
+
+    async def _try_to_start(self) -> str:
+        """Returns why it did not start; nothing if it did."""
+        replacement, self._replacement = self._replacement, None
+        try:
+            await self._start()
+        except errors.ModelError as error:
+            if replacement is not None:
+                self.launch, self.change = replacement.launch, replacement.change
+                if not replacement.started.done():
+                    replacement.started.set_exception(error)
+            return f"did not start again ({str(error).partition('.')[0]})"
+        if replacement is not None and not replacement.started.done():
+            replacement.started.set_result(None)
+        return ""
+
+    async def _until_dead(self) -> str:
+        """Waits until the server is dead or as good as dead; returns which, for a message."""
+        assert self.process is not None
+        last_answer = time.monotonic()
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._watch.health_interval):
+                    return f"ended with exit status {await self.process.wait()}"
+            if await self._alive():
+                last_answer = time.monotonic()
+            elif time.monotonic() - last_answer >= self._watch.health_timeout:
+                return f"has not answered for {self._watch.health_timeout:g} s"
+
+    async def _alive(self) -> bool:
+        with contextlib.suppress(httpx.HTTPError):
+            return (await self._client.get("/health")).is_success
+        return False

@@ -1,0 +1,47 @@
+"""How old the weights behind a call are."""
+
+import pytest
+
+from webtraj import errors
+from webtraj.serving import Staleness, VersionHistory
+from webtraj.trajectory import ModelCall
+
+HISTORY = VersionHistory(["default", "clicker@1", "clicker@2", "clicker@3"])
+
+
+@pytest.mark.parametrize(
+    ("recorded", "trained", "version", "behind"),
+    [
+        ("clicker@3", None, "clicker@3", 0),
+        ("default", None, "default", 3),
+        ("clicker@1..clicker@2", None, "clicker@1", 2),
+        ("clicker@2..clicker@1", None, "clicker@1", 2),
+        ("clicker@1", "clicker@2", "clicker@1", 1),
+        ("clicker@3", "clicker@1", "clicker@3", 0),
+        ("", None, "", None),
+        ("clicker@3..?", None, "clicker@3..?", None),
+        ("?", None, "?", None),
+        ("other", None, "other", None),
+    ],
+)
+def test_staleness_is_that_of_the_older_version(recorded, trained, version, behind):
+    call = ModelCall(policy_version=recorded)
+    assert HISTORY.of(call, trained=trained) == Staleness(version, behind)
+
+
+def test_stalest_call_counts_and_an_unknown_one_is_not_overlooked():
+    fresh, old, unknown = (ModelCall(policy_version=v) for v in ("clicker@3", "default", ""))
+    assert HISTORY.stalest([fresh, old]) == 3
+    assert HISTORY.stalest([fresh, unknown]) is None
+    assert HISTORY.stalest([]) == 0
+
+
+@pytest.mark.parametrize("label", ["", "clicker@1", "a..b"])
+def test_version_has_a_name_of_its_own(label):
+    with pytest.raises(errors.InvalidInputError, match="cannot be the next version"):
+        VersionHistory(HISTORY.labels).add(label)
+
+
+def test_version_that_is_trained_is_one_of_them():
+    with pytest.raises(errors.InvalidInputError, match=r"'5' is no version.*'clicker@3'"):
+        HISTORY.of("default", trained="5")
