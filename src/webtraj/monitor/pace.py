@@ -63,9 +63,15 @@ class Pace:
             episodes_per_second=len(self._recent) / window, steps_per_second=steps / window
         )
 
-    def whole(self) -> Rates:
-        """Returns the rates of all episodes that ended, over the time in which any was played."""
-        seconds = self._busy.seconds
+    def whole(self, until: float | None = None) -> Rates:
+        """Returns the rates of all episodes that ended, over the time in which any was played.
+
+        Args:
+            until: Up to when episodes are under way; None if none is.
+        """
+        if self.latest is None:
+            return Rates()
+        seconds = (self._busy.seconds or 0.0) + max((until or 0.0) - self.latest, 0.0)
         if not seconds:
             return Rates()
         return Rates(

@@ -21,31 +21,19 @@ from typing import Any
 from webtraj import errors
 from webtraj.collectors.index import EpisodeSummary
 from webtraj.monitor.faults import FaultBook
+from webtraj.monitor.liveness import Liveness
 from webtraj.monitor.locating import WatchedRun, find_run
 from webtraj.monitor.pace import Pace, Sites
 from webtraj.monitor.rows import Rows, retry_policy
-from webtraj.monitor.status import (
-    CELL_OF_OUTCOME,
-    Cell,
-    OpenEpisode,
-    RunStatus,
-    Writer,
-)
-from webtraj.monitor.tailing import IndexTail, JournalTail, JournalTails, LockTable
+from webtraj.monitor.status import Cell, OpenEpisode, Rates, RunStatus, Writer
+from webtraj.monitor.tailing import IndexTail, JournalTail, JournalTails
+from webtraj.monitor.verdicts import Verdicts
 from webtraj.monitor.waiting import Unsent
 from webtraj.reporting.faults import is_fault
 from webtraj.rollouts.metrics.estimators import wilson_interval
-from webtraj.rollouts.metrics.files import read_metrics
-from webtraj.storage.folder import FolderStorage
 from webtraj.trajectory import Outcome
 
-__all__ = ["QUIET", "RunMonitor"]
-
-QUIET = 30.0
-"""Seconds without any change after which a run that nobody holds is taken for dead."""
-
-_JUDGE_QUIET = 120.0
-"""The same for a judge, whose verdicts may take long."""
+__all__ = ["RunMonitor"]
 
 _SHOWN = 50
 _SITES_SHOWN = 10
@@ -83,14 +71,11 @@ class RunMonitor:
         self._parallel = parallel if isinstance(parallel, int) else None
         storage, run = self._watched.run.storage, self._watched.run.run_id
         self._index = IndexTail(storage, run)
-        self._judged = [IndexTail(judged, run) for judged in self._watched.judged]
-        self._verdicts: list[dict[str, EpisodeSummary]] = [{} for _ in self._judged]
+        self._verdicts = Verdicts(self._watched)
         self._journals = JournalTails(self._watched.journals, run)
         self._unsent = Unsent(self._watched.spools, run)
-        folders = [folder.parent for folder in self._watched.journals]
-        self._locks = [LockTable(folder / "dataset.json") for folder in folders]
+        self._liveness = Liveness(self._watched, self._index)
         self._last: RunStatus | None = None
-        self._changed = 0.0
         self._begin_anew()
 
     @property
@@ -176,16 +161,25 @@ class RunMonitor:
             for episode_id, tail in tails.items()
             if episode_id not in self._ended and self._row_of(episode_id) is not None
         }
-        judged = self._read_verdicts()
+        judged = self._verdicts.look(now)
         self._faults.read_some()
-        writer = self._writer(tails, now)
+        writer = self._liveness.writer(
+            tails,
+            left=len(self._plan) - self._rows.over,
+            tries=self._pace.episodes,
+            latest=self._pace.latest,
+            now=now,
+        )
+        phases = self._liveness.phases(tails, writer, now)
+        rows = {self._row_of(episode_id): phase for episode_id, phase in phases.items()}
+        others = {row: phase for row, phase in rows.items() if row is not None}
+        cells = self._rows.cells(others, self._verdicts.cells(judged, self._rows, now))
+        began = [tail.began for tail in tails.values() if tail.began is not None]
+        if self._pace.started is not None:
+            began.append(self._pace.started)
         outcomes = self._outcomes_with(judged)
         solved, failed = outcomes[Outcome.SUCCESS], outcomes[Outcome.FAILURE]
-        whole = self._pace.whole()
-        left = len(self._plan) - self._rows.over
-        tries_a_row = max(self._pace.episodes / max(self._rows.over, 1), 1.0)
-        pace = whole.episodes_per_second
-        began = [tail.began for tail in tails.values() if tail.began is not None]
+        whole = self._pace.whole(now if tails and writer is not Writer.GONE else None)
         return RunStatus(
             run_id=self.run_id,
             place=self.place,
@@ -194,21 +188,19 @@ class RunMonitor:
             planned=len(self._plan),
             over=self._rows.over,
             tries=self._pace.episodes,
-            cells=self._cells(tails, judged, writer, now),
+            cells=cells,
             parallel=self._parallel,
-            started=min(
-                [*began, *([self._pace.started] if self._pace.started else [])], default=None
-            ),
+            started=min(began, default=None),
             outcomes={outcome.name.lower(): n for outcome, n in outcomes.items() if n},
             success=(solved, solved + failed),
             interval=wilson_interval(solved, solved + failed),
             steps=self._pace.steps + sum(tail.steps for tail in tails.values()),
             minute=self._pace.minute(tails.values(), now),
             whole=whole,
-            remaining=left * tries_a_row / pace if pace and self._rows.over else None,
+            remaining=None if writer is Writer.GONE else self._remaining(whole),
             judged=None if judged is None else len(judged),
             unsent=len(unsent),
-            underway=self._underway(tails, now),
+            underway=self._underway(tails, phases, now),
             sites=self._sites.slowest(_SITES_SHOWN),
             faults=self._faults.counts(),
             faults_unread=self._faults.unread,
@@ -220,7 +212,6 @@ class RunMonitor:
             return
         row, number = place
         self._ended[summary.episode_id] = row
-        self._changed = now
         self._rows.add(summary, row, number)
         self._pace.add(summary, now)
         self._outcomes[summary.outcome] += 1
@@ -234,18 +225,6 @@ class RunMonitor:
         )
         if is_fault(summary):
             self._faults.add(summary, in_spool=in_spool)
-
-    def _read_verdicts(self) -> dict[str, EpisodeSummary] | None:
-        """Returns the judged summaries of the run, by id; None if there is no judged dataset."""
-        for tail, verdicts in zip(self._judged, self._verdicts, strict=True):
-            anew, summaries = tail.read()
-            if anew:
-                verdicts.clear()
-            for summary in summaries:
-                if self._watched.run.place_of(summary.episode_id) is not None:
-                    verdicts[summary.episode_id] = summary
-                    self._changed = self._clock()
-        return next((verdicts for verdicts in self._verdicts if verdicts), None)
 
     def _outcomes_with(
         self, judged: Mapping[str, EpisodeSummary] | None
@@ -263,36 +242,16 @@ class RunMonitor:
                     outcomes[summary.outcome] += 1
         return outcomes
 
-    def _cells(
-        self,
-        tails: Mapping[str, JournalTail],
-        judged: Mapping[str, EpisodeSummary] | None,
-        writer: Writer,
-        now: float,
-    ) -> str:
-        locked = self._locked()
-        others: dict[int, Cell] = {}
-        for episode_id, tail in tails.items():
-            row = self._row_of(episode_id)
-            assert row is not None
-            dead = writer is Writer.GONE or (
-                locked is not None and tail.inode not in locked and now - (tail.last or 0) > QUIET
-            )
-            others[row] = Cell.LOST if dead else tail.cell
-        verdicts: dict[int, Cell] = {}
-        if judged is not None:
-            under_way = now - self._changed < _JUDGE_QUIET
-            for row in self._rows.rows_over:
-                counted = self._rows.counting(row)
-                assert counted is not None
-                verdict = judged.get(counted.episode_id)
-                if verdict is not None:
-                    verdicts[row] = CELL_OF_OUTCOME[verdict.outcome]
-                elif under_way:
-                    verdicts[row] = Cell.JUDGING
-        return self._rows.cells(others, verdicts)
+    def _remaining(self, whole: Rates) -> float | None:
+        """Returns how long the rest takes, if it goes on as it went."""
+        if not whole.episodes_per_second or not self._rows.over:
+            return None
+        tries_a_row = max(self._pace.episodes / self._rows.over, 1.0)
+        return (len(self._plan) - self._rows.over) * tries_a_row / whole.episodes_per_second
 
-    def _underway(self, tails: Mapping[str, JournalTail], now: float) -> tuple[OpenEpisode, ...]:
+    def _underway(
+        self, tails: Mapping[str, JournalTail], phases: Mapping[str, Cell], now: float
+    ) -> tuple[OpenEpisode, ...]:
         found = []
         for episode_id, tail in tails.items():
             row = self._row_of(episode_id)
@@ -305,48 +264,13 @@ class RunMonitor:
                     row=planned.row,
                     task=planned.task,
                     site=planned.spec.site,
-                    cell=tail.cell,
+                    cell=phases[episode_id],
                     steps=tail.steps,
                     age=max(now - began, 0.0),
                     quiet=max(now - last, 0.0),
                 )
             )
         return tuple(sorted(found, key=lambda episode: -episode.age)[:_SHOWN])
-
-    def _writer(self, tails: Mapping[str, JournalTail], now: float) -> Writer:
-        if self._rows.over == len(self._plan):
-            return Writer.OVER
-        locked = self._locked()
-        if locked is not None:
-            held = {tail.inode for tail in tails.values()}
-            if not tails and isinstance(self._watched.run.storage, FolderStorage):
-                held = {path.stat().st_ino for path in self._index.files() if path.exists()}
-            if held & locked:
-                return Writer.PLAYING
-        if not tails and self._was_played_to_its_end():
-            return Writer.OVER
-        times = [tail.last for tail in tails.values() if tail.last is not None]
-        latest = max([*times, *([self._pace.latest] if self._pace.latest else [])], default=None)
-        if locked is not None and latest is not None and now - latest > QUIET:
-            return Writer.GONE
-        return Writer.UNKNOWN
-
-    def _was_played_to_its_end(self) -> bool:
-        """Returns whether the run's metrics are there, and are of just what is on record."""
-        try:
-            metrics = read_metrics(self._watched.run)
-        except (errors.StorageMissingError, errors.DatasetError):
-            return False
-        overall = metrics.get("overall")
-        total = overall.get("total") if isinstance(overall, dict) else None
-        return bool(self._pace.episodes) and total == self._pace.episodes
-
-    def _locked(self) -> frozenset[int] | None:
-        """Returns the inodes of locked files; None if it cannot be known here."""
-        telling = [table for table in self._locks if table.tells]
-        if not telling:
-            return None
-        return telling[0].locked()
 
     def _row_of(self, episode_id: str) -> int | None:
         place = self._watched.run.place_of(episode_id)
