@@ -36,7 +36,9 @@ def reference(models):
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def text_server(models, tmp_path_factory):
-    async with serve(models / "text-0", tmp_path_factory.mktemp("logs")) as server:
+    # Adapters are for the tests of updates; to share the server is what makes them affordable.
+    adapters = {"runtime_lora": True, "max_lora_rank": 8}
+    async with serve(models / "text-0", tmp_path_factory.mktemp("logs"), **adapters) as server:
         yield server
 
 
