@@ -305,3 +305,31 @@ async def test_collector_that_was_given_is_left_open_and_out_is_closed(climber, 
 async def test_wrong_argument_is_a_clear_error(arguments, words):
     with pytest.raises(errors.InvalidInputError, match=words):
         await collect("ladder/climb", **{"agent": "oracle", **arguments})
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"depth": 1}, "depth=1"),
+        ({"height": "high"}, "height='high': TypeError: .* high"),
+    ],
+    ids=["unknown", "of a wrong type"],
+)
+async def test_wrong_option_of_an_environment_leaves_nothing_that_would_fail_again(
+    options, words, ladder, monkeypatch, tmp_path
+):
+    def made(tasks, *, height):
+        if not isinstance(height, int):
+            raise TypeError(f"nobody climbs {height}")
+        return ladder(tasks, height=height)
+
+    registry.register("ladder/strict", made, tasks=("climb",))
+    with pytest.raises(errors.InvalidInputError, match=words):
+        await collect("ladder/strict", "oracle", out=tmp_path / "data", environment_options=options)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_environments_that_were_only_tried_are_closed(climber, ladder, tmp_path):
+    await collect(["ladder/climb", "ladder/slip"], climber(), out=tmp_path / "data")
+    assert [len(made.seeds) for made in ladder.made] == [0, 1, 1]  # One of each kind is tried.
+    assert all(made.closed for made in ladder.made)

@@ -236,6 +236,7 @@ def test_what_is_left_is_played_by_the_command_that_is_told(kind, signum, folder
         (["--preset", "miniwob/click-test", "--parallel", "0"], "parallel"),
         (["--preset", "miniwob/click-test", "--parallel", "all"], "--parallel is a number"),
         (["--preset", "miniwob/click-tset"], "click-test"),
+        (["--preset", "miniwob/click-test", "--out", "x", "--set", "max_step=3"], "max_step"),
         (["--preset", "miniwob/click-test", "some-run"], "'some-run' is not understood"),
         (["--resume"], "Say where the run is"),
         (["--resume", "a", "b", "--out", "x"], "'b' is not understood"),

@@ -18,6 +18,7 @@ from webtraj.agents import base as agents_lib
 from webtraj.agents import catalog
 from webtraj.rollouts.adapting import Adaptive
 from webtraj.rollouts.judging import PARALLEL, When, judge_rollout, judged_place
+from webtraj.rollouts.making import check_environments
 from webtraj.rollouts.observer import NullRolloutObserver, RolloutObserver
 from webtraj.rollouts.plan import PlannedEpisode, plan_episodes, plan_tasks
 from webtraj.rollouts.recording import EpisodeFormat, open_collector, settle_format
@@ -154,6 +155,8 @@ async def collect(
             run = _run_of(out, storage_options, run_id=run_id, resume=resume)
             if resume:
                 plan = run.read_plan()
+            else:
+                await check_environments(plan, environment_options or {})
             written = settle_format(format, out, storage_options, run=run if resume else None)
             trajectory_collector = await stack.enter_async_context(
                 open_collector(out, storage_options, written)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from webtraj import errors
 from webtraj.agents import base as agents_lib
 from webtraj.environments import base as environment_lib
-from webtraj.environments import bridges
 from webtraj.rollouts import episode as episode_lib
 from webtraj.rollouts.adapting import Crew, Foreman
 from webtraj.rollouts.deadlines import Deadline, DeadlineEnvironment, Deadlines
+from webtraj.rollouts.making import close_quietly, make_environment
 from webtraj.rollouts.observer import RolloutObserver
 from webtraj.rollouts.plan import PlannedEpisode
 from webtraj.rollouts.results import EpisodeResult
@@ -164,7 +164,7 @@ class Runner:
                     await stack.aclose()
                     spec = planned.spec
                     environment = self._make(planned)
-                    stack.push_async_callback(_close, environment)
+                    stack.push_async_callback(close_quietly, environment)
                 again: Turn | None = None
                 delay = 0.0
                 try:
@@ -178,16 +178,7 @@ class Runner:
                 self._note_over(turn, again)
 
     def _make(self, planned: PlannedEpisode) -> environment_lib.Environment:
-        options = dict(self.environment_options)
-        selection = planned.selection
-        if selection.uses_browser:
-            options["pool"] = self.browser_pool
-        if planned.spec.preset == "web":
-            options["task"] = _web_task(planned)
-        environment = bridges.as_async(selection.make(**options))
-        set_max_steps = getattr(environment, "set_max_steps", None)
-        if planned.spec.max_steps and "max_steps" not in options and callable(set_max_steps):
-            set_max_steps(planned.spec.max_steps)
+        environment = make_environment(planned, self.environment_options, self.browser_pool)
         if self.settings.deadlines == Deadlines():
             return environment
         return DeadlineEnvironment(environment)
@@ -297,19 +288,3 @@ def _once(info: EpisodeInfo) -> Callable[[], EpisodeInfo]:
 
 def _renamed(info: EpisodeInfo) -> EpisodeInfo:
     return dataclasses.replace(info, episode_id=new_episode_id())
-
-
-def _web_task(planned: PlannedEpisode) -> Any:
-    """Returns the task of the preset `web` that a plan's task is."""
-    from webtraj.environments.browser.tasks import WebTask
-
-    spec = planned.spec
-    return WebTask(name=spec.name, goal=spec.goal, start_url=spec.start_url, site=spec.site)
-
-
-async def _close(environment: environment_lib.Environment) -> None:
-    """Closes an environment between episodes, none of which its failure can be told by."""
-    try:
-        await environment.close()
-    except Exception:
-        _logger.warning("An environment could not be closed.", exc_info=True)

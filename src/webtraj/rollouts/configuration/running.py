@@ -30,6 +30,7 @@ from webtraj.rollouts.configuration.players import Player
 from webtraj.rollouts.configuration.proposers import Proposing
 from webtraj.rollouts.iterations import Iterations
 from webtraj.rollouts.judging import Judged, judge_rollout, judged_place
+from webtraj.rollouts.making import check_environments
 from webtraj.rollouts.metrics.facts import EpisodeFacts
 from webtraj.rollouts.metrics.live import MetricsObserver
 from webtraj.rollouts.metrics.targets import MetricsTargets
@@ -218,6 +219,8 @@ class ConfiguredRollout:
             executable = await asyncio.to_thread(self.browsers.find)
             pool = self.browsers.open(self.settings.parallel, executable)
             await stack.enter_async_context(pool)
+        if not self.resume:  # A plan that cannot be played could not be gone on with either.
+            await check_environments(self.plan, self.environment_options)
         self._keep_source()
         return await collect(
             self.plan,
@@ -238,6 +241,8 @@ class ConfiguredRollout:
     async def _play_on_ray(self, address: str, observer: RolloutObserver | None) -> RolloutSummary:
         from webtraj.rollouts.distributed import collect_on_ray
 
+        if not self.resume:
+            await check_environments(self.plan, self.environment_options, elsewhere=True)
         self._keep_source()
         return await collect_on_ray(
             self.plan,

@@ -21,6 +21,7 @@ from webtraj.rollouts.distributed.driver import Driver
 from webtraj.rollouts.distributed.messages import Work
 from webtraj.rollouts.distributed.record import Record
 from webtraj.rollouts.distributed.sizing import NodeSizing
+from webtraj.rollouts.making import check_environments
 from webtraj.rollouts.observer import NullRolloutObserver, RolloutObserver
 from webtraj.rollouts.recording import EpisodeFormat, settle_format
 from webtraj.rollouts.runs import Progress, Run, new_run_id, progress_of
@@ -129,6 +130,7 @@ async def collect_on_ray(
     observer = observer or NullRolloutObserver()
     place = _place(out)
     plan = () if resume else plan_of(tasks, episodes=episodes, attempts=attempts, seed=seed)
+    await check_environments(plan, environment_options or {}, elsewhere=True)
     async with connected(address, runtime_env):
         storage = open_storage(place, storage_options)
         if resume:

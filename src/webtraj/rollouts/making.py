@@ -1,0 +1,117 @@
+"""Making the environment of a planned episode, and finding out beforehand whether that can be done.
+
+A plan that cannot be played must not be written: going on with it would fail for ever.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from webtraj import errors
+from webtraj.environments import base as environment_lib
+from webtraj.environments import bridges
+from webtraj.rollouts.plan import PlannedEpisode
+
+if TYPE_CHECKING:
+    from webtraj.environments.browser.pool import BrowserPool
+
+__all__ = ["check_environments", "close_quietly", "make_environment"]
+
+_logger = logging.getLogger(__name__)
+
+
+def make_environment(
+    planned: PlannedEpisode, options: Mapping[str, Any], pool: BrowserPool | None
+) -> environment_lib.Environment:
+    """Makes the environment that plays an episode.
+
+    Args:
+        planned: The episode.
+        options: For the preset's factory.
+        pool: For factories that use browsers; None for one of its own.
+
+    Raises:
+        InvalidInputError: The factory does not take the options.
+    """
+    given = dict(options)
+    selection = planned.selection
+    if selection.uses_browser:
+        given["pool"] = pool
+    if planned.spec.preset == "web":
+        given["task"] = _web_task(planned)
+    environment = bridges.as_async(selection.make(**given))
+    set_max_steps = getattr(environment, "set_max_steps", None)
+    if planned.spec.max_steps and "max_steps" not in given and callable(set_max_steps):
+        set_max_steps(planned.spec.max_steps)
+    return environment
+
+
+async def check_environments(
+    plan: Iterable[PlannedEpisode], options: Mapping[str, Any], *, elsewhere: bool = False
+) -> None:
+    """Makes, and closes, one environment of each kind that a plan needs. None is played.
+
+    Args:
+        plan: The episodes.
+        options: For the presets' factories.
+        elsewhere: Whether they are played on other machines. What this one lacks, a preset or a
+            package, is no mistake then.
+
+    Raises:
+        InvalidInputError: The options are wrong.
+        Exception: What else a factory raises.
+    """
+    for planned in _one_of_each(plan, lenient=elsewhere):
+        try:
+            environment = make_environment(planned, options, None)
+        except errors.MissingDependencyError:
+            if elsewhere:
+                continue
+            raise
+        except (TypeError, ValueError) as error:
+            if isinstance(error, errors.WebtrajError) or not options:
+                raise
+            raise errors.InvalidInputError(
+                f"The preset {planned.spec.preset!r} cannot be made with the options "
+                f"{', '.join(f'{key}={value!r:.60}' for key, value in options.items())}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        await close_quietly(environment)
+
+
+async def close_quietly(environment: environment_lib.Environment) -> None:
+    """Closes an environment between episodes, none of which its failure can be told by."""
+    try:
+        await environment.close()
+    except Exception:
+        _logger.warning("An environment could not be closed.", exc_info=True)
+
+
+def _one_of_each(plan: Iterable[PlannedEpisode], *, lenient: bool) -> Iterator[PlannedEpisode]:
+    """Yields the first episode of each factory; what a factory takes does not hang on the task."""
+    seen: list[Any] = []
+    presets: set[str] = set()
+    for planned in plan:
+        name = planned.spec.preset.partition(":")[0]
+        if name in presets:
+            continue
+        presets.add(name)
+        try:
+            factory: Any = planned.selection.preset.factory
+        except errors.UnknownPresetError:
+            if lenient:
+                continue
+            raise
+        if factory not in seen:
+            seen.append(factory)
+            yield planned
+
+
+def _web_task(planned: PlannedEpisode) -> Any:
+    """Returns the task of the preset `web` that a plan's task is."""
+    from webtraj.environments.browser.tasks import WebTask
+
+    spec = planned.spec
+    return WebTask(name=spec.name, goal=spec.goal, start_url=spec.start_url, site=spec.site)
