@@ -1,0 +1,200 @@
+"""`webtraj loop`: play, judge, train, serve, and again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from webtraj.loop import LoopConfig, LoopResult
+    from webtraj.loop.phases import Phase
+    from webtraj.loop.schedule import Slot
+
+__all__ = ["loop"]
+
+
+def loop(
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=VALUE]...",
+            help="Values that go before the configuration's, such as iterations=5 or "
+            "train.overrides.learning_rate=1e-4.",
+            show_default=False,
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="The configuration, a YAML file.", show_default=False)
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a loop that was begun before, if one was.")
+    ] = False,
+    only: Annotated[
+        Literal["rollout", "update", "both"],
+        typer.Option(
+            help="rollout: the phases that play, judge and evaluate; update: those that export, "
+            "train and publish; up to the next one of the other kind."
+        ),
+    ] = "both",
+    print_config: Annotated[
+        bool, typer.Option("--print-config", help="Print the configuration, and run nothing.")
+    ] = False,
+) -> None:
+    """Let a policy play, train it on what it played, and have the better one play again.
+
+    Each phase is a command of its own, with a log of its own. Ctrl-C ends the phase that runs in
+    good order; --resume goes on there. What came of each iteration is in metrics.jsonl and
+    success.png of the loop's folder.
+    """
+    from webtraj.cli import signals
+    from webtraj.loop import load_loop_config
+    from webtraj.loop import run as run_loop
+    from webtraj.loop.configuration import to_yaml
+
+    settings = load_loop_config(config, overrides or ())
+    if print_config:
+        print(to_yaml(settings), end="")
+        return
+    _log()
+    try:
+        with _Progress() as observer:
+            result = signals.run(run_loop(settings, resume=resume, only=only, observer=observer))
+    except signals.SignalReceivedError:
+        _say("Ended. What is done is kept; the same command with --resume goes on.")
+        raise
+    _tell(result, settings)
+
+
+def _log() -> None:
+    import logging
+
+    logger = logging.getLogger("webtraj")
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+    handler.setLevel(logging.WARNING)
+    logger.addHandler(handler)
+    logger.propagate = False
+
+
+class _Progress:
+    """A line for each phase, and under them what the running ones print."""
+
+    def __init__(self) -> None:
+        from webtraj.cli import terminal
+
+        self._console = terminal.make_console(stderr=True)
+        self._status = self._console.status("")
+        self._total = self._done = 0
+        self._said: dict[Any, str] = {}
+
+    def loop_begins(self, total: int, done: int) -> None:
+        """See `LoopObserver`."""
+        self._total, self._done = total, done
+        if done:
+            self._say(f"{done} of {total} phases are done already.")
+
+    def note(self, text: str) -> None:
+        """See `LoopObserver`."""
+        self._say(text)
+
+    def phase_began(self, phase: Phase, *, attempt: int, log: str) -> None:
+        """See `LoopObserver`."""
+        again = f", try {attempt}" if attempt > 1 else ""
+        self._say(f"[{self._done + 1}/{self._total}] {phase.slot}{again}: {log}")
+        self._show(phase.slot, "")
+
+    def phase_said(self, slot: Slot, line: str) -> None:
+        """See `LoopObserver`."""
+        self._show(slot, line)
+
+    def phase_ended(self, slot: Slot, seconds: float) -> None:
+        """See `LoopObserver`."""
+        self._done += 1
+        self._said.pop(slot.key, None)
+        took = f"done in {seconds:.1f} s" if seconds else "was done already"
+        self._say(f"        {slot}: {took}")
+
+    def phase_failed(self, slot: Slot, why: str, *, pause: float) -> None:
+        """See `LoopObserver`."""
+        self._say(f"        {slot} {why}; tried again in {pause:g} s")
+
+    def measured(self, line: Mapping[str, Any]) -> None:
+        """See `LoopObserver`."""
+        if told := _brief(line):
+            self._say(f"        {told}")
+
+    def __enter__(self) -> _Progress:
+        if self._console.is_terminal:
+            self._status.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._status.stop()
+
+    def _say(self, text: str) -> None:
+        from webtraj.cli.text import printable
+
+        self._console.print(printable(text), soft_wrap=True)
+
+    def _show(self, slot: Slot, line: str) -> None:
+        from rich.text import Text
+
+        from webtraj.cli.text import printable
+
+        self._said[slot.key] = f"{slot}: {printable(line)}"
+        self._status.update(Text("\n".join(self._said.values())))
+
+
+def _brief(line: Mapping[str, Any]) -> str:
+    evaluated = line.get("evaluation", {}).get("mean", {})
+    if evaluated.get("value") is not None:
+        return (
+            f"success {evaluated['value']:.1%} ({evaluated['low']:.1%} to "
+            f"{evaluated['high']:.1%}), mean of {evaluated['tasks']} tasks, after iteration "
+            f"{line['iteration']}"
+        )
+    success = line.get("success", {})
+    if success.get("value") is not None and "evaluation" not in line and "loss" not in line:
+        return f"success {success['value']:.1%} of {success['denominator']} episodes"
+    return ""
+
+
+def _tell(result: LoopResult, config: LoopConfig) -> None:
+    from rich.table import Table
+
+    from webtraj.cli import terminal
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    columns = ("iteration", "played", "success", "samples", "loss", "evaluation", "95 %", "minutes")
+    for name in columns:
+        table.add_column(name, justify="right", no_wrap=True)
+    for line in result.lines:
+        mean = line.get("evaluation", {}).get("mean", {})
+        interval = "-" if mean.get("low") is None else f"{mean['low']:.1%} - {mean['high']:.1%}"
+        table.add_row(
+            str(line["iteration"]),
+            str(line.get("episodes", "-")),
+            _percent(line.get("success", {})),
+            str(line.get("samples", "-")),
+            "-" if line.get("loss") is None else f"{line['loss']:.4f}",
+            _percent(mean),
+            interval,
+            f"{sum(line['seconds'].values()) / 60:.1f}",
+        )
+    terminal.make_console().print(table)
+    done = f"{config.iterations} iterations are done" if result.finished else "There is more to run"
+    _say(f"{done}: {result.out}")
+
+
+def _percent(rate: Mapping[str, Any]) -> str:
+    return "-" if rate.get("value") is None else f"{rate['value']:.1%}"
+
+
+def _say(text: str) -> None:
+    from webtraj.cli import terminal
+    from webtraj.cli.text import printable
+
+    terminal.make_console().print(printable(text), soft_wrap=True)

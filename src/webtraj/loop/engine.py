@@ -1,0 +1,414 @@
+"""Runs a loop's phases, one after the other or in two lanes, and goes on where it was ended.
+
+What a phase is, `phases` says; that it was done, `state` says, and nothing else does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from webtraj import errors
+from webtraj.loop import configuration, metrics, plots, running, schedule, servers
+from webtraj.loop.failures import PhaseFailedError
+from webtraj.loop.observer import LoopObserver, NullLoopObserver
+from webtraj.loop.outputs import Output, digest
+from webtraj.loop.phases import Phase, Policy, check_first, make_phase
+from webtraj.loop.places import Places
+from webtraj.loop.schedule import Slot
+from webtraj.loop.sections import LoopConfig
+from webtraj.loop.state import Begun, LoopState
+from webtraj.loop.wandb import IterationSink
+from webtraj.rollouts.configuration.loading import without_secrets
+from webtraj.storage import files
+
+__all__ = ["LoopResult", "Only", "run"]
+
+Only = Literal["rollout", "update", "both"]
+
+_logger = logging.getLogger(__name__)
+
+_NOT_AGAIN = frozenset({2, 126, 127})
+"""Exit statuses that another try would not change: wrong input, no program."""
+_LONGEST_PAUSE = 60.0
+_FIXED = ("seed", "first.policy", "first.iterations")
+"""Keys that all iterations of a loop must have in common."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LoopResult:
+    """What came of a loop."""
+
+    out: Path
+    """Its folder."""
+    finished: bool
+    """Whether all of its phases are done."""
+    run: int
+    """How many were run now."""
+    lines: tuple[Mapping[str, Any], ...]
+    """Its metrics, a line an iteration: see `webtraj.loop.metrics`."""
+
+
+async def run(
+    config: LoopConfig,
+    *,
+    resume: bool = False,
+    only: Only = "both",
+    observer: LoopObserver | None = None,
+) -> LoopResult:
+    """Runs a loop to its end, or goes on with one.
+
+    Being cancelled ends the running phase in good order, and leaves the rest to be gone on with.
+
+    Args:
+        config: What to run.
+        resume: Whether to go on with a loop that may have been begun in `config.out`. Phases that
+            are done are not run again; one that was interrupted is gone on with.
+        only: Which phases: those that play and prepare what was played (`rollout`), or those that
+            make a model of it (`update`), up to the next one of the other kind.
+        observer: Is told what happens.
+
+    Returns:
+        What came of it.
+
+    Raises:
+        InvalidInputError: The configuration does not fit; or a loop was begun in the folder and is
+            not to be gone on with, or another one runs there.
+        ModelError: The policy's server does not start, or does not take weights.
+        PhaseFailedError: A phase failed, as often as it may.
+        StorageError: The loop's folder cannot be written.
+    """
+    config = configuration.check(config)
+    check_first(config)
+    places = Places(config)
+    with contextlib.ExitStack() as stack:
+        _own(stack, places)
+        state = stack.enter_context(LoopState(places.state))
+        _begin(config, state, resume=resume, observer=observer or NullLoopObserver())
+        files.write_atomically(places.configuration, configuration.to_yaml(config).encode())
+        loop = _Loop(config, state, only, observer or NullLoopObserver())
+        return await loop.run()
+
+
+def _own(stack: contextlib.ExitStack, places: Places) -> None:
+    """Takes the loop's folder for us alone."""
+    try:
+        files.make_folder(places.out)
+        stack.enter_context(files.locked(places.lock("loop"), wait=False))
+    except BlockingIOError as error:
+        raise errors.InvalidInputError(
+            f"Another loop runs in {str(places.out)!r}. Wait for its end, or give another out."
+        ) from error
+    except OSError as error:
+        if isinstance(error, errors.WebtrajError):
+            raise
+        raise errors.StorageError(
+            f"{str(places.out)!r} cannot be written: {error}. Give another out."
+        ) from error
+
+
+def _begin(config: LoopConfig, state: LoopState, *, resume: bool, observer: LoopObserver) -> None:
+    """Checks that the state is that of this loop, and writes down that it begins or goes on."""
+    if not state.empty and not resume:
+        raise errors.InvalidInputError(
+            f"A loop was begun in {config.out!r}. Give --resume (resume=True) to go on with it, or "
+            "another out."
+        )
+    told = without_secrets(config.model_dump(mode="json"))
+    before = dict(_flat(state.config or {}))
+    for key, value in _flat(told):
+        if not before or key == "out" or (was := before.get(key)) == value:
+            continue
+        if key in _FIXED and state.anything_ended:
+            raise errors.InvalidInputError(
+                f"The loop in {config.out!r} was begun with {key}={was}, and is to go on with "
+                f"{value}: iterations would not be those of one loop. Give {key}={was}, or another "
+                "out."
+            )
+        observer.note(f"{key} was {was}, and is {value} from here on.")
+    state.add_loop(told)
+
+
+class _Loop:
+    """A loop that runs."""
+
+    def __init__(
+        self, config: LoopConfig, state: LoopState, only: Only, observer: LoopObserver
+    ) -> None:
+        self._config, self._state, self._only, self._observer = config, state, only, observer
+        self._places = Places(config)
+        overlap = config.overlap.enabled and only == "both"
+        self._all = schedule.lanes(config, overlap=overlap)
+        (in_turn,) = schedule.lanes(config, overlap=False)
+        self._order = {slot.key: place for place, slot in enumerate(in_turn)}
+        self._done = {slot.key: asyncio.Event() for lane in self._all for slot in lane}
+        self._server = servers.open_server(config, self._update_external)
+        self._run = 0
+        self._sink = IterationSink(config)
+
+    async def run(self) -> LoopResult:
+        lanes = [self._left(lane) for lane in self._all]
+        total = sum(map(len, self._all))
+        self._observer.loop_begins(total, total - sum(map(len, lanes)))
+        for group in ("rollout", "update"):
+            await running.until_free(
+                self._places.lock(group),
+                lambda: self._observer.note("Waiting for a phase that an earlier loop has left."),
+            )
+        chosen = [self._chosen(lane) for lane in lanes]
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for lane in chosen:
+                    tasks.create_task(self._run_lane(lane))
+        except BaseExceptionGroup as group:
+            raise _first(group) from None
+        finally:
+            await self._server.aclose()
+            await asyncio.to_thread(self._sink.close)
+        finished = all(event.is_set() for event in self._done.values())
+        lines = metrics.read_lines(self._places.metrics)
+        return LoopResult(
+            out=self._places.out, finished=finished, run=self._run, lines=tuple(lines)
+        )
+
+    def _left(self, lane: Sequence[Slot]) -> list[Slot]:
+        """Returns the phases that are not done, and notes those that are.
+
+        A phase that was passed, since it was not asked for then, is not made up for.
+        """
+        ended = [key for key in self._order if self._state.ended(key) is not None]
+        left: list[Slot] = []
+        for slot in lane:
+            passed = any(
+                (iteration == slot.iteration and self._order[iteration, name] >= self._place(slot))
+                or (iteration > slot.iteration and name == slot.name)
+                for iteration, name in ended
+            )
+            if passed:
+                self._done[slot.key].set()
+            else:
+                left.append(slot)
+        return left
+
+    def _place(self, slot: Slot) -> int:
+        return self._order[slot.key]
+
+    def _chosen(self, lane: Sequence[Slot]) -> list[Slot]:
+        """Returns those of a lane's phases that are to be run now."""
+        if self._only == "both":
+            return list(lane)
+        if lane and lane[0].group != self._only:
+            raise errors.InvalidInputError(
+                f"The next phase is {lane[0]}, which --only {self._only} does not run; run it "
+                f"first, with --only {lane[0].group}."
+            )
+        chosen: list[Slot] = []
+        for slot in lane:
+            if slot.group != self._only:
+                break
+            chosen.append(slot)
+        return chosen
+
+    async def _run_lane(self, lane: Sequence[Slot]) -> None:
+        for slot in lane:
+            for key in slot.after:
+                await self._done[key].wait()
+            await self._run_slot(slot)
+            self._done[slot.key].set()
+
+    async def _run_slot(self, slot: Slot) -> None:
+        policy = await self._policy(slot)
+        phase = make_phase(self._config, slot, policy)
+        self._check_base(slot)
+        begun = self._state.begun(slot.key)
+        if begun is not None and await asyncio.to_thread(_found, phase, begun):
+            await asyncio.to_thread(self._state.add_ended, phase, 0.0, found=True)
+            self._observer.phase_ended(slot, 0.0)
+        else:
+            await self._run_phase(phase, policy)
+        await asyncio.to_thread(self._after, slot)
+
+    async def _run_phase(self, phase: Phase, policy: Policy) -> None:
+        slot = phase.slot
+        log = self._places.log(slot.iteration, slot.name)
+        tries = 0
+        while True:
+            _make_links(phase.links)
+            command = phase.next_command
+            begun = await asyncio.to_thread(self._state.add_begun, phase, command, policy.version)
+            self._observer.phase_began(phase, attempt=begun.attempts, log=str(log))
+            start, began = _size(log), time.monotonic()
+            status = await self._command(slot, command, log)
+            seconds = time.monotonic() - began
+            self._run += 1
+            why = await asyncio.to_thread(_wrong, phase, status)
+            if not why:
+                await asyncio.to_thread(self._state.add_ended, phase, seconds)
+                self._observer.phase_ended(slot, seconds)
+                return
+            self._state.add_failed(slot, status, seconds)
+            if status in _NOT_AGAIN or tries >= phase.retries:
+                tried = f", tried {tries + 1} times" if tries else ""
+                raise PhaseFailedError(
+                    f"The phase {slot} {why}{tried}. The end of its log, {log}:\n"
+                    f"{running.tail(log, start)}\n"
+                    "Put right what is wrong, and give the same command with --resume: what is "
+                    "done is kept."
+                )
+            pause = min(2.0**tries, _LONGEST_PAUSE)
+            tries += 1
+            self._observer.phase_failed(slot, why, pause=pause)
+            await asyncio.sleep(pause)
+
+    async def _command(self, slot: Slot, command: Sequence[str], log: Path) -> int:
+        return await running.run_command(
+            command,
+            log=log,
+            lock=self._places.lock(slot.group),
+            patience=self._config.patience,
+            said=lambda line: self._observer.phase_said(slot, line),
+        )
+
+    async def _policy(self, slot: Slot) -> Policy:
+        """Returns who plays, served; for phases that do not play, whose weights they are about."""
+        if slot.name not in ("rollout", "evaluate"):
+            if slot.name == "train":
+                await self._server.rest()
+            version = max(slot.iteration - 1, 0)
+            return Policy(version=version, weights=self._weights(version))
+        version = self._version(slot)
+        weights = self._weights(version)
+        given = self._config.evaluation if slot.name == "evaluate" else self._config.rollout
+        if not weights or given is None or given.played_by == "other":
+            return Policy(version=version, weights=weights)
+        self._observer.note(f"Weights of {version or 'the beginning'} for {slot}.")
+        return await self._server.ensure(version, weights)
+
+    def _weights(self, version: int) -> str:
+        """Returns the model of a version; none where an agent without one began the loop."""
+        if not version and self._config.first.agent is not None:
+            return ""
+        return self._places.weights(version)
+
+    def _version(self, slot: Slot) -> int:
+        """Returns which iteration's weights play."""
+        if slot.name == "evaluate":
+            return slot.iteration
+        if (begun := self._state.begun(slot.key)) is not None:
+            return begun.policy  # A rollout that is gone on with is of one policy.
+        first = self._config.first
+        if first.agent is not None and slot.iteration <= first.iterations:
+            return 0
+        published = [
+            number
+            for number in range(1, slot.iteration)
+            if self._state.ended((number, "publish")) is not None
+        ]
+        return max(published, default=0)
+
+    def _check_base(self, slot: Slot) -> None:
+        if slot.name != "train" or self._config.train.command is not None:
+            return
+        base = self._places.base(slot.iteration)
+        trained = slot.iteration > 1 and self._config.train.begin == "previous"
+        if trained and (wrong := Output(base, "model").missing):
+            raise errors.InvalidInputError(
+                f"The training of iteration {slot.iteration} begins with {base!r}, which {wrong}. "
+                "Put it back, or give train.begin=base."
+            )
+
+    async def _update_external(self, command: Sequence[str], version: int) -> None:
+        log = self._places.out / "logs" / "serve.log"
+        start = _size(log)
+        slot = Slot(version, "serve", "rollout")
+        status = await self._command(slot, command, log)
+        if status:
+            raise PhaseFailedError(
+                f"serve.update_command ended with exit status {status} for the weights of "
+                f"iteration {version}. The end of its log, {log}:\n{running.tail(log, start)}"
+            )
+
+    def _after(self, slot: Slot) -> None:
+        """Does what follows from a phase: metrics, a plot, old trainings removed. Blocks."""
+        if slot.name == "publish":
+            self._prune(slot.iteration)
+        iteration = slot.iteration
+        if slot.name not in ("rollout", "evaluate", "publish"):
+            return
+        try:
+            line = metrics.measure_iteration(self._config, self._state, iteration)
+            lines = metrics.write_line(self._places.metrics, line)
+            plots.plot_success(lines, self._places.plot)
+            self._observer.measured(line)
+            if all(self._state.ended(key) for key in self._order if key[0] == iteration):
+                self._sink.write(line)
+        except Exception:
+            # They follow from what is on disk, and are no reason to lose a night.
+            _logger.warning("No metrics of iteration %d.", iteration, exc_info=True)
+
+    def _prune(self, published: int) -> None:
+        keep = self._config.publish.keep
+        if keep is None:
+            return
+        # Weights that may play still are kept in any case.
+        last = published - max(keep, 2 + schedule.staleness(self._config))
+        for number in range(1, last + 1):
+            shutil.rmtree(self._places.training(number), ignore_errors=True)
+
+
+def _found(phase: Phase, begun: Begun) -> bool:
+    """Whether a try whose end nobody saw has made all that the phase promises."""
+    return (
+        phase.at_once
+        and bool(phase.outputs)
+        and all(
+            not output.missing and digest(output.path) != begun.before.get(output.path, "")
+            for output in phase.outputs
+        )
+    )
+
+
+def _wrong(phase: Phase, status: int) -> str:
+    """Returns what is wrong with a phase that has ended, as the end of a sentence."""
+    if status:
+        killed = f", ended by signal {status - 128}" if status > 128 else ""
+        return f"ended with exit status {status}{killed}"
+    for output in phase.outputs:
+        if wrong := output.missing:
+            return f"ended well, but {output.path!r} {wrong}"
+    return ""
+
+
+def _make_links(links: Mapping[str, str]) -> None:
+    for name, target in links.items():
+        path = Path(name)
+        files.make_folder(path.parent)
+        path.unlink(missing_ok=True)
+        path.symlink_to(Path(target).absolute())
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Returns the first error of several lanes; the others were cancelled for it."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in data.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

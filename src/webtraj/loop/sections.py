@@ -1,0 +1,347 @@
+"""The keys of a loop's configuration: what they mean, and may be."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from webtraj.rollouts.configuration.checking import Section
+from webtraj.rollouts.configuration.metrics import WandbConfig
+
+__all__ = [
+    "EvaluationConfig",
+    "ExportConfig",
+    "ExtraConfig",
+    "FirstConfig",
+    "JudgeConfig",
+    "LoopConfig",
+    "OverlapConfig",
+    "PhaseConfig",
+    "PostprocessConfig",
+    "PublishConfig",
+    "RolloutPhaseConfig",
+    "ServeConfig",
+    "TrainPhaseConfig",
+]
+
+_AtLeastOne = Annotated[int, Field(ge=1)]
+_AtLeastZero = Annotated[int, Field(ge=0)]
+_Values = dict[str, Any]
+_Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+
+
+class PhaseConfig(Section):
+    """A phase: a webtraj command with the options below, or a command of one's own."""
+
+    command: list[str] | None = None
+    """A command of one's own instead, its placeholders such as `{latest}` filled in; the first
+    word `webtraj` means webtraj's own commands. It must make what the phase promises."""
+    retries: _AtLeastZero | None = None
+    """How often it is tried again after it failed; by default the loop's `retries`."""
+
+    @model_validator(mode="after")
+    def _one_or_the_other(self) -> Self:
+        of_its_own = {"command", "retries", *self._BESIDE_COMMANDS}
+        others = sorted(self.model_fields_set - of_its_own)
+        if self.command is not None and others:
+            raise ValueError(
+                f"has a command of its own, which {', '.join(others)} would say nothing to; give "
+                "one or the other"
+            )
+        if self.command is not None and not self.command:
+            raise ValueError("has an empty command; give a program and its arguments, or null")
+        return self
+
+    _BESIDE_COMMANDS: ClassVar[frozenset[str]] = frozenset()
+
+
+class RolloutPhaseConfig(PhaseConfig):
+    """What is played to train on: `webtraj rollout --config-name`."""
+
+    config: str = "rollout_train"
+    """The rollout's configuration by name."""
+    config_dir: str | None = None
+    """The folder that it is in, if it is none of those that ship."""
+    overrides: _Values = Field(default_factory=dict)
+    """Its keys that are said here: `{env_config: {server_size: 8}}`."""
+    ray: str | None = None
+    """The address of a Ray cluster to play on."""
+    played_by: Literal["policy", "other"] = "policy"
+    """Whether the loop's server plays; `other`: whoever the rollout's own configuration names."""
+
+    _BESIDE_COMMANDS: ClassVar[frozenset[str]] = frozenset({"played_by"})
+
+
+class EvaluationConfig(RolloutPhaseConfig):
+    """What the policy is measured by: the same episodes each time, which are not trained on."""
+
+    config: str = "rollout_test"
+    """The rollout's configuration by name."""
+    every: _AtLeastOne = 1
+    """After how many iterations; also before the first and after the last one."""
+
+    _BESIDE_COMMANDS: ClassVar[frozenset[str]] = frozenset({"played_by", "every"})
+
+
+class JudgeConfig(PhaseConfig):
+    """Who says what was recorded was worth: a dataset beside the recorded one."""
+
+    by: str = "environment"
+    """`environment`, `rules:FILE` or `model`."""
+    when: Literal["unknown", "always"] = "unknown"
+    """Which episodes: those whose outcome is not known, or all."""
+    model: str | None = None
+    """The model that judges,"""
+    model_url: str | None = None
+    """and where its server is, `/v1` included."""
+    model_provider: str | None = None
+    """What its server speaks."""
+    options: _Values = Field(default_factory=dict)
+    """More options of the step `judge`."""
+
+
+class PostprocessConfig(PhaseConfig):
+    """What is made of the recorded dataset: `webtraj postprocess`."""
+
+    config: str | None = None
+    """A pipeline's YAML file."""
+    steps: list[str] = Field(default_factory=list)
+    """Or its steps, as `--step` takes them: `clean:min_steps=1`."""
+    options: dict[str, _Values] = Field(default_factory=dict)
+    """More options of steps: `{clean: {min_steps: 1}}`."""
+    imports: list[str] = Field(default_factory=list)
+    """Modules of one's own that make steps; they are run."""
+    model: str | None = None
+    """The model that steps ask,"""
+    model_url: str | None = None
+    """and where its server is, `/v1` included."""
+    model_provider: str | None = None
+    """What its server speaks."""
+    where: str | None = None
+    """Which episodes, as a condition."""
+    parallel: _AtLeastOne | None = None
+    """How many at a time."""
+
+
+class ExportConfig(PhaseConfig):
+    """Replay and export: `webtraj export` of the last iterations' datasets."""
+
+    format: str = "tokens"
+    """A format of samples: tokens, sharegpt, openai, ..."""
+    iterations: _AtLeastOne | None = None
+    """How many of the last iterations; null for all."""
+    filters: _Values = Field(default_factory=dict)
+    """What is let in: `{filter_successful_only: true, min_steps: 1}`."""
+    where: str | None = None
+    """Which episodes, as a condition."""
+    held_out: list[str] = Field(default_factory=list)
+    """Tasks, patterns or task files that must not be in it."""
+    loss_weights: Literal["reward", "uniform", "advantage"] | None = None
+    """What a sample counts."""
+    samples: _AtLeastOne | None = None
+    """How many are drawn; null for all."""
+    recency_bias_power: Annotated[float, Field(ge=0)] | None = None
+    """With `samples`: how much likelier later iterations are."""
+    val_split: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """The share for validation."""
+    split_by: Literal["episode", "group", "task", "site"] | None = None
+    """What stays in one part."""
+    render: bool = False
+    """Samples also of what no model was asked for, such as an oracle's decisions."""
+    options: _Values = Field(default_factory=dict)
+    """Options of the format."""
+
+    _BESIDE_COMMANDS: ClassVar[frozenset[str]] = frozenset({"iterations"})
+
+
+class TrainPhaseConfig(PhaseConfig):
+    """The training: `webtraj train`, or `webtraj update --train` by LLaMA-Factory."""
+
+    engine: Literal["builtin", "llamafactory"] = "builtin"
+    """Who trains."""
+    config: str | None = None
+    """`builtin`: a YAML file; `llamafactory`: the configuration's name, update_online if null."""
+    config_dir: str | None = None
+    """`llamafactory`: the folder that it is in."""
+    overrides: _Values = Field(default_factory=dict)
+    """The training's keys that are said here: `{learning_rate: 1e-4}`."""
+    model: str | None = None
+    """The model to begin with, a folder or a name on the Hub; by default `first.policy`."""
+    begin: Literal["previous", "base"] = "previous"
+    """What each iteration begins with: the weights of the one before, or `model` again."""
+    python: str | None = None
+    """`llamafactory`: the Python of its environment."""
+
+    _BESIDE_COMMANDS: ClassVar[frozenset[str]] = frozenset({"model", "begin"})
+
+    @model_validator(mode="after")
+    def _check_engine(self) -> Self:
+        if self.engine == "llamafactory" and self.command is None and self.python is None:
+            raise ValueError("of the engine llamafactory needs python: that of its environment")
+        for name in ("python", "config_dir"):
+            if self.engine == "builtin" and getattr(self, name) is not None:
+                raise ValueError(
+                    f"of the engine builtin takes no {name}; interpreters.train says which Python"
+                )
+        return self
+
+
+class PublishConfig(PhaseConfig):
+    """The trained model becomes the latest: `<out>/model.pt` leads to it."""
+
+    to: str | None = None
+    """A folder that gets a copy of it, whole or not at all, such as one that other machines see."""
+    keep: Annotated[int, Field(ge=2)] | None = None
+    """How many iterations' trainings are kept; null for all."""
+
+
+class ServeConfig(Section):
+    """Who answers as the policy."""
+
+    engine: Literal["vllm", "external", "none"] = "none"
+    """`vllm`: a server that the loop runs; `external`: one that is there; `none`: no server, the
+    agent has the model in its own process, or needs none."""
+    update: Literal["reload", "restart"] = "restart"
+    """`vllm`: how it gets new weights: while it runs, or started on them."""
+    name: Annotated[str, Field(min_length=1)] = "policy"
+    """`vllm`: the model's name in requests. `external`: likewise."""
+    url: str | None = None
+    """`external`: where it is, `/v1` included."""
+    update_command: list[str] | None = None
+    """`external`: gives it weights, `{weights}`, of version `{version}`; null: it gets none."""
+    options: _Values = Field(default_factory=dict)
+    """`vllm`: options of `webtraj.serving.VllmLaunch`, such as `{max_model_len: 8192}`."""
+    host: str = "127.0.0.1"
+    """`vllm`: the address to listen at,"""
+    port: _AtLeastZero = 0
+    """and the port; 0 for one that is free."""
+    start_timeout: Annotated[float, Field(gt=0)] = 900.0
+    """`vllm`: seconds that a start may take."""
+    while_training: Literal["keep", "stop"] = "keep"
+    """`vllm`: whether it goes on while a model is trained, or leaves the GPU's memory to it."""
+
+    @model_validator(mode="after")
+    def _check_engine(self) -> Self:
+        if self.engine == "external" and self.url is None:
+            raise ValueError("of the engine external needs url, such as http://127.0.0.1:8000/v1")
+        for name in ("url", "update_command"):
+            if self.engine != "external" and getattr(self, name) is not None:
+                raise ValueError(f"takes {name} with the engine external alone")
+        return self
+
+
+class FirstConfig(Section):
+    """Who plays before there is a trained model."""
+
+    policy: str = "random"
+    """An agent that needs no model, `random` or `oracle`; or a model: a folder, or a name on the
+    Hub that has a slash."""
+    iterations: _AtLeastOne = 1
+    """How many iterations such an agent plays; a trained model plays those after them."""
+    agent_options: _Values = Field(default_factory=dict)
+    """Options of such an agent."""
+
+    @property
+    def agent(self) -> str | None:
+        """The agent, if it is one that needs no model."""
+        return self.policy if self.policy in ("random", "oracle") else None
+
+
+class OverlapConfig(Section):
+    """Playing while training."""
+
+    enabled: bool = False
+    """Whether an iteration is played while the one before is trained on."""
+    max_staleness: _AtLeastOne = 1
+    """How many trainings the weights that play may be behind those of turn by turn."""
+
+
+class ExtraConfig(Section):
+    """A phase of one's own."""
+
+    name: _Name
+    """What it is called."""
+    command: Annotated[list[str], Field(min_length=1)]
+    """Its command, with placeholders."""
+    after: Literal["rollout", "judge", "postprocess", "export", "train", "publish"]
+    """The phase that it comes after, or where that would be."""
+    iterations: Literal["first", "every"] = "every"
+    """Whether it is run in the first iteration, or in each."""
+    outputs: list[str] = Field(default_factory=list)
+    """Files and folders that it must make, with placeholders."""
+    retries: _AtLeastZero | None = None
+    """How often it is tried again; by default the loop's `retries`."""
+
+
+class LoopConfig(Section):
+    """A loop."""
+
+    out: Annotated[str, Field(min_length=1)]
+    """The folder of all that the loop makes."""
+    iterations: _AtLeastOne = 3
+    """How many there are."""
+    seed: _AtLeastZero = 0
+    """What the seeds of all phases follow from."""
+    retries: _AtLeastZero = 1
+    """How often a phase that failed is tried again, unless its input is wrong."""
+    patience: Annotated[float, Field(gt=0)] = 120.0
+    """Seconds that a phase has to end in good order when the loop is ended."""
+    interpreters: dict[str, str] = Field(default_factory=dict)
+    """The Python of a phase, by its name: `{train: .venv-train/bin/python}`."""
+    first: FirstConfig = FirstConfig()
+    """Who plays before there is a trained model."""
+    rollout: RolloutPhaseConfig = RolloutPhaseConfig()
+    """What is played to train on."""
+    evaluation: EvaluationConfig | None = None
+    """What the policy is measured by; null for nothing."""
+    judge: JudgeConfig | None = None
+    """Who judges; null for nobody."""
+    postprocess: PostprocessConfig | None = None
+    """What is made of what was recorded; null for nothing."""
+    export: ExportConfig | None = ExportConfig()
+    """What is exported for training; null where the training reads datasets."""
+    train: TrainPhaseConfig = TrainPhaseConfig()
+    """The training."""
+    publish: PublishConfig = PublishConfig()
+    """Where the trained model goes."""
+    serve: ServeConfig = ServeConfig()
+    """Who answers as the policy."""
+    overlap: OverlapConfig = OverlapConfig()
+    """Playing while training."""
+    extra: list[ExtraConfig] = Field(default_factory=list)
+    """Phases of one's own."""
+    wandb: WandbConfig | None = None
+    """Weights & Biases, for the metrics of iterations."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        names = [extra.name for extra in self.extra]
+        taken = sorted({name for name in names if names.count(name) > 1 or name in PHASES})
+        if taken:
+            raise ValueError(f"extra has the name {taken[0]!r} twice, or it is another phase's")
+        for name in self.interpreters:
+            if name not in (*PHASES, *names):
+                raise ValueError(
+                    f"interpreters names {name!r}; there are {', '.join((*PHASES, *names))}"
+                )
+        builtin = self.train.engine == "builtin" and self.train.command is None
+        if builtin and self.export is None:
+            raise ValueError("train of the engine builtin needs an export; give export, or {}")
+        base = self.train.model or self.first.policy
+        if self.train.command is None and self.first.agent is not None and self.train.model is None:
+            raise ValueError(
+                f"train has no model to begin with, as first.policy is {base!r}; give train.model, "
+                "a folder or a name on the Hub"
+            )
+        if self.overlap.enabled and self.serve.while_training == "stop":
+            raise ValueError(
+                "overlap plays while training, and serve.while_training=stop leaves nobody to play"
+            )
+        return self
+
+
+PHASES = (
+    "rollout", "judge", "postprocess", "export", "train", "publish", "evaluate"
+)  # fmt: skip
+"""The names of the phases that ship, in their order."""

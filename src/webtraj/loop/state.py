@@ -1,0 +1,212 @@
+"""`state.jsonl`: what a loop has done. One JSON object a line, appended and synced at once.
+
+::
+
+    {"event": "loop", "version": 1, "webtraj": "0.1.0", "config": {...}, "time": ...}
+    {"event": "begun", "iteration": 1, "phase": "rollout", "attempt": 1, "command": [...],
+     "seed": 7, "policy": 0, "before": {"<path>": "<digest>"}, "time": ...}
+    {"event": "ended", "iteration": 1, "phase": "rollout", "seconds": 8.1, "found": false,
+     "outputs": {"<path>": "<digest>"}, "time": ...}
+    {"event": "failed", "iteration": 1, "phase": "train", "status": 1, "seconds": 2.0, "time": ...}
+
+`loop` is written each time that the loop is begun or gone on with. A phase that has `begun` and not
+`ended` was interrupted, or failed. `policy` is the version of the weights that played. `before`
+holds what outputs were there, so that those made since are told from those of long ago. `found`
+says that the outputs were there, and only their line was missing. A last line that is not whole is
+of a loop that died while it wrote; it is cut off.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+import webtraj
+from webtraj import errors
+from webtraj.closing import Closing
+from webtraj.loop.outputs import digest
+from webtraj.loop.phases import Phase
+from webtraj.loop.schedule import Slot
+from webtraj.storage import files
+
+__all__ = ["Begun", "LoopState", "read_entries"]
+
+_VERSION = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Begun:
+    """How a phase was begun."""
+
+    policy: int
+    """The version of the weights that played."""
+    before: Mapping[str, str]
+    """The outputs that were there before its first try, and their digests."""
+    attempts: int
+    """How often it was begun."""
+
+
+class LoopState(Closing):
+    """The state of a loop, to be read and added to. One process at a time has it open.
+
+    Args:
+        path: The file; it may be yet to come.
+
+    Raises:
+        CorruptDataError: A line that is not the last is damaged.
+        StorageError: The file cannot be read or written.
+        UnsupportedSchemaError: It was written by a newer webtraj.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._entries, whole = _read(path)
+            files.make_folder(path.parent)
+            new = not path.exists()
+            self._file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            os.truncate(self._file, whole)
+            if new:
+                files.sync_folder(path.parent)
+        except OSError as error:
+            if isinstance(error, errors.WebtrajError):
+                raise
+            raise errors.StorageError(
+                f"The loop's state {str(path)!r} cannot be written: {error}."
+            ) from error
+
+    def close(self) -> None:
+        """Closes the file. Idempotent."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    @property
+    def empty(self) -> bool:
+        """Whether no loop was begun here."""
+        return not self._entries
+
+    @property
+    def config(self) -> Mapping[str, Any] | None:
+        """What the loop was told the last time."""
+        told = [entry["config"] for entry in self._entries if entry["event"] == "loop"]
+        return told[-1] if told else None
+
+    @property
+    def anything_ended(self) -> bool:
+        """Whether a phase is done."""
+        return any(entry["event"] == "ended" for entry in self._entries)
+
+    def ended(self, key: tuple[int, str]) -> Mapping[str, Any] | None:
+        """Returns what is on record of a phase that is done; None if it is not."""
+        return next((entry for entry in self._of(key) if entry["event"] == "ended"), None)
+
+    def begun(self, key: tuple[int, str]) -> Begun | None:
+        """Returns how a phase was begun; None if it was not."""
+        tries = [entry for entry in self._of(key) if entry["event"] == "begun"]
+        if not tries:
+            return None
+        return Begun(tries[-1]["policy"], tries[0]["before"], len(tries))
+
+    def seconds(self, key: tuple[int, str]) -> float:
+        """Returns how long a phase took, failed tries included; those that died tell nothing."""
+        return sum(float(entry.get("seconds", 0.0)) for entry in self._of(key))
+
+    def add_loop(self, config: Mapping[str, Any]) -> None:
+        """Writes down that the loop is begun, or gone on with."""
+        version = webtraj.__version__
+        self._add({"event": "loop", "version": _VERSION, "webtraj": version, "config": config})
+
+    def add_begun(self, phase: Phase, command: tuple[str, ...], policy: int) -> Begun:
+        """Writes down that a phase begins, and returns how."""
+        earlier = self.begun(phase.slot.key)
+        before = (
+            {output.path: digest(output.path) for output in phase.outputs}
+            if earlier is None
+            else earlier.before
+        )
+        begun = Begun(policy, before, 1 if earlier is None else earlier.attempts + 1)
+        self._add(
+            {
+                **_named("begun", phase.slot),
+                "attempt": begun.attempts,
+                "command": list(command),
+                "seed": phase.seed,
+                "policy": policy,
+                "before": dict(before),
+            }
+        )
+        return begun
+
+    def add_ended(self, phase: Phase, seconds: float, *, found: bool = False) -> None:
+        """Writes down that a phase is done."""
+        outputs = {output.path: digest(output.path) for output in phase.outputs}
+        self._add(
+            {**_named("ended", phase.slot), "seconds": seconds, "found": found, "outputs": outputs}
+        )
+
+    def add_failed(self, slot: Slot, status: int, seconds: float) -> None:
+        """Writes down that a try at a phase failed."""
+        self._add({**_named("failed", slot), "status": status, "seconds": seconds})
+
+    def _of(self, key: tuple[int, str]) -> list[Mapping[str, Any]]:
+        return [
+            entry
+            for entry in self._entries
+            if entry["event"] != "loop" and (entry["iteration"], entry["phase"]) == key
+        ]
+
+    def _add(self, entry: dict[str, Any]) -> None:
+        entry = {**entry, "time": time.time()}
+        line = orjson.dumps(entry) + b"\n"
+        try:
+            files.write_all(self._file, line)
+            os.fsync(self._file)
+        except OSError as error:
+            raise errors.StorageError(f"The loop's state cannot be written: {error}.") from error
+        self._entries.append(entry)
+
+
+def read_entries(path: Path) -> list[dict[str, Any]]:
+    """Returns the lines of a state's file, the oldest first; none if there is no file.
+
+    Raises:
+        CorruptDataError: A line that is not the last is damaged.
+        UnsupportedSchemaError: It was written by a newer webtraj.
+    """
+    return _read(path)[0]
+
+
+def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """Returns the entries, and how many bytes of the file are whole lines."""
+    content = path.read_bytes() if path.exists() else b""
+    whole = content.rfind(b"\n") + 1
+    entries: list[dict[str, Any]] = []
+    for number, line in enumerate(content[:whole].splitlines(), start=1):
+        try:
+            entry = orjson.loads(line)
+            if entry["event"] == "loop" and entry["version"] > _VERSION:
+                raise errors.UnsupportedSchemaError(
+                    f"{str(path)!r} has version {entry['version']}; this webtraj reads up to "
+                    f"{_VERSION}. Install a newer one."
+                )
+            if entry["event"] != "loop" and not isinstance(entry["iteration"] + 0, int):
+                raise ValueError(f"the iteration is {entry['iteration']!r:.50}")
+        except (ValueError, KeyError, TypeError) as error:
+            if isinstance(error, errors.WebtrajError):
+                raise
+            raise errors.CorruptDataError(
+                f"Line {number} of {str(path)!r} is damaged: {error!r:.100}. It was changed after "
+                "it was written; restore it from a copy, or begin another loop."
+            ) from error
+        entries.append(entry)
+    return entries, whole
+
+
+def _named(event: str, slot: Slot) -> dict[str, Any]:
+    return {"event": event, "iteration": slot.iteration, "phase": slot.name}
