@@ -64,7 +64,7 @@ def png_of(rows):
 
 WRONG_PNGS = {
     "few-rows": (png_of(bytes(6) * 3), "rows have 18 bytes; expected 24"),
-    "many-rows": (png_of(bytes(6) * 5), "rows have 25 bytes; expected 24"),
+    "many-rows": (png_of(bytes(6) * 5), "rows have 30 bytes; expected 24"),
     "unknown-filter": (png_of(bytes(18) + b"\x09" + bytes(5)), "a filter that there is not"),
     "damaged": (GOOD["png"][:200] + b"?" + GOOD["png"][201:], "is damaged"),
 }

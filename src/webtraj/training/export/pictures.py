@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import io
 import itertools
+import os
 import re
-import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 from webtraj import errors
 from webtraj.agents.models.base import Image
 from webtraj.datasets.exporters.files_beside import image_kind
 from webtraj.datasets.parallel import map_in_order
+from webtraj.training.export.picture_checks import picture_error
 from webtraj.training.samples import Sample
 
 __all__ = ["PictureReader", "Pictures", "images_of", "picture_error"]
 
 _KEPT = 64
 _NAME = re.compile(r"images/([0-9a-f]{64})\.(?:png|jpg|gif|webp)")
-_WORKERS = 4
-_PNG = b"\x89PNG\r\n\x1a\n"
-_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
-"""Numbers in a pixel of a PNG, by its kind of colour."""
-_LAST_FILTER = 4
+_WORKERS = min(max(4, os.cpu_count() or 1), 16)
 
 
 class Pictures:
@@ -32,8 +29,9 @@ class Pictures:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        # By the bytes of their SHA-256: there may be a million of them.
-        self._errors: dict[bytes, str] = {}
+        # By the bytes of their SHA-256: there may be a million of them. Where a thread is looking
+        # still, what it will find.
+        self._errors: dict[bytes, str | Future[str]] = {}
         self._written: set[bytes] = set()
 
     def __len__(self) -> int:
@@ -43,8 +41,9 @@ class Pictures:
         """Yields samples as they come, their pictures looked into ahead, several at a time."""
 
         def look(sample: Sample) -> Sample:
+            # One that another thread looks into is not waited for here: this sample may show more.
             for image in images_of(sample):
-                self._error(image)
+                self._found(image)
             return sample
 
         for shows, some in itertools.groupby(samples, lambda sample: bool(images_of(sample))):
@@ -57,15 +56,17 @@ class Pictures:
         Raises:
             CorruptDataError: It cannot be decoded.
         """
-        if problem := self._error(image):
+        found = self._found(image)
+        if problem := found if isinstance(found, str) else found.result():
             raise errors.CorruptDataError(problem)
 
     def put(self, image: Image) -> str:
         """Writes a picture, unless it is there, and returns its path below the folder.
 
+        It is compared with its hash when the rows are read back: see `PictureReader`.
+
         Raises:
             CorruptDataError: It cannot be decoded.
-            StorageError: It reads back as something else.
         """
         self.check(image)
         kind = image_kind(image.data)
@@ -77,16 +78,24 @@ class Pictures:
             if not self._written:
                 path.parent.mkdir(exist_ok=True)
             path.write_bytes(image.data)
-            if path.read_bytes() != image.data:
-                raise errors.StorageError(f"{name!r} was written, and reads back otherwise.")
             self._written.add(key)
         return name
 
-    def _error(self, image: Image) -> str:
+    def _found(self, image: Image) -> str | Future[str]:
+        """Returns what is wrong with a picture, looking into it if no one has begun to."""
         key = bytes.fromhex(image.uuid)
-        if key not in self._errors:
-            self._errors[key] = picture_error(image.data)
-        return self._errors[key]
+        ours: Future[str] = Future()
+        found = self._errors.setdefault(key, ours)
+        if found is not ours:
+            return found
+        try:
+            problem = picture_error(image.data)
+        except BaseException as error:
+            ours.set_exception(error)
+            raise
+        ours.set_result(problem)
+        self._errors[key] = problem
+        return problem
 
 
 class PictureReader:
@@ -126,64 +135,3 @@ class PictureReader:
 def images_of(sample: Sample) -> list[Image]:
     """Returns all pictures of a sample's prompt, in order."""
     return [part for m in sample.messages for part in m.parts if isinstance(part, Image)]
-
-
-def picture_error(data: bytes) -> str:
-    """Returns why a picture cannot be decoded; empty if it can, to the last row.
-
-    Raises:
-        MissingDependencyError: Pillow is not installed.
-    """
-    try:
-        from PIL import Image as Pillow
-    except ImportError as error:
-        raise errors.MissingDependencyError(
-            "Pictures are looked into with Pillow, which is not installed: "
-            'pip install "webtraj[browser]"'
-        ) from error
-    if image_kind(data) is None:
-        return "no PNG, JPEG, GIF or WebP"
-    try:
-        with Pillow.open(io.BytesIO(data)) as image:
-            if data.startswith(_PNG) and not image.info.get("interlace"):
-                _check_png(data, image.size)
-                return ""
-            # Of a JPEG all is read, and a small one made of it.
-            image.draft("L", (image.width // 8, image.height // 8))
-            image.load()
-    except Exception as error:  # Whatever Pillow's decoders raise.
-        return f"{type(error).__name__}: {error}"[:200]
-    return ""
-
-
-def _check_png(data: bytes, size: tuple[int, int]) -> None:
-    """Looks at all that can be wrong with a PNG: sums of chunks, rows unpacked, their filters.
-
-    Pillow takes twice as long, since it also undoes the filters, which cannot fail.
-
-    Raises:
-        ValueError: It is damaged or incomplete.
-        zlib.error: Likewise.
-    """
-    depth, channels = data[24], _CHANNELS[data[25]]
-    row = 1 + (size[0] * channels * depth + 7) // 8
-    unpacker = zlib.decompressobj()
-    rows = unpacker.decompress(b"".join(_packed_rows(data)), row * size[1] + 1)
-    if not unpacker.eof or len(rows) != row * size[1]:
-        raise ValueError(f"its rows have {len(rows)} bytes; expected {row * size[1]}")
-    if max(rows[::row]) > _LAST_FILTER:
-        raise ValueError("a row has a filter that there is not")
-
-
-def _packed_rows(data: bytes) -> Iterator[bytes]:
-    view, start, kind = memoryview(data), len(_PNG), b""
-    while kind != b"IEND":
-        end = start + 8 + int.from_bytes(view[start : start + 4])
-        if end + 4 > len(data):
-            raise ValueError("it ends before its last chunk")
-        kind = bytes(view[start + 4 : start + 8])
-        if zlib.crc32(view[start + 4 : end]) != int.from_bytes(view[end : end + 4]):
-            raise ValueError(f"its chunk {kind!r} is damaged")
-        if kind == b"IDAT":
-            yield bytes(view[start + 8 : end])
-        start = end + 4

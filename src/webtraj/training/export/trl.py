@@ -119,9 +119,11 @@ class TrlFormat(LengthOptions):
         import pyarrow.parquet as pq
 
         for path in _files(folder, split):
-            with pq.ParquetFile(path) as file:
-                for batch in file.iter_batches(_ROWS_AT_ONCE):
-                    yield from batch.to_pylist()
+            with pq.ParquetFile(path, pre_buffer=False) as file:
+                # Group by group: over all of them it keeps what it has read, to the file's end.
+                for group in range(file.num_row_groups):
+                    for batch in file.iter_batches(_ROWS_AT_ONCE, row_groups=[group]):
+                        yield from batch.to_pylist()
 
     def sample_of(self, row: Mapping[str, Any], pictures: PictureReader) -> Sample:
         """See `SampleFormat.sample_of`."""
