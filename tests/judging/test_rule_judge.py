@@ -286,12 +286,31 @@ def test_the_version_changes_with_the_rules() -> None:
 @pytest.mark.parametrize(
     ("rule", "told"),
     [
-        ({}, "0.success: Field required"),
+        ({}, "0.success: is missing"),
         ({"success": {}}, "a predicate has one key of"),
         ({"success": {"url": "a", "title": "b"}}, "this has 2"),
-        ({"success": {"titel": "b"}}, "0.success.titel: Extra inputs"),
+        (
+            {"success": {"titel": "b"}},
+            "0.success.titel: is unknown, did you mean title?; the keys are all, any",
+        ),
+        (
+            {"success": {"not": {"element": {"nam": "b"}}}},
+            "did you mean name?; the keys are role, name",
+        ),
+        (
+            {"success": {"any": [{"url": {"paht": "b"}}]}},
+            "0.success.any.0.url.paht: is unknown, did",
+        ),
+        ({"success": {"zzz": 1}}, "0.success.zzz: is unknown; the keys are all, any, not, url"),
+        ({"task": "a", "success": {"answered": True}}, "0.task: is unknown, did you mean tasks?"),
+        ({"tasks": [], "success": {"answered": True}}, "0.tasks: no task fits"),
+        ({"tasks": ["a", ""], "success": {"answered": True}}, "0.tasks: no task fits"),
         ({"success": {"title": {}}}, "0.success.title: expected one of equals"),
-        ({"success": {"title": 3}}, "0.success.title"),
+        (
+            {"success": {"title": 3}},
+            "0.success.title: expected a text or a mapping with keys of equals",
+        ),
+        ({"success": {"element": 3}}, "0.success.element: expected a mapping with keys of role"),
         ({"success": {"title": " "}}, "a blank text is in any other"),
         ({"success": {"title": {"contains": ""}}}, "a blank text is in any other"),
         ({"success": {"text": {"matches": "("}}}, "no regex"),
@@ -301,10 +320,13 @@ def test_the_version_changes_with_the_rules() -> None:
         ({"success": {"answer": "{who}"}}, "{who} is no name of the goal; it has none"),
         ({"success": {"answer": "{who}"}, "goal": "Find {it}."}, "it has it"),
         ({"success": {"answer": "a"}, "goal": "{a}{b}"}, "two names side by side"),
-        ({"success": {"all": []}}, "at least 1"),
+        ({"success": {"all": []}}, "0.success.all: is empty"),
         ({"success": {"answered": "yes"}}, "valid boolean"),
         ({"success": {"steps_at_most": -1}}, "greater than or equal to 0"),
-        ({"success": {"answered": True}, "when": 1}, "0.when: Extra inputs"),
+        (
+            {"success": {"answered": True}, "when": 1},
+            "0.when: is unknown; the keys are tasks, goal",
+        ),
     ],
 )
 def test_wrong_rules_are_refused_by_place(rule, told) -> None:
@@ -334,7 +356,10 @@ def test_deep_rules_are_refused() -> None:
         ("a.yaml", "a: &a [1]\nb: *a", "aliases are not taken"),
         ("a.yaml", "rules: []\nrules: []", "the key 'rules' twice"),
         ("a.yaml", "rules: !!python/object/apply:os.getcwd []", "cannot be read as rules"),
-        ("a.yaml", "rules: 3", "valid list"),
+        ("a.yaml", "rules: 3", "expected a list; got 3"),
+        ("a.yaml", "rules: []", "rules: is empty; expected one or more"),
+        ("b.yaml", "rule: []\nmore: 1", "holds the keys rule, more"),
+        ("c.yaml", "- 1", "holds no mapping"),
         ("none.yaml", None, "There is no file"),
     ],
 )

@@ -31,12 +31,12 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import pydantic
 
 from webtraj import errors
-from webtraj.judging import goals
+from webtraj.judging import goals, mistakes
 from webtraj.judging.evaluating import Evaluation
 from webtraj.judging.final_state import FinalState
 from webtraj.judging.predicates import Predicate
@@ -63,6 +63,13 @@ class Rule(pydantic.BaseModel):
     success: Predicate
     failure: Predicate | None = None
     blocked: Predicate | None = None
+
+    @pydantic.field_validator("tasks")
+    @classmethod
+    def _some_task_fits(cls, value: str | list[str]) -> str | list[str]:
+        if not value or (not isinstance(value, str) and not all(value)):
+            raise ValueError("no task fits; expected names or patterns, such as *")
+        return value
 
     @pydantic.model_validator(mode="after")
     def _names_are_known(self) -> Self:
@@ -178,9 +185,10 @@ def read_rules(path: str | os.PathLike[str]) -> tuple[Rule, ...]:
 
     data = strict_files.read_data(path, what="rules", max_size=_MAX_FILE)
     if not isinstance(data, dict) or data.keys() != {"rules"}:
+        held = f"the keys {', '.join(map(str, data))}" if isinstance(data, dict) else "no mapping"
         raise errors.InvalidInputError(
             f"{os.fspath(path)!r} does not hold rules; expected a mapping with the one key "
-            "'rules', a list."
+            f"'rules', a list; it holds {held:.200}."
         )
     return make_rules(data["rules"], repr(os.fspath(path)))
 
@@ -197,11 +205,7 @@ def make_rules(data: Sequence[Any], where: str = "the rules") -> tuple[Rule, ...
     try:
         return tuple(_RULES.validate_python(data))
     except pydantic.ValidationError as error:
-        problems = [
-            f"{'.'.join(map(str, problem['loc'])) or 'rules'}: "
-            f"{str(problem['msg']).removeprefix('Value error, ')}"
-            for problem in error.errors(include_url=False)
-        ]
+        problems = mistakes.told(error, Rule)
         more = f"\n  and {len(problems) - _MAX_PROBLEMS} more" if len(problems) > 10 else ""
         raise errors.InvalidInputError(
             f"{where} are no rules:\n  " + "\n  ".join(problems[:_MAX_PROBLEMS]) + more
@@ -210,7 +214,7 @@ def make_rules(data: Sequence[Any], where: str = "the rules") -> tuple[Rule, ...
         raise errors.InvalidInputError(f"{where} are no rules: too deep.") from None
 
 
-_RULES = pydantic.TypeAdapter(list[Rule])
+_RULES = pydantic.TypeAdapter(Annotated[list[Rule], pydantic.Field(min_length=1)])
 
 
 def _decided(truths: Mapping[str, bool | None], problems: Sequence[str]) -> tuple[Outcome, str]:
