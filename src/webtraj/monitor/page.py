@@ -20,6 +20,7 @@ import orjson
 from webtraj import errors
 from webtraj.monitor.guard import Guard, is_loopback, netloc
 from webtraj.monitor.status import RunStatus
+from webtraj.reporting.plain import plain
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -107,7 +108,7 @@ def make_app(
 
     async def row(request: Request) -> Response:
         try:
-            return json(_readable(await looks.row(request.path_params["number"])))
+            return json(plain(await looks.row(request.path_params["number"])))
         except errors.InvalidInputError as error:
             return json({"error": str(error)}, 404)
 
@@ -196,11 +197,3 @@ def _listen(host: str, port: int) -> socket.socket:
             "this machine, and a port that is free (0 finds one)."
         ) from error
     return listener
-
-
-def _readable(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _readable(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_readable(item) for item in value]
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value

@@ -7,6 +7,7 @@ import enum
 from collections.abc import Mapping
 from typing import Any
 
+from webtraj.reporting.plain import plain
 from webtraj.trajectory import Outcome
 
 __all__ = [
@@ -215,15 +216,5 @@ class RunStatus:
             site["seconds_per_step"] = site["seconds"] / max(site["steps"], 1)
         for episode in data["underway"]:
             episode["phase"] = Cell(episode.pop("cell")).name.lower()
-        readable: dict[str, Any] = _readable(data)
+        readable: dict[str, Any] = plain(data)
         return readable
-
-
-def _readable(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {_readable(key): _readable(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_readable(item) for item in value]
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    return value

@@ -1,0 +1,326 @@
+"""The pictures of a report, drawn by matplotlib: the only module here that knows it.
+
+Names of tasks and sites come from elsewhere: nothing in them is taken for mathematics, and what
+cannot stand in a picture is left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import io
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from webtraj import errors
+from webtraj.reporting.comparing import Comparison
+from webtraj.reporting.sources import Point, Subject
+from webtraj.rollouts.metrics import PhaseTimes
+from webtraj.rollouts.metrics.values import Rate
+
+__all__ = [
+    "Picture",
+    "differences",
+    "loop_numbers",
+    "outcomes",
+    "success_by_group",
+    "success_over_iterations",
+    "time_by_phase",
+]
+
+MOST_GROUPS = 40
+"""How many groups a picture has room for."""
+
+_COLOURS = ("#2a6fbb", "#d9782d", "#2f9e5b", "#9a4fb5", "#b8433f", "#5d7a8c", "#a68b1d", "#c0588f")
+_OUTCOME_COLOURS = {
+    "success": "#2f9e5b", "failure": "#d9604c", "unknown": "#aab0b8", "blocked": "#c08a1e",
+    "env_error": "#7d1f1f", "agent_error": "#8e2a63", "judge_error": "#5a2a7a",
+    "timeout": "#7a4a10", "cancelled": "#c9a66b",
+}  # fmt: skip
+_LONGEST = 48
+_WIDTH = 8.0
+_MOST_NUMBERS = 9
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """One picture."""
+
+    name: str
+    """Names its file, without an ending."""
+    title: str
+    alt: str
+    """What it shows, for who cannot see it."""
+    figure: Any
+    """A `matplotlib.figure.Figure`."""
+
+    def svg(self) -> bytes:
+        """Returns it as SVG. The same figure gives the same bytes."""
+        return self._drawn("svg", metadata={"Date": None})
+
+    def png(self) -> bytes:
+        """Returns it as PNG."""
+        return self._drawn("png", dpi=150, metadata={"Software": None})
+
+    def _drawn(self, kind: str, **options: Any) -> bytes:
+        content = io.BytesIO()
+        with _drawing():
+            self.figure.savefig(content, format=kind, **options)
+        return content.getvalue()
+
+
+def success_over_iterations(subjects: Sequence[Subject]) -> Picture | None:
+    """Draws success by iteration, a line for each subject and split, with Wilson's intervals."""
+    lines: dict[str, list[Point]] = {}
+    for subject in subjects:
+        for point in subject.points:
+            if point.iteration is not None and point.report.overall.success_rate.value is not None:
+                name = f"{subject.name}: {point.split}" if len(subjects) > 1 else point.split
+                lines.setdefault(name, []).append(point)
+    if max((len(points) for points in lines.values()), default=0) < 2:
+        return None
+    figure, axes = _new(3.6)
+    for (name, points), colour in zip(lines.items(), _cycle(), strict=False):
+        numbers = [point.iteration for point in points]
+        rates = [point.report.overall.success_rate for point in points]
+        low, high = zip(*(rate.interval or (0, 1) for rate in rates), strict=True)
+        axes.plot(numbers, [rate.value for rate in rates], "o-", color=colour, label=_label(name))
+        axes.fill_between(numbers, low, high, color=colour, alpha=0.18, linewidth=0)
+    axes.set_ylim(-0.02, 1.02)
+    axes.set_xlabel("iteration")
+    axes.set_ylabel("success rate")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    _percents(axes.yaxis)
+    _legend(axes)
+    return Picture(
+        name="success_over_iterations",
+        title="Success over iterations",
+        alt="Success rate by iteration, with 95 % intervals; the table has the numbers.",
+        figure=figure,
+    )
+
+
+def success_by_group(points: Sequence[tuple[str, Point]], by: str) -> Picture | None:
+    """Draws the success rate of each group with its interval, the least solved at the bottom."""
+    groups: dict[str, dict[str, Rate]] = {}
+    for name, point in points:
+        for group, metrics in point.report.by.get(by, {}).items():
+            if metrics.success_rate.value is not None:
+                groups.setdefault(group, {})[name] = metrics.success_rate
+    if len(groups) < 2:
+        return None
+    names = sorted(groups, key=lambda group: -sum(r.denominator for r in groups[group].values()))
+    names = sorted(names[:MOST_GROUPS], key=lambda group: _mean(groups[group].values()))
+    figure, axes = _new(1.0 + 0.26 * len(names) * (0.6 + 0.4 * len(points)))
+    for index, ((name, _), colour) in enumerate(zip(points, _cycle(), strict=False)):
+        shift = (index - (len(points) - 1) / 2) * -0.6 / max(len(points), 2)
+        known = [
+            (row, groups[group][name]) for row, group in enumerate(names) if name in groups[group]
+        ]
+        if known:
+            _draw_rates(axes, [(row + shift, rate) for row, rate in known], colour, name)
+    axes.set_xlim(-0.02, 1.02)
+    _rows(axes, names)
+    _percents(axes.xaxis)
+    if len(points) > 1:
+        _legend(axes)
+    some = f", the {MOST_GROUPS} with the most episodes" if len(groups) > MOST_GROUPS else ""
+    return Picture(
+        name=f"success_by_{by}",
+        title=f"Success by {by}{some}",
+        alt=f"Success rate by {by}, with 95 % intervals; the table has the numbers.",
+        figure=figure,
+    )
+
+
+def time_by_phase(points: Sequence[tuple[str, Point]]) -> Picture | None:
+    """Draws where the time of the episodes went, as shares."""
+    known = [(n, p.report.overall.seconds_by_phase) for n, p in points]
+    known = [(name, times) for name, times in known if times.total > 0]
+    if not known:
+        return None
+    phases = [field.name for field in dataclasses.fields(PhaseTimes)]
+    bars = {name: {phase: getattr(times, phase) for phase in phases} for name, times in known}
+    return Picture(
+        name="time_by_phase",
+        title="Time by phase",
+        alt="The share of the episodes' time that each phase took; the table has the numbers.",
+        figure=_stacked(bars, phases, dict(zip(phases, _cycle(), strict=False))),
+    )
+
+
+def outcomes(points: Sequence[tuple[str, Point]]) -> Picture:
+    """Draws how the episodes ended, as shares."""
+    bars = {name: dict(point.report.overall.outcomes) for name, point in points}
+    kinds = [kind for kind in _OUTCOME_COLOURS if any(bar.get(kind) for bar in bars.values())]
+    return Picture(
+        name="outcomes",
+        title="Outcomes",
+        alt="The share of the episodes by outcome; the table has the numbers.",
+        figure=_stacked(bars, kinds, _OUTCOME_COLOURS),
+    )
+
+
+def differences(comparison: Comparison, by: str = "task") -> Picture | None:
+    """Draws how much higher the second's success rates are, with their intervals."""
+    found = comparison.groups.get(by, ())[:MOST_GROUPS]
+    if not found:
+        return None
+    shown = [*reversed(found), dataclasses.replace(comparison.rates[0], name="all together")]
+    shown = [one for one in shown if one.value is not None and one.interval is not None]
+    figure, axes = _new(1.0 + 0.26 * len(shown))
+    for row, one in enumerate(shown):
+        assert one.interval is not None
+        assert one.value is not None
+        colour = "#6b7280" if not one.is_clear else "#2f9e5b" if one.value > 0 else "#b8433f"
+        axes.plot(one.interval, [row, row], color=colour, linewidth=2)
+        axes.plot([one.value], [row], "D" if row == len(shown) - 1 else "o", color=colour)
+    axes.axvline(0, color="#1c1e21", linewidth=0.8)
+    axes.set_xlim(-1.02, 1.02)
+    _rows(axes, [one.name for one in shown])
+    _percents(axes.xaxis)
+    axes.set_xlabel("difference of success rates", parse_math=False)
+    return Picture(
+        name=f"differences_by_{by}",
+        title=f"Difference of success rates by {by}",
+        alt=f"Differences by {by} with 95 % intervals; the table has the numbers.",
+        figure=figure,
+    )
+
+
+def loop_numbers(subject: Subject) -> Picture | None:
+    """Draws what a loop kept of its iterations, a small picture for each number that changes."""
+    names = [
+        name
+        for name in dict.fromkeys(name for numbers in subject.numbers for name in numbers)
+        if name != "iteration" and len({n[name] for n in subject.numbers if name in n}) > 1
+    ][:_MOST_NUMBERS]
+    if not names:
+        return None
+    lines = -(-len(names) // 3)
+    figure, _ = _new(1.9 * lines, axes=False)
+    for index, name in enumerate(names):
+        axes = figure.add_subplot(lines, 3, index + 1)
+        known = [(n["iteration"], n[name]) for n in subject.numbers if name in n]
+        axes.plot(*zip(*known, strict=True), "o-", color=_COLOURS[0], markersize=3)
+        axes.set_title(_label(name), fontsize=9, parse_math=False)
+        axes.tick_params(labelsize=8)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+    return Picture(
+        name="loop",
+        title="The loop's own numbers",
+        alt="What the loop's metrics.jsonl has, by iteration.",
+        figure=figure,
+    )
+
+
+def _draw_rates(axes: Any, rates: Sequence[tuple[float, Rate]], colour: str, name: str) -> None:
+    values = [rate.value or 0.0 for _, rate in rates]
+    ends = [rate.interval or (0.0, 1.0) for _, rate in rates]
+    spans = [
+        [max(value - low, 0.0) for value, (low, _) in zip(values, ends, strict=True)],
+        [max(high - value, 0.0) for value, (_, high) in zip(values, ends, strict=True)],
+    ]
+    rows = [row for row, _ in rates]
+    axes.errorbar(
+        values, rows, xerr=spans, fmt="o", color=colour, label=_label(name), markersize=4,
+        elinewidth=1.5,
+    )  # fmt: skip
+
+
+def _stacked(
+    bars: Mapping[str, Mapping[str, float]], parts: Sequence[str], colours: Mapping[str, str]
+) -> Any:
+    """Returns a figure with a bar for each name, all of the same length, cut into its parts."""
+    names = list(bars)[::-1]
+    figure, axes = _new(1.4 + 0.32 * len(names))
+    begun = [0.0] * len(names)
+    for part in parts:
+        totals = [sum(bars[name].values()) or 1.0 for name in names]
+        shares = [
+            bars[name].get(part, 0) / total for name, total in zip(names, totals, strict=True)
+        ]
+        axes.barh(range(len(names)), shares, left=begun, color=colours[part], label=_label(part))
+        begun = [start + share for start, share in zip(begun, shares, strict=True)]
+    axes.set_xlim(0, 1)
+    _rows(axes, names)
+    _percents(axes.xaxis)
+    _legend(axes, columns=5, below=True)
+    return figure
+
+
+def _new(height: float, *, axes: bool = True) -> tuple[Any, Any]:
+    figure = _matplotlib("matplotlib.figure").Figure(
+        figsize=(_WIDTH, max(height, 1.6)), layout="constrained"
+    )
+    if not axes:
+        return figure, None
+    made = figure.add_subplot()
+    made.grid(alpha=0.3, linewidth=0.6)
+    made.set_axisbelow(True)
+    for side in ("top", "right"):
+        made.spines[side].set_visible(False)
+    return figure, made
+
+
+def _matplotlib(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise errors.MissingDependencyError(
+            'The pictures of a report need matplotlib: pip install "webtraj[report]".'
+        ) from error
+
+
+@contextlib.contextmanager
+def _drawing() -> Iterator[None]:
+    matplotlib = _matplotlib("matplotlib")
+    settings = {"svg.fonttype": "none", "svg.hashsalt": "webtraj", "font.family": "sans-serif"}
+    with matplotlib.rc_context(settings), warnings.catch_warnings():
+        # A letter that matplotlib's font lacks is drawn by the reader's in SVG.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield
+
+
+def _rows(axes: Any, names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(names)), [_label(name) for name in names], parse_math=False)
+    axes.set_ylim(-0.7, len(names) - 0.3)
+
+
+def _percents(axis: Any) -> None:
+    axis.set_major_formatter(lambda value, _: f"{value:.0%}")
+
+
+def _legend(axes: Any, *, columns: int = 1, below: bool = False) -> None:
+    place: dict[str, Any] = (
+        {"loc": "upper center", "bbox_to_anchor": (0.5, -0.18)} if below else {"loc": "best"}
+    )
+    legend = axes.legend(ncols=columns, fontsize=8, frameon=False, **place)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+
+
+def _label(name: str) -> str:
+    r"""Returns a name as a picture can have it: no signs that XML lacks, and not too long.
+
+    >>> _label("_a" + chr(0) + "b"), len(_label("x" * 99))
+    ('\u2009_ab', 48)
+    """
+    clean = "".join(char for char in name if char.isprintable())
+    clean = clean.encode("utf-8", "replace").decode() or "-"
+    if clean.startswith("_"):  # A legend leaves out what begins so.
+        clean = f"\u2009{clean}"
+    return clean if len(clean) <= _LONGEST else f"{clean[: _LONGEST - 1]}…"
+
+
+def _mean(rates: Any) -> float:
+    rates = list(rates)
+    total = sum(rate.denominator for rate in rates)
+    return sum(rate.numerator for rate in rates) / total if total else 0.0
+
+
+def _cycle() -> Iterator[str]:
+    while True:
+        yield from _COLOURS

@@ -1,0 +1,322 @@
+"""A report as one HTML file that needs nothing else: no script, no other file, no request.
+
+What comes from elsewhere, such as names of tasks and texts of errors, is escaped; pictures are
+images, in which nothing runs. A policy in the page's head has the browser see to the same.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import datetime
+import hashlib
+import html
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import webtraj
+from webtraj import errors
+from webtraj.reporting.comparing import Comparison, Difference
+from webtraj.reporting.figures import Picture
+from webtraj.reporting.report import Report
+from webtraj.reporting.sources import Point
+from webtraj.rollouts.metrics import presenting
+from webtraj.rollouts.metrics.values import Rate
+from webtraj.storage import files
+
+__all__ = ["MARK", "report_html", "write_pictures", "write_report"]
+
+MARK = "<!-- a webtraj report -->"
+"""What a report begins with: such a file may be written over."""
+
+_MOST_GROUPS = 500
+_STYLE = """
+:root { color-scheme: light dark; --ground: #f7f7f5; --card: #fff; --ink: #1c1e21;
+  --soft: #5b616a; --line: #d9dbde; --up: #1d7a44; --down: #a5352c; }
+@media (prefers-color-scheme: dark) { :root { --ground: #15171a; --card: #1e2125; --ink: #e8eaed;
+  --soft: #a2a9b2; --line: #353a40; --up: #58c98a; --down: #f08a7c; } }
+body { margin: 0; background: var(--ground); color: var(--ink); font: 15px/1.5 system-ui,
+  sans-serif; }
+main { max-width: 72rem; margin: 0 auto; padding: 1.2rem; }
+h1 { font-size: 1.4rem; overflow-wrap: anywhere; } h2 { font-size: 1.05rem; margin: 0 0 .6rem; }
+section { background: var(--card); border: 1px solid var(--line); border-radius: 8px;
+  padding: 1rem; margin: 0 0 1rem; }
+p { margin: .4rem 0; } .soft, caption { color: var(--soft); font-size: .85rem; }
+.scroll { overflow-x: auto; } .scroll:focus-visible { outline: 2px solid var(--soft); }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+caption { text-align: left; padding-bottom: .3rem; }
+th, td { text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid var(--line);
+  overflow-wrap: anywhere; vertical-align: top; }
+thead th { color: var(--soft); font-weight: 500; font-size: .8rem; }
+tbody th { font-weight: 400; min-width: 9rem; }
+td.up { color: var(--up); font-weight: 600; } td.down { color: var(--down); font-weight: 600; }
+figure { margin: 0 0 1rem; background: #fff; border: 1px solid var(--line); border-radius: 8px;
+  padding: .8rem; color: #1c1e21; }
+figure img { width: 100%; height: auto; display: block; }
+figcaption { font-weight: 600; margin-bottom: .4rem; overflow-wrap: anywhere; }
+"""
+
+
+def write_report(report: Report, path: Path) -> None:
+    """Writes a report; over an older one, but over nothing else.
+
+    Raises:
+        InvalidInputError: Another file is there, or it cannot be written.
+        MissingDependencyError: matplotlib is not installed.
+    """
+    try:
+        with path.open("rb") as file:
+            is_report = MARK.encode() in file.read(200)
+    except FileNotFoundError:
+        is_report = True
+    except OSError as error:
+        raise errors.InvalidInputError(f"{str(path)!r} cannot be written: {error}.") from error
+    if not is_report:
+        raise errors.InvalidInputError(
+            f"{str(path)!r} is there, and is no report. Name another file by --out."
+        )
+    content = report_html(report).encode("utf-8", "replace")
+    try:
+        files.make_folder(path.parent)
+        files.write_atomically(path, content)
+    except OSError as error:
+        raise errors.InvalidInputError(f"{str(path)!r} cannot be written: {error}.") from error
+
+
+def write_pictures(report: Report, folder: Path) -> list[Path]:
+    """Writes a report's pictures as PNG files, and returns their paths.
+
+    Raises:
+        InvalidInputError: The folder cannot be written.
+        MissingDependencyError: matplotlib is not installed.
+    """
+    written = []
+    for picture in report.pictures():
+        path = folder / f"{picture.name}.png"
+        try:
+            files.make_folder(folder)
+            files.write_atomically(path, picture.png())
+        except OSError as error:
+            raise errors.InvalidInputError(f"{str(path)!r} cannot be written: {error}.") from error
+        written.append(path)
+    return written
+
+
+def report_html(report: Report) -> str:
+    """Returns a report as a page.
+
+    Raises:
+        MissingDependencyError: matplotlib is not installed.
+    """
+    digest = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; "
+        "form-action 'none'"
+    )
+    now = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC"
+    title = _escaped(report.title)
+    sections = [
+        _overview(report),
+        *(_comparison(comparison) for comparison in report.comparisons),
+        *(_figure(picture) for picture in report.pictures()),
+        _groups(report, "task"),
+        _groups(report, "level"),
+        _faults(report),
+        _details(report),
+        _numbers(report),
+    ]
+    return "\n".join(
+        (
+            "<!doctype html>",
+            MARK,
+            '<html lang="en"><head><meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{_escaped(policy)}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{title}</title><style>{_STYLE}</style></head><body><main>",
+            f"<h1>{title}</h1>",
+            _soft(
+                f"Made {now} by webtraj {webtraj.__version__}. Intervals are of 95 %. They take "
+                "episodes for independent, which attempts at one task are not quite; and of "
+                "twenty intervals for differences, one leaves out 0 by chance."
+            ),
+            *sections,
+            "</main></body></html>",
+            "",
+        )
+    )
+
+
+def _overview(report: Report) -> str:
+    rows = [
+        (name, *presenting.group_row(point.report.overall), _note(point))
+        for name, point in report.points
+    ]
+    columns = ["", *presenting.GROUP_COLUMNS, ""]
+    columns[3] = "of"
+    return _section("Overview", _table(columns, rows))
+
+
+def _comparison(comparison: Comparison) -> str:
+    title = f"{comparison.second_name} compared with {comparison.first_name}"
+    columns = ("", "first", "second", "difference", "95 %")
+    parts = [_table(columns, map(_difference_row, comparison.rates))]
+    pairs = comparison.pairs
+    if pairs is None:
+        parts.append(_soft("They share no task with the same seed, so episodes are not paired."))
+    else:
+        low, high = pairs.interval or (-1.0, 1.0)
+        parts.append(
+            f"<p>Of {pairs.number} pairs of episodes with the same task and seed, the second "
+            f"alone was a success in {pairs.second_only}, the first alone in {pairs.first_only}, "
+            f"both in {pairs.both}, none in {pairs.neither}: <strong>{_signed(pairs.value)}"
+            f"</strong> ({_signed(low)} to {_signed(high)}), p = {pairs.p:.3g} (McNemar, exact)."
+            "</p>"
+        )
+        for what, tasks in (("Gained", pairs.gained), ("Lost", pairs.lost)):
+            if tasks:
+                some = ", ".join(f"{task} {number}" for task, number in list(tasks.items())[:20])
+                parts.append(_soft(f"{what}, by task: {some}{' ...' if len(tasks) > 20 else ''}."))
+    for by, found in comparison.groups.items():
+        if len(found) > 1:
+            shown = found[:_MOST_GROUPS]
+            parts.append(_table((by, *columns[1:]), map(_difference_row, shown)))
+    parts.append(
+        _soft(
+            "Differences by Newcombe 1998: method 10 for independent proportions, and for pairs "
+            "(Statistics in Medicine 17:873-890 and 17:2635-2650)."
+        )
+    )
+    return _section(title, *parts)
+
+
+def _difference_row(difference: Difference) -> tuple[object, ...]:
+    ends = difference.interval
+    interval = "-" if ends is None else f"{_signed(ends[0])} to {_signed(ends[1])}"
+    value = difference.value
+    shown: object = "-" if value is None else _signed(value)
+    if value is not None and difference.is_clear:
+        better = (value > 0) == (difference.name not in ("crashed rate", "blocked rate"))
+        shown = _Marked(_signed(value), "up" if better else "down")
+    rates = (_rate(difference.first), _rate(difference.second))
+    return (difference.name or "-", *rates, shown, interval)
+
+
+def _groups(report: Report, by: str) -> str:
+    points = report.main_points
+    names = dict.fromkeys(name for _, point in points for name in point.report.by.get(by, {}))
+    if len(names) < 2:
+        return ""
+    left = len(names) - _MOST_GROUPS
+    shown = list(names)[:_MOST_GROUPS]
+    if len(points) == 1:
+        groups = points[0][1].report.by[by]
+        rows = [(name or "-", *presenting.group_row(groups[name])) for name in shown]
+        columns = [by, *presenting.GROUP_COLUMNS]
+        columns[3] = "of"
+        table = _table(columns, rows)
+    else:
+        compared = presenting.group_comparison([point.report.by[by] for _, point in points])
+        wanted = set(shown)
+        rows = [(row[0] or "-", *row[1:]) for row in compared if row[0] in wanted]
+        table = _table((by, *(name for name, _ in points)), rows)
+    rest = _soft(f"{left} more are not shown.") if left > 0 else ""
+    return _section(f"By {by}", table, rest)
+
+
+def _faults(report: Report) -> str:
+    points = report.points
+    kinds = dict.fromkeys(kind for _, point in points for kind in point.faults)
+    if not kinds:
+        return _section("What broke", _soft("Nothing."))
+    rows = [(kind, *(str(point.faults.get(kind, 0)) for _, point in points)) for kind in kinds]
+    return _section("What broke", _table(("", *(name for name, _ in points)), rows))
+
+
+def _details(report: Report) -> str:
+    if len(report.points) == 1:
+        columns: Sequence[str] = ("", "value", "95 %", "from")
+        rows: Iterable[Sequence[str]] = presenting.details(report.points[0][1].report.overall)
+    else:
+        columns = ("", *(name for name, _ in report.points))
+        rows = presenting.comparison([point.report.overall for _, point in report.points])
+    return _section("All numbers", _table(columns, rows))
+
+
+def _numbers(report: Report) -> str:
+    parts = []
+    for subject in report.subjects:
+        names = dict.fromkeys(name for numbers in subject.numbers for name in numbers)
+        if names:
+            rows = [
+                tuple(f"{numbers[name]:g}" if name in numbers else "-" for name in names)
+                for numbers in subject.numbers
+            ]
+            parts.append(_table(tuple(names), rows, caption=subject.name))
+    return _section("The loop's own numbers", *parts) if parts else ""
+
+
+def _figure(picture: Picture) -> str:
+    data = base64.b64encode(picture.svg()).decode()
+    return (
+        f"<figure><figcaption>{_escaped(picture.title)}</figcaption>"
+        f'<img alt="{_escaped(picture.alt)}" src="data:image/svg+xml;base64,{data}"></figure>'
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Marked:
+    """A cell's text, and the class of its cell."""
+
+    text: str
+    mark: str
+
+
+def _table(columns: Iterable[str], rows: Iterable[Sequence[object]], *, caption: str = "") -> str:
+    head = "".join(f'<th scope="col">{_escaped(name)}</th>' for name in columns)
+    lines = []
+    for first, *others in rows:
+        cells = "".join(map(_cell, others))
+        lines.append(f'<tr><th scope="row">{_escaped(first)}</th>{cells}</tr>')
+    named = f"<caption>{_escaped(caption)}</caption>" if caption else ""
+    return (
+        '<div class="scroll" tabindex="0"><table>'
+        f"{named}<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+    )
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, _Marked):
+        return f'<td class="{value.mark}">{_escaped(value.text)}</td>'
+    return f"<td>{_escaped(value)}</td>"
+
+
+def _section(title: str, *parts: str) -> str:
+    return f"<section><h2>{_escaped(title)}</h2>{''.join(parts)}</section>"
+
+
+def _soft(text: str) -> str:
+    return f'<p class="soft">{_escaped(text)}</p>'
+
+
+def _escaped(value: object) -> str:
+    """Returns a text as HTML shows it, without signs that HTML has no place for."""
+    text = "".join(
+        char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in str(value)
+    )
+    return html.escape(text)
+
+
+def _note(point: Point) -> str:
+    report = point.report
+    run = f"run {report.run}: {report.played} of {report.planned} rows" if report.run else ""
+    return "; ".join(part for part in (run, point.note) if part)
+
+
+def _rate(rate: Rate) -> str:
+    if rate.value is None:
+        return "-"
+    return f"{rate.value:.1%} ({rate.numerator}/{rate.denominator})"
+
+
+def _signed(value: float) -> str:
+    return f"{100 * value:+.1f}"

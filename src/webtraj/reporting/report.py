@@ -1,0 +1,145 @@
+"""A report: what was named, measured, compared, drawn and put in tables. Written by `page`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import webtraj
+from webtraj import errors
+from webtraj.reporting.comparing import Comparison, compare
+from webtraj.reporting.sources import Point, Subject
+
+if TYPE_CHECKING:
+    from webtraj.reporting.figures import Picture
+
+__all__ = ["Report", "make_report"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything that a report says."""
+
+    title: str
+    subjects: tuple[Subject, ...]
+    comparisons: tuple[Comparison, ...]
+    """Each subject with the first one; of one with iterations, the last with the first."""
+
+    @property
+    def points(self) -> tuple[tuple[str, Point], ...]:
+        """Every point, by a name that tells it from the others."""
+        several = len(self.subjects) > 1
+        found = []
+        for subject in self.subjects:
+            for point in subject.points:
+                parts = [subject.name] if several or not point.label else []
+                found.append((": ".join([*parts, *([point.label] if point.label else [])]), point))
+        return tuple(found)
+
+    @property
+    def main_points(self) -> tuple[tuple[str, Point], ...]:
+        """The point that stands for each subject, by the same names."""
+        mains = [id(subject.main) for subject in self.subjects]
+        return tuple((name, point) for name, point in self.points if id(point) in mains)
+
+    def pictures(self) -> list[Picture]:
+        """Draws the pictures.
+
+        Raises:
+            MissingDependencyError: matplotlib is not installed.
+        """
+        from webtraj.reporting import figures
+
+        mains = self.main_points
+        drawn: list[Picture | None] = [
+            figures.success_over_iterations(self.subjects),
+            figures.success_by_group(mains, "task"),
+            figures.success_by_group(mains, "level"),
+            figures.outcomes(self.points),
+            figures.time_by_phase(self.points),
+        ]
+        several = len(self.comparisons) > 1
+        for number, comparison in enumerate(self.comparisons, start=1):
+            picture = figures.differences(comparison)
+            if picture is not None and several:
+                title = f"{picture.title}: {comparison.second_name} less {comparison.first_name}"
+                picture = dataclasses.replace(picture, name=f"{picture.name}_{number}", title=title)
+            drawn.append(picture)
+        for number, subject in enumerate(self.subjects, start=1):
+            picture = figures.loop_numbers(subject)
+            if picture is not None and len(self.subjects) > 1:
+                picture = dataclasses.replace(
+                    picture,
+                    name=f"{picture.name}_{number}",
+                    title=f"{picture.title}: {subject.name}",
+                )
+            drawn.append(picture)
+        return [picture for picture in drawn if picture is not None]
+
+    def to_data(self) -> dict[str, Any]:
+        """Returns the report as JSON data."""
+        return {
+            "kind": "report",
+            "webtraj_version": webtraj.__version__,
+            "title": self.title,
+            "subjects": [
+                {
+                    "name": subject.name,
+                    "points": [
+                        {
+                            "label": point.label,
+                            "place": point.place,
+                            "iteration": point.iteration,
+                            "split": point.split,
+                            "note": point.note,
+                            "faults": dict(point.faults),
+                            "metrics": point.report.to_data(),
+                        }
+                        for point in subject.points
+                    ],
+                    "numbers": [dict(numbers) for numbers in subject.numbers],
+                }
+                for subject in self.subjects
+            ],
+            "comparisons": [comparison.to_data() for comparison in self.comparisons],
+        }
+
+
+def make_report(subjects: Sequence[Subject], *, title: str = "") -> Report:
+    """Returns a report of what was named.
+
+    Args:
+        subjects: In the order in which they are to stand; the first is what others are compared
+            with.
+        title: By default it follows from their names.
+
+    Raises:
+        InvalidInputError: There is none, or two have one name.
+    """
+    if not subjects:
+        raise errors.InvalidInputError("A report is of one dataset or more; got none.")
+    names = [subject.name for subject in subjects]
+    if len(set(names)) < len(names):
+        raise errors.InvalidInputError(
+            f"A report names each dataset once; got {', '.join(map(repr, names)):.300}."
+        )
+    comparisons = []
+    for subject in subjects:
+        if subject.first is not subject.main:
+            prefix = f"{subject.name}: " if len(subjects) > 1 else ""
+            comparisons.append(
+                compare(
+                    f"{prefix}{subject.first.label}", subject.first,
+                    f"{prefix}{subject.main.label}", subject.main,
+                )
+            )  # fmt: skip
+    first = subjects[0]
+    comparisons += [
+        compare(first.name, first.main, other.name, other.main) for other in subjects[1:]
+    ]
+    return Report(
+        title=title or f"Rollouts: {', '.join(names)}",
+        subjects=tuple(subjects),
+        comparisons=tuple(comparisons),
+    )

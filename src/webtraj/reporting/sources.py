@@ -1,0 +1,280 @@
+"""What a report is about: what people name, measured.
+
+A subject is what is named: a dataset, one run of it, or where a loop saves to. It has one point, or
+one for each iteration and split.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, get_args
+
+import orjson
+
+from webtraj import errors
+from webtraj.datasets.dataset import Dataset, open_dataset
+from webtraj.reporting.faults import fault_of, is_fault
+from webtraj.rollouts.iterations import Iterations, Split
+from webtraj.rollouts.metrics import MetricsReport, measure
+from webtraj.rollouts.metrics.measuring import run_ids
+from webtraj.rollouts.runs import Run
+from webtraj.storage import Storage, open_storage
+from webtraj.trajectory import Outcome
+
+if TYPE_CHECKING:
+    from webtraj.collectors.index import EpisodeSummary
+
+__all__ = ["GROUPINGS", "PairKey", "Point", "Subject", "subjects_of"]
+
+GROUPINGS = ("task", "level", "site")
+"""What a report breaks numbers down by."""
+
+PairKey = tuple[str, int, int]
+"""A task, a seed, and which of the episodes with both: what two rollouts of one plan share."""
+
+_FAULTS_READ = 500
+_METRICS = "metrics.jsonl"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """Some episodes, measured together."""
+
+    label: str
+    """What it is called beside its subject's other points; empty if it is the only one."""
+    place: str
+    """The dataset."""
+    report: MetricsReport
+    graded: Mapping[PairKey, bool]
+    """Whether each graded episode that has a seed was a success."""
+    faults: Mapping[str, int]
+    """Episodes in which something broke, by kind."""
+    iteration: int | None = None
+    split: str = ""
+    """`train` or `test`, of iterations."""
+    note: str = ""
+    """What a reader has to know of it besides."""
+
+    @property
+    def order(self) -> tuple[int, bool]:
+        """By iteration, and the test split behind the train split."""
+        return self.iteration or 0, self.split == "test"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What a person named."""
+
+    name: str
+    points: tuple[Point, ...]
+    """At least one, the oldest first."""
+    numbers: tuple[Mapping[str, float], ...] = ()
+    """Of a loop: what its `metrics.jsonl` has of each iteration, flat."""
+
+    @property
+    def main(self) -> Point:
+        """The point that stands for it: the latest of the test split, if it has one."""
+        return max(self.points, key=lambda point: (point.split != "train", point.order))
+
+    @property
+    def first(self) -> Point:
+        """The earliest point of the same split."""
+        split = self.main.split
+        return min(
+            (point for point in self.points if point.split == split), key=lambda point: point.order
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Reading:
+    """Which episodes are taken, and how far they are read."""
+
+    condition: Callable[[EpisodeSummary], bool] | None
+    steps: bool
+
+
+def subjects_of(
+    place: str,
+    *,
+    run: str | None = None,
+    each_run: bool = False,
+    condition: Callable[[EpisodeSummary], bool] | None = None,
+    steps: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
+) -> tuple[Subject, ...]:
+    """Returns what a place holds, measured; one subject, or one for each run.
+
+    Args:
+        place: A dataset; or a save path with iterations, such as a loop's folder.
+        run: Only this run of a dataset: its id, or "last".
+        each_run: Whether each run of a dataset is a subject of its own.
+        condition: Which episodes to take.
+        steps: Whether to read the episodes; without, what needs their steps is left out.
+        storage_options: For a bucket.
+
+    Raises:
+        InvalidInputError: There are no episodes, or no such run.
+        NotADatasetError: There is neither a dataset nor an iteration.
+        StorageError: It cannot be read.
+    """
+    reading = _Reading(condition, steps)
+    try:
+        dataset = open_dataset(place, storage_options=storage_options)
+    except errors.NotADatasetError:
+        subject = _iterations(place, storage_options, reading)
+        if subject is None:
+            raise
+        if run is not None or each_run:
+            raise errors.InvalidInputError(
+                f"{place!r:.200} has iterations; --run and --each-run are for a dataset, such as "
+                f"{subject.points[-1].place!r:.200}."
+            ) from None
+        return (subject,)
+    if not each_run:
+        return (Subject(name=place, points=(_point(dataset, place, reading=reading, run=run),)),)
+    known = run_ids(dataset.place.storage)
+    if not known:
+        raise errors.InvalidInputError(f"{place!r:.200} has no run to put side by side.")
+    return tuple(
+        Subject(name=one, points=(_point(dataset, place, reading=reading, run=one),))
+        for one in known
+    )
+
+
+def _iterations(
+    place: str, storage_options: Mapping[str, Any] | None, reading: _Reading
+) -> Subject | None:
+    """Returns the iterations of a save path; None if there are none."""
+    points: list[Point] = []
+    for split in get_args(Split):
+        iterations = Iterations(place, split, storage_options)
+        for number in iterations.numbers():
+            found = _iteration(iterations, number, storage_options, reading)
+            points += [] if found is None else [found]
+    if not points:
+        return None
+    numbers = tuple(_loop_numbers(open_storage(place, storage_options)))
+    return Subject(
+        name=place, points=tuple(sorted(points, key=lambda point: point.order)), numbers=numbers
+    )
+
+
+def _iteration(
+    iterations: Iterations,
+    number: int,
+    storage_options: Mapping[str, Any] | None,
+    reading: _Reading,
+) -> Point | None:
+    """Returns an iteration, as it was judged if it was; None if it has no episode."""
+    recorded = _open(iterations.dataset(number), storage_options)
+    if recorded is None or not len(recorded):
+        return None
+    judged = _open(iterations.judged(number), storage_options)
+    short = len(recorded) - len(judged or ())
+    note = f"as judged; {short} episodes are not judged" if short > 0 else "as judged"
+    dataset = judged if judged is not None and len(judged) else recorded
+    point = _point(
+        dataset,
+        iterations.dataset(number) if dataset is recorded else iterations.judged(number),
+        reading=reading,
+        plans=recorded.place.storage,
+        note="" if dataset is recorded else note,
+    )
+    return dataclasses.replace(
+        point, label=f"{iterations.split} {number}", iteration=number, split=iterations.split
+    )
+
+
+def _open(place: str, storage_options: Mapping[str, Any] | None) -> Dataset | None:
+    try:
+        return open_dataset(place, storage_options=storage_options)
+    except errors.NotADatasetError:
+        return None
+
+
+def _point(
+    dataset: Dataset,
+    place: str,
+    *,
+    reading: _Reading,
+    run: str | None = None,
+    plans: Storage | None = None,
+    note: str = "",
+) -> Point:
+    kept = dataset if reading.condition is None else dataset.filter(reading.condition)
+    report = measure(kept, run=run, steps=reading.steps, plans=plans, by=GROUPINGS, max_groups=None)
+    summaries: Sequence[EpisodeSummary] = kept.summaries
+    if report.run:
+        of_run = Run(dataset.place.storage, report.run)
+        summaries = [s for s in summaries if of_run.place_of(s.episode_id) is not None]
+    if not summaries:
+        fits = "" if reading.condition is None else " that meets the condition"
+        raise errors.InvalidInputError(f"{place!r:.200} has no episode to report of{fits}.")
+    if report.unreadable:
+        left = f"{len(report.unreadable)} episodes could not be read; `webtraj verify` says why"
+        note = f"{note}; {left}" if note else left
+    return Point(
+        label="",
+        place=place,
+        report=report,
+        graded=_graded(summaries),
+        faults=_faults(dataset, summaries, steps=reading.steps),
+        note=note,
+    )
+
+
+def _graded(summaries: Sequence[EpisodeSummary]) -> dict[PairKey, bool]:
+    seen: collections.Counter[tuple[str, int]] = collections.Counter()
+    graded: dict[PairKey, bool] = {}
+    for summary in summaries:  # In the order in which they began.
+        if summary.outcome in (Outcome.SUCCESS, Outcome.FAILURE) and summary.seed is not None:
+            key = (summary.task, summary.seed)
+            graded[*key, seen[key]] = summary.outcome is Outcome.SUCCESS
+            seen[key] += 1
+    return graded
+
+
+def _faults(
+    dataset: Dataset, summaries: Sequence[EpisodeSummary], *, steps: bool
+) -> dict[str, int]:
+    """Returns what broke, by kind, the most frequent first; by outcome where nothing is read."""
+    broken = [summary for summary in summaries if is_fault(summary)]
+    counts: collections.Counter[str] = collections.Counter()
+    lazy = Dataset(dataset.place, broken, "lazy")
+    for number, summary in enumerate(broken):
+        kind = ""
+        if steps and number < _FAULTS_READ:
+            try:
+                kind = fault_of(lazy[summary.episode_id]).kind
+            except errors.DatasetError:
+                kind = ""
+        known = summary.outcome is not Outcome.UNKNOWN
+        counts[kind or (summary.outcome if known else summary.end_reason).name.lower()] += 1
+    return dict(counts.most_common())
+
+
+def _loop_numbers(storage: Storage) -> Iterator[dict[str, float]]:
+    """Yields the numbers that a loop kept of its iterations; a torn last line does not count."""
+    try:
+        content = storage.read(_METRICS)
+    except errors.StorageMissingError:
+        return
+    for line in content.split(b"\n")[:-1]:
+        try:
+            data = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            continue
+        numbers = dict(_flat(data)) if isinstance(data, dict) else {}
+        if "iteration" in numbers:
+            yield numbers
+
+
+def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    for key, value in data.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{name}.")
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            yield name, float(value)
