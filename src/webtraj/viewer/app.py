@@ -1,0 +1,209 @@
+"""What is answered over HTTP. The paths and their answers stand in `docs/viewer.md`.
+
+An answer is JSON, made by orjson; a failure is `{"error": "what to do"}`. Nothing is changed but by
+`PUT /api/labels/...`, which takes JSON and a header that no other site's page can send.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from webtraj import errors
+from webtraj.viewer import pictures
+from webtraj.viewer.queries import parse_query
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp
+
+    from webtraj.viewer.viewer import Viewer
+
+__all__ = ["MISSING", "make_app"]
+
+MISSING = 'The viewer needs starlette and uvicorn: pip install "webtraj[view]".'
+
+_TYPES = {
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".woff2": "font/woff2",
+}
+_FILE = re.compile(r"[A-Za-z0-9_-]+(\.[a-z0-9]+)")
+_BLOB = re.compile(r"([0-9a-f]{64})\.([a-z0-9]{1,8})")
+_LONGEST_BODY = 64 * 1024
+_FOREVER = "private, max-age=31536000, immutable"
+_STATUS = (
+    (errors.UnknownEpisodeError, 404),
+    (errors.InvalidInputError, 400),
+    (errors.DatasetError, 422),
+    (errors.StorageError, 503),
+)
+
+
+def make_app(viewer: Viewer) -> ASGIApp:
+    """Returns the application, unguarded (see `guarding`).
+
+    Raises:
+        MissingDependencyError: starlette is not installed.
+    """
+    try:
+        from starlette.applications import Starlette
+        from starlette.routing import Route
+    except ImportError as error:
+        raise errors.MissingDependencyError(MISSING) from error
+    handlers = _Handlers(viewer)
+    routes = [
+        Route("/", handlers.page),
+        Route("/static/{name}", handlers.file),
+        Route("/api/datasets", _answering(handlers.datasets)),
+        Route("/api/episodes", _answering(handlers.episodes)),
+        Route("/api/episodes/{dataset}/{id}", _answering(handlers.episode)),
+        Route("/api/blobs/{dataset}/{name}", _answering(handlers.blob)),
+        Route("/api/changes", _answering(handlers.changes)),
+        Route("/api/labels/{dataset}/{id}", _answering(handlers.label), methods=["PUT"]),
+    ]
+    return Starlette(
+        routes=routes,
+        exception_handlers={
+            404: _plain_error("There is nothing of that name.", 404),
+            405: _plain_error("That is not done here.", 405),
+            500: _plain_error("The viewer failed; its terminal says how.", 500),
+        },
+    )
+
+
+class _Handlers:
+    def __init__(self, viewer: Viewer) -> None:
+        self._viewer = viewer
+        self._static = resources.files("webtraj.viewer") / "static"
+
+    async def page(self, request: Request) -> Response:
+        return _response((self._static / "index.html").read_bytes(), "text/html; charset=utf-8")
+
+    async def file(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        known = _FILE.fullmatch(name)
+        file = self._static / name
+        if known is None or known[1] not in _TYPES or not file.is_file():
+            return _json({"error": "There is no such file."}, 404)
+        return _response(file.read_bytes(), _TYPES[known[1]])
+
+    async def datasets(self, request: Request) -> Response:
+        return _json({"datasets": await _in_thread(self._viewer.datasets)})
+
+    async def episodes(self, request: Request) -> Response:
+        query = parse_query(request.query_params.multi_items())
+        page = await _in_thread(self._viewer.page, query)
+        rows = [row.to_data() for row in page.rows]
+        answer = {"total": page.total, "offset": query.offset, "rows": rows, "facets": page.facets}
+        return _json(answer)
+
+    async def episode(self, request: Request) -> Response:
+        names = request.path_params
+        return _json(await _in_thread(self._viewer.episode, names["dataset"], names["id"]))
+
+    async def blob(self, request: Request) -> Response:
+        found = _BLOB.fullmatch(request.path_params["name"])
+        if found is None:
+            raise errors.UnknownEpisodeError("There are no bytes of that name.")
+        size = request.query_params.get("size")
+        if size is not None and not (size.isascii() and size.isdigit() and len(size) < 20):
+            raise errors.InvalidInputError(f"size={size!r:.60} is no number of bytes.")
+        data = await _in_thread(
+            self._viewer.blob,
+            request.path_params["dataset"],
+            found[1],
+            found[2],
+            None if size is None else int(size),
+            request.query_params.get("episode", ""),
+        )
+        # What a page or a person put there is shown as a picture, or kept as a file: never opened.
+        media_type = pictures.media_type(data)
+        if not media_type:
+            name = f"attachment; filename={found[1][:16]}.bin"
+            headers = {"cache-control": _FOREVER, "content-disposition": name}
+            return _response(data, "application/octet-stream", headers)
+        return _response(data, media_type, {"cache-control": _FOREVER})
+
+    async def changes(self, request: Request) -> Response:
+        since = request.query_params.get("since", "")
+        known = int(since) if since.isascii() and since.isdigit() and len(since) < 20 else -1
+        return _json(await _in_thread(self._viewer.changes, known))
+
+    async def label(self, request: Request) -> Response:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json" or "x-webtraj" not in request.headers:
+            return _json(
+                {"error": "A label is sent as application/json, with a header X-Webtraj: 1."}, 415
+            )
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > _LONGEST_BODY:
+                return _json({"error": f"A label has {_LONGEST_BODY} bytes at most."}, 413)
+        label, note = _label_of(body)
+        names = request.path_params
+        made = await _in_thread(self._viewer.set_label, names["dataset"], names["id"], label, note)
+        return _json(made)
+
+
+def _label_of(body: bytes) -> tuple[str, str]:
+    try:
+        given = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise errors.InvalidInputError(f"The label is no JSON: {error}.") from None
+    known = {"label", "note"}
+    if not isinstance(given, dict) or not given.keys() <= known or "label" not in given:
+        raise errors.InvalidInputError('Expected {"label": "success", "note": "..."}.')
+    label, note = given["label"], given.get("note", "")
+    if not isinstance(label, str) or not isinstance(note, str):
+        raise errors.InvalidInputError("label and note are texts.")
+    return label, note
+
+
+_Handler = Callable[["Request"], Awaitable["Response"]]
+
+
+def _answering(handler: _Handler) -> _Handler:
+    """Returns a handler that answers webtraj's errors, and says what to do."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except errors.WebtrajError as error:
+            status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
+            return _json({"error": str(error).encode("utf-8", "replace").decode()}, status)
+
+    return answer
+
+
+def _plain_error(text: str, status: int) -> Any:
+    async def answer(request: Request, error: Exception) -> Response:
+        return _json({"error": text}, status)
+
+    return answer
+
+
+async def _in_thread(function: Callable[..., Any], *args: Any) -> Any:
+    from starlette.concurrency import run_in_threadpool
+
+    return await run_in_threadpool(function, *args)
+
+
+def _json(data: Any, status: int = 200) -> Response:
+    return _response(orjson.dumps(data), "application/json", status=status)
+
+
+def _response(
+    content: bytes, media_type: str, headers: dict[str, str] | None = None, status: int = 200
+) -> Response:
+    from starlette.responses import Response
+
+    return Response(content, status, {**(headers or {}), "content-type": media_type})

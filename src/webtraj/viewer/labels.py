@@ -1,0 +1,249 @@
+"""What people say of episodes: success, failure, or a note. Kept beside the dataset, as data.
+
+::
+
+    <dataset>/labels/<writer>.jsonl
+
+has a line for each time that somebody said something of an episode::
+
+    {"episode_id": "...", "label": "success", "note": "", "source": "anna", "time": 1795000000.5}
+
+`label` is `success`, `failure`, `note` (only the note counts), or empty: what was said is taken
+back. The latest line of an episode counts. A line is on the disk when `put` has returned; a last
+line without its newline was being written when its writer died, and does not count. In a bucket,
+where nothing can be appended to, each line is an object.
+
+`judge_labels` gives labels as judges are measured by them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
+import orjson
+
+from webtraj import errors
+from webtraj.closing import Closing
+from webtraj.collectors.index import index_file_name
+from webtraj.collectors.layout import check_episode_id
+from webtraj.datasets.exporters.plain import unicode_text
+from webtraj.datasets.parallel import map_in_order
+from webtraj.datasets.place import DatasetPlace, Place, open_place
+from webtraj.judging.labels import Label
+from webtraj.storage import files
+from webtraj.trajectory import Outcome
+
+__all__ = ["LABELS", "LabelBook", "PersonLabel", "judge_labels", "read_person_labels"]
+
+LABELS = ("success", "failure", "note", "")
+"""What can be said; empty takes back what was said before."""
+
+_FOLDER = "labels/"
+_LONGEST_NOTE = 10_000
+_WORKERS = 16
+_OUTCOMES = {"success": Outcome.SUCCESS, "failure": Outcome.FAILURE}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PersonLabel:
+    """What a person said of an episode."""
+
+    episode_id: str
+    label: str = ""
+    """Out of `LABELS`."""
+    note: str = ""
+    """In words."""
+    source: str = ""
+    """Who said it."""
+    time: float = 0.0
+    """When, in seconds since the epoch (UTC)."""
+
+    def __post_init__(self) -> None:
+        check_episode_id(self.episode_id)
+        if self.label not in LABELS:
+            raise errors.InvalidInputError(
+                f"label={self.label!r:.60} is none; expected success, failure, note, or nothing to "
+                "take back what was said."
+            )
+        if len(self.note) > _LONGEST_NOTE:
+            raise errors.InvalidInputError(
+                f"The note has {len(self.note)} characters; {_LONGEST_NOTE} are kept at most."
+            )
+
+    def to_line(self) -> bytes:
+        """Returns the label as a line of JSON."""
+        return orjson.dumps(dataclasses.asdict(self)) + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> Self:
+        """Returns the label that `to_line` made a line of.
+
+        Raises:
+            ValueError: It is no such line.
+        """
+        data = orjson.loads(line)
+        if not isinstance(data, dict):
+            raise TypeError("expected an object")
+        known = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
+        if not all(isinstance(value, str) for name, value in known.items() if name != "time"):
+            raise TypeError("expected texts")
+        return cls(**{**known, "time": float(known.get("time", 0.0))})
+
+
+class LabelBook(Closing):
+    """The labels of one dataset, also those that others write meanwhile. Safe to share.
+
+    Attributes:
+        unreadable: How many whole lines are no labels.
+    """
+
+    def __init__(self, place: DatasetPlace, *, clock: Callable[[], float] = time.time) -> None:
+        self._place = place
+        self._clock = clock
+        self._labels: dict[str, PersonLabel] = {}
+        self._read: dict[str, int] = {}
+        self._lock = threading.RLock()
+        self._descriptor = -1
+        self.unreadable = 0
+
+    @property
+    def labels(self) -> dict[str, PersonLabel]:
+        """The latest label of each episode that has one."""
+        with self._lock:
+            return {key: found for key, found in self._labels.items() if found.label or found.note}
+
+    def refresh(self) -> bool:
+        """Reads what was written since the last time; returns whether there was anything.
+
+        Raises:
+            StorageError: It cannot be read.
+        """
+        with self._lock:
+            new = self._new_lines()
+            for line in new:
+                try:
+                    self._apply(PersonLabel.from_line(line))
+                except (ValueError, TypeError):
+                    self.unreadable += 1
+            return bool(new)
+
+    def put(self, episode_id: str, label: str, note: str = "", source: str = "") -> PersonLabel:
+        """Keeps a label; it is on the disk, or in the bucket, when this returns.
+
+        Raises:
+            InvalidInputError: It is no label.
+            StorageError: It could not be written; the label is as it was.
+        """
+        with self._lock:
+            before = self._labels.get(episode_id)
+            # Clocks of two machines differ; what is said last shall count all the same.
+            now = max(self._clock(), before.time + 1e-3 if before else 0.0)
+            made = PersonLabel(
+                episode_id=episode_id,
+                label=label,
+                note=unicode_text(note),
+                source=unicode_text(source),
+                time=now,
+            )
+            self._write(made.to_line())
+            self._apply(made)
+            return made
+
+    def close(self) -> None:
+        """Lets go of the file. Idempotent."""
+        with self._lock:
+            descriptor, self._descriptor = self._descriptor, -1
+            if descriptor >= 0:
+                os.close(descriptor)
+
+    def _apply(self, label: PersonLabel) -> None:
+        before = self._labels.get(label.episode_id)
+        if before is None or label.time >= before.time:
+            self._labels[label.episode_id] = label
+
+    def _new_lines(self) -> list[bytes]:
+        storage, layout = self._place.storage, self._place.layout
+        entries = sorted(storage.list(_FOLDER), key=lambda entry: entry.key)
+        keys = [
+            entry.key
+            for entry in entries
+            if entry.key.endswith(".jsonl") and self._read.get(entry.key, 0) < entry.size
+        ]
+        contents = map_in_order(storage.read, keys, workers=1 if layout else _WORKERS)
+        lines: list[bytes] = []
+        for key, content in zip(keys, contents, strict=True):
+            end = content.rfind(b"\n") + 1
+            lines += content[self._read.get(key, 0) : end].splitlines()
+            self._read[key] = end
+        return lines
+
+    def _write(self, line: bytes) -> None:
+        if self._place.layout is None:
+            # Times go up, so that the names do, and a list of them is in order.
+            name = index_file_name(f"-{time.time_ns()}")
+            self._place.storage.write(_FOLDER + name, line, overwrite=False)
+            self._read[_FOLDER + name] = len(line)
+            return
+        try:
+            if self._descriptor < 0:
+                self._descriptor = self._open()
+            size = os.fstat(self._descriptor).st_size
+            try:
+                files.write_all(self._descriptor, line)
+                os.fsync(self._descriptor)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._descriptor, size)
+                self.close()  # A line that is cut may be left; nothing is written behind it.
+                raise
+        except OSError as error:
+            raise errors.StorageError(
+                f"The label cannot be kept in {self._place.url!r}: {error}. Look at datasets that "
+                "this user may write, on a disk with room."
+            ) from error
+
+    def _open(self) -> int:
+        layout = self._place.layout
+        assert layout is not None
+        folder = layout.root / _FOLDER.rstrip("/")
+        files.make_folder(folder, sync=True)
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+        descriptor = os.open(folder / index_file_name(), flags, 0o644)
+        with contextlib.suppress(OSError):  # The file system may have no locks.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        files.sync_folder(folder)
+        return descriptor
+
+
+def read_person_labels(
+    place: Place, *, storage_options: dict[str, Any] | None = None
+) -> dict[str, PersonLabel]:
+    """Returns what people have said of a dataset's episodes, by episode.
+
+    Raises:
+        NotADatasetError: There is no dataset.
+        StorageError: It cannot be read.
+    """
+    with LabelBook(open_place(place, storage_options)) as book:
+        book.refresh()
+        return book.labels
+
+
+def judge_labels(labels: Iterable[PersonLabel]) -> list[Label]:
+    """Returns the labels that judges can be measured by: successes and failures.
+
+    >>> judge_labels([PersonLabel(episode_id="e1", label="failure", source="anna")])[0].source
+    'anna'
+    """
+    return [
+        Label(found.episode_id, _OUTCOMES[found.label], found.source)
+        for found in labels
+        if found.label in _OUTCOMES
+    ]

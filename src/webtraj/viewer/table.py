@@ -1,0 +1,275 @@
+"""The episodes of a list as columns, so that a hundred thousand are filtered and sorted in no time.
+
+A row is added once, and replaced when more is known of its episode: it was open and is sealed, or
+was labelled. A column is made when it is first needed, and from then on follows the rows. Not safe
+to share between threads; `viewer` sees to that.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from webtraj.collectors.index import EpisodeSummary
+from webtraj.datasets.exporters.plain import unicode_text
+from webtraj.viewer.columns import Numbers, Texts, Words
+from webtraj.viewer.queries import FACETS, NO_LABEL, Query
+
+__all__ = ["MOST_COUNTED", "Page", "Row", "Table"]
+
+MOST_COUNTED = 200
+"""Values of a field that are counted for a page, the most frequent ones."""
+_GOAL_LENGTH = 500
+_KEPT_ORDERS = 16
+_Mask = NDArray[np.bool_]
+_Order = NDArray[np.intp]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """One episode of the list."""
+
+    dataset: str
+    """Its dataset's name."""
+    summary: EpisodeSummary
+    iteration: int | None = None
+    """The number of the iteration that its dataset is of, where that is known."""
+    state: str = ""
+    """Empty for a sealed episode; of an open one, `running` or `unsealed`."""
+    label: str = ""
+    """What a person says of it."""
+    note: str = ""
+    """What a person has noted with that."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Names the episode among all datasets."""
+        return self.dataset, self.summary.episode_id
+
+    def to_data(self) -> dict[str, Any]:
+        """Returns the row as JSON data."""
+        summary, seconds = self.summary, _seconds(self)
+        return {
+            "id": summary.episode_id,
+            "dataset": self.dataset,
+            "task": unicode_text(summary.task),
+            "goal": unicode_text(summary.goal[:_GOAL_LENGTH]),
+            "site": unicode_text(summary.site),
+            "outcome": _outcome(self),
+            "end_reason": _end_reason(self),
+            "reward": summary.total_reward if math.isfinite(summary.total_reward) else None,
+            "steps": summary.num_steps,
+            "seconds": None if math.isnan(seconds) else seconds,
+            "policy": unicode_text(summary.policy),
+            "policy_version": "",
+            "iteration": self.iteration,
+            "attempt": summary.attempt,
+            "group": unicode_text(summary.group_id),
+            "seed": summary.seed,
+            "start_time": summary.start_time,
+            "label": self.label,
+            "note": unicode_text(self.note),
+            "state": self.state,
+        }
+
+
+def _outcome(row: Row) -> str:
+    return row.state or row.summary.outcome.name.lower()
+
+
+def _end_reason(row: Row) -> str:
+    return row.state or row.summary.end_reason.name.lower()
+
+
+def _seconds(row: Row) -> float:
+    start, end = row.summary.start_time, row.summary.end_time
+    return math.nan if start is None or end is None else end - start
+
+
+_WORDS: dict[str, Callable[[Row], str]] = {
+    "dataset": lambda row: row.dataset,
+    "task": lambda row: unicode_text(row.summary.task),
+    "site": lambda row: unicode_text(row.summary.site),
+    "outcome": _outcome,
+    "end_reason": _end_reason,
+    "policy": lambda row: unicode_text(row.summary.policy),
+    "label": lambda row: row.label,
+    "goal": lambda row: unicode_text(row.summary.goal),
+    "group": lambda row: unicode_text(row.summary.group_id),
+    "id": lambda row: row.summary.episode_id,
+}
+_NUMBERS: dict[str, Callable[[Row], float]] = {
+    "start_time": lambda row: (
+        math.nan if row.summary.start_time is None else row.summary.start_time
+    ),
+    "reward": lambda row: row.summary.total_reward,
+    "steps": lambda row: row.summary.num_steps,
+    "seconds": _seconds,
+    "iteration": lambda row: math.nan if row.iteration is None else row.iteration,
+    "attempt": lambda row: row.summary.attempt,
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Page:
+    """A page of the episodes that meet a query."""
+
+    total: int
+    """How many meet it."""
+    rows: tuple[Row, ...]
+    facets: dict[str, list[tuple[Any, int]]]
+    """For each of `FACETS` its values, the most frequent first, each with the number of episodes
+    that have it and meet all else that is asked. Iterations are in order."""
+
+
+class Table:
+    """Rows by their position, and the columns that are made of them."""
+
+    def __init__(self) -> None:
+        self._rows: list[Row] = []
+        self._positions: dict[tuple[str, str], int] = {}
+        self._replaced: list[int] = []
+        self._words = {name: Words(read) for name, read in _WORDS.items()}
+        self._numbers = {name: Numbers(read) for name, read in _NUMBERS.items()}
+        self._texts = Texts(_text)
+        self._ranks: dict[str, NDArray[np.float64]] = {}
+        self._orders: collections.OrderedDict[Query, tuple[_Order, dict[str, Any]]] = (
+            collections.OrderedDict()
+        )
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """All rows, in the order in which they came."""
+        return tuple(self._rows)
+
+    def get(self, dataset: str, episode_id: str) -> Row | None:
+        """Returns an episode's row, if there is one."""
+        position = self._positions.get((dataset, episode_id))
+        return None if position is None else self._rows[position]
+
+    def put(self, rows: Iterable[Row]) -> bool:
+        """Adds rows, or replaces those of the same episodes; returns whether that changed any."""
+        changed = False
+        for row in rows:
+            position = self._positions.setdefault(row.key, len(self._rows))
+            if position == len(self._rows):
+                self._rows.append(row)
+            elif self._rows[position] != row:
+                self._rows[position] = row
+                self._replaced.append(position)
+            else:
+                continue
+            changed = True
+        if changed:
+            self._orders.clear()
+            self._ranks.clear()
+        return changed
+
+    def page(self, query: Query) -> Page:
+        """Returns a page of what meets a query; rows that are alike stand as they came."""
+        whole = dataclasses.replace(query, offset=0, limit=1)
+        if whole not in self._orders:
+            self._orders[whole] = self._select(query)
+            if len(self._orders) > _KEPT_ORDERS:
+                self._orders.popitem(last=False)
+        self._orders.move_to_end(whole)
+        order, facets = self._orders[whole]
+        shown = order[query.offset : query.offset + query.limit]
+        return Page(len(order), tuple(self._rows[position] for position in shown), facets)
+
+    def _select(self, query: Query) -> tuple[_Order, dict[str, Any]]:
+        """Returns the positions of what meets a query, in its order, and what is counted."""
+        common = np.ones(len(self._rows), dtype=np.bool_)
+        rewards = self._numbers_of("reward")
+        if query.min_reward is not None:
+            common &= rewards >= query.min_reward
+        if query.max_reward is not None:
+            common &= rewards <= query.max_reward
+        if query.words:
+            common &= self._containing(query.words)
+        chosen = {name: self._chosen(name, values) for name, values in query.chosen}
+        every = _all_of(common, chosen.values())
+        facets = {}
+        for name in FACETS:
+            if name in chosen:  # What else could be chosen there.
+                others = [mask for other, mask in chosen.items() if other != name]
+                facets[name] = self._counted(name, _all_of(common, others))
+            else:
+                facets[name] = self._counted(name, every)
+        positions = np.flatnonzero(every)
+        keys = self._sort_keys(query.sort)[positions]
+        order = np.argsort(-keys if query.descending else keys, kind="stable")
+        return positions[order], facets
+
+    def _chosen(self, name: str, values: tuple[str, ...]) -> _Mask:
+        if name == "iteration":
+            numbers = [float(value) for value in values if value.isdigit() and len(value) < 10]
+            mask: _Mask = np.isin(self._numbers_of(name), numbers)
+            return mask
+        column = self._words_of(name)
+        if name == "label":
+            values = tuple("" if value == NO_LABEL else value for value in values)
+        wanted = [column.known[value] for value in values if value in column.known]
+        return np.isin(column.codes, wanted)
+
+    def _containing(self, words: tuple[str, ...]) -> _Mask:
+        texts = self._texts.of(self._rows, self._replaced)
+        mask = np.fromiter((words[0] in text for text in texts), np.bool_, len(texts))
+        for word in words[1:]:
+            for position in np.flatnonzero(mask):
+                mask[position] = word in texts[position]
+        return mask
+
+    def _counted(self, name: str, mask: _Mask) -> list[tuple[Any, int]]:
+        if name == "iteration":
+            found, counts = np.unique(self._numbers_of(name)[mask], return_counts=True)
+            pairs = zip(found.tolist(), counts.tolist(), strict=True)
+            return [(int(number), count) for number, count in pairs if not math.isnan(number)]
+        column = self._words_of(name)
+        counts = np.bincount(column.codes[mask], minlength=len(column.known))
+        pairs_of_words = [
+            (word, int(counts[code]))
+            for word, code in column.known.items()
+            if counts[code] and word
+        ]
+        return sorted(pairs_of_words, key=lambda pair: (-pair[1], pair[0]))[:MOST_COUNTED]
+
+    def _sort_keys(self, name: str) -> NDArray[np.float64]:
+        """Returns numbers that sort as a field does; what is not known is NaN, and comes last."""
+        if name in _NUMBERS:
+            return self._numbers_of(name)
+        if name not in self._ranks:
+            column = self._words_of(name)
+            rank = np.full(len(column.known), math.nan)
+            for place, word in enumerate(sorted(column.known)):
+                rank[column.known[word]] = place if word else math.nan
+            self._ranks[name] = rank[column.codes]
+        return self._ranks[name]
+
+    def _numbers_of(self, name: str) -> NDArray[np.float64]:
+        return self._numbers[name].of(self._rows, self._replaced)
+
+    def _words_of(self, name: str) -> Words[Row]:
+        return self._words[name].of(self._rows, self._replaced)
+
+
+def _all_of(mask: _Mask, others: Iterable[_Mask]) -> _Mask:
+    for other in others:
+        mask = mask & other
+    return mask
+
+
+def _text(row: Row) -> str:
+    """Returns what is looked through for words."""
+    summary = row.summary
+    parts = (summary.episode_id, summary.task, summary.goal, summary.policy, row.note)
+    return "\n".join(parts).casefold()

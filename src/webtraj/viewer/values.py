@@ -1,0 +1,181 @@
+"""Values of an episode as plain JSON data that a page shows: nothing is dropped, all is data.
+
+What JSON has no word for is an object with the key `$`, as in `webtraj.serialization.values`. Two
+are the viewer's own::
+
+    {"$": "picture", "url": ..., "width": ..., "height": ...}
+    {"$": "bytes", "url": ..., "size": ...}
+
+`url` is what the caller gives for the bytes. Of arrays of more than `MANY` elements that are no
+pictures the first are shown: `{"$": "array", "dtype": ..., "shape": [...], "first": [...]}`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from webtraj import errors
+from webtraj.collectors.blobs import LazyBlob
+from webtraj.datasets.exporters.plain import action_text, plain, unicode_text
+from webtraj.environments.actions import Action
+from webtraj.serialization.record_types import OpaqueRecord, name_of
+from webtraj.trajectory import reward_value
+from webtraj.viewer import pictures
+
+__all__ = ["MANY", "BlobUrl", "Values", "number"]
+
+BlobUrl = Callable[[bytes | LazyBlob], str]
+"""Returns the URL of bytes; empty if they have none."""
+
+MANY = 2000
+"""Elements of an array that are shown, if it has more."""
+_FIRST = 100
+_DEEP = 40
+_LONG_REPR = 10_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Kind:
+    media_type: str
+    size: tuple[int, int] | None
+
+
+class Values:
+    """Makes JSON data of the values of one episode."""
+
+    def __init__(self, blob_url: BlobUrl) -> None:
+        self._blob_url = blob_url
+        self._kinds: dict[str, _Kind] = {}
+        self._unreadable: dict[str, str] = {}
+
+    @property
+    def problems(self) -> list[str]:
+        """What could not be read, in order."""
+        return list(self._unreadable.values())
+
+    def text(self, value: Any) -> str:
+        """Returns a value as text that UTF-8 can hold; what is none, as JSON text."""
+        if value is None:
+            return ""
+        if isinstance(value, LazyBlob) and value.text:
+            value = self._read(value)
+        if isinstance(value, str):
+            return unicode_text(value)
+        import orjson
+
+        return orjson.dumps(self.data(value), option=orjson.OPT_INDENT_2).decode()
+
+    def picture(self, value: Any) -> dict[str, Any] | None:
+        """Returns a picture as `{"url", "width", "height"}`; None if the value is none."""
+        if isinstance(value, np.ndarray):
+            value = pictures.array_png(value)
+        if not value or not isinstance(value, (bytes, LazyBlob)):
+            return None
+        kind = self._kind(value)
+        if isinstance(kind, str):
+            return {"url": "", "width": None, "height": None, "error": kind}
+        if not kind.media_type:
+            return None
+        width, height = kind.size or (None, None)
+        return {"url": self._blob_url(value), "width": width, "height": height}
+
+    def data(self, value: Any) -> Any:
+        """Returns a value as JSON data that orjson writes."""
+        return self._data(value, 0)
+
+    def _data(self, value: Any, depth: int) -> Any:
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            return unicode_text(value)
+        if type(value) is float and math.isfinite(value):
+            return value
+        if depth > _DEEP:
+            return {"$": "deep", "v": unicode_text(repr(value)[:_LONG_REPR])}
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return self._bytes(bytes(value))
+        if isinstance(value, LazyBlob):
+            return self._read(value) if value.text else self._bytes(value)
+        if isinstance(value, np.ndarray):
+            return self._array(value, depth)
+        if isinstance(value, Mapping):
+            return {_key(key): self._data(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return self._data(dict(zip(value._fields, value, strict=True)), depth)
+        if isinstance(value, (list, tuple)):
+            return [self._data(item, depth + 1) for item in value]
+        if isinstance(value, Action) and (said := action_text(value)) is not None:
+            return unicode_text(said)
+        if isinstance(value, OpaqueRecord):
+            return self._record(value.type_name, value.fields, depth)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+            return self._record(name_of(type(value)), fields, depth)
+        return plain(value)
+
+    def _record(self, name: str, fields: Mapping[str, Any], depth: int) -> dict[str, Any]:
+        return {"$": "record", "type": unicode_text(name), "fields": self._data(fields, depth + 1)}
+
+    def _bytes(self, value: bytes | LazyBlob) -> dict[str, Any]:
+        shown = self.picture(value)
+        if shown is not None:
+            return {"$": "picture", **shown}
+        size = len(value) if isinstance(value, bytes) else value.blob.size
+        return {"$": "bytes", "url": self._blob_url(value) if value else "", "size": size}
+
+    def _array(self, value: Any, depth: int) -> Any:
+        if pictures.array_png(value) is not None:
+            return self._bytes(pictures.array_png(value) or b"")
+        if value.dtype == object:
+            return [self._data(item, depth + 1) for item in value.ravel()[:MANY]]
+        if value.size <= MANY:
+            return plain(value)
+        first = plain(value.ravel()[:_FIRST])
+        return {"$": "array", "dtype": str(value.dtype), "shape": list(value.shape), "first": first}
+
+    def _kind(self, value: bytes | LazyBlob) -> _Kind | str:
+        """Returns what bytes are; if they cannot be read, why."""
+        if isinstance(value, LazyBlob):
+            key, data = value.blob.sha256, None
+        else:
+            key, data = hashlib.sha256(value).hexdigest(), value
+        if key not in self._kinds:
+            data = self._read(value) if isinstance(value, LazyBlob) else data
+            if not isinstance(data, bytes):
+                return str(data)
+            self._kinds[key] = _Kind(pictures.media_type(data), pictures.size_of(data))
+        return self._kinds[key]
+
+    def _read(self, value: LazyBlob) -> Any:
+        """Returns what a blob holds; of one that cannot be read, a text that says so."""
+        key = value.blob.sha256
+        if key in self._unreadable:
+            return self._unreadable[key]
+        try:
+            found = value.load()
+        except errors.WebtrajError as error:
+            self._unreadable[key] = unicode_text(f"This cannot be read: {error}")
+            return self._unreadable[key]
+        return unicode_text(found) if isinstance(found, str) else found
+
+
+def number(value: Any) -> float | None:
+    """Returns a reward, discount or time as a finite number; None for all else.
+
+    >>> number(np.float32(0.5)), number(float("nan")), number(None)
+    (0.5, None, None)
+    """
+    if value is None:
+        return None
+    found = reward_value(value)
+    return found if math.isfinite(found) else None
+
+
+def _key(key: Any) -> str:
+    return unicode_text(key if isinstance(key, str) else repr(key))
