@@ -1,0 +1,167 @@
+"""A loop's configuration: what it takes, and what it says of what it does not take."""
+
+import pytest
+
+from webtraj import errors
+from webtraj.loop import configuration, load_loop_config
+from webtraj.loop.phases import Policy, make_phase
+from webtraj.loop.schedule import Slot
+
+FILE = """
+out: ${oc.env:HOME}/runs
+iterations: 4
+train: {model: some/model, overrides: {learning_rate: 0.001, lora: {rank: 4}}}
+rollout:
+  overrides: {env_config: {train_tasks: [miniwob/click-test], server_size: 2}}
+"""
+
+
+def test_file_overrides_and_given_values_go_before_each_other(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", "/somewhere")
+    path = tmp_path / "loop.yaml"
+    path.write_text(FILE)
+    config = load_loop_config(path, ["iterations=5", "train.overrides.lora.rank=8"], {"seed": 9})
+    assert (config.out, config.iterations, config.seed) == ("/somewhere/runs", 5, 9)
+    assert config.train.overrides == {"learning_rate": 0.001, "lora": {"rank": 8}}
+
+
+def test_printed_configuration_is_the_same_configuration(tmp_path):
+    config = load_loop_config(given={"out": "runs", "train": {"model": "a/b"}})
+    path = tmp_path / "printed.yaml"
+    path.write_text(configuration.to_yaml(config))
+    assert configuration.to_yaml(load_loop_config(path)) == path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        pytest.param({"itertions": 2}, "did you mean iterations?", id="nearest-key"),
+        pytest.param({"train": {"modle": "a/b"}}, "did you mean train.model?", id="nested-key"),
+        pytest.param({"iterations": 0}, "iterations: Input should be greater", id="too-small"),
+        pytest.param({"train": {}}, "give train.model", id="no-model-to-begin-with"),
+        pytest.param(
+            {"train": {"model": "a/b", "engine": "llamafactory"}}, "needs python", id="no-python"
+        ),
+        pytest.param({"export": None}, "needs an export", id="nothing-to-train-on"),
+        pytest.param({"serve": {"engine": "external"}}, "needs url", id="no-url"),
+        pytest.param(
+            {"judge": {"command": ["x"], "by": "model"}}, "which by would say nothing to",
+            id="two-ways",
+        ),
+        pytest.param({"judge": {"command": []}}, "empty command", id="empty-command"),
+        pytest.param(
+            {"extra": [{"name": "train", "command": ["x"], "after": "train"}]},
+            "another phase's", id="taken-name",
+        ),
+        pytest.param({"interpreters": {"tarin": "x"}}, "names 'tarin'", id="no-such-phase"),
+        pytest.param(
+            {"publish": {"command": ["cp", "{modell}"]}}, "Did you mean 'model'?",
+            id="nearest-placeholder",
+        ),
+        pytest.param({"out": "s3://bucket/loop"}, "expected a folder", id="bucket"),
+        pytest.param(
+            {"overlap": {"enabled": True}, "serve": {"engine": "vllm", "while_training": "stop"}},
+            "leaves nobody to play", id="overlap-without-server",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said(given, said):
+    with pytest.raises(errors.InvalidInputError) as raised:
+        load_loop_config(given={"out": "runs", "train": {"model": "a/b"}, **given})
+    assert said in str(raised.value)
+
+
+def test_missing_file_is_said(tmp_path):
+    with pytest.raises(errors.InvalidInputError, match=r"none\.yaml.*expected a YAML file"):
+        load_loop_config(tmp_path / "none.yaml")
+
+
+def command(config, slot, policy=None):
+    phase = make_phase(config, slot, policy or Policy(version=0))
+    return list(phase.command[3:])
+
+
+PLAYED = {
+    "out": "runs",
+    "train": {"model": "a/b"},
+    "evaluation": {"overrides": {"env_config": {"test_tasks": ["miniwob/click-test"]}}},
+    "rollout": {"overrides": {"policy_config": {"temperature": 0.5}}},
+}
+
+
+def test_rollout_of_an_agent_without_a_model():
+    made = command(load_loop_config(given=PLAYED), Slot(1, "rollout", "rollout"))
+    assert made[:3] == ["rollout", "--config-name", "rollout_train"]
+    assert 'policy_config.agent="random"' in made
+    assert "iteration=1" in made
+    assert 'env_config.split="train"' in made
+    # What is said of the model's agent says nothing of this one.
+    assert not [text for text in made if "temperature" in text]
+
+
+def test_rollout_of_served_weights():
+    policy = Policy(version=1, weights="w", model="policy", urls=("http://h:1/v1", "http://h:2/v1"))
+    made = command(load_loop_config(given=PLAYED), Slot(2, "rollout", "rollout"), policy)
+    assert 'policy_config.base_model="policy"' in made
+    assert "policy_config.temperature=0.5" in made
+    assert 'env_config.vllm_server_url=["http://h:1/v1", "http://h:2/v1"]' in made
+
+
+def test_evaluations_play_the_same_and_rollouts_do_not():
+    config = load_loop_config(given=PLAYED)
+    phases = {
+        slot.key: make_phase(config, slot, Policy(version=0))
+        for name in ("rollout", "evaluate")
+        for slot in (Slot(1, name, "rollout"), Slot(2, name, "rollout"))
+    }
+    assert phases[1, "evaluate"].seed == phases[2, "evaluate"].seed
+    assert phases[1, "rollout"].seed != phases[2, "rollout"].seed
+    assert phases[1, "evaluate"].seed not in {phases[n, "rollout"].seed for n in (1, 2)}
+    assert phases[1, "evaluate"].outputs[0].path == "runs/test_trajectories/iteration_0002"
+
+
+def test_export_replays_the_last_iterations():
+    config = load_loop_config(
+        given={
+            **PLAYED,
+            "judge": {},
+            "postprocess": {"steps": ["clean:min_steps=1"], "options": {"clean": {"min_steps": 2}}},
+            "export": {"iterations": 2, "filters": {"min_steps": 1}, "samples": 64},
+        }
+    )
+    made = command(config, Slot(3, "export", "update"))
+    assert made[1:4] == ["runs/processed/iteration_0002", "--then", "runs/processed/iteration_0003"]
+    assert made[made.index("--filter") + 1] == "min_steps=1"
+    processed = command(config, Slot(3, "postprocess", "rollout"))
+    assert processed[1:5] == [
+        "--read", "runs/train_trajectories/judged/iteration_0003",
+        "--write", "runs/processed/iteration_0003",
+    ]  # fmt: skip
+    assert processed[processed.index("--set") + 1] == "clean.min_steps=2"
+    judged = command(config, Slot(3, "judge", "rollout"))
+    assert judged[judged.index("--step") + 1] == "judge:environment"
+
+
+@pytest.mark.parametrize(
+    ("begin", "base"),
+    [("previous", "runs/training/iteration_0001/model.pt"), ("base", "a/b")],
+    ids=["previous", "base"],
+)
+def test_training_begins_with_the_weights_before_or_with_the_base(begin, base):
+    given = {**PLAYED, "train": {"model": "a/b", "begin": begin, "overrides": {"epochs": 2}}}
+    made = command(load_loop_config(given=given), Slot(2, "train", "update"))
+    assert made[made.index("--model") + 1] == base
+    assert "epochs=2" in made
+
+
+def test_llamafactory_finds_what_was_processed_by_links():
+    train = {"engine": "llamafactory", "model": "a/b", "python": "lf/bin/python"}
+    given = {**PLAYED, "train": train, "export": None, "postprocess": {}}
+    config = load_loop_config(given=given)
+    phase = make_phase(config, Slot(2, "train", "update"), Policy(version=1))
+    assert phase.links == {
+        f"runs/training/iteration_0002/train_trajectories/iteration_000{n}":
+            f"runs/processed/iteration_000{n}" for n in (1, 2)
+    }  # fmt: skip
+    assert 'save_path="runs/training/iteration_0002"' in phase.command
+    assert phase.command[-3:] == ("--python", "lf/bin/python", "--train")

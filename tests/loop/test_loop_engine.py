@@ -1,0 +1,315 @@
+"""The loop's engine, with small phases that are real processes."""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import time
+
+import pytest
+
+from webtraj import errors
+from webtraj.loop import PhaseFailedError
+from webtraj.loop import run as run_loop
+from webtraj.loop.observer import NullLoopObserver
+from webtraj.loop.state import LoopState, read_entries
+
+SHORT = {"iterations": 1, "judge": None, "postprocess": None, "evaluation": None}
+"""rollout, export, train, publish."""
+
+
+class Notes(NullLoopObserver):
+    """Keeps what it is told."""
+
+    def __init__(self):
+        self.total = self.done = None
+        self.began, self.ended, self.notes, self.failed, self.said = [], [], [], [], []
+
+    def loop_begins(self, total, done):
+        self.total, self.done = total, done
+
+    def phase_began(self, phase, *, attempt, log):
+        self.began.append(phase.slot.key)
+
+    def phase_said(self, slot, line):
+        self.said.append((slot.key, line))
+
+    def phase_ended(self, slot, seconds):
+        self.ended.append(slot.key)
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def phase_failed(self, slot, why, *, pause):
+        self.failed.append((slot.key, why))
+
+
+async def test_phases_run_in_turn_and_everything_is_on_record(small_loop):
+    notes = Notes()
+    result = await run_loop(small_loop.config(iterations=1), observer=notes)
+    names = ["rollout", "judge", "postprocess", "export", "train", "publish", "evaluate"]
+    assert notes.ended == [(0, "evaluate"), *((1, name) for name in names)]
+    assert (notes.total, notes.done, result.run, result.finished) == (8, 0, 8, True)
+    assert (1, "train") in {key for key, _ in notes.said}
+
+    entries = read_entries(small_loop.out / "state.jsonl")
+    assert [entry["event"] for entry in entries] == ["loop", *["begun", "ended"] * 8]
+    train = {entry["event"]: entry for entry in entries if entry.get("phase") == "train"}
+    assert train["begun"]["seed"] == int(train["begun"]["command"][3])
+    (digest,) = train["ended"]["outputs"].values()
+    assert len(digest) == 64
+    assert (small_loop.out / "model.pt" / "result").is_file()
+    log = (small_loop.out / "logs/iteration_0001/train.log").read_text()
+    assert log.count("unit") == 5
+
+    lines = [json.loads(x) for x in (small_loop.out / "metrics.jsonl").read_text().splitlines()]
+    assert [line["iteration"] for line in lines] == [0, 1]
+    assert set(lines[1]["seconds"]) == {*names}
+
+
+async def test_same_seed_gives_the_same_and_another_seed_another(small_loop, tmp_path):
+    results = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        await run_loop(small_loop.config(**SHORT, out=str(tmp_path / name), seed=seed))
+        results.append(small_loop.results(tmp_path / name))
+    assert results[0] == results[1]
+    assert not set(results[0].values()) & set(results[2].values())
+
+
+async def test_failed_phase_quotes_its_log_and_can_be_gone_on_with(small_loop, monkeypatch):
+    config = small_loop.config(**SHORT)
+    monkeypatch.setenv("FAIL", "model.pt")
+    with pytest.raises(PhaseFailedError) as raised:
+        await run_loop(config)
+    told = str(raised.value)
+    assert "train of iteration 1 ended with exit status 1" in told
+    assert "the printer is on fire" in told
+    assert "--resume" in told
+    assert str(small_loop.out / "logs/iteration_0001/train.log") in told
+
+    monkeypatch.delenv("FAIL")
+    notes = Notes()
+    assert (await run_loop(config, resume=True, observer=notes)).finished
+    assert notes.began == [(1, "train"), (1, "publish")]
+    assert notes.done == 2
+
+
+async def test_failed_phase_is_tried_again(small_loop, monkeypatch):
+    monkeypatch.setenv("FAIL", "exports:1")
+    export = {**small_loop.data()["export"], "retries": 1}
+    notes = Notes()
+    await run_loop(small_loop.config(**SHORT, export=export), observer=notes)
+    assert [key for key, _ in notes.failed] == [(1, "export")]
+    assert small_loop.starts("exports/iteration_0001") == 2
+    (line,) = (small_loop.out / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(line)["retries"] == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        pytest.param(["{python}", "-c", "import sys; sys.exit(2)"], "status 2", id="wrong-input"),
+        pytest.param(["/no/such/program"], "cannot be run: No such file", id="no-program"),
+    ],
+)
+async def test_what_another_try_would_not_change_is_not_tried_again(small_loop, command, said):
+    config = small_loop.config(rollout={"command": command, "retries": 5}, evaluation=None)
+    with pytest.raises(PhaseFailedError, match=said):
+        await run_loop(config)
+    entries = read_entries(small_loop.out / "state.jsonl")
+    assert [entry["event"] for entry in entries] == ["loop", "begun", "failed"]
+
+
+async def test_phase_that_does_not_make_what_it_promises_has_failed(small_loop):
+    config = small_loop.config(rollout={"command": ["{python}", "-c", "0"]}, evaluation=None)
+    with pytest.raises(PhaseFailedError, match=r"ended well, but .*iteration_0001' is not there"):
+        await run_loop(config)
+
+
+async def test_loop_that_is_done_runs_nothing_again(small_loop):
+    await run_loop(small_loop.config(**SHORT))
+    notes = Notes()
+    result = await run_loop(small_loop.config(**SHORT), resume=True, observer=notes)
+    assert (result.finished, result.run, notes.began) == (True, 0, [])
+
+
+async def test_folder_of_another_loop_is_refused(small_loop):
+    config = small_loop.config(**SHORT)
+    await run_loop(config)
+    with pytest.raises(errors.InvalidInputError, match=r"Give --resume"):
+        await run_loop(config)
+    with pytest.raises(errors.InvalidInputError, match=r"begun with seed=3.*4"):
+        await run_loop(small_loop.config(**SHORT, seed=4), resume=True)
+
+
+async def test_loop_may_be_made_longer_and_tells_what_changed(small_loop):
+    await run_loop(small_loop.config(**SHORT))
+    notes = Notes()
+    longer = small_loop.config(**{**SHORT, "iterations": 2})
+    result = await run_loop(longer, resume=True, observer=notes)
+    assert "iterations was 1, and is 2 from here on." in notes.notes
+    assert result.finished
+    assert notes.began[0] == (2, "rollout")
+
+
+async def test_two_loops_do_not_share_a_folder(small_loop):
+    with LoopState(small_loop.out / "state.jsonl"):
+        pass
+    slow = {"command": ["{python}", "-c", "import time; time.sleep(60)"]}
+    first = asyncio.create_task(run_loop(small_loop.config(rollout=slow, evaluation=None)))
+    async with asyncio.timeout(30):
+        while not (small_loop.out / "logs").exists():
+            await asyncio.sleep(0.01)
+    with pytest.raises(errors.InvalidInputError, match="Another loop runs in"):
+        await run_loop(small_loop.config(), resume=True)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+
+
+async def test_torn_last_line_is_cut_off_and_a_damaged_one_is_told(small_loop):
+    state = small_loop.out / "state.jsonl"
+    await run_loop(small_loop.config(**SHORT))
+    whole = state.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    state.write_bytes(b"".join(lines[:-1]) + lines[-1][:20])
+    notes = Notes()
+    await run_loop(small_loop.config(**SHORT), resume=True, observer=notes)
+    assert notes.began == [(1, "publish")]
+    assert all(json.loads(line) for line in state.read_bytes().splitlines())
+
+    state.write_bytes(lines[0] + b"{gone\n" + b"".join(lines[1:]))
+    with pytest.raises(errors.CorruptDataError, match=r"Line 2 of .* is damaged"):
+        await run_loop(small_loop.config(**SHORT), resume=True)
+
+
+async def test_only_one_kind_of_phase_up_to_the_next_of_the_other(small_loop):
+    config = small_loop.config(**{**SHORT, "iterations": 2})
+    with pytest.raises(errors.InvalidInputError, match=r"rollout of iteration 1.*--only rollout"):
+        await run_loop(config, only="update")
+    began = []
+    for only in ("rollout", "update", "rollout", "update"):
+        notes = Notes()
+        result = await run_loop(config, resume=True, only=only, observer=notes)
+        began.append([name for _, name in notes.began])
+    assert began == [["rollout"], ["export", "train", "publish"]] * 2
+    assert result.finished
+
+
+async def test_phases_of_ones_own(small_loop):
+    extra = {
+        "name": "vocabulary", "after": "rollout", "iterations": "first",
+        "command": ["{python}", "-c", "import sys; open(sys.argv[1], 'w').write(sys.argv[2])",
+                    "{out}/words", "{{latest}} is {latest}"],
+        "outputs": ["{out}/words"],
+    }  # fmt: skip
+    notes = Notes()
+    await run_loop(small_loop.config(**{**SHORT, "iterations": 2}, extra=[extra]), observer=notes)
+    assert [key for key in notes.began if key[1] == "vocabulary"] == [(1, "vocabulary")]
+    assert notes.began[1] == (1, "vocabulary")
+    latest = f"{small_loop.out}/train_trajectories/iteration_0001"
+    assert (small_loop.out / "words").read_text() == f"{{latest}} is {latest}"
+
+
+@pytest.mark.slow
+async def test_overlap_plays_one_training_behind(small_loop):
+    notes = Notes()
+    config = small_loop.config(
+        iterations=3, judge=None, postprocess=None, overlap={"enabled": True}
+    )
+    result = await run_loop(config, observer=notes)
+    order = {key: place for place, key in enumerate(notes.began)}
+    ended = {key: place for place, key in enumerate(notes.ended)}
+    assert order[2, "rollout"] < order[1, "publish"] + 3
+    # Weights of iteration 1 are there before iteration 3 is played, and are measured before.
+    assert ended[1, "publish"] < ended[3, "rollout"]
+    assert ended[1, "evaluate"] < ended[3, "rollout"]
+    lines = [line for line in result.lines if line["iteration"]]
+    assert [(line["policy"], line["staleness"]) for line in lines] == [(0, 0), (0, 1), (1, 1)]
+
+    in_turn = small_loop.config(
+        iterations=3, judge=None, postprocess=None, out=str(small_loop.folder / "in_turn")
+    )
+    in_turn = await run_loop(in_turn)
+    assert [line.get("staleness") for line in in_turn.lines] == [None, 0, 0, 0]
+    assert small_loop.results() == small_loop.results(in_turn.out)
+
+
+@pytest.mark.slow
+async def test_old_trainings_are_removed(small_loop):
+    config = small_loop.config(**{**SHORT, "iterations": 4}, publish={"keep": 2})
+    await run_loop(config)
+    left = sorted(path.name for path in (small_loop.out / "training").iterdir())
+    assert left == ["iteration_0003", "iteration_0004"]
+
+
+def wait_for(process, line):
+    for said in process.stdout:
+        if said.startswith(line):
+            return
+    raise AssertionError(process.stderr.read())
+
+
+def test_signal_ends_the_phase_in_good_order(small_loop):
+    env = {**os.environ, "UNIT": "0.2"}
+    place = small_loop.out / "train_trajectories/iteration_0001/done"
+    with small_loop.start(env=env, **SHORT) as process:
+        wait_for(process, "began 1 rollout")
+        deadline = time.monotonic() + 30
+        while not place.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 128 + signal.SIGTERM
+    assert 0 < len(place.read_text().split()) < 5
+
+    with small_loop.start("--resume", **SHORT) as process:
+        _, told = process.communicate(timeout=60)
+        assert process.returncode == 0, told
+    assert small_loop.units()["train_trajectories/iteration_0001/done"] == list("01234")
+    assert small_loop.starts("train_trajectories/iteration_0001") == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("overlap", [False, True], ids=["in-turn", "overlap"])
+def test_killed_in_every_phase_it_comes_to_the_same_and_does_nothing_twice(small_loop, overlap):
+    """SIGKILL at a random moment of each phase, and --resume each time."""
+    import random
+
+    rng = random.Random(7)
+    env = {**os.environ, "UNIT": "0.02"}
+    told = {"overlap": {"enabled": overlap}}
+    with small_loop.start(env=env, **told) as process:
+        _, errors_told = process.communicate(timeout=120)
+        assert process.returncode == 0, errors_told
+    expected, phases = small_loop.results(), small_loop.units()
+    shutil.rmtree(small_loop.out)
+
+    names = ("rollout", "judge", "postprocess", "export", "train", "publish", "evaluate")
+    left = [(0, "evaluate"), *((n, name) for n in (1, 2) for name in names)]
+    kills = 0
+    arguments: list[str] = []
+    while True:
+        with small_loop.start(*arguments, env=env, **told) as process:
+            arguments = ["--resume"]
+            for said in process.stdout:
+                match said.split():
+                    case ["began", number, name, _] if (int(number), name) in left:
+                        left.remove((int(number), name))
+                        time.sleep(rng.random() * 0.25)
+                        process.kill()
+                        kills += 1
+            if process.wait() == 0:
+                break
+            assert process.returncode == -signal.SIGKILL, process.stderr.read()
+    assert kills >= 13
+    assert small_loop.results() == expected
+    assert small_loop.units() == phases
+    assert set(map(tuple, phases.values())) == {tuple("01234")}
+    ended = [
+        (entry["iteration"], entry["phase"])
+        for entry in read_entries(small_loop.out / "state.jsonl")
+        if entry["event"] == "ended"
+    ]
+    assert sorted(ended) == sorted(set(ended))
+    assert len(ended) == 15
