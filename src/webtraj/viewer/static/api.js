@@ -1,0 +1,61 @@
+// What the server is asked. Every answer is JSON; a failure is an ApiError that says what to do.
+
+export class ApiError extends Error {
+  constructor(message, status) {
+    super(message);
+    this.status = status;
+  }
+}
+
+async function request(path, options = {}) {
+  let response;
+  try {
+    response = await fetch(new URL(path, document.baseURI), { credentials: "same-origin", ...options });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError("The viewer's server does not answer. Is `webtraj view` still running?", 0);
+  }
+  const body = await response.text();
+  let data = null;
+  try {
+    data = body === "" ? null : JSON.parse(body);
+  } catch {
+    if (response.ok) throw new ApiError(`The server's answer is no JSON: ${body.slice(0, 200)}`, response.status);
+  }
+  if (!response.ok) {
+    const message = data?.error?.message ?? data?.error ?? data?.detail ?? body.slice(0, 300);
+    throw new ApiError(String(message || `The server answered ${response.status}.`), response.status);
+  }
+  return data;
+}
+
+const placeOf = (dataset, id) => `${encodeURIComponent(dataset)}/${encodeURIComponent(id)}`;
+
+export async function fetchDatasets() {
+  return (await request("api/datasets")).datasets;
+}
+
+// Returns {total, offset, rows, facets} of the episodes that meet a query.
+export function fetchEpisodes(query, { offset = 0, limit = 100, signal = undefined } = {}) {
+  const given = Object.entries(query).filter(([, value]) => value !== "" && value !== null && value !== undefined);
+  const params = new URLSearchParams([...given, ["offset", offset], ["limit", limit]]);
+  return request(`api/episodes?${params}`, { signal });
+}
+
+export function fetchEpisode(dataset, id) {
+  return request(`api/episodes/${placeOf(dataset, id)}`);
+}
+
+// Returns what has changed in datasets that are still written, since an earlier answer.
+export function fetchChanges(since) {
+  return request(`api/changes?since=${encodeURIComponent(since)}`);
+}
+
+// Keeps a person's label. It is kept only once this has returned.
+export function putLabel(dataset, id, label) {
+  return request(`api/labels/${placeOf(dataset, id)}`, {
+    method: "PUT",
+    headers: { "Content-Type": "application/json", "X-Webtraj": "1" },
+    body: JSON.stringify(label),
+  });
+}

@@ -1,0 +1,133 @@
+// Making elements. What episodes say goes in as text: nothing here takes HTML, no attribute that
+// runs anything can be set, and nothing can be linked to or loaded but what is the viewer's own.
+//
+// All modules of this folder are also put into one file, for episodes without a server. So every
+// import stands on one line and keeps its names, and no two modules have a top-level name in common.
+
+const TAGS = new Set([
+  "a", "article", "aside", "b", "bdi", "button", "code", "dd", "details", "dialog", "div", "dl",
+  "dt", "h1", "h2", "h3", "h4", "header", "i", "img", "input", "kbd",
+  "label", "li", "main", "nav", "ol", "option", "p", "pre", "section", "select", "small",
+  "span", "strong", "summary", "table", "tbody", "td", "textarea", "th", "thead", "time", "tr", "ul",
+]);
+
+const ATTRIBUTES = new Set([
+  "id", "class", "title", "role", "tabindex", "type", "placeholder", "for", "name", "hidden",
+  "disabled", "open", "dir", "alt", "width", "height", "rows", "autocomplete", "spellcheck", "step",
+  "inputmode", "decoding", "draggable", "scope", "colspan", "datetime", "maxlength", "loading",
+]);
+
+const SHAPES = new Set(["svg", "path", "circle", "rect", "line", "g"]);
+
+const PICTURE = /^data:image\/(png|jpeg|webp);base64,[A-Za-z0-9+/=]*$/;
+
+// Returns an element. `props` has attributes; `on`, listeners; `data` and `aria`, attributes of
+// those families; `css`, custom properties; `value` and `checked`, of inputs. Children are elements
+// and texts; what is null or false is left out.
+export function h(tag, props, ...children) {
+  if (!TAGS.has(tag)) throw new Error(`No element <${tag}> is made here.`);
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(props ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name === "on") for (const [type, f] of Object.entries(value)) element.addEventListener(type, f);
+    else if (name === "data") Object.assign(element.dataset, value);
+    else if (name === "aria") setAria(element, value);
+    else if (name === "css") for (const [k, v] of Object.entries(value)) setProperty(element, k, v);
+    else if (name === "href") element.setAttribute("href", ownLink(value));
+    else if (name === "src") element.setAttribute("src", ownPicture(value));
+    else if (name === "value" || name === "checked") element[name] = value;
+    else if (ATTRIBUTES.has(name)) element.setAttribute(name, value === true ? "" : String(value));
+    else throw new Error(`No attribute ${name} is set here.`);
+  }
+  add(element, children);
+  return element;
+}
+
+function setAria(element, values) {
+  for (const [name, value] of Object.entries(values)) {
+    if (value !== null && value !== undefined) element.setAttribute(`aria-${name}`, String(value));
+  }
+}
+
+function setProperty(element, name, value) {
+  if (!name.startsWith("--")) throw new Error(`${name} is no custom property.`);
+  element.style.setProperty(name, String(value));
+}
+
+// Appends children as `h` does.
+export function add(element, ...children) {
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    element.append(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+}
+
+// Puts children in the place of all that an element has.
+export function fill(element, ...children) {
+  element.replaceChildren();
+  add(element, children);
+}
+
+function ownLink(href) {
+  if (!String(href).startsWith("#/")) throw new Error("Links lead to places of this viewer only.");
+  return href;
+}
+
+function ownPicture(url) {
+  if (!isOwnPicture(url)) throw new Error("Pictures come from this viewer only.");
+  return url;
+}
+
+// Whether a picture can be shown: the viewer's own server has it, or it stands in the page.
+export function isOwnPicture(url) {
+  if (typeof url !== "string" || url === "") return false;
+  if (url.startsWith("data:")) return PICTURE.test(url);
+  if (!location.protocol.startsWith("http")) return false;
+  try {
+    return new URL(url, document.baseURI).origin === location.origin;
+  } catch {
+    return false;
+  }
+}
+
+// Returns a drawn icon of one path, 16 by 16, for the eye only.
+export function icon(path) {
+  const svg = shape("svg", { viewBox: "0 0 16 16", class: "icon", "aria-hidden": "true" });
+  svg.append(shape("path", { d: path }));
+  return svg;
+}
+
+function shape(tag, attributes) {
+  if (!SHAPES.has(tag)) throw new Error(`No shape <${tag}> is drawn here.`);
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  return element;
+}
+
+// Returns text that is not ours, kept from turning round or running into what stands beside it.
+export function said(text, className = "") {
+  return h("bdi", { class: `said ${className}`, dir: "auto" }, text);
+}
+
+const SHOWN_AT_FIRST = 20_000;
+const SHOWN_MORE = 200_000;
+
+// Returns text that is not ours as a block, with its line breaks. Of a very long one the beginning,
+// with a button for more.
+export function saidBlock(text, className = "") {
+  const whole = String(text);
+  const block = h("div", { class: `said block ${className}`, dir: "auto" });
+  let shown = 0;
+  const more = h("button", { type: "button", class: "more", on: { click: () => show(SHOWN_MORE) } });
+  const show = (count) => {
+    more.remove();
+    block.append(document.createTextNode(whole.slice(shown, shown + count)));
+    shown += count;
+    if (shown < whole.length) {
+      more.textContent = `${(whole.length - shown).toLocaleString("en")} more characters`;
+      block.append(more);
+    }
+  };
+  show(SHOWN_AT_FIRST);
+  return block;
+}

@@ -1,0 +1,123 @@
+// One episode: its steps at the left, the page in the middle, what is known of the step at the right.
+
+import { aboutTab } from "./about.js";
+import { pageTab } from "./axtree_diff.js";
+import { fill, h, icon, said, saidBlock } from "./dom.js";
+import { count, duration, number, outcomeBadge, short } from "./format.js";
+import { jsonTree } from "./json_tree.js";
+import { judgeTab } from "./judge.js";
+import { modelTab } from "./model.js";
+import { countProblems, problemsTab, stepProblems } from "./problems.js";
+import { formatRoute } from "./router.js";
+import { shot } from "./shot.js";
+import { tabbed } from "./tabs.js";
+import { timeline } from "./timeline.js";
+
+const TABS = [["page", "Page"], ["model", "Model"], ["judge", "Judge"], ["errors", "Errors"], ["about", "Episode"], ["raw", "Raw"]];
+const TAB_NAMES = TABS.map(([name]) => name);
+
+// Returns an episode's view: {element, update(route), keys}.
+//
+// `go` is called with the parts of the route that are to change: {step} or {params}. `extras` are
+// what only a server can give: {back, actions, noted}, elements for the header.
+export function episodePanes(episode, route, go, extras = {}) {
+  const steps = episode.steps;
+  let at = { position: 0, side: "before", tab: "page", page: "tree" };
+  let now = route;
+  const hrefOf = (position) => formatRoute({ ...now, step: position });
+  const linkTo = (id) => (extras.actions ? formatRoute({ view: "episode", dataset: route.dataset, id }) : null);
+  const openStep = (position) => go({ step: Math.max(0, Math.min(steps.length - 1, position)) });
+  const setParam = (name, value) => go({ params: { [name]: value } });
+
+  const times = timeline(episode, hrefOf, openStep);
+  const pictures = shot((side) => setParam("shot", side === "before" ? "" : side));
+  const tabs = tabbed(TABS, (name) => setParam("tab", name === "page" ? "" : name));
+  const action = h("div", { class: "action-card", aria: { live: "polite" } });
+  const middle = h("section", { class: "middle", aria: { label: "Page" } }, pictures.element, action);
+  const nothing = h("p", { class: "nothing" }, "This episode has no steps.");
+  const element = h(
+    "div",
+    { class: "view episode" },
+    episodeHeader(episode, extras),
+    h("div", { class: "panes" }, times.element, steps.length > 0 ? middle : h("section", { class: "middle" }, nothing), tabs.element),
+  );
+
+  const contents = {
+    page: (step, { position, side, page }) => (step ? pageTab(steps, position, side, page, (name) => setParam("page", name === "tree" ? "" : name)) : nothing.cloneNode(true)),
+    model: (step) => modelTab(step),
+    judge: () => judgeTab(episode),
+    errors: () => problemsTab(episode, hrefOf),
+    about: () => aboutTab(episode, linkTo),
+    raw: (step) => h("div", { class: "raw" }, h("h3", {}, step ? `Step ${step.index}` : "Steps"), jsonTree(step ?? []), h("h3", {}, "Episode"), jsonTree({ ...episode, steps: `${steps.length} of them` })),
+  };
+
+  const update = (to) => {
+    now = to;
+    const position = Math.max(0, Math.min(steps.length - 1, to.step ?? 0));
+    const side = to.params.shot === "after" ? "after" : "before";
+    const page = to.params.page === "changes" ? "changes" : "tree";
+    const tab = TAB_NAMES.includes(to.params.tab) ? to.params.tab : "page";
+    at = { position, side, page, tab };
+    times.show(position);
+    if (steps.length > 0) pictures.show(steps, position, side);
+    fill(action, steps[position] && actionCard(steps[position]));
+    tabs.show(tab, contents[tab](steps[position], at));
+  };
+  tabs.setCount("errors", countProblems(episode));
+  tabs.setCount("judge", episode.judgements?.length ?? 0);
+  update(route);
+
+  const keys = [
+    { keys: ["j", "ArrowDown", "ArrowRight"], shown: "j ↓", does: "Next step", run: () => openStep(at.position + 1) },
+    { keys: ["k", "ArrowUp", "ArrowLeft"], shown: "k ↑", does: "Previous step", run: () => openStep(at.position - 1) },
+    { keys: ["Home"], shown: "Home", does: "First step", run: () => openStep(0) },
+    { keys: ["End"], shown: "End", does: "Last step", run: () => openStep(steps.length - 1) },
+    { keys: ["b"], shown: "b", does: "Page before or after the action", run: () => setParam("shot", at.side === "before" ? "after" : "") },
+    { keys: ["d"], shown: "d", does: "What the action changed", run: () => go({ params: { tab: "", page: at.page === "tree" ? "changes" : "" } }) },
+    { keys: ["t"], shown: "t", does: "Next tab", run: () => setParam("tab", tabs.next() === "page" ? "" : tabs.next()) },
+  ];
+  return { element, update, keys };
+}
+
+function episodeHeader(episode, { back = null, actions = null, noted = null }) {
+  const { info = {}, end } = episode;
+  const policy = [info.policy, versionOf(episode)].filter(Boolean).join(" · ");
+  const facts = [
+    outcomeBadge(end ? end.outcome : "running"),
+    h("span", {}, "reward ", h("b", {}, number(episode.total_reward))),
+    h("span", {}, count(episode.num_steps ?? Math.max(0, episode.steps.length - 1), "step")),
+    Number.isFinite(episode.seconds) && h("span", {}, duration(episode.seconds)),
+    policy && h("span", {}, said(short(policy, 120))),
+    end && h("span", {}, "end ", said(String(end.reason).replaceAll("_", " "))),
+    info.group && h("span", {}, `attempt ${number(info.attempt)}`),
+  ];
+  return h(
+    "header",
+    { class: "episode-head" },
+    h("div", { class: "title-line" }, back, h("h1", {}, said(short(info.task || episode.id, 200))), actions),
+    info.goal && h("p", { class: "goal" }, said(short(info.goal, 1_000))),
+    h("p", { class: "facts" }, facts),
+    noted,
+  );
+}
+
+function versionOf(episode) {
+  const calls = episode.steps.flatMap((step) => step.decision?.calls ?? []);
+  const versions = new Set(calls.map((call) => call.policy_version).filter(Boolean));
+  return versions.size > 1 ? `${versions.size} weights` : ([...versions][0] ?? "");
+}
+
+function actionCard(step) {
+  if (!step.action) {
+    return h("p", { class: "action-text" }, h("b", {}, step.index === 0 ? "The episode begins here." : "No action was recorded."));
+  }
+  const problems = stepProblems(step);
+  const { text, role, name } = step.action;
+  const element = [role, name && JSON.stringify(name)].filter(Boolean).join(" ");
+  return [
+    h("p", { class: "action-text" }, h("b", {}, `Step ${step.index}`), " ", h("code", { class: "said", dir: "auto" }, short(text, 600))),
+    element && h("p", { class: "action-element" }, "on ", said(short(element, 200))),
+    problems.map(({ kind, text: words }) => h("p", { class: "error-line" }, icon("M8 1.5 15 14H1z M8 6v4 M8 12v.5"), `${kind}: `, said(short(words, 600)))),
+    step.decision?.thought && saidBlock(short(step.decision.thought, 1_200), "prose thought"),
+  ];
+}

@@ -1,0 +1,75 @@
+// Numbers, times and names as people read them.
+
+import { h, icon } from "./dom.js";
+
+export const OUTCOMES = {
+  success: { mark: "M3 8.5 6.5 12 13 4.5", words: "success" },
+  failure: { mark: "M4 4 12 12 M12 4 4 12", words: "failure" },
+  blocked: { mark: "M3 8h10", words: "blocked" },
+  env_error: { mark: "M8 3v6 M8 12v.6", words: "environment error" },
+  agent_error: { mark: "M8 3v6 M8 12v.6", words: "agent error" },
+  judge_error: { mark: "M8 3v6 M8 12v.6", words: "judge error" },
+  timeout: { mark: "M8 3v5l3 2", words: "timeout" },
+  cancelled: { mark: "M3 13 13 3", words: "cancelled" },
+  running: { mark: "M5 3.5v9l7-4.5z", words: "running" },
+  unsealed: { mark: "M4 8h1 M8 8h.1 M12 8h.1", words: "cut short" },
+  unknown: { mark: "M8 8h.1", words: "unknown" },
+};
+
+// Returns an outcome as a badge: a mark and a word, so that its colour says nothing alone.
+export function outcomeBadge(name) {
+  const key = Object.hasOwn(OUTCOMES, name) ? name : "unknown";
+  const words = key === "unknown" && name ? name : OUTCOMES[key].words;
+  return h("span", { class: "badge", data: { outcome: key } }, icon(OUTCOMES[key].mark), h("bdi", {}, words));
+}
+
+// Returns seconds as `340 ms`, `2.1 s`, `3 min 20 s` or `2 h 5 min`.
+export function duration(seconds) {
+  if (!Number.isFinite(seconds)) return "–";
+  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds < 59.95) return `${seconds.toFixed(1)} s`;
+  const whole = Math.round(seconds);
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
+}
+
+// Returns a number of few digits; what is no number, as a dash.
+export function number(value) {
+  if (typeof value !== "number" || !Number.isFinite(value)) return value === null || value === undefined ? "–" : String(value);
+  if (Number.isInteger(value)) return value.toLocaleString("en");
+  return String(Number(value.toPrecision(3)));
+}
+
+// Returns `1 step`, `2 steps`.
+export function count(value, noun) {
+  return `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
+}
+
+// Returns when something was, given in seconds since the epoch, in this machine's time.
+export function when(seconds, { brief = false } = {}) {
+  if (!Number.isFinite(seconds)) return "–";
+  const date = new Date(seconds * 1000);
+  if (Number.isNaN(date.getTime())) return "–";
+  const two = (part) => String(part).padStart(2, "0");
+  const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  const minute = `${day} ${two(date.getHours())}:${two(date.getMinutes())}`;
+  return brief ? minute : `${minute}:${two(date.getSeconds())}`;
+}
+
+// Returns a text's beginning, on one line.
+export function short(text, length = 120) {
+  const line = String(text ?? "").slice(0, length * 4).replace(/\s+/g, " ").trim();
+  return line.length > length ? `${line.slice(0, length - 1)}…` : line;
+}
+
+// Returns a value as text: texts as they are, else as JSON.
+export function asText(value) {
+  if (value === null || value === undefined) return "";
+  return typeof value === "string" ? value : JSON.stringify(value, null, 1);
+}
+
+// Whether there is nothing in a value to be shown.
+export function isEmpty(value) {
+  if (value === null || value === undefined || value === "") return true;
+  return typeof value === "object" && Object.keys(value).length === 0;
+}

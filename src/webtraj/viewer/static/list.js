@@ -1,0 +1,419 @@
+// The list of episodes: filters at the left, and rows that are fetched as they come into sight.
+
+import { fetchDatasets, fetchEpisodes } from "./api.js";
+import { add, fill, h, icon, said } from "./dom.js";
+import { facetPanel } from "./facets.js";
+import { count, duration, number, outcomeBadge, short, when } from "./format.js";
+import { setKeys } from "./keys.js";
+import { onChange } from "./live.js";
+import { rememberList, rememberPlace } from "./neighbours.js";
+import { failureNotice, notify } from "./notices.js";
+import { formatRoute, go } from "./router.js";
+
+const ROW = 36;
+const BODY_AT_MOST = 8_000_000;
+const PAGE = 100;
+const PAGES_KEPT = 60;
+const MORE_ROWS = 6;
+const DEFAULT_SORT = "-start_time";
+
+const COLUMNS = [
+  { name: "label", title: "Label", sort: "label" },
+  { name: "outcome", title: "Outcome", sort: "outcome" },
+  { name: "task", title: "Task", sort: "task" },
+  { name: "goal", title: "Goal" },
+  { name: "reward", title: "Reward", sort: "reward", right: true },
+  { name: "steps", title: "Steps", sort: "steps", right: true },
+  { name: "seconds", title: "Time", sort: "duration", right: true },
+  { name: "policy", title: "Policy", sort: "policy" },
+  { name: "iteration", title: "Iter.", sort: "iteration", right: true },
+  { name: "start_time", title: "Started", sort: "start_time" },
+];
+
+export const LABEL_MARKS = {
+  success: { path: "M3 8.5 6.5 12 13 4.5", words: "labelled success" },
+  failure: { path: "M4 4 12 12 M12 4 4 12", words: "labelled failure" },
+  note: { path: "M3 12.5 4 9.5 11 2.5 13.5 5 6.5 12z", words: "has a note" },
+};
+
+// Where each list was left, for coming back to it.
+const left = new Map();
+
+// Returns the view: {element, update(route), leave()}.
+export function listView(route) {
+  const view = new EpisodeList();
+  view.update(route);
+  return view;
+}
+
+class EpisodeList {
+  constructor() {
+    this.query = {};
+    this.total = 0;
+    this.active = 0;
+    this.pages = new Map();
+    this.asked = new Map();
+    this.shown = new Map();
+    this.chosen = [];
+    this.generation = 0;
+    this.build();
+    this.endListening = onChange(() => this.refresh());
+    this.setOwnKeys();
+    this.fetchDatasets();
+  }
+
+  build() {
+    this.search = h("input", {
+      type: "search", id: "search", placeholder: "Search tasks, goals, ids, policies, notes",
+      autocomplete: "off", spellcheck: "false", maxlength: 500, aria: { label: "Search episodes" },
+      on: { input: () => this.searchSoon(), keydown: (event) => this.fromSearch(event) },
+    });
+    this.datasets = h("select", {
+      aria: { label: "Dataset" }, on: { change: () => this.change({ dataset: this.datasets.value }) },
+    });
+    this.total_ = h("p", { class: "total", role: "status" });
+    this.compare = h("button", { type: "button", disabled: true, on: { click: () => this.compareChosen() } }, "Compare");
+    this.facets = facetPanel((change) => this.change(change));
+    this.header = h("div", { role: "row", class: "row head", aria: { rowindex: 1 } });
+    this.body = h("div", { role: "rowgroup", class: "body" });
+    this.grid = h(
+      "div",
+      {
+        class: "grid", role: "grid", tabindex: 0, aria: { label: "Episodes", multiselectable: true },
+        on: { scroll: () => this.draw(), keydown: (event) => this.fromGrid(event), focus: () => this.mark() },
+      },
+      h("div", { role: "rowgroup", class: "heads" }, this.header),
+      this.body,
+    );
+    this.message = h("div", { class: "message", hidden: true });
+    const bar = h("div", { class: "bar" }, this.datasets, this.search, this.total_, this.compare);
+    this.element = h(
+      "div",
+      { class: "view list" },
+      this.facets.element,
+      h("section", { class: "rows", aria: { label: "Episodes" } }, bar, this.grid, this.message),
+    );
+    this.resizing = new ResizeObserver(() => this.draw());
+    this.resizing.observe(this.grid);
+  }
+
+  leave() {
+    left.set(JSON.stringify(this.query), { top: this.grid.scrollTop, active: this.active });
+    this.endListening();
+    this.resizing.disconnect();
+    this.generation++;
+    setKeys("view", []);
+  }
+
+  update(route) {
+    const query = { sort: DEFAULT_SORT, ...route.params };
+    if (JSON.stringify(query) === JSON.stringify(this.query)) return;
+    this.query = query;
+    rememberList(route.params);
+    document.title = "Episodes · webtraj";
+    if (document.activeElement !== this.search) this.search.value = query.q ?? "";
+    this.datasets.value = query.dataset ?? "";
+    this.drawHeader();
+    const before = left.get(JSON.stringify(query)) ?? { top: 0, active: 0 };
+    this.active = before.active;
+    this.load(before.top);
+  }
+
+  change(params) {
+    const merged = { ...this.query, ...params };
+    if (merged.sort === DEFAULT_SORT) delete merged.sort;
+    go({ view: "list", params: merged }, { replace: true });
+  }
+
+  async fetchDatasets() {
+    try {
+      const datasets = await fetchDatasets();
+      fill(this.datasets, h("option", { value: "" }, "All datasets"));
+      for (const { name, episodes, writing } of datasets) {
+        const words = `${name} (${number(episodes)}${writing ? ", being written" : ""})`;
+        add(this.datasets, h("option", { value: name }, short(words, 60)));
+      }
+      this.datasets.value = this.query.dataset ?? "";
+      this.datasets.hidden = datasets.length < 2;
+    } catch (error) {
+      notify(error.message, { problem: true });
+    }
+  }
+
+  // Fetches the list anew; rows that are shown stay until they are replaced.
+  async load(scrollTop) {
+    const generation = ++this.generation;
+    this.asked.forEach((asking) => asking.abort());
+    this.asked.clear();
+    try {
+      const answer = await fetchEpisodes(this.query, { offset: 0, limit: PAGE });
+      if (generation !== this.generation) return;
+      this.pages = new Map([[0, answer.rows]]);
+      this.take(answer);
+      this.grid.scrollTop = scrollTop;
+      this.redraw();
+    } catch (error) {
+      if (generation === this.generation) this.fail(error);
+    }
+  }
+
+  // As `load`, where it stands; asked for when a dataset that is still written has changed.
+  async refresh() {
+    const generation = ++this.generation;
+    const first = Math.floor(this.firstRow() / PAGE);
+    try {
+      const answer = await fetchEpisodes(this.query, { offset: first * PAGE, limit: PAGE });
+      if (generation !== this.generation) return;
+      this.pages = new Map([[first, answer.rows]]);
+      this.take(answer);
+      this.redraw();
+    } catch (error) {
+      notify(error.message, { problem: true });
+    }
+  }
+
+  take({ total, facets }) {
+    this.total = total;
+    this.active = Math.max(0, Math.min(this.active, total - 1));
+    this.total_.textContent = count(total, "episode");
+    this.grid.setAttribute("aria-rowcount", String(total + 1));
+    this.height = Math.min(total * ROW, BODY_AT_MOST);
+    this.body.style.height = `${this.height}px`;
+    this.facets.show(facets, this.query);
+    this.grid.hidden = total === 0;
+    this.message.hidden = total > 0;
+    if (total === 0) {
+      const reset = h("button", { type: "button", on: { click: () => go({ view: "list", params: {} }) } }, "Show all episodes");
+      fill(this.message, h("div", { class: "empty" }, h("h2", {}, "No episodes"), h("p", {}, "None meets these conditions."), reset));
+    }
+  }
+
+  fail(error) {
+    this.grid.hidden = true;
+    this.message.hidden = false;
+    fill(this.message, failureNotice("The episodes cannot be shown", error, () => this.load(0)));
+  }
+
+  // Of more rows than a browser can lay out one under the other, the scrollbar's way is shortened.
+  firstRow() {
+    const room = Math.max(1, this.height - this.room());
+    const far = Math.max(0, this.total * ROW - this.room());
+    const scale = this.total * ROW > BODY_AT_MOST ? far / room : 1;
+    return Math.floor((this.grid.scrollTop * scale) / ROW);
+  }
+
+  room() {
+    return Math.max(0, this.grid.clientHeight - ROW);
+  }
+
+  redraw() {
+    this.shown.forEach((row) => row.remove());
+    this.shown.clear();
+    this.draw();
+  }
+
+  draw() {
+    if (this.total === 0) return;
+    const first = this.firstRow();
+    const from = Math.max(0, first - MORE_ROWS);
+    const to = Math.min(this.total, first + Math.ceil(this.room() / ROW) + MORE_ROWS);
+    const squeezed = this.total * ROW > BODY_AT_MOST;
+    for (const [index, row] of this.shown) {
+      if (index < from || index >= to || (row.dataset.waiting && this.rowAt(index))) {
+        row.remove();
+        this.shown.delete(index);
+      }
+    }
+    for (let index = from; index < to; index++) {
+      if (!this.shown.has(index)) {
+        const row = this.drawRow(index);
+        this.shown.set(index, row);
+        this.body.append(row);
+      }
+      const y = squeezed ? this.grid.scrollTop + (index - first) * ROW : index * ROW;
+      this.shown.get(index).style.transform = `translateY(${y}px)`;
+    }
+    this.mark();
+    this.fetchSoon(Math.floor(from / PAGE), Math.floor(Math.max(from, to - 1) / PAGE));
+  }
+
+  rowAt(index) {
+    return this.pages.get(Math.floor(index / PAGE))?.[index % PAGE];
+  }
+
+  fetchSoon(first, last) {
+    for (const [page, asking] of this.asked) {
+      if (page < first || page > last) {
+        asking.abort();
+        this.asked.delete(page);
+      }
+    }
+    for (let page = first; page <= last; page++) {
+      if (!this.pages.has(page) && !this.asked.has(page)) this.fetchPage(page);
+    }
+  }
+
+  async fetchPage(page) {
+    const generation = this.generation;
+    const asking = new AbortController();
+    this.asked.set(page, asking);
+    try {
+      // Who drags the scrollbar passes many pages; only where it rests is asked for.
+      await new Promise((resolve) => setTimeout(resolve, 40));
+      if (asking.signal.aborted) return;
+      const { rows } = await fetchEpisodes(this.query, { offset: page * PAGE, limit: PAGE, signal: asking.signal });
+      if (generation !== this.generation) return;
+      this.pages.set(page, rows);
+      if (this.pages.size > PAGES_KEPT) this.pages.delete(this.pages.keys().next().value);
+      this.asked.delete(page);
+      this.draw();
+    } catch (error) {
+      if (this.asked.get(page) === asking) this.asked.delete(page);
+      if (error.name !== "AbortError") notify(error.message, { problem: true });
+    }
+  }
+
+  drawHeader() {
+    const sort = this.query.sort ?? "";
+    fill(this.header, h("div", { role: "columnheader", class: "cell choose" }, h("span", { class: "unseen" }, "Compare")));
+    for (const { name, title, sort: key, right } of COLUMNS) {
+      const direction = sort === key ? "ascending" : sort === `-${key}` ? "descending" : null;
+      const next = direction === "ascending" ? `-${key}` : key;
+      const button = h(
+        "button",
+        { type: "button", on: { click: () => this.change({ sort: next }) } },
+        title,
+        direction && icon(direction === "ascending" ? "M4 10 8 6 12 10" : "M4 6 8 10 12 6"),
+      );
+      const aria = key ? { sort: direction ?? "none" } : {};
+      const classes = `cell ${name}${right ? " right" : ""}`;
+      add(this.header, h("div", { role: "columnheader", class: classes, aria }, key ? button : title));
+    }
+  }
+
+  drawRow(index) {
+    const row = this.rowAt(index);
+    const props = { role: "row", class: "row", id: `row-${index}`, aria: { rowindex: index + 2 } };
+    if (!row) {
+      const waiting = h("div", { ...props, data: { waiting: "yes" } }, h("div", { role: "gridcell", class: "cell wait" }, "…"));
+      return waiting;
+    }
+    const chosen = this.chosen.some((one) => one.id === row.id && one.dataset === row.dataset);
+    const box = h("input", {
+      type: "checkbox", tabindex: -1, checked: chosen, aria: { label: `Compare ${short(row.id, 60)}` },
+      on: { click: (event) => event.stopPropagation(), change: () => this.choose(row) },
+    });
+    const open = (event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+      event.preventDefault();
+      this.open(index);
+    };
+    const href = formatRoute({ view: "episode", dataset: row.dataset, id: row.id });
+    const task = h("a", { href, tabindex: -1 }, said(short(row.task || row.id, 200)));
+    const version = row.policy_version && row.policy_version !== row.policy ? ` · ${row.policy_version}` : "";
+    const cells = {
+      label: labelMark(row.label),
+      outcome: outcomeBadge(row.outcome || "unknown"),
+      task,
+      goal: said(short(row.goal, 300)),
+      reward: number(row.reward),
+      steps: number(row.steps),
+      seconds: duration(row.seconds),
+      policy: said(short(`${row.policy ?? ""}${version}`, 120)),
+      iteration: number(row.iteration),
+      start_time: h("span", { title: when(row.start_time) }, when(row.start_time, { brief: true })),
+    };
+    return h(
+      "div",
+      { ...props, aria: { ...props.aria, selected: chosen }, on: { click: open } },
+      h("div", { role: "gridcell", class: "cell choose" }, box),
+      COLUMNS.map(({ name, right }) =>
+        h("div", { role: "gridcell", class: `cell ${name}${right ? " right" : ""}` }, cells[name]),
+      ),
+    );
+  }
+
+  mark() {
+    for (const [index, row] of this.shown) row.classList.toggle("active", index === this.active);
+    if (this.shown.has(this.active)) this.grid.setAttribute("aria-activedescendant", `row-${this.active}`);
+    else this.grid.removeAttribute("aria-activedescendant");
+  }
+
+  move(to) {
+    if (this.total === 0) return;
+    this.active = Math.max(0, Math.min(this.total - 1, to));
+    const top = this.active * ROW;
+    const most = this.total * ROW - this.room();
+    const scale = this.total * ROW > BODY_AT_MOST ? most / Math.max(1, this.height - this.room()) : 1;
+    const seen = this.grid.scrollTop * scale;
+    if (top < seen) this.grid.scrollTop = top / scale;
+    if (top + ROW > seen + this.room()) this.grid.scrollTop = (top + ROW - this.room()) / scale;
+    if (document.activeElement !== this.grid) this.grid.focus({ preventScroll: true });
+    this.draw();
+  }
+
+  open(index) {
+    const row = this.rowAt(index);
+    if (!row) return;
+    this.active = index;
+    rememberPlace(this.query, index, row.dataset, row.id);
+    go({ view: "episode", dataset: row.dataset, id: row.id, params: {} });
+  }
+
+  choose(row) {
+    const others = this.chosen.filter((one) => one.id !== row.id || one.dataset !== row.dataset);
+    this.chosen = others.length === this.chosen.length ? [...this.chosen.slice(-1), row] : others;
+    this.compare.disabled = this.chosen.length !== 2;
+    this.compare.textContent = this.chosen.length ? `Compare (${this.chosen.length} of 2)` : "Compare";
+    this.redraw();
+  }
+
+  compareChosen() {
+    if (this.chosen.length !== 2) {
+      notify("Choose two episodes to compare, by their boxes or by x.");
+      return;
+    }
+    const [one, other] = this.chosen.map(({ dataset, id }) => ({ dataset, id }));
+    go({ view: "compare", left: one, right: other, params: {} });
+  }
+
+  searchSoon() {
+    clearTimeout(this.searching);
+    this.searching = setTimeout(() => this.change({ q: this.search.value.trim() }), 200);
+  }
+
+  fromSearch(event) {
+    if (event.key !== "Enter" && event.key !== "ArrowDown") return;
+    event.preventDefault();
+    this.grid.focus();
+  }
+
+  fromGrid(event) {
+    const page = Math.max(1, Math.floor(this.room() / ROW) - 1);
+    const to = {
+      PageDown: this.active + page, PageUp: this.active - page, Home: 0, End: this.total - 1,
+    }[event.key];
+    if (event.target !== this.grid || to === undefined) return;
+    event.preventDefault();
+    this.move(to);
+  }
+
+  setOwnKeys() {
+    const chooseActive = () => this.rowAt(this.active) && this.choose(this.rowAt(this.active));
+    setKeys("view", [
+      { keys: ["j", "ArrowDown"], shown: "j ↓", does: "Next episode", run: () => this.move(this.active + 1) },
+      { keys: ["k", "ArrowUp"], shown: "k ↑", does: "Previous episode", run: () => this.move(this.active - 1) },
+      { keys: ["Enter", "o"], shown: "Enter", does: "Open the episode", run: () => this.open(this.active) },
+      { keys: ["x"], shown: "x", does: "Choose it for comparing", run: chooseActive },
+      { keys: ["c"], shown: "c", does: "Compare the two chosen", run: () => this.compareChosen() },
+      { keys: ["/"], shown: "/", does: "Search", run: () => this.search.select() },
+    ]);
+  }
+}
+
+function labelMark(label) {
+  const mark = LABEL_MARKS[label];
+  if (!mark) return null;
+  const svg = icon(mark.path);
+  return h("span", { class: "label-mark", data: { label } }, svg, h("span", { class: "unseen" }, mark.words));
+}

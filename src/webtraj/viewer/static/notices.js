@@ -1,0 +1,26 @@
+// Short notices, and things that could not be loaded.
+
+import { fill, h, said } from "./dom.js";
+
+const SHOWN_FOR = 4_000;
+let hiding = 0;
+
+// Says something at the foot of the page. Problems stay until they are closed.
+export function notify(text, { problem = false } = {}) {
+  const place = document.getElementById("notices");
+  clearTimeout(hiding);
+  const close = h("button", { type: "button", class: "quiet", on: { click: () => fill(place) } }, "Close");
+  fill(place, h("div", { class: problem ? "notice problem" : "notice" }, said(text), problem && close));
+  if (!problem) hiding = setTimeout(() => fill(place), SHOWN_FOR);
+}
+
+// Returns what stands in the place of something that could not be had.
+export function failureNotice(what, error, retry = null) {
+  return h(
+    "div",
+    { class: "empty", role: "alert" },
+    h("h2", {}, what),
+    h("p", {}, said(error.message)),
+    retry && h("button", { type: "button", on: { click: retry } }, "Try again"),
+  );
+}

@@ -1,0 +1,67 @@
+// Places in the viewer, as they stand behind the address's `#`:
+//
+//   #/?dataset=..&q=..&sort=..                      the list
+//   #/episode/DATASET/ID/step/3?tab=model           an episode
+//   #/compare/DATASET/ID/DATASET/ID/step/3          two episodes
+//
+// What a place cannot be read as is the list.
+
+// Returns the route that an address's fragment stands for.
+export function parseRoute(hash) {
+  const [path, query = ""] = hash.replace(/^#/, "").split("?", 2);
+  const params = Object.fromEntries(new URLSearchParams(query));
+  const parts = path.split("/").filter(Boolean).map(decoded);
+  if (parts[0] === "episode" && parts.length >= 3) {
+    return { view: "episode", dataset: parts[1], id: parts[2], step: stepOf(parts.slice(3)), params };
+  }
+  if (parts[0] === "compare" && parts.length >= 5) {
+    const left = { dataset: parts[1], id: parts[2] };
+    const right = { dataset: parts[3], id: parts[4] };
+    return { view: "compare", left, right, step: stepOf(parts.slice(5)), params };
+  }
+  return { view: "list", params };
+}
+
+// Returns the fragment of a route; `parseRoute` of it is the route.
+export function formatRoute(route) {
+  const parts = [];
+  if (route.view === "episode") parts.push("episode", route.dataset, route.id);
+  if (route.view === "compare") {
+    parts.push("compare", route.left.dataset, route.left.id, route.right.dataset, route.right.id);
+  }
+  if (Number.isInteger(route.step)) parts.push("step", route.step);
+  const given = Object.entries(route.params ?? {}).filter(([, value]) => value !== "" && value !== null && value !== undefined);
+  const query = new URLSearchParams(given).toString();
+  return `#/${parts.map(encodeURIComponent).join("/")}${query ? `?${query}` : ""}`;
+}
+
+// Goes to a place. What only looks at the same thing in another way takes the place of where one
+// was, so that Back leaves the episode instead of walking through its steps.
+export function go(route, { replace = false } = {}) {
+  const hash = formatRoute(route);
+  if (hash === location.hash) return;
+  if (replace) history.replaceState(history.state, "", hash);
+  else history.pushState(null, "", hash);
+  window.dispatchEvent(new Event("routechange"));
+}
+
+// Calls `listener` with each route that is come to, the present one first.
+export function watchRoute(listener) {
+  const tell = () => listener(parseRoute(location.hash));
+  window.addEventListener("popstate", tell);
+  window.addEventListener("routechange", tell);
+  tell();
+}
+
+function stepOf(parts) {
+  if (parts[0] !== "step" || !/^\d{1,9}$/.test(parts[1] ?? "")) return null;
+  return Number(parts[1]);
+}
+
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}

@@ -1,0 +1,93 @@
+// An episode's view with a server behind it: labels, neighbours, comparing, and what is still running.
+
+import { fetchEpisode } from "./api.js";
+import { chooseOther } from "./compare.js";
+import { fill, h, icon } from "./dom.js";
+import { episodePanes } from "./episode.js";
+import { short } from "./format.js";
+import { setKeys } from "./keys.js";
+import { labelButtons } from "./labels.js";
+import { onChange } from "./live.js";
+import { listRoute, neighbourOf } from "./neighbours.js";
+import { failureNotice, notify } from "./notices.js";
+import { formatRoute, go } from "./router.js";
+
+// Returns the view: {element, update(route), leave()}.
+export function episodeView(route) {
+  const element = h("div", { class: "view" }, h("p", { class: "loading", role: "status" }, "Reading the episode…"));
+  let now = route;
+  let panes = null;
+  let episode = null;
+  let gone = false;
+
+  const change = ({ step = now.step, params = {} }) => {
+    go({ ...now, step, params: { ...now.params, ...params } }, { replace: true });
+  };
+  const show = () => {
+    const labels = labelButtons(now.dataset, episode);
+    const others = h("dialog", { class: "choose-dialog", aria: { label: "Compare with another episode" } });
+    const compare = () => chooseOther(others, { dataset: now.dataset, id: now.id }, episode.info?.task ?? "");
+    const step = (by, path, words) => h("button", { type: "button", class: "icon-button", title: words, aria: { label: words }, on: { click: () => neighbour(by) } }, icon(path));
+    const actions = h(
+      "div",
+      { class: "actions" },
+      labels.element,
+      h("button", { type: "button", on: { click: compare } }, "Compare…"),
+      step(-1, "M10 3 5 8 10 13", "Previous episode"),
+      step(1, "M6 3 11 8 6 13", "Next episode"),
+      others,
+    );
+    const back = h("a", { href: formatRoute(listRoute()), class: "back" }, icon("M10 3 5 8 10 13"), "Episodes");
+    panes = episodePanes(episode, now, change, { back, actions, noted: labels.noted });
+    fill(element, panes.element);
+    setKeys("view", [
+      ...panes.keys,
+      ...labels.keys,
+      { keys: ["["], shown: "[", does: "Previous episode", run: () => neighbour(-1) },
+      { keys: ["]"], shown: "]", does: "Next episode", run: () => neighbour(1) },
+      { keys: ["c"], shown: "c", does: "Compare with another episode", run: compare },
+      { keys: ["Escape", "u"], shown: "Esc", does: "Back to the list", run: () => go(listRoute()) },
+    ]);
+    document.title = `${short(episode.info?.task || episode.id, 80)} · webtraj`;
+  };
+  const neighbour = async (by) => {
+    try {
+      const row = await neighbourOf(now.dataset, now.id, episode.info?.task ?? "", by);
+      if (!row) notify(by > 0 ? "This is the last episode of the list." : "This is the first episode of the list.");
+      else if (!gone) go({ view: "episode", dataset: row.dataset, id: row.id, params: now.params });
+    } catch (error) {
+      notify(error.message, { problem: true });
+    }
+  };
+  const load = async () => {
+    try {
+      const found = await fetchEpisode(now.dataset, now.id);
+      if (gone) return;
+      episode = found;
+      show();
+    } catch (error) {
+      if (!gone) fill(element, failureNotice("This episode cannot be shown", error, load));
+    }
+  };
+  // Who looks at the last step of a running episode goes along with it.
+  const refresh = async () => {
+    if (!episode || episode.end || document.querySelector("dialog[open]")) return;
+    const following = (now.step ?? 0) >= episode.steps.length - 1;
+    await load();
+    if (!gone && following && episode.steps.length > 0) change({ step: episode.steps.length - 1 });
+  };
+  const endListening = onChange(refresh);
+  load();
+  return {
+    element,
+    update(to) {
+      now = to;
+      panes?.update(to);
+    },
+    leave() {
+      gone = true;
+      endListening();
+      setKeys("view", []);
+    },
+  };
+}

@@ -1,0 +1,92 @@
+// The picture of the page, with what was clicked marked on it.
+
+import { fill, h, isOwnPicture, said } from "./dom.js";
+import { short } from "./format.js";
+
+// Returns {element, show(steps, position, side)}; side is "before" or "after" the step's action, and
+// `choose` is called with the side that is asked for.
+export function shot(choose) {
+  const sides = ["before", "after"].map((side) =>
+    h("button", { type: "button", data: { side }, on: { click: () => choose(side) } }, side === "before" ? "Before" : "After"),
+  );
+  const large = h("button", { type: "button", aria: { pressed: false }, on: { click: () => enlarge() } }, "Actual size");
+  const where = h("p", { class: "where" });
+  const stage = h("div", { class: "stage-room", tabindex: 0, role: "group", aria: { label: "Picture of the page" } });
+  const element = h(
+    "div",
+    { class: "shot" },
+    h("div", { class: "shot-bar" }, h("div", { class: "segments", role: "group", aria: { label: "Page before or after the action" } }, sides), where, large),
+    stage,
+  );
+  const enlarge = () => {
+    const pressed = stage.classList.toggle("actual");
+    large.setAttribute("aria-pressed", String(pressed));
+  };
+  return {
+    element,
+    show(steps, position, side) {
+      const { step, marked, shown } = sideOf(steps, position, side);
+      for (const button of sides) {
+        button.setAttribute("aria-pressed", String(button.dataset.side === shown));
+        button.disabled = button.dataset.side === "before" && position === 0;
+      }
+      fill(where, said(short(step?.title ?? "", 80), "title"), " ", said(short(withoutFolders(step?.url ?? ""), 160)));
+      fill(stage, picture(step, marked, `The page ${shown} step ${steps[position]?.index ?? ""}`));
+    },
+  };
+}
+
+// Of a file, its folder and name say enough.
+function withoutFolders(url) {
+  return url.replace(/^file:\/\/\/.*\/([^/]+\/[^/]+)$/, "…/$1");
+}
+
+// Returns whose observation a side is, and the action to mark on it.
+export function sideOf(steps, position, side) {
+  const after = side === "after" || position === 0;
+  const step = steps[after ? position : position - 1];
+  return { step, marked: after ? null : steps[position]?.action, shown: after ? "after" : "before" };
+}
+
+// Returns a step's picture with an action's point and box on it, or what there is instead.
+export function picture(step, action, alt) {
+  const image = step?.image;
+  if (!image || !isOwnPicture(image.url)) return h("p", { class: "nothing" }, "No picture was recorded here.");
+  const img = h("img", { src: image.url, alt, decoding: "async", draggable: "false" });
+  const frame = h("div", { class: "stage" }, img);
+  const measure = (width, height) => {
+    if (!(width > 0 && height > 0)) return;
+    frame.style.setProperty("--w", width);
+    frame.style.setProperty("--h", height);
+    frame.querySelectorAll(".box, .point").forEach((mark) => mark.remove());
+    // Places are in pixels of the viewport, of which the picture may be a smaller image.
+    const [across, down] = isNumbers(step.viewport, 2) ? step.viewport : [width, height];
+    frame.append(...marksOf(action, across, down));
+  };
+  measure(Number(image.width), Number(image.height));
+  img.addEventListener("load", () => !(Number(image.width) > 0) && measure(img.naturalWidth, img.naturalHeight));
+  img.addEventListener("error", () => fill(frame, h("p", { class: "nothing" }, "The picture cannot be shown.")));
+  return frame;
+}
+
+// An element that was acted on by its ref has no point: then its middle is where it was clicked.
+function marksOf(action, width, height) {
+  const marks = [];
+  const box = isNumbers(action?.box, 4) && action.box[2] > 0 && action.box[3] > 0 ? action.box : null;
+  if (box) {
+    const [x, y, across, down] = box;
+    marks.push(h("span", { class: "box", css: { "--x": x / width, "--y": y / height, "--bw": across / width, "--bh": down / height } }));
+  }
+  const points = Array.isArray(action?.path) ? action.path.slice(0, 100) : [action?.point];
+  if (!action?.point && box && /click|tap|press|hover|check|select/i.test(action.verb ?? "")) {
+    points.push([box[0] + box[2] / 2, box[1] + box[3] / 2]);
+  }
+  for (const point of points.filter((one) => isNumbers(one, 2))) {
+    marks.push(h("span", { class: "point", css: { "--x": point[0] / width, "--y": point[1] / height } }));
+  }
+  return marks;
+}
+
+function isNumbers(values, length) {
+  return Array.isArray(values) && values.length === length && values.every(Number.isFinite);
+}
