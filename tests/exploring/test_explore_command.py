@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from webtraj import errors
 from webtraj.cli.explore import explore
-from webtraj.exploring.command import begin, go_on
+from webtraj.exploring.command import begin, go_on, keep
 from webtraj.rollouts import read_tasks
 from webtraj.rollouts.runs import Run
 from webtraj.storage import open_storage
@@ -72,6 +72,52 @@ def test_what_is_not_clear_is_told(run, arguments, told, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        pytest.param(("--set", "hurry=1"), "hurry", id="environment"),
+        pytest.param(("--set", 'observe=["axtre"]'), "axtre", id="channels"),
+        pytest.param(("--agent-set", "hurry=1"), "does not take 'hurry'", id="agent"),
+        pytest.param(("--proposer-set", "hurry=1"), "takes no options", id="proposer"),
+    ],
+)
+def test_wrong_option_leaves_no_crawl_that_could_not_be_gone_on_with(
+    run, coarse_file, tmp_path, options, told
+):
+    with pytest.raises(errors.InvalidInputError, match=told):
+        run(coarse_file, "--out", tmp_path / "data", *options)
+    assert not (tmp_path / "data").exists()
+
+
+UNTITLED = ((None, "", "", "/", "", '[1] link "Go"'), (None, "link", "Go", "/go", "", "text"))
+WORDLESS = ((None, "", "", "/", "Home", ""),)
+STILL = ((None, "", "", "/", "Home", '[1] link "Go"'),)
+
+
+def test_why_there_is_no_task_is_told(run, tmp_path, write, walk):
+    import asyncio
+
+    episodes = [
+        walk(steps, episode_id=f"{name}-{number}")
+        for name, steps in (("untitled", UNTITLED), ("wordless", WORDLESS), ("still", STILL))
+        for number in range(2)
+    ]
+    asyncio.run(write(tmp_path / "data", *episodes))
+    for _ in range(2):  # Also when there is nothing new.
+        told = run("propose", tmp_path / "data").output
+        assert "0 tasks of 6 episodes" in told
+        assert "2 x the pages have no title: record the channels" in told
+        assert "2 x the pages have no axtree: record the channels" in told
+        assert "2 x nothing to ask for: no link led to a page that was new" in told
+
+
+def test_dataset_of_nothing_that_ended_says_so(run, tmp_path, write):
+    import asyncio
+
+    asyncio.run(write(tmp_path / "data"))
+    assert "no episode that ended by itself" in run("propose", tmp_path / "data").output
+
+
 def test_tasks_that_are_not_coarse_are_refused_before_anything_is_written(run, tmp_path):
     path = tmp_path / "tasks.jsonl"
     path.write_text(json.dumps({"name": "n", "goal": "Buy.", "start_url": "a.example"}) + "\n")
@@ -85,6 +131,8 @@ def test_a_crawl_is_gone_on_with_as_it_was_begun(tmp_path, coarse_file):
     values = {"tasks": str(coarse_file), "agent": "curious", "proposals": 5, "seed": 3}
     config, run_id, (task,) = begin(values, out=out, storage_options=None)
     assert (task.goal, task.coarse) == ("Look at lamps.", True)
+    assert not (tmp_path / "data").exists()
+    keep(config, run_id, out=out, storage_options=None)
     again, same = go_on({"parallel": 2}, out=out, run_id=run_id, storage_options=None)
     assert same == run_id
     assert again == config.model_copy(update={"parallel": 2})

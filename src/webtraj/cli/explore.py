@@ -225,8 +225,10 @@ def _tell(proposed: Proposed) -> None:
         say(f"  {task.metadata.get('kind', '')}: {task.goal}")
     if (more := len(proposed.tasks) - _MOST_SHOWN) > 0:
         say(f"  ... and {more} more.")
+    if not proposed.episodes and not proposed.failures:
+        say("There is no episode that ended by itself, so there was nothing to propose for.")
     if proposed.rejections:
-        say(f"{sum(proposed.rejections.values())} proposals became no tasks:")
+        say("What became no task, and why:")
         for reason, number in list(proposed.rejections.items())[:_MOST_SHOWN]:
             say(f"  {number} x {reason}")
     if proposed.unfinished:

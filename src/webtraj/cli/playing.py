@@ -86,8 +86,13 @@ def _propose(built: ConfiguredRollout, go_on: str) -> bool:
     proposed = signals.run(built.propose())
     assert proposed is not None
     told = f"{len(proposed.tasks)} tasks of {proposed.episodes} episodes ({proposed.new} new)"
-    rejected = sum(proposed.rejections.values())
-    lines = [f"{told} are in {proposed.tasks_place}; {rejected} proposals became none."]
+    lines = [f"{told} are in {proposed.tasks_place}."]
+    if proposed.rejections:
+        lines.append("What became no task, and why:")
+    lines += [
+        f"  {number} x {reason}"
+        for reason, number in list(proposed.rejections.items())[:_MOST_SHOWN]
+    ]
     lines += [
         f"{episode_id} was not proposed for: {why}"
         for episode_id, why in list(proposed.failures.items())[:_MOST_SHOWN]

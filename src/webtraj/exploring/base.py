@@ -52,7 +52,7 @@ class Rejection:
     reason: str
     """Why."""
     proposal: Any
-    """What was proposed, as JSON data; text if it could not be read."""
+    """What was proposed, as JSON data; text if it could not be read; None if nothing was."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class Drafts:
     drafts: tuple[Draft, ...] = ()
     """What it proposes."""
     rejections: tuple[Rejection, ...] = ()
-    """What it could not read of its model's reply."""
+    """What it could not read of its model's reply, or would not propose."""
     model_calls: tuple[ModelCall, ...] = ()
     """Every question it asked a model and the reply, in order, failed ones included."""
 

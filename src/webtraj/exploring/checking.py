@@ -25,7 +25,7 @@ from webtraj.exploring.base import KINDS, Draft, Rejection
 from webtraj.exploring.seen import Seen, Sight, page_key
 from webtraj.rollouts.tasks.spec import Fact, FactGroup, TaskSpec
 
-__all__ = ["DUPLICATE", "check_drafts", "normal", "problem_of", "task_of"]
+__all__ = ["DUPLICATE", "check_drafts", "data_of", "normal", "problem_of", "task_of"]
 
 DUPLICATE = "the same goal was proposed before"
 
@@ -81,7 +81,7 @@ def check_drafts(
         if not problem and len(tasks) >= limit:
             problem = f"more than the {limit} that were asked for"
         if problem:
-            rejections.append(Rejection(problem, _data_of(draft)))
+            rejections.append(Rejection(problem, data_of(draft)))
         else:
             tasks[normal(draft.goal)] = task_of(draft, seen, provenance)
     return tuple(tasks.values()), tuple(rejections)
@@ -207,7 +207,8 @@ def _one_line(text: str) -> str:
     return _SPACE.sub(" ", text).strip()
 
 
-def _data_of(draft: Draft) -> dict[str, Any]:
+def data_of(draft: Draft) -> dict[str, Any]:
+    """Returns a draft as JSON data, as rejections keep it."""
     data = dataclasses.asdict(draft)
     data["facts"] = [{**fact, "evidence": list(fact["evidence"])} for fact in data["facts"]]
     return data

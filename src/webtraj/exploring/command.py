@@ -19,7 +19,9 @@ from webtraj.exploring.crawling import Exploration, explore, require_coarse
 from webtraj.exploring.proposing import Proposed, propose
 from webtraj.exploring.records import Record
 from webtraj.rollouts.configuration.running import keep_source
+from webtraj.rollouts.making import check_environments
 from webtraj.rollouts.observer import RolloutObserver
+from webtraj.rollouts.plan import plan_tasks
 from webtraj.rollouts.recording import EpisodeFormat, settle_format
 from webtraj.rollouts.runs import Run, new_run_id
 from webtraj.rollouts.tasks import TaskSpec, read_tasks
@@ -28,7 +30,7 @@ from webtraj.storage import is_url, open_storage
 if TYPE_CHECKING:
     from webtraj.exploring.base import Proposer
 
-__all__ = ["ExploreConfig", "begin", "go_on", "play", "propose_again", "read_config"]
+__all__ = ["ExploreConfig", "begin", "go_on", "keep", "play", "propose_again", "read_config"]
 
 _SOURCE = "explore.json"
 _FIXED = ("tasks", "attempts", "seed", "format")
@@ -104,21 +106,32 @@ def begin(
     storage_options: Mapping[str, Any] | None,
     tasks_options: Mapping[str, Any] | None = None,
 ) -> tuple[ExploreConfig, str, tuple[TaskSpec, ...]]:
-    """Begins a crawl: keeps what it is told beside its plan, which is yet to be written.
+    """Begins a crawl. Nothing is written yet.
 
     Returns:
         Its keys, the run's name, and what is to be explored.
 
     Raises:
-        InvalidInputError: A key is wrong.
-        StorageError: The dataset cannot be written.
+        InvalidInputError: A key is wrong, or the dataset has another format.
     """
     config, run_id = read_config(values), new_run_id()
     tasks = require_coarse(read_tasks(config.tasks, storage_options=tasks_options))
+    settle_format(config.format, out, storage_options)
+    return config, run_id, tasks
+
+
+def keep(
+    config: ExploreConfig, run_id: str, *, out: str, storage_options: Mapping[str, Any] | None
+) -> None:
+    """Keeps what a crawl is told beside its plan, which is yet to be written.
+
+    Raises:
+        InvalidInputError: The dataset has another format.
+        StorageError: The dataset cannot be written.
+    """
     content = orjson.dumps(config.model_dump(exclude_defaults=True)).decode()
     written = settle_format(config.format, out, storage_options)
     keep_source(out, storage_options, run_id, _SOURCE, content, written)
-    return config, run_id, tasks
 
 
 def go_on(
@@ -185,6 +198,9 @@ async def play(
         for held in (agent, proposer):
             if (close := getattr(held, "aclose", None)) is not None:
                 stack.push_async_callback(close)
+        if not resume:  # What cannot be played could not be gone on with either.
+            await check_environments(plan_tasks(tasks), config.environment_options)
+            keep(config, run_id, out=out, storage_options=storage_options)
         return await explore(
             tasks,
             agent,

@@ -20,8 +20,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from webtraj.environments.browser.observation import Ref, changes_between, refs_in
-from webtraj.exploring.base import Claim, Draft, Drafts
-from webtraj.exploring.checking import normal, problem_of
+from webtraj.exploring.base import Claim, Draft, Drafts, Rejection
+from webtraj.exploring.checking import data_of, normal, problem_of
 from webtraj.exploring.seen import Seen, Sight, page_key
 
 __all__ = ["HindsightProposer"]
@@ -35,6 +35,12 @@ _HARMLESS = re.compile(
     re.IGNORECASE,
 )
 """Buttons that only show something else."""
+_NO_SITE = "no page of a web site was seen without an error: http or https, and a status below 400"
+_NO_WORDS = "the pages have no {}: record the channels url, title, axtree and last_action"
+_NOTHING = (
+    "nothing to ask for: no link led to a page that was new, no page has a label and a value, and "
+    "no button changed what a page says"
+)
 _FILLING = ("fill", "type_into", "select_option", "check")
 
 
@@ -43,7 +49,7 @@ class HindsightProposer:
     """Proposes by rules. The same episode gives the same proposals."""
 
     name: str = "hindsight"
-    version: str = "1"
+    version: str = "2"
     model: str = ""
     prompt_sha256: str = ""
 
@@ -53,17 +59,35 @@ class HindsightProposer:
         return {}
 
     async def propose(self, seen: Seen, limit: int) -> Drafts:
-        """See `Proposer.propose`. Proposes only what it knows to pass the check."""
+        """See `Proposer.propose`. Proposes only what it knows to pass the check.
+
+        What would not pass, or that there was nothing, is told as a rejection.
+        """
         clean = _untouched(seen)
         rules = (_navigation(seen, clean), _information(seen, clean), _pressing(seen, clean))
         turns = itertools.chain.from_iterable(itertools.zip_longest(*rules))
         found: dict[str, Draft] = {}
-        for draft in turns:
+        rejected: dict[str, Rejection] = {}
+        for draft in filter(None, turns):
             if len(found) >= limit:
                 break
-            if draft is not None and not problem_of(draft, seen):
-                found.setdefault(normal(draft.goal), draft)
-        return Drafts(drafts=tuple(found.values()))
+            goal = normal(draft.goal)
+            if problem := problem_of(draft, seen):
+                rejected.setdefault(goal, Rejection(problem, data_of(draft)))
+            else:
+                found.setdefault(goal, draft)
+        if not found and not rejected:
+            return Drafts(rejections=(Rejection(_why_nothing(seen), None),))
+        return Drafts(drafts=tuple(found.values()), rejections=tuple(rejected.values()))
+
+
+def _why_nothing(seen: Seen) -> str:
+    if not any(sight.is_sound for sight in seen.sights):
+        return _NO_SITE
+    for channel in ("title", "axtree"):
+        if not any(getattr(sight, channel) for sight in seen.sights):
+            return _NO_WORDS.format(channel)
+    return _NOTHING
 
 
 def _untouched(seen: Seen) -> int:

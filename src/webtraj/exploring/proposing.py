@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
-from webtraj.exploring.base import Proposer
+from webtraj.exploring.base import Proposer, Rejection
 from webtraj.exploring.checking import check_drafts
 from webtraj.exploring.records import Proposals, Record, proposer_key
 from webtraj.exploring.seen import seen_in
@@ -33,6 +33,8 @@ ALL_EPISODES = "all"
 
 _FINISHED = (EndReason.TERMINATED, EndReason.TRUNCATED)
 _FAILURES_IN_A_ROW = 10
+_NO_PAGE = "no page was recorded: the observations have no channel url"
+_NOTHING = "nothing was proposed"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +50,7 @@ class Proposed:
     tasks: tuple[TaskSpec, ...]
     """All tasks of the run, those of earlier calls included."""
     rejections: Mapping[str, int]
-    """How often each reason kept a proposal from becoming a task."""
+    """How often each reason kept a proposal from becoming a task, or an episode from having any."""
     episodes: int
     """How many episodes have been proposed for, in all."""
     new: int = 0
@@ -164,7 +166,7 @@ class _Asking:
         trajectory = await asyncio.to_thread(self.dataset.__getitem__, episode_id)
         seen = await asyncio.to_thread(seen_in, trajectory)
         if not seen.sights:
-            return Record(episode_id=episode_id)
+            return Record(episode_id=episode_id, rejections=(Rejection(_NO_PAGE, None),))
         drafts = await self.proposer.propose(seen, self.limit)
         provenance = {
             "run": self.files.run,
@@ -177,10 +179,13 @@ class _Asking:
         tasks, rejections = check_drafts(
             drafts.drafts, seen, limit=self.limit, provenance=provenance
         )
+        rejections = (*drafts.rejections, *rejections)
+        if not tasks and not rejections:
+            rejections = (Rejection(_NOTHING, None),)
         return Record(
             episode_id=episode_id,
             tasks=tasks,
-            rejections=(*drafts.rejections, *rejections),
+            rejections=rejections,
             model_calls=drafts.model_calls,
         )
 

@@ -141,7 +141,7 @@ async def test_a_rollout_that_cannot_be_begun_gives_its_number_back(build, world
     with pytest.raises(errors.InvalidInputError):
         await broken.play()
     wrong = build(*ORACLE, "env_config.environment_options={depth: 1}")
-    with pytest.raises(errors.InvalidInputError, match="depth=1"):
+    with pytest.raises(errors.InvalidInputError, match="depth"):
         await wrong.play()
     assert not Iterations(str(world / "runs"), "train").numbers()
     assert build(*ORACLE).iteration == 1
