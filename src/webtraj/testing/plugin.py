@@ -8,6 +8,9 @@ It gives fixtures:
 * `page_environment`: a small environment with a real page in a real browser.
 * `model_server`: a server that answers as model servers do, what the test wants.
 
+Where a test fails that used `trajectory_collector`, its episodes are kept as HTML files, one each,
+among pytest's temporary folders, and named in its report: open them in a browser.
+
 Environments come as the test can use them: asynchronous in an `async def` test, synchronous (by
 `webtraj.as_sync`) in a plain one. No fixture is a coroutine, so that it does not matter which
 plugin runs asynchronous tests, or how it is set up.
@@ -21,7 +24,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+import re
+import tempfile
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -33,14 +39,22 @@ if TYPE_CHECKING:
 __all__ = ["model_server", "page_environment", "recorded_environment", "trajectory_collector"]
 
 _OPENED = pytest.StashKey[list[Any]]()
+_COLLECTOR = pytest.StashKey["MemoryTrajectoryCollector"]()
+_FAILED = pytest.StashKey[bool]()
+
+_PAGES = "webtraj-episodes"
+_MOST_PAGES = 10
+_LONGEST_NAME = 100
 
 
 @pytest.fixture
-def trajectory_collector() -> MemoryTrajectoryCollector:
+def trajectory_collector(request: pytest.FixtureRequest) -> MemoryTrajectoryCollector:
     """A fresh collector that keeps episodes in memory, in `trajectories`."""
     from webtraj.collectors import memory
 
-    return memory.MemoryTrajectoryCollector()
+    collector = memory.MemoryTrajectoryCollector()
+    request.node.stash[_COLLECTOR] = collector
+    return collector
 
 
 @pytest.fixture
@@ -170,3 +184,42 @@ def _closing(test: Callable[..., Any], opened: list[Any]) -> Callable[..., Any]:
                     stack.push_async_callback(environment.close)
 
     return run
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Keeps the episodes of a test that failed, once its fixtures have closed the environments."""
+    report = yield
+    item.stash[_FAILED] = report.failed or item.stash.get(_FAILED, False)
+    collector = item.stash.get(_COLLECTOR, None)
+    if report.when == "teardown" and item.stash[_FAILED] and collector is not None:
+        # Of a test's last report, pytest shows the sections with this word in their names.
+        report.sections.append(("webtraj: episodes, kept at teardown", _keep(item, collector)))
+    return report
+
+
+def _keep(item: pytest.Item, collector: MemoryTrajectoryCollector) -> str:
+    """Writes the latest episodes as HTML; returns what there is to say of it."""
+    from webtraj.viewer import page
+
+    lines = []
+    try:
+        folder = _folder_for_pages(item)
+        for trajectory in collector.trajectories[-_MOST_PAGES:]:
+            path = folder / f"{trajectory.episode_id}.html"
+            path.write_text(page.episode_html(trajectory), encoding="utf-8")
+            lines.append(str(path))
+    except Exception as error:  # The test's own failure is what matters.
+        lines.append(f"An episode could not be kept: {error!r}")
+    return "\n".join(lines) or "None had ended."
+
+
+def _folder_for_pages(item: pytest.Item) -> Path:
+    factory = getattr(item.config, "_tmp_path_factory", None)  # Not there with `-p no:tmpdir`.
+    base = Path(tempfile.mkdtemp()) if factory is None else factory.getbasetemp()
+    name = re.sub(r"[^A-Za-z0-9]+", "-", item.nodeid).strip("-")[-_LONGEST_NAME:]
+    folder: Path = base / _PAGES / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
