@@ -202,8 +202,9 @@ class ServeConfig(Section):
     engine: Literal["vllm", "external", "none"] = "none"
     """`vllm`: a server that the loop runs; `external`: one that is there; `none`: no server, the
     agent has the model in its own process, or needs none."""
-    update: Literal["reload", "restart"] = "restart"
-    """`vllm`: how it gets new weights: while it runs, or started on them."""
+    update: Literal["reload", "lora", "restart"] = "restart"
+    """`vllm`: how it gets new weights: it reads them, or an adapter, while it runs; or it is
+    started with them. An adapter needs a training by `method: lora` that begins with the base."""
     name: Annotated[str, Field(min_length=1)] = "policy"
     """`vllm`: the model's name in requests. `external`: likewise."""
     url: str | None = None
@@ -218,8 +219,9 @@ class ServeConfig(Section):
     """and the port; 0 for one that is free."""
     start_timeout: Annotated[float, Field(gt=0)] = 900.0
     """`vllm`: seconds that a start may take."""
-    while_training: Literal["keep", "stop"] = "keep"
-    """`vllm`: whether it goes on while a model is trained, or leaves the GPU's memory to it."""
+    while_training: Literal["keep", "pause", "sleep", "drop", "stop"] = "keep"
+    """`vllm`: what it keeps while a model is trained: all; or it rests, as
+    `webtraj.serving.resting.Rest` says, and leaves a GPU's memory to the training."""
 
     @model_validator(mode="after")
     def _check_engine(self) -> Self:
@@ -334,9 +336,15 @@ class LoopConfig(Section):
                 f"train has no model to begin with, as first.policy is {base!r}; give train.model, "
                 "a folder or a name on the Hub"
             )
-        if self.overlap.enabled and self.serve.while_training == "stop":
+        if self.overlap.enabled and self.serve.while_training != "keep":
             raise ValueError(
-                "overlap plays while training, and serve.while_training=stop leaves nobody to play"
+                "overlap plays while training, and serve.while_training="
+                f"{self.serve.while_training} leaves nobody to play"
+            )
+        if self.serve.update == "lora" and self.train.begin != "base":
+            raise ValueError(
+                "serve.update=lora serves adapters of the model that the loop began with; give "
+                "train.begin=base and method: lora in train.overrides"
             )
         return self
 

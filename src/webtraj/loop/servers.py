@@ -6,19 +6,22 @@ weights, or nothing, is done here.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import os
+import sys
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from webtraj import errors
 from webtraj.closing import AsyncClosing
+from webtraj.loop import placeholders
 from webtraj.loop.outputs import Output
 from webtraj.loop.phases import Policy
 from webtraj.loop.places import Places, version_name
 from webtraj.loop.sections import LoopConfig, ServeConfig
+from webtraj.named import nearest
 from webtraj.serving import ModelServer, VllmLaunch
+from webtraj.serving.rolling import WeightUpdater, make_updater, prepare_launch
 
 __all__ = ["PolicyServer", "RunCommand", "open_server"]
 
@@ -55,7 +58,7 @@ def open_server(config: LoopConfig, run_command: RunCommand) -> PolicyServer:
     made: dict[str, Callable[[], PolicyServer]] = {
         "none": _NoServer,
         "external": lambda: _ExternalServer(config.serve, run_command),
-        "vllm": lambda: _OwnServer(config.serve, Places(config).server_log),
+        "vllm": lambda: _OwnServer(config.serve, Places(config)),
     }
     return made[config.serve.engine]()
 
@@ -100,80 +103,99 @@ class _ExternalServer(AsyncClosing):
 class _OwnServer(AsyncClosing):
     """vLLM, run by the loop."""
 
-    def __init__(self, config: ServeConfig, log: Path) -> None:
-        self._config, self._log = config, log
+    def __init__(self, config: ServeConfig, places: Places) -> None:
+        self._config, self._places = config, places
         self._server: ModelServer | None = None
+        self._updater: WeightUpdater | None = None
         self._version: int | None = None
-        self._port = config.port
+        self._rest = contextlib.AsyncExitStack()
 
     async def ensure(self, version: int, weights: str) -> Policy:
         if version and (wrong := Output(weights, "model").missing):
             raise errors.InvalidInputError(
                 f"The weights of iteration {version} are to play, and {weights!r} {wrong}."
             )
-        if self._server is not None and self._version != version:
-            if self._config.update == "reload" and version:
-                await self._server.reload_weights(weights, version_name(version))
-                self._version = version
-            else:
-                await self.aclose()
+        await self._rest.aclose()
+        if self._version is not None and version == 0 != self._version:
+            await self.aclose()  # What it began with has no version to go back to.
         if self._server is None:
             await self._start(version, weights)
         assert self._server is not None
+        assert self._updater is not None
+        if self._version != version:
+            await self._updater.update(self._given(version, weights), version_name(version))
+            self._version = version
         await self._server.wait_healthy(self._config.start_timeout)
         return Policy(
             version=version,
             weights=weights,
-            model=self._server.model,
+            model=self._updater.model,
             urls=(self._server.base_url,),
         )
 
     async def rest(self) -> None:
-        if self._config.while_training == "stop":
+        how = self._config.while_training
+        if how == "stop":
             await self.aclose()
+        elif how != "keep" and self._server is not None:
+            await self._rest.aclose()
+            await self._rest.enter_async_context(self._server.resting(how))
 
     async def aclose(self) -> None:
-        server, self._server, self._version = self._server, None, None
-        if server is not None:
-            await server.__aexit__(None, None, None)
+        server, self._server, self._updater, self._version = self._server, None, None, None
+        try:
+            await self._rest.aclose()
+        finally:
+            if server is not None:
+                await server.__aexit__(None, None, None)
 
     async def _start(self, version: int, weights: str) -> None:
-        reload = self._config.update == "reload"
-        # A server of restarts tells its version by its name, as its weights never change.
-        name = self._config.name if reload else f"{self._config.name}-{version_name(version)}"
+        config = self._config
+        # Adapters are for the model that the loop began with; all else is started with as it is.
+        adapters = config.update == "lora"
+        base = self._places.weights(0) if adapters else weights
+        launch = _launch(config, base, "" if adapters or not version else version_name(version))
         server = ModelServer(
-            _launch(self._config, weights, name),
-            host=self._config.host,
-            port=self._port,
-            log_file=self._log,
-            start_timeout=self._config.start_timeout,
+            launch,
+            host=config.host,
+            port=config.port,
+            log_file=self._places.server_log,
+            start_timeout=config.start_timeout,
         )
+        # Nobody asks while weights are changed, so that nothing has to be held back.
+        updater = make_updater(config.update, server, adapter=f"{config.name}-lora", hold=0.0)
         await server.__aenter__()
-        self._server = server
-        if reload and version:  # So that it calls the weights it has by their version.
-            await server.reload_weights(weights, version_name(version))
-        self._version = version
+        self._server, self._updater = server, updater
+        self._version = 0 if adapters else version
+
+    def _given(self, version: int, weights: str) -> str:
+        """Returns the folder that the server is given: of an adapter, that of the training."""
+        if self._config.update != "lora":
+            return weights
+        from webtraj.training.sft.checkpoints import find_latest
+
+        checkpoint = find_latest(self._places.training(version))
+        if checkpoint is None or not (checkpoint.model / "adapter_config.json").is_file():
+            raise errors.InvalidInputError(
+                f"serve.update=lora needs an adapter, and the training of iteration {version} has "
+                "none: train with method=lora, or give serve.update=reload."
+            )
+        return str(checkpoint.model)
 
 
-def _launch(config: ServeConfig, weights: str, name: str) -> VllmLaunch:
-    options: dict[str, Any] = dict(config.options)
-    known = {field.name for field in dataclasses.fields(VllmLaunch)} - {"model", "name"}
-    for option in options:
+def _launch(config: ServeConfig, weights: str, version: str) -> VllmLaunch:
+    known = {field.name for field in dataclasses.fields(VllmLaunch)} - {"model", "name", "version"}
+    for option in config.options:
         if option not in known:
-            from webtraj.named import nearest
-
             raise errors.InvalidInputError(
                 f"serve.options has {option!r:.60}, which is no option of vLLM's launch. "
                 f"{nearest(option, known)}There are {', '.join(sorted(known))}."
             )
-    if config.update == "reload":
-        options["dev_mode"] = True
-    return VllmLaunch(model=os.fspath(weights), name=name, **options)
+    launch = VllmLaunch(model=weights, name=config.name, version=version, **config.options)
+    return prepare_launch(config.update, launch)
 
 
 def _update_command(given: Sequence[str], policy: Policy) -> list[str]:
-    from webtraj.loop import placeholders
-
     filled: list[str] = placeholders.fill(
         list(given),
         {
@@ -181,6 +203,7 @@ def _update_command(given: Sequence[str], policy: Policy) -> list[str]:
             "version": version_name(policy.version),
             "base_url": policy.urls[0],
             "served_model": policy.model,
+            "python": sys.executable,
         },
     )
     return filled
