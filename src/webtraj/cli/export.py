@@ -36,9 +36,9 @@ def export(
         str,
         typer.Option(
             "--format",
-            help="Of episodes: atif, rlds, minari or huggingface; with --shareable also json, pb "
-            "or pb.zst, a webtraj dataset. Of samples, for training: sharegpt, openai, trl, "
-            "tokens, preferences or trl-preferences.",
+            help="Of episodes: atif, rlds, minari, huggingface or html; with --shareable also "
+            "json, pb or pb.zst, a webtraj dataset. Of samples, for training: sharegpt, openai, "
+            "trl, tokens, preferences or trl-preferences.",
         ),
     ],
     out: Annotated[str, typer.Option(help="A new folder or URL.")],

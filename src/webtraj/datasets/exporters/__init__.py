@@ -7,6 +7,7 @@ module (see `base`), and a line in `registry`:
 * `rlds`: arrays in the manner of RLDS, as `.npz` files that numpy alone reads.
 * `minari`: a dataset that `minari.load_dataset` loads.
 * `huggingface`: Parquet files with a dataset card, for `datasets`, pandas, DuckDB, ...
+* `html`: a page an episode, to look at in a browser, without a server.
 """
 
 from webtraj.datasets.exporters.base import ExportReport, LeftOut, Note, Transform

@@ -30,6 +30,7 @@ FORMATS: dict[str, Format] = {
     "rlds": Format(f"{_HERE}.rlds:RldsExporter", "RLDS steps as .npz arrays"),
     "minari": Format(f"{_HERE}.minari:MinariExporter", "a Minari dataset"),
     "huggingface": Format(f"{_HERE}.huggingface:HuggingFaceExporter", "Parquet with a card"),
+    "html": Format("webtraj.viewer.exporter:HtmlExporter", "an HTML file an episode, to look at"),
 }
 
 
