@@ -10,6 +10,7 @@ from typing import Any
 from webtraj import errors
 from webtraj.agents import base as agents_lib
 from webtraj.agents import catalog
+from webtraj.agents.pointing import options as pointing_options
 from webtraj.rollouts.configuration.crawl import CrawlConfig
 from webtraj.rollouts.configuration.ranks import Rank
 from webtraj.rollouts.configuration.rollout import RolloutConfig
@@ -61,7 +62,7 @@ def player_of(config: RolloutConfig, rank: Rank | None) -> Player:
         InvalidInputError: The model has no name.
     """
     policy, env, context = config.policy_config, config.env_config, config.context_config
-    if policy.agent != "model":
+    if policy.agent not in ("model", "pointing"):
         return Player(policy.agent, policy.agent_options, config.seed)
     options: dict[str, Any] = {
         "model": _model_name(config),
@@ -85,6 +86,9 @@ def player_of(config: RolloutConfig, rank: Rank | None) -> Player:
         **{name: getattr(context, name) for name in _CONTEXT},
         **{name: getattr(policy, name) for name in _SAMPLING},
     }
+    if policy.agent == "pointing":
+        options = {name: options[name] for name in pointing_options.OPTIONS}
+        return _model_player(options, policy.agent_options, config.seed, agent="pointing")
     return _model_player(options, policy.agent_options, config.seed)
 
 
@@ -113,10 +117,15 @@ def player_of_crawl(config: CrawlConfig) -> Player:
 
 
 def _model_player(
-    options: Mapping[str, Any], more: Mapping[str, Any], seed: int, *, explores: bool = False
+    options: Mapping[str, Any],
+    more: Mapping[str, Any],
+    seed: int,
+    *,
+    agent: str = "model",
+    explores: bool = False,
 ) -> Player:
     given = {name: value for name, value in options.items() if value is not None}
-    return Player("model", {**given, **more}, seed, explores)
+    return Player(agent, {**given, **more}, seed, explores)
 
 
 def _model_name(config: RolloutConfig) -> str:

@@ -221,9 +221,9 @@ class EnvConfig(Section):
 
 
 class PolicyConfig(Section):
-    """Who plays. All keys but the first two are those of the agent `model`."""
+    """Who plays. All keys but the first two are those of the agents `model` and `pointing`."""
 
-    agent: Literal["model", "oracle", "random", "scripted", "replay"] = "model"
+    agent: Literal["model", "pointing", "oracle", "random", "scripted", "replay"] = "model"
     """The kind of agent."""
     agent_options: dict[str, Any] = Field(default_factory=dict)
     """More options of the agent, as `--agent-set` takes them; they go before the other keys."""
