@@ -1,0 +1,132 @@
+"""The recipes in `configs/`: what cannot run here is checked as far as it can be.
+
+Each phase's command is read by the real command line, and what it says by the real settings.
+"""
+
+import dataclasses
+import functools
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from webtraj.cli.app import make_app
+from webtraj.loop import load_loop_config
+from webtraj.loop.phases import Policy, check_first, make_phase
+from webtraj.loop.schedule import lanes
+from webtraj.processing.configuration import make_pipeline, read_choice
+from webtraj.rollouts.configuration import build_rollout, load_configuration
+from webtraj.serving import VllmLaunch
+from webtraj.training.llamafactory import load_update_config
+from webtraj.training.sft import SftSettings
+
+ROOT = Path(__file__).resolve().parents[2]
+RECIPES = sorted((ROOT / "configs" / "loop").glob("*.yaml"))
+
+
+@pytest.fixture(params=RECIPES, ids=lambda path: path.stem)
+def recipe(request, tmp_path, monkeypatch):
+    """A recipe, in a folder of its own with what it expects to find."""
+    for name in ("SHARED", "NODE", "TASKS", "JUDGE_MODEL", "JUDGE_URL", "LLAMAFACTORY_PYTHON"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TASKS", str(tmp_path))
+    for split in ("train", "test"):
+        task = '{"preset": "miniwob/click-test", "name": "click-test", "difficulty": 1}\n'
+        (tmp_path / f"{split}.jsonl").write_text(task)
+    return load_loop_config(request.param, [f"out={tmp_path / 'loop'}"])
+
+
+def commands(recipe):
+    """Yields the command of each phase of the first two iterations, with the phase's name."""
+    for slot in (slot for lane in lanes(recipe) for slot in lane if slot.iteration <= 2):
+        trained = slot.iteration - (slot.name != "evaluate")
+        weights = recipe.first.policy if recipe.first.agent is None else ""
+        policy = Policy(version=0, weights=weights, model=weights)
+        if trained > 0:
+            policy = Policy(
+                version=trained, weights="model.pt", model="policy", urls=("http://a/v1",)
+            )
+        yield slot.name, make_phase(recipe, slot, policy).command
+
+
+@functools.cache
+def command_line():
+    return typer.main.get_command(make_app())
+
+
+def parsed(command):
+    """Returns the parameters that webtraj's command line reads of a phase's command."""
+    name, *arguments = command[command.index("webtraj.cli") + 1 :]
+    read = command_line().commands[name]
+    context = read.make_context(name, list(arguments))
+    while hasattr(read, "resolve_command"):  # `export` is a group.
+        within, read, arguments = read.resolve_command(
+            context, context._protected_args + context.args
+        )
+        context = read.make_context(within, list(arguments), parent=context)
+    return name, context.params
+
+
+def test_command_line_takes_the_command_of_every_phase(recipe):
+    check_first(recipe)
+    names = set()
+    for name, command in commands(recipe):
+        names.add(name)
+        if "webtraj.cli" in command:
+            assert parsed(command)[1]
+        else:
+            assert importlib.util.find_spec(command[command.index("-m") + 1])
+    assert {"rollout", "train", "publish", "evaluate"} <= names
+
+
+def test_postprocessing_has_these_steps():
+    with_steps = []
+    for path in RECIPES:
+        given = load_loop_config(path).postprocess
+        if given is not None:
+            with_steps.append(path.stem)
+            choices = [read_choice(step) for step in given.steps]
+            make_pipeline(
+                [(name, {**said, **given.options.get(name, {})}) for name, said in choices]
+            )
+    assert with_steps == ["one_gpu", "two_cores"]
+
+
+def test_rollouts_can_be_built(recipe):
+    seen = 0
+    for name, command in commands(recipe):
+        if name in ("rollout", "evaluate"):
+            _, params = parsed(command)
+            loaded = load_configuration(params["config_name"], params["arguments"])
+            build_rollout(loaded)
+            seen += 1
+    assert seen >= 4
+
+
+def test_trainings_settings_are_its_own(recipe):
+    for name, command in commands(recipe):
+        if name != "train":
+            continue
+        which, params = parsed(command)
+        if which == "update":
+            config = load_update_config(params["config_name"], params["overrides"])
+            assert config.algorithm_config.deepspeed_config_filename == "ds_config_zero2.json"
+        else:
+            assert which == "train"
+            SftSettings(model="m", output="o", **recipe.train.overrides)
+
+
+def test_server_is_one_that_can_be_launched(recipe):
+    known = {field.name for field in dataclasses.fields(VllmLaunch)}
+    assert set(recipe.serve.options) <= known
+    launch = VllmLaunch(
+        model="some/model", python=sys.executable, **recipe.serve.options,
+        dev_mode=recipe.serve.update == "reload",
+    )  # fmt: skip
+    assert launch.command(recipe.serve.host, 8000)
+
+
+def test_there_are_these_recipes():
+    assert [path.stem for path in RECIPES] == ["node_of_8", "one_gpu", "ray_cluster", "two_cores"]
