@@ -4,11 +4,12 @@
 
 Tasks: `climb` (success), `slip` (failure), `crash` (step raises), `flaky` (raises at the first try
 of its row), `hold-reset`, `hold-ask` and `hold-act` (wait there until the file GATES/<task> is
-there, then a success).
+there, then a success), `hold-crash` (waits likewise, then raises).
 """
 
 import argparse
 import asyncio
+import contextlib
 import json
 from pathlib import Path
 
@@ -44,7 +45,8 @@ class Held:
 
     async def step(self, action):
         await self.pass_gate("hold-act")
-        if self.task == "crash":
+        await self.pass_gate("hold-crash")
+        if self.task.endswith("crash"):
             raise errors.BrowserCrashedError("the <i>ladder</i> broke\nin two")
         if self.task == "flaky" and not (self.gates / "flaky").exists():
             (self.gates / "flaky").touch()
@@ -88,6 +90,29 @@ async def pass_gate(gates, task, name):
         await asyncio.sleep(0.02)
 
 
+async def play(out, gates, tasks, *, parallel=4, options=None, **more):
+    for task in sorted(set(tasks)):
+        with contextlib.suppress(errors.InvalidInputError):  # It is registered already.
+            registry.register(f"held/{task}", Held, tasks=(task,))
+    specs = [
+        TaskSpec(name=task, preset=f"held/{task}", site=SITES.get(task, ""), difficulty=1 + row % 9)
+        for row, task in enumerate(tasks)
+    ]
+    return await collect(
+        specs,
+        Climber(gates),
+        out=out,
+        storage_options=options,
+        environment_options={"gates": str(gates)},
+        settings=RolloutSettings(
+            parallel=parallel,
+            retry=RetryPolicy(max_retries=1, pause=0.01),
+            max_consecutive_errors=100,
+        ),
+        **more,
+    )
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("out")
@@ -96,23 +121,8 @@ def main():
     parser.add_argument("--parallel", type=int, default=4)
     parser.add_argument("--options", type=json.loads, default=None)
     given = parser.parse_args()
-    for task in set(given.tasks):
-        registry.register(f"held/{task}", Held, tasks=(task,))
-    specs = [
-        TaskSpec(name=task, preset=f"held/{task}", site=SITES.get(task, ""), difficulty=1 + row % 9)
-        for row, task in enumerate(given.tasks)
-    ]
     asyncio.run(
-        collect(
-            specs,
-            Climber(given.gates),
-            out=given.out,
-            storage_options=given.options,
-            environment_options={"gates": given.gates},
-            settings=RolloutSettings(
-                parallel=given.parallel, retry=RetryPolicy(max_retries=1, pause=0.01)
-            ),
-        )
+        play(given.out, given.gates, given.tasks, parallel=given.parallel, options=given.options)
     )
 
 

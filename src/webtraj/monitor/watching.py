@@ -31,9 +31,13 @@ from webtraj.monitor.verdicts import Verdicts
 from webtraj.monitor.waiting import Unsent
 from webtraj.reporting.faults import is_fault
 from webtraj.rollouts.metrics.estimators import wilson_interval
+from webtraj.storage import RetryPolicy, is_url
 from webtraj.trajectory import Outcome
 
 __all__ = ["RunMonitor"]
+
+_RETRY = RetryPolicy(deadline=5.0)
+"""A bucket that is away is looked at again by the next look, which tells so meanwhile."""
 
 _SHOWN = 50
 _SITES_SHOWN = 10
@@ -61,6 +65,8 @@ class RunMonitor:
         storage_options: Mapping[str, Any] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        if is_url(place) and not place.lower().startswith("file:"):
+            storage_options = {"retry": _RETRY, **(storage_options or {})}
         self._watched: WatchedRun = find_run(place, run_id, storage_options)
         self._options = storage_options
         self._clock = clock

@@ -103,7 +103,7 @@ def success_over_iterations(subjects: Sequence[Subject]) -> Picture | None:
 
 
 def success_by_group(points: Sequence[tuple[str, Point]], by: str) -> Picture | None:
-    """Draws the success rate of each group with its interval, the least solved at the bottom."""
+    """Draws the success rate of each group with its interval, the most solved on top."""
     groups: dict[str, dict[str, Rate]] = {}
     for name, point in points:
         for group, metrics in point.report.by.get(by, {}).items():
@@ -112,7 +112,11 @@ def success_by_group(points: Sequence[tuple[str, Point]], by: str) -> Picture | 
     if len(groups) < 2:
         return None
     names = sorted(groups, key=lambda group: -sum(r.denominator for r in groups[group].values()))
-    names = sorted(names[:MOST_GROUPS], key=lambda group: _mean(groups[group].values()))
+    names = names[:MOST_GROUPS]
+    if by == "level":  # They come from the easiest to the hardest, and the first stands on top.
+        names = [name for name in groups if name in names][::-1]
+    else:
+        names.sort(key=lambda group: _mean(groups[group].values()))
     figure, axes = _new(1.0 + 0.26 * len(names) * (0.6 + 0.4 * len(points)))
     for index, ((name, _), colour) in enumerate(zip(points, _cycle(), strict=False)):
         shift = (index - (len(points) - 1) / 2) * -0.6 / max(len(points), 2)
@@ -125,7 +129,7 @@ def success_by_group(points: Sequence[tuple[str, Point]], by: str) -> Picture | 
     _rows(axes, names)
     _percents(axes.xaxis)
     if len(points) > 1:
-        _legend(axes)
+        _legend(axes, columns=2, below=True)
     some = f", the {MOST_GROUPS} with the most episodes" if len(groups) > MOST_GROUPS else ""
     return Picture(
         name=f"success_by_{by}",
@@ -238,6 +242,8 @@ def _stacked(
     figure, axes = _new(1.4 + 0.32 * len(names))
     begun = [0.0] * len(names)
     for part in parts:
+        if not any(bar.get(part) for bar in bars.values()):
+            continue
         totals = [sum(bars[name].values()) or 1.0 for name in names]
         shares = [
             bars[name].get(part, 0) / total for name, total in zip(names, totals, strict=True)
