@@ -61,7 +61,8 @@ async def test_outcome_and_observation(recorded, shown, outcome) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reward", "outcome"), [(1.0, S), (2, S), (0.99, F), (-1.0, F), (np.nan, E), ("x", E)]
+    ("reward", "outcome"),
+    [(1.0, S), (2, S), (0.99, F), (-1.0, F), (np.nan, E), ("x", E), (None, U)],
 )
 async def test_rewards_alone_count_where_a_success_is_said_to_be_one(reward, outcome) -> None:
     trajectory = episode(reward=reward)

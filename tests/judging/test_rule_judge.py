@@ -201,6 +201,8 @@ async def test_elements_that_were_acted_on_and_not_observed_are_missing() -> Non
 
 
 async def test_a_reward_that_is_no_number_is_a_judge_error() -> None:
+    found = await verdict({"reward_at_least": 0}, episode(reward=None))
+    assert (found.outcome, "no step has a reward" in found.reason) == (Outcome.JUDGE_ERROR, True)
     found = await verdict({"reward_at_least": 1}, episode(reward=np.nan))
     assert found.outcome is E
 

@@ -13,7 +13,7 @@ from webtraj.trajectory import EpisodeTrajectory, Judgement, Outcome
 
 __all__ = ["EnvironmentJudge"]
 
-_VERSION = "1"
+_VERSION = "2"
 _REWARDS = {Outcome.SUCCESS: 1.0, Outcome.FAILURE: 0.0}
 _SAID = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.BLOCKED, Outcome.JUDGE_ERROR)
 
@@ -29,7 +29,7 @@ class EnvironmentJudge:
 
     success_reward: float | None = None
     """For environments that only give rewards: a total of this or more is a success, and less a
-    failure. None leaves such episodes UNKNOWN."""
+    failure. None leaves such episodes UNKNOWN, and so are those without any reward."""
     name: str = "environment"
 
     @property
@@ -43,9 +43,8 @@ class EnvironmentJudge:
         """See `Judge.judge`."""
         recorded, shown = self._recorded(trajectory), _shown_success(trajectory)
         outcome, reason = _compared(recorded, shown)
-        total = trajectory.total_reward
         if outcome is Outcome.UNKNOWN and self.success_reward is not None:
-            outcome, reason = _by_reward(total, self.success_reward)
+            outcome, reason = _by_reward(trajectory, self.success_reward)
         return Judgement(
             judge=self.name,
             version=self.version,
@@ -55,7 +54,7 @@ class EnvironmentJudge:
             findings={
                 "recorded_outcome": recorded.name.lower(),
                 "shown_success": shown,
-                "total_reward": total,
+                "total_reward": trajectory.total_reward,
             },
         )
 
@@ -84,7 +83,10 @@ def _compared(recorded: Outcome, shown: bool | None) -> tuple[Outcome, str]:
     return Outcome.UNKNOWN, "The environment says nothing of what the episode was worth."
 
 
-def _by_reward(total: float, wanted: float) -> tuple[Outcome, str]:
+def _by_reward(trajectory: EpisodeTrajectory, wanted: float) -> tuple[Outcome, str]:
+    total = trajectory.total_reward
+    if trajectory.num_steps and all(step.reward is None for step in trajectory.steps):
+        return Outcome.UNKNOWN, "The environment gave no reward at all."
     if math.isnan(total):
         return Outcome.JUDGE_ERROR, "The total reward is no number."
     outcome = Outcome.SUCCESS if total >= wanted else Outcome.FAILURE

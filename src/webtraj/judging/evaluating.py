@@ -134,7 +134,10 @@ class Evaluation:
         )
 
     def _reward(self, wanted: float) -> bool:
-        total = self.state.trajectory.total_reward
+        trajectory = self.state.trajectory
+        total = trajectory.total_reward
+        if trajectory.num_steps and all(step.reward is None for step in trajectory.steps):
+            raise MissingError("no step has a reward")
         if total != total:
             raise MissingError("the total reward is no number")
         return total >= wanted

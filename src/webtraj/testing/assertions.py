@@ -12,6 +12,9 @@ from webtraj.trajectory import EndReason, Phase, StepType
 
 __all__ = ["assert_ended", "assert_no_open_episode", "assert_valid_trajectory"]
 
+_RELABELLED = "relabelled"
+"""`webtraj.processing.steps.relabel.RELABELLED`."""
+
 
 def assert_ended(
     trajectory: trajectory_lib.EpisodeTrajectory,
@@ -75,7 +78,8 @@ def assert_valid_trajectory(
     """Asserts that an episode's record is whole and consistent with itself.
 
     Its steps are numbered from 0; FIRST is its first, LAST none but its last; each step keeps
-    dm_env's rules; its end says what its last step says; its times do not run backwards.
+    dm_env's rules; its end says what its last step says; its times do not run backwards. Episodes
+    that were relabelled need no rewards.
 
     Args:
         trajectory: The episode, ended or open.
@@ -151,9 +155,12 @@ def _step_types(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
 
 
 def _rules(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
+    # One that was made with another goal has no rewards: those that it had were for the old one.
+    rewarded = _RELABELLED not in trajectory.info.metadata
     for step in trajectory.steps:
         for rule in rules_lib.broken_rules(step, StepType(step.step_type)):
-            yield f"step {step.index}: {rule}"
+            if rewarded or rule != rules_lib.MISSING_REWARD:
+                yield f"step {step.index}: {rule}"
         if step.first and step.action is not None:
             yield f"step {step.index}: FIRST must have no action; it has {step.action!r}"
     if trajectory.end is not None:

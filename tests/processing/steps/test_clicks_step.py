@@ -35,7 +35,8 @@ def test_click_becomes_an_episode_of_its_own():
     assert made.steps[1].action == a.Click("1")
     assert "info" not in made.steps[1].observation
     assert made.steps[1].decision is None
-    assert (made.outcome, made.total_reward, made.info.group_id) == (Outcome.UNKNOWN, 0, "")
+    assert (made.outcome, made.info.group_id) == (Outcome.UNKNOWN, "")
+    assert [one.reward for one in made.steps] == [None, None]  # Nobody has judged it yet.
     assert made.info.metadata["relabelled"]["episode_id"] == "e1"
     assert RelabelClicks()(made) is made
 

@@ -179,7 +179,7 @@ async def test_judges_that_ask_no_model():
     rewarded = JudgeStep(by="environment", options={"success_reward": 0})
     assert only(await rewarded(UNJUDGED)).outcome is Outcome.SUCCESS
     assert rewarded.settings["by"] == "environment"
-    assert rewarded.settings["judge_version"] == "1/success_reward=0"
+    assert rewarded.settings["judge_version"] == "2/success_reward=0"
 
 
 async def test_judge_by_a_file_of_rules(tmp_path):

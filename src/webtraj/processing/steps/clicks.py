@@ -42,7 +42,7 @@ class RelabelClicks:
     """
 
     name: str = dataclasses.field(default="relabel-clicks", init=False)
-    version: str = dataclasses.field(default="1", init=False)
+    version: str = dataclasses.field(default="2", init=False)
     needs_model: ClassVar[bool] = False
     wording: str = 'Click on the {role} "{name}".'
     """The goal; `{role}` and `{name}` are filled in."""
@@ -120,7 +120,7 @@ class RelabelClicks:
             decision=None,
         )
         last = dataclasses.replace(
-            step, index=1, step_type=StepType.LAST, reward=0.0, discount=0.0, decision=None
+            step, index=1, step_type=StepType.LAST, discount=0.0, decision=None
         )
         return EpisodeTrajectory(
             info=info,

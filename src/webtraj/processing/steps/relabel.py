@@ -7,7 +7,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final
 
-import numpy as np
 import pydantic
 
 from webtraj.agents.models.base import ModelClient
@@ -49,17 +48,18 @@ class Relabel:
     so is no success: the outcome of the new episode is UNKNOWN until a judge has looked at it.
 
     Of the new episode are other than of the old one: id, goal (in observations too), task
-    (`hindsight/<task>`), group, outcome, judgements, and rewards, which were for another goal and
-    are 0. The channel `info`, which tells how the old task went, is left out. All of that is kept
-    in `metadata["relabelled"]`. Thoughts and recorded prompts still speak of the old goal: train
-    on such an episode by its observations, or have its thoughts written anew.
+    (`hindsight/<task>`), group, outcome and judgements. Rewards, which were for another goal, are
+    None: nobody has said yet what it is worth. The channel `info`, which tells how the old task
+    went, is left out. All of that is kept in `metadata["relabelled"]`. Thoughts and recorded
+    prompts still speak of the old goal: train on such an episode by its observations, or have its
+    thoughts written anew.
 
     Raises:
         InvalidInputError: There is no model, or an option is out of its range.
     """
 
     name: str = dataclasses.field(default="relabel", init=False)
-    version: str = dataclasses.field(default="1", init=False)
+    version: str = dataclasses.field(default="2", init=False)
     needs_model: ClassVar[bool] = True
     client: ModelClient | None = dataclasses.field(default=None, repr=False)
     """The model. It is not closed."""
@@ -202,25 +202,16 @@ def of_any_goal(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def for_goal(step: StepRecord, goal: str) -> StepRecord:
-    """Returns a step as one on the way to another goal: nothing tells how it went for the old."""
+    """Returns a step as one on the way to another goal: nothing tells how it went for the old.
+
+    It has no reward. A reward of 0 would say that it was found to be worth nothing.
+    """
     observation = step.observation
     if isinstance(observation, Mapping):
         observation = {name: value for name, value in observation.items() if name != "info"}
         if "goal" in observation:
             observation["goal"] = goal
-    reward = None if step.reward is None else _zero(step.reward)
-    return dataclasses.replace(step, observation=observation, reward=reward)
-
-
-def _zero(reward: Any) -> Any:
-    """Returns a reward of nothing, in the shape of another."""
-    if isinstance(reward, Mapping):
-        return {name: _zero(value) for name, value in reward.items()}
-    if isinstance(reward, (list, tuple)):
-        return [_zero(value) for value in reward]
-    if isinstance(reward, np.ndarray):
-        return np.zeros(reward.shape)
-    return 0.0
+    return dataclasses.replace(step, observation=observation, reward=None)
 
 
 def derived_id(episode_id: str, suffix: str) -> str:
