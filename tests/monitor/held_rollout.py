@@ -90,12 +90,18 @@ async def pass_gate(gates, task, name):
         await asyncio.sleep(0.02)
 
 
+def preset_of(task):
+    return f"held/{task.encode().hex()}"
+
+
 async def play(out, gates, tasks, *, parallel=4, options=None, **more):
     for task in sorted(set(tasks)):
         with contextlib.suppress(errors.InvalidInputError):  # It is registered already.
-            registry.register(f"held/{task}", Held, tasks=(task,))
+            registry.register(preset_of(task), Held, tasks=(task,))
     specs = [
-        TaskSpec(name=task, preset=f"held/{task}", site=SITES.get(task, ""), difficulty=1 + row % 9)
+        TaskSpec(
+            name=task, preset=preset_of(task), site=SITES.get(task, ""), difficulty=1 + row % 9
+        )
         for row, task in enumerate(tasks)
     ]
     return await collect(

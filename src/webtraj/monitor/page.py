@@ -188,6 +188,7 @@ def _listen(host: str, port: int) -> socket.socket:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
+            listener.listen()  # Who comes before it serves has to wait, and is not refused.
         except BaseException:
             listener.close()
             raise
