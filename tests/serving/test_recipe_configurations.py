@@ -18,7 +18,7 @@ from webtraj.loop.phases import Policy, check_first, make_phase
 from webtraj.loop.schedule import lanes
 from webtraj.processing.configuration import make_pipeline, read_choice
 from webtraj.rollouts.configuration import build_rollout, load_configuration
-from webtraj.serving import VllmLaunch
+from webtraj.serving import VllmLaunch, prepare_launch, resting
 from webtraj.training.llamafactory import load_update_config
 from webtraj.training.sft import SftSettings
 
@@ -121,11 +121,23 @@ def test_trainings_settings_are_its_own(recipe):
 def test_server_is_one_that_can_be_launched(recipe):
     known = {field.name for field in dataclasses.fields(VllmLaunch)}
     assert set(recipe.serve.options) <= known
-    launch = VllmLaunch(
-        model="some/model", python=sys.executable, **recipe.serve.options,
-        dev_mode=recipe.serve.update == "reload",
-    )  # fmt: skip
+    given = VllmLaunch(model="some/model", python=sys.executable, **recipe.serve.options)
+    launch = prepare_launch(recipe.serve.update, given)
+    if recipe.serve.while_training != "keep":
+        resting.check(recipe.serve.while_training, launch)
     assert launch.command(recipe.serve.host, 8000)
+
+
+def test_server_of_one_gpu_may_sleep_and_take_adapters():
+    changes = ["train.begin=base", "serve.update=lora", "serve.while_training=sleep"]
+    given = load_loop_config(ROOT / "configs/loop/one_gpu.yaml", [
+        *changes, "serve.options.sleep_mode=true"
+    ])  # fmt: skip
+    launch = prepare_launch(given.serve.update, VllmLaunch(model="a/b", **given.serve.options))
+    resting.check(given.serve.while_training, launch)
+    assert {"--enable-lora", "--enable-sleep-mode"} <= set(
+        dataclasses.replace(launch, python=sys.executable).command("127.0.0.1", 0)
+    )
 
 
 def test_there_are_these_recipes():

@@ -1,0 +1,64 @@
+"""The recipes' servers, as far as vLLM itself reads them without starting; and models' sizes."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from vllm_serving import HERE
+
+from webtraj.loop import load_loop_config
+from webtraj.serving import VllmLaunch, interpreters, prepare_launch
+from webtraj.serving.memory import ModelSize
+
+RECIPES = sorted((Path(HERE).parents[1] / "configs" / "loop").glob("*.yaml"))
+
+PARSE = """
+import json, sys
+from vllm.entrypoints.launchers.cli_args import make_arg_parser, validate_parsed_serve_args
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+for line in sys.stdin:
+    given = make_arg_parser(FlexibleArgumentParser()).parse_args(json.loads(line))
+    validate_parsed_serve_args(given)
+    read = given.model, given.data_parallel_size, given.max_model_len, given.middleware
+    print(json.dumps(read))
+"""
+
+
+def test_vllm_takes_the_arguments_of_every_recipe_and_way(models):
+    launches = []
+    for recipe in map(load_loop_config, RECIPES):
+        launch = VllmLaunch(model="some/model", **recipe.serve.options)
+        launches += [prepare_launch(way, launch) for way in ("reload", "lora", "restart")]
+    launches.append(VllmLaunch(model="some/model", version="1", sleep_mode=True, dev_mode=True))
+    commands = [launch.command("127.0.0.1", 8000) for launch in launches]
+    assert all(command[1] == "-m" for command in commands)
+    told = subprocess.run(
+        [interpreters.find_vllm_python(), "-c", PARSE],
+        input="".join(json.dumps(command[3:]) + "\n" for command in commands),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr[-2000:]
+    read = [json.loads(line) for line in told.stdout.splitlines() if line.startswith("[")]
+    gates = ["webtraj_vllm_worker.WeightsGate"]
+    assert read == [
+        [
+            "some/model",
+            one.data_parallel,
+            one.max_model_len,
+            gates * (one.dev_mode or one.version != ""),
+        ]
+        for one in launches
+    ]
+
+
+@pytest.mark.parametrize("rank", [8])
+def test_sizes_are_those_of_real_files(models, rank):
+    size = ModelSize.of_folder(models / "text-0")
+    attention = 64 * 64 + 2 * 64 * 32 + 64 * 64 + 2 * 32  # Queries, keys and values, out, norms.
+    layer = attention + 3 * 64 * 128 + 2 * 64
+    assert size.parameters == size.vocabulary * 64 + 2 * layer + 64
+    (adapter,) = (models / "lora-1").glob("*.safetensors")
+    assert 4 * size.adapter_parameters(rank) == pytest.approx(adapter.stat().st_size, rel=0.1)
