@@ -32,7 +32,7 @@ RULES = {"rules": [{"tasks": "shop/*", "success": {"answer": "12"}}]}
 @pytest.fixture
 def run():
     app = typer.Typer()
-    app.command()(judge_command.judge)
+    app.command(cls=judge_command.COMMAND_CLASS)(judge_command.judge)
 
     def run(*arguments, code=0):
         result = CliRunner().invoke(app, list(map(str, arguments)))
@@ -114,8 +114,9 @@ def test_judgement_of_one_of_several_is_made_again(run, dataset, tmp_path) -> No
     with DatasetWriter(tmp_path / "judged") as writer:
         for one in (EPISODES[1], unknown, nobody):
             writer.add(with_judgement(one, asyncio.run(judge.judge(one))))
-    told = run("rerun", tmp_path / "judged", "wrong")
-    assert told.startswith("environment: failure, the same.")
+    for which in ("wrong", "-1"):  # A position counts from the end, and is no option.
+        told = run("rerun", tmp_path / "judged", which)
+        assert told.startswith("environment: failure, the same.")
     told = run("rerun", tmp_path / "judged", "unknown", "--judge", specs[1])
     assert told.startswith("rules: success, the same.")
     assert "another version" not in told

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from webtraj.cli.options import OPTION_HELP, PLACE_HELP, WHERE_HELP, read_setting
+from webtraj.cli.positions import PositionCommand
 
 if TYPE_CHECKING:
     from webtraj.agents.models.base import ModelClient
     from webtraj.trajectory import EpisodeTrajectory, Judgement
 
-__all__ = ["judge"]
+__all__ = ["COMMAND_CLASS", "judge"]
+
+COMMAND_CLASS = PositionCommand
 
 
 def judge(

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from webtraj.cli.options import OPTION_HELP, PLACE_HELP
+from webtraj.cli.positions import PositionCommand
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from webtraj import trajectory as trajectory_lib
 
-__all__ = ["find_episode", "show"]
+__all__ = ["COMMAND_CLASS", "find_episode", "show"]
+
+COMMAND_CLASS = PositionCommand
 
 
 def show(

@@ -1,0 +1,59 @@
+"""An episode's position on the command line: -1 is the last one, and a misspelt option is none."""
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from webtraj import EndReason, EpisodeEnd, EpisodeInfo, EpisodeTrajectory, StepRecord, errors
+from webtraj.cli import show as show_command
+from webtraj.datasets.writer import DatasetWriter
+from webtraj.trajectory import StepType
+
+
+@pytest.fixture
+def show(tmp_path):
+    """Runs `webtraj show` on a dataset of two episodes."""
+    with DatasetWriter(tmp_path) as writer:
+        for number, name in enumerate(("former", "latter")):
+            steps = (
+                StepRecord(0, StepType.FIRST, {"url": "a"}),
+                StepRecord(1, StepType.LAST, {"url": "b"}, "go", 0.0, 0.0),
+            )
+            end = EpisodeEnd(reason=EndReason.TERMINATED)
+            info = EpisodeInfo(episode_id=name)
+            writer.add(EpisodeTrajectory(info, steps, end, start_time=float(number)))
+    app = typer.Typer()
+    app.command(cls=show_command.COMMAND_CLASS)(show_command.show)
+
+    def show(*arguments):
+        return CliRunner().invoke(app, [str(tmp_path), *arguments])
+
+    return show
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("-1",), "latter"),
+        (("-2",), "former"),
+        (("--", "-2"), "former"),
+        (("--step", "1", "-2"), "LAST, action go"),
+        (("-2", "--step=1"), "LAST, action go"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_position_is_no_option(show, arguments, told):
+    result = show(*arguments)
+    assert result.exit_code == 0, result.output
+    assert told in result.output
+
+
+def test_misspelt_option_is_told_as_ever(show):
+    assert "No such option: --stepp" in show("--stepp", "1").output
+    assert show("-1", "--stepp", "1").exit_code == 2
+    assert show("-x").exit_code == 2
+
+
+def test_position_that_there_is_not_is_told(show):
+    with pytest.raises(errors.UnknownEpisodeError, match="'-3' means none of the 2 episodes"):
+        raise show("-3").exception
