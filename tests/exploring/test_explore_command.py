@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from webtraj import errors
 from webtraj.cli.explore import explore
+from webtraj.exploring.catalog import make_explorer, make_proposer
 from webtraj.exploring.command import begin, go_on, keep
 from webtraj.rollouts import read_tasks
 from webtraj.rollouts.runs import Run
@@ -142,3 +143,10 @@ def test_a_crawl_is_gone_on_with_as_it_was_begun(tmp_path, coarse_file):
         go_on({}, out=out, run_id="another", storage_options=None)
     Run(open_storage(out), run_id).write_plan((), seed=0, settings={})
     assert go_on({}, out=out, run_id=None, storage_options=None)[1] == run_id
+
+
+@pytest.mark.parametrize("who", ["explorer", "proposer"])
+def test_wrong_options_of_a_model_are_told_as_whose_they_are(who):
+    make = {"explorer": make_explorer, "proposer": make_proposer}[who]
+    with pytest.raises(errors.InvalidInputError, match=f"The options of the {who} 'model' are"):
+        make("model", options={"model": "m", "provider": "vlm"})

@@ -231,3 +231,17 @@ def test_a_model_that_takes_no_requests_is_told_before_any_judging(run, dataset)
         with pytest.raises(errors.WebtrajError, match="401"):
             run("eval", dataset, "--judge", "rules", "--judge", "model", *model)
         assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"model": 3}, "The options of the judge 'model' are wrong: model"),
+        ({"model": "m", "provider": "vlm"}, "The options of the judge 'model' are wrong: provider"),
+        ({"model": "m", "voets": 3}, "The judge 'model' does not take 'voets'"),
+    ],
+    ids=lambda value: ",".join(value) if isinstance(value, dict) else None,
+)
+def test_wrong_options_are_told_as_a_judges(options, told) -> None:
+    with pytest.raises(errors.InvalidInputError, match=told):
+        make_judge("model", options=options)

@@ -147,8 +147,12 @@ _CONTEXT = (
 _SAMPLING = ("temperature", "top_p", "top_k", "min_p", "max_tokens", "stop")
 
 
-def read_options(options: Mapping[str, Any]) -> ModelOptions:
+def read_options(options: Mapping[str, Any], *, who: str = "the agent 'model'") -> ModelOptions:
     """Returns the options that a user gave.
+
+    Args:
+        options: By name.
+        who: Whose they are, for errors.
 
     Raises:
         InvalidInputError: One is missing, unknown, or of a wrong type.
@@ -161,6 +165,6 @@ def read_options(options: Mapping[str, Any]) -> ModelOptions:
             for problem in error.errors(include_url=False)
         )
         raise errors.InvalidInputError(
-            f"The options of the agent 'model' are wrong: {problems}. It takes "
+            f"The options of {who} are wrong: {problems}. It takes "
             f"{', '.join(ModelOptions.model_fields)}."
         ) from None

@@ -276,7 +276,8 @@ def _client_of(judgement: Judgement, options: dict[str, Any]) -> ModelClient:
             f"The judgement asked {len(models)} models ({', '.join(models) or 'none'}); say with "
             "--model which one to ask now, or give --replay to ask none."
         )
-    return read_options({"model": models[0] if models else "", **options}).make_client()
+    given = {"model": models[0] if models else "", **options}
+    return read_options(given, who="the judge 'model'").make_client()
 
 
 async def _check(made: object) -> None:

@@ -10,6 +10,7 @@ from webtraj import errors
 from webtraj.agents import base as agents_lib
 from webtraj.agents import catalog as agents_catalog
 from webtraj.agents import prompts as prompts_lib
+from webtraj.agents.model import ModelAgent
 from webtraj.agents.options import read_options
 from webtraj.exploring.base import Proposer
 
@@ -57,7 +58,7 @@ def make_explorer(
     if name == "model":
         from webtraj.exploring.explorer import ExplorerAgent
 
-        return ExplorerAgent.of(read_options({"prompt": "explore", **options}).make())
+        return ExplorerAgent.of(_model({"prompt": "explore", **options}, "explorer"))
     return agents_catalog.make_agent(name, seed=seed, options=options)
 
 
@@ -94,9 +95,13 @@ def make_proposer(name: str, *, options: Mapping[str, Any] | None = None) -> Pro
                 f"A proposer's prompt is the path of a .txt file; got {own['prompt']!r:.100}."
             )
         own["prompt"] = prompts_lib.load_prompt(str(own["prompt"]))
-    agent = read_options({"temperature": 0.0, **options}).make()
+    agent = _model({"temperature": 0.0, **options}, "proposer")
     assert agent.sampling is not None
     return ModelProposer(client=agent.client, sampling=agent.sampling, timeout=agent.timeout, **own)
+
+
+def _model(options: Mapping[str, Any], what: str) -> ModelAgent:
+    return read_options(options, who=f"the {what} 'model'").make()
 
 
 def _check(name: str, known: tuple[str, ...], what: str) -> None:

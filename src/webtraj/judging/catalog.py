@@ -150,7 +150,7 @@ def _model(argument: str, options: Mapping[str, Any], client: ModelClient | None
                 "--model-url URL, or by the options model and base_url."
             )
         asked = {name: value for name, value in options.items() if name in _CLIENT}
-        client = read_options(asked).make_client()
+        client = read_options(asked, who="the judge 'model'").make_client()
     return ModelJudge(client, settings=JudgeSettings(**told))
 
 

@@ -102,7 +102,7 @@ class ProcessingConfig(pydantic.BaseModel):
         given = {"model": self.model, "provider": self.model_provider}
         if self.model_url is not None:
             given["base_url"] = self.model_url
-        return read_options(given).make_client()
+        return read_options(given, who="the pipeline's model").make_client()
 
 
 def read_choice(written: Any) -> StepChoice:

@@ -110,7 +110,7 @@ class Judging:
         def client(options: Mapping[str, Any]) -> ModelClient:
             key = repr(sorted(options.items()))  # Stages that ask the same share its limits.
             if key not in clients:
-                clients[key] = read_options(options).make_client()
+                clients[key] = read_options(options, who="the judge 'model'").make_client()
             return clients[key]
 
         stages = {stage: client({**asked, **own}) for stage, own in self.stages.items()}
