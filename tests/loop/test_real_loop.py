@@ -63,7 +63,11 @@ def told(folder, url):
         },
         "judge": {"when": "always"},
         "postprocess": {"steps": ["clean:min_steps=1"]},
-        "export": {"format": "openai", "filters": {"min_steps": 1, "distinct": False}, "render": True},
+        "export": {
+            "format": "openai",
+            "filters": {"min_steps": 1, "distinct": False},
+            "render": True,
+        },
         "train": {
             "command": ["{python}", "-c", TRAIN, "{export}", "{base}", "{model}", "{seed}"],
             "model": "none/yet",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -58,9 +60,8 @@ def loop(
     if print_config:
         print(to_yaml(settings), end="")
         return
-    _log()
     try:
-        with _Progress() as observer:
+        with _warnings(), _Progress() as observer:
             result = signals.run(run_loop(settings, resume=resume, only=only, observer=observer))
     except signals.SignalReceivedError:
         _say("Ended. What is done is kept; the same command with --resume goes on.")
@@ -68,15 +69,18 @@ def loop(
     _tell(result, settings)
 
 
-def _log() -> None:
-    import logging
-
+@contextlib.contextmanager
+def _warnings() -> Iterator[None]:
+    """Shows what is worth a warning, in a line each."""
     logger = logging.getLogger("webtraj")
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
     handler.setLevel(logging.WARNING)
     logger.addHandler(handler)
-    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 class _Progress:
@@ -185,8 +189,12 @@ def _tell(result: LoopResult, config: LoopConfig) -> None:
             f"{sum(line['seconds'].values()) / 60:.1f}",
         )
     terminal.make_console().print(table)
-    done = f"{config.iterations} iterations are done" if result.finished else "There is more to run"
-    _say(f"{done}: {result.out}")
+    number = (
+        "The iteration is" if config.iterations == 1 else f"All {config.iterations} iterations are"
+    )
+    _say(
+        f"{number} done: {result.out}" if result.finished else f"There is more to do: {result.out}"
+    )
 
 
 def _percent(rate: Mapping[str, Any]) -> str:

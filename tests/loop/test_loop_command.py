@@ -1,0 +1,56 @@
+"""`webtraj loop` as people run it."""
+
+import orjson
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from webtraj import errors
+from webtraj.cli.loop import loop
+from webtraj.loop import PhaseFailedError
+
+SHORT = {"iterations": 1, "judge": None, "postprocess": None, "evaluation": None}
+
+
+@pytest.fixture
+def webtraj_loop(small_loop):
+    app = typer.Typer()
+    app.command()(loop)
+
+    def run(*arguments):
+        small_loop.config_file.write_bytes(orjson.dumps(small_loop.data(**SHORT)))
+        return CliRunner().invoke(app, ["--config", str(small_loop.config_file), *arguments])
+
+    return run
+
+
+def test_failure_is_told_and_gone_on_with(webtraj_loop, small_loop, monkeypatch):
+    monkeypatch.setenv("FAIL", "model.pt")
+    failed = webtraj_loop()
+    assert isinstance(failed.exception, PhaseFailedError)
+    assert "the printer is on fire" in str(failed.exception)
+    monkeypatch.delenv("FAIL")
+    done = webtraj_loop("--resume")
+    assert done.exit_code == 0, done.output
+    assert "2 of 4 phases are done already." in done.stderr
+    assert "[3/4] train of iteration 1, try 2:" in done.stderr
+    assert f"The iteration is done: {small_loop.out}" in done.stdout
+
+
+def test_only_some_phases_leave_more_to_do(webtraj_loop, small_loop):
+    done = webtraj_loop("--only", "rollout")
+    assert done.exit_code == 0, done.output
+    assert f"There is more to do: {small_loop.out}" in done.stdout
+
+
+def test_wrong_key_is_told_with_the_nearest(webtraj_loop):
+    failed = webtraj_loop("iteratons=2")
+    assert isinstance(failed.exception, errors.InvalidInputError)
+    assert "did you mean iterations?" in str(failed.exception)
+
+
+def test_configuration_is_printed_with_what_was_given(webtraj_loop, small_loop):
+    printed = webtraj_loop("--print-config", "iterations=7").stdout
+    assert "iterations: 7\n" in printed
+    assert "while_training: keep" in printed
+    assert not small_loop.out.exists()

@@ -1,0 +1,118 @@
+"""What a loop's metrics and picture say."""
+
+import json
+
+import pytest
+
+from webtraj import errors
+from webtraj.loop import load_loop_config, metrics, plots
+from webtraj.loop.schedule import lanes
+
+
+def rate(successes, trials):
+    from webtraj.rollouts.metrics.values import Rate
+
+    return Rate(successes, trials).to_data()
+
+
+def line(number, **counts):
+    tasks = {name: rate(*count) for name, count in counts.items()}
+    mean = metrics.mean_of_tasks(list(counts.values()))
+    evaluation = {"policy": number, "mean": mean, "by_task": tasks}
+    return {"iteration": number, "success": rate(3 + number, 9), "evaluation": evaluation}
+
+
+LINES = [line(number, **{"a/b": (number, 4), "c/d": (2 * number, 4)}) for number in (0, 1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("rates", "value", "tasks"),
+    [
+        ([(10, 10), (0, 10)], 0.5, 2),
+        ([(50, 50)], 1.0, 1),
+        ([(1, 2), (0, 0)], 0.5, 1),
+        ([], None, 0),
+    ],
+    ids=["two", "all-succeed", "one-without-trials", "none"],
+)
+def test_mean_of_tasks_lies_in_its_interval(rates, value, tasks):
+    mean = metrics.mean_of_tasks(rates)
+    assert (mean["value"], mean["tasks"]) == (value, tasks)
+    if value is not None:
+        assert 0 <= mean["low"] <= value <= mean["high"] <= 1
+        assert mean["high"] - mean["low"] > 0.02
+
+
+def test_mean_of_tasks_covers_the_truth_as_often_as_it_says():
+    """Simulated: 16 tasks of 50 episodes, as in a real loop, some of them always solved."""
+    import random
+
+    rng = random.Random(0)
+    chances = [1.0] * 6 + [0.95] * 5 + [0.5, 0.3, 0.8, 0.6, 0.9]
+    truth = sum(chances) / len(chances)
+    inside = 0
+    for _ in range(400):
+        counts = [(sum(rng.random() < p for _ in range(50)), 50) for p in chances]
+        mean = metrics.mean_of_tasks(counts)
+        inside += mean["low"] <= truth <= mean["high"]
+    assert inside >= 0.95 * 400
+
+
+def test_line_takes_the_place_of_the_one_before(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    metrics.write_line(path, {"iteration": 2, "loss": 1.0})
+    metrics.write_line(path, {"iteration": 0})
+    lines = metrics.write_line(path, {"iteration": 2, "loss": 0.5})
+    assert lines == [{"iteration": 0}, {"iteration": 2, "loss": 0.5}]
+    assert [json.loads(text) for text in path.read_text().splitlines()] == lines
+    path.write_text("{")
+    with pytest.raises(errors.CorruptDataError, match="is damaged"):
+        metrics.read_lines(path)
+
+
+def test_picture_shows_the_mean_and_each_task(tmp_path):
+    pytest.importorskip("matplotlib")
+    from matplotlib.image import imread
+
+    path = tmp_path / "success.png"
+    assert plots.plot_success(LINES, path) == path
+    small = imread(path).shape
+    many = {f"task/{n}": (n % 5, 4) for n in range(9)}
+    plots.plot_success([*LINES, line(3, **many)], path)
+    assert imread(path).shape[0] > small[0]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_nothing_known_is_no_picture(tmp_path):
+    assert plots.plot_success([{"iteration": 0}], tmp_path / "success.png") is None
+    assert not list(tmp_path.iterdir())
+
+
+def test_overlap_has_two_lanes_that_wait_for_each_other():
+    given = {
+        "out": "runs", "iterations": 3, "train": {"model": "a/b"}, "evaluation": {},
+        "postprocess": {}, "overlap": {"enabled": True},
+    }  # fmt: skip
+    playing, training = lanes(load_loop_config(given=given))
+    assert [slot.key for slot in playing] == [
+        (0, "evaluate"),
+        (1, "rollout"), (1, "postprocess"),
+        (2, "rollout"), (2, "postprocess"), (1, "evaluate"),
+        (3, "rollout"), (3, "postprocess"), (2, "evaluate"),
+        (3, "evaluate"),
+    ]  # fmt: skip
+    waits = {slot.key: slot.after for slot in (*playing, *training) if slot.after}
+    assert waits == {
+        (3, "rollout"): ((1, "publish"),),
+        **{(n, "evaluate"): ((n, "publish"),) for n in (1, 2, 3)},
+        **{(n, "export"): ((n, "postprocess"),) for n in (1, 2, 3)},
+    }
+
+
+@pytest.mark.parametrize(
+    ("every", "evaluated"), [(1, [0, 1, 2, 3, 4, 5]), (2, [0, 2, 4, 5]), (9, [0, 5])]
+)
+def test_evaluations_are_before_the_first_and_after_the_last_iteration_too(every, evaluated):
+    given = {"out": "runs", "iterations": 5, "train": {"model": "a/b"}}
+    (lane,) = lanes(load_loop_config(given={**given, "evaluation": {"every": every}}))
+    assert [slot.iteration for slot in lane if slot.name == "evaluate"] == evaluated
