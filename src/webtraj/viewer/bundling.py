@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 __all__ = ["bundle"]
 
-_IMPORT = re.compile(r'import \{ ([\w, ]+) \} from "\./(\w+\.js)";')
+_IMPORT = re.compile(r'import \{ (\w+(?:, \w+)*) \} from "\./(\w+\.js)";')
 _NAME = re.compile(r"(?:async )?(?:function\*? ?|const |let |class )(\w+)\b")
 _BESIDE_NAMES = re.compile(r"(?:import|export|var)\b|(?:const|let) [\[{]")
 
