@@ -95,6 +95,9 @@ TRUE = [
     {"steps_at_most": 3},
     {"all": [{"answered": False}, {"steps_at_most": 3}]},
     {"any": [{"answered": True}, {"steps_at_most": 3}]},
+    {"before": {"steps_at_most": 2}},
+    {"before": {"before": {"last_action": {"verb": "click", "name": "Buy"}}}},
+    {"before": {"before": {"before": {"url": PAGE["url"]}}}},
 ]
 FALSE = [
     {"url": {"host": "evil-shop.example"}},
@@ -120,6 +123,9 @@ FALSE = [
     {"all": [{"answered": False}, {"steps_at_most": 2}]},
     {"any": [{"answered": True}, {"steps_at_most": 2}]},
     {"not": {"answered": False}},
+    {"before": {"steps_at_most": 1}},
+    {"before": {"last_action": {"verb": "click", "role": "link"}}},  # It was not done.
+    {"before": {"last_action": {"verb": "fill"}}},
 ]
 
 
@@ -198,6 +204,15 @@ async def test_elements_that_were_acted_on_and_not_observed_are_missing() -> Non
     found = await verdict({"last_action": {"verb": "click", "name": "Buy"}}, trajectory)
     assert found.outcome is E
     assert "last_action" in found.reason
+
+
+async def test_what_was_before_the_first_observation_is_not_known() -> None:
+    nothing: dict = {"answered": False}
+    for _ in range(4):
+        nothing = {"before": nothing}
+    found = await verdict(nothing)
+    assert (found.outcome, "nothing before the last action" in found.reason) == (E, True)
+    assert (await verdict({"any": [nothing, {"steps_at_most": 3}]})).outcome is S
 
 
 async def test_a_reward_that_is_no_number_is_a_judge_error() -> None:

@@ -45,11 +45,21 @@ class Evaluation:
                 return _not(_all(_not(self.holds(inner)) for inner in predicate.inner))
             case "not_":
                 return _not(self.holds(predicate.inner[0]))
+            case "before":
+                return self._held_before(predicate.inner[0])
         try:
             return _KINDS[predicate.kind](self, getattr(predicate, predicate.kind))
         except MissingError as missing:
             self.problems.append(str(missing))
             return None
+
+    def _held_before(self, predicate: Predicate) -> bool | None:
+        before = self.state.before()
+        if before is None:
+            self.problems.append("there is nothing before the last action")
+            return None
+        # With the same list of problems.
+        return Evaluation(before, self.values, self.problems).holds(predicate)
 
     def _fits(self, test: TextTest | None, text: str) -> bool:
         if test is None:

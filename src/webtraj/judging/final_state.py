@@ -74,6 +74,13 @@ class FinalState:
         """What the agent answered; None if it gave no answer, which is no lack of the record."""
         return final_answer(self.trajectory)
 
+    def before(self) -> FinalState | None:
+        """Returns what would be the end without the last action; None if there was no action."""
+        steps = self.trajectory.steps
+        if not steps or steps[-1].first:
+            return None
+        return FinalState(dataclasses.replace(self.trajectory, steps=steps[:-1]))
+
     def text(self, channel: str) -> str:
         """Returns a channel of text of the last observation.
 

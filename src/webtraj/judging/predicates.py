@@ -9,6 +9,7 @@ Each has one key, and a predicate is one of::
     {element: {role: ROLE, name: TEST, states: [checked], value: TEST}}    one on the last page
     {did: {verb: VERB, role: ROLE, name: TEST, text: TEST}}     an action that was done, with words
     {last_action: ...}  the same of the last action
+    {before: PREDICATE}         it held before the last action, as if the episode ended there
     {reward_at_least: 1} {steps_at_most: 5}
     {all: [...]} {any: [...]} {not: ...}
 
@@ -143,6 +144,7 @@ class Predicate(pydantic.BaseModel):
     all_of: list[Predicate] | None = pydantic.Field(default=None, alias="all", min_length=1)
     any_of: list[Predicate] | None = pydantic.Field(default=None, alias="any", min_length=1)
     not_: Predicate | None = pydantic.Field(default=None, alias="not")
+    before: Predicate | None = None
     url: _Url | None = None
     title: _Text | None = None
     text: _Text | None = None
@@ -177,8 +179,8 @@ class Predicate(pydantic.BaseModel):
     @property
     def inner(self) -> tuple[Predicate, ...]:
         """The predicates right inside it."""
-        if self.not_ is not None:
-            return (self.not_,)
+        if only := self.not_ or self.before:
+            return (only,)
         return tuple(self.all_of or self.any_of or ())
 
     @property
