@@ -110,7 +110,7 @@ function sideHead(episode, place) {
     "section",
     { class: "side" },
     h("h2", {}, h("a", { href: formatRoute({ view: "episode", ...place }) }, said(short(place.dataset, 40)), " / ", said(episode.id))),
-    h("p", { class: "goal" }, said(short(info.goal, 300))),
+    h("p", { class: "goal" }, said(short(info.goal, 160))),
     h(
       "p",
       { class: "facts" },

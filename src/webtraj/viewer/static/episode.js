@@ -32,7 +32,7 @@ export function episodePanes(episode, route, go, extras = {}) {
   const times = timeline(episode, hrefOf, openStep);
   const pictures = shot((side) => setParam("shot", side === "before" ? "" : side));
   const tabs = tabbed(TABS, (name) => setParam("tab", name === "page" ? "" : name));
-  const action = h("div", { class: "action-card", aria: { live: "polite" } });
+  const action = h("div", { class: "action-card", tabindex: 0, role: "group", aria: { live: "polite", label: "Action" } });
   const middle = h("section", { class: "middle", aria: { label: "Page" } }, pictures.element, action);
   const nothing = h("p", { class: "nothing" }, "This episode has no steps.");
   const element = h(
@@ -95,10 +95,17 @@ function episodeHeader(episode, { back = null, actions = null, noted = null }) {
     "header",
     { class: "episode-head" },
     h("div", { class: "title-line" }, back, h("h1", {}, said(short(info.task || episode.id, 200))), actions),
-    info.goal && h("p", { class: "goal" }, said(short(info.goal, 1_000))),
+    info.goal && goalLine(info.goal),
     h("p", { class: "facts" }, facts),
     noted,
   );
+}
+
+// A long one scrolls, so it can be reached by keys, too.
+function goalLine(goal) {
+  const text = short(goal, 1_000);
+  const reached = text.length > 200 ? { tabindex: 0, role: "group", aria: { label: "Goal" } } : {};
+  return h("div", { class: "goal", ...reached }, said(text));
 }
 
 function versionOf(episode) {

@@ -18,7 +18,7 @@ export function labelButtons(dataset, episode) {
   const cancel = h("button", { type: "button", on: { click: () => dialog.close() } }, "Cancel");
   const keep = h("button", { type: "button", class: "accent", on: { click: () => keepNote() } }, "Keep");
   const dialog = h("dialog", { class: "note-dialog", aria: { label: "Note on this episode" } }, h("h2", {}, "Note"), text, h("div", { class: "actions" }, cancel, keep));
-  const noted = h("p", { class: "noted said", dir: "auto", hidden: true });
+  const noted = h("div", { class: "noted said", dir: "auto", hidden: true, tabindex: 0, role: "group", aria: { label: "Note" } });
   const element = h("div", { class: "labels", role: "group", aria: { label: "Your label" } }, buttons, dialog);
 
   const show = () => {

@@ -90,6 +90,7 @@ class EpisodeList {
     this.element = h(
       "div",
       { class: "view list" },
+      h("h1", { class: "unseen" }, "Episodes"),
       this.facets.element,
       h("section", { class: "rows", aria: { label: "Episodes" } }, bar, this.grid, this.message),
     );

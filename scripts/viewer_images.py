@@ -1,0 +1,153 @@
+"""Makes the pictures of the viewer in docs/images, from episodes that are recorded for it.
+
+A model agent, behind a real HTTP model server whose replies follow from the page's text, plays
+MiniWoB++ tasks in a real browser twice, as two iterations of a policy of which the second is better.
+A model judge looks at what the second did. Then a browser takes pictures of the viewer's views.
+
+Usage: python scripts/viewer_images.py [FOLDER], by default docs/images
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import re
+import sys
+import tempfile
+import zlib
+from pathlib import Path
+
+from webtraj.agents.contexts import ContextSettings
+from webtraj.agents.model import ModelAgent
+from webtraj.agents.models import OpenAICompatibleClient, Sampling
+from webtraj.judging.model import JudgeSettings, ModelJudge
+from webtraj.rollouts import collect
+from webtraj.testing.model_server import FakeModelServer, ModelRequest
+
+IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
+TASKS = (
+    "click-button",
+    "enter-text",
+    "click-checkboxes",
+    "login-user",
+    "click-link",
+    "click-option",
+)
+CHANNELS = ("title", "screenshot", "scroll", "last_action", "timings", "info")
+
+_ELEMENT = re.compile(r'^ *\[(\w+)\] (\w+)(?: "(.*?)")?(.*)$', re.MULTILINE)
+_QUOTED = re.compile(r'"([^"]+)"')
+
+
+class Policy:
+    """A rule for the fake model server that plays click tasks, and errs now and then.
+
+    Args:
+        errs_of_four: On how many pages in four it means to be wrong.
+    """
+
+    def __init__(self, errs_of_four: int) -> None:
+        self._errs = errs_of_four
+
+    def __call__(self, request: ModelRequest) -> str:
+        """Returns the reply to a page."""
+        text = "\n".join(
+            part["text"]
+            for at in range(len(request.messages))
+            for part in request.parts(at)
+            if part["type"] == "text"
+        )
+        goal = re.findall(r"^Task: (.*)$", text, re.MULTILINE)[0]
+        page = request.text
+        elements = [
+            (ref, role, name, state) for ref, role, name, state in _ELEMENT.findall(page) if ref
+        ]
+        if _is_hard(goal, self._errs):
+            ref, role, name, _ = elements[-1]
+            return _reply(f"The {role} {name!r} looks right.", f"click('{ref}')")
+        return _right(goal, elements)
+
+
+def _right(goal: str, elements: list[tuple[str, str, str, str]]) -> str:
+    fields = [e for e in elements if e[1] == "textbox"] if goal.startswith("Enter ") else []
+    for (ref, _, _, state), text in zip(fields, _QUOTED.findall(goal), strict=False):
+        if f'value="{text}"' not in state and "\N{BULLET}" not in state:
+            return _reply(f"The field still needs {text!r}.", f"fill('{ref}', '{text}')")
+    if goal.startswith("Select "):
+        words = goal.removeprefix("Select ").rsplit(" and click", 1)[0].split(", ")
+        for ref, _, name, state in elements:
+            if name in words and " checked" not in state:
+                return _reply(f"{name!r} is asked for and not ticked yet.", f"click('{ref}')")
+    wanted = {*_QUOTED.findall(goal), "Submit", "Login"}
+    for ref, role, name, _ in elements:
+        if name in wanted and role != "textbox":
+            return _reply(
+                f"The task asks for the {role} {name!r}, and it is here.", f"click('{ref}')"
+            )
+    ref, role, _, _ = elements[0]
+    return _reply("It is not here; another part of the page may have it.", f"click('{ref}')")
+
+
+def _reply(thought: str, action: str) -> str:
+    return f"Thought: {thought}\nAction: {action}"
+
+
+def _is_hard(goal: str, of_four: int) -> bool:
+    return zlib.crc32(goal.encode()) % 4 < of_four
+
+
+def _verdict(request: ModelRequest, errs: int) -> str:
+    """Returns a judge's reply: it sees as much as the policy did."""
+    found = re.search(r"task>>>\n\| (.*)", request.text)
+    if "Did the site keep the agent from its task" in request.text:
+        word, reason = "open", "All pages are those of the task; none asks for anything else."
+    elif found and _is_hard(found[1], errs):
+        word, reason = "failure", "What was clicked last is not what the task names."
+    else:
+        word, reason = "success", "What was entered and clicked is what the task names, in order."
+    return f'{{"reasoning": "{reason}", "verdict": "{word}"}}'
+
+
+async def record(
+    folder: Path, *, tasks: tuple[str, ...] = TASKS, episodes: int = 18
+) -> tuple[Path, Path]:
+    """Records two iterations and returns their datasets; the second's is a judged one."""
+    selectors = [f"miniwob/{task}" for task in tasks]
+    for number, errs in ((1, 2), (2, 1)):
+        with (
+            FakeModelServer(
+                Policy(errs), models=["web-policy"], weight_version=f"step-{number * 200}"
+            ) as actor,
+            FakeModelServer(
+                functools.partial(_verdict, errs=errs), models=["judge-model"]
+            ) as judges,
+        ):
+            client = OpenAICompatibleClient("web-policy", actor.url)
+            agent = ModelAgent(
+                client=client,
+                dialect="webtraj",
+                prompt="plain",
+                context=ContextSettings(mode="text", images=True),
+                sampling=Sampling(temperature=0.7, max_tokens=512),
+            )
+            observe = tuple(dict.fromkeys((*agent.channels, *CHANNELS)))
+            model = OpenAICompatibleClient("judge-model", judges.url)
+            async with client, ModelJudge(model, settings=JudgeSettings()) as judge:
+                await collect(
+                    selectors,
+                    agent,
+                    episodes=episodes,
+                    parallel=2,
+                    seed=7,
+                    max_steps=8,
+                    out=folder / f"iteration-{number}",
+                    environment_options={"observe": observe},
+                    judge=judge if number == 2 else None,
+                    judge_when="always",
+                )
+    return folder / "iteration-1", folder / "iteration-2-judged"
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as temporary:
+        print(asyncio.run(record(Path(temporary))))
