@@ -1,6 +1,6 @@
 """What stands in the fences of a page, and what a page says of them in comments.
 
-Before a fence there may be a line `<!-- not run: WHY -->`, or `<!-- needs: MODULE -->`: then it is run
+Before a fence there may be a line `<!-- not run: WHY -->`, or `<!-- needs: MODULE -->`: it is run
 where the module can be imported. A page that takes long says `<!-- slow -->` anywhere.
 """
 

@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from bucket_servers import REGION, running
 from documented_blocks import ROOT, WALKTHROUGHS, Block, blocks_of, is_slow
 
+from bucket_servers import REGION, running
 from webtraj.environments.browser.executable import find_browser
 
 BUCKET = "s3://trajectories"
-OTHERS = (".venv-train", ".venv-browsergym", ".venv-agentlab")
+OTHERS = (".venv-train", ".venv-browsergym")
 """Environments of the checkout that have what a block may need, if they were made."""
 
 
