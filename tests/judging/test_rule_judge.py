@@ -318,7 +318,7 @@ def test_the_version_changes_with_the_rules() -> None:
             {"success": {"any": [{"url": {"paht": "b"}}]}},
             "0.success.any.0.url.paht: is unknown, did",
         ),
-        ({"success": {"zzz": 1}}, "0.success.zzz: is unknown; the keys are all, any, not, url"),
+        ({"success": {"zzz": 1}}, "0.success.zzz: is unknown; the keys are all, any, not, before"),
         ({"task": "a", "success": {"answered": True}}, "0.task: is unknown, did you mean tasks?"),
         ({"tasks": [], "success": {"answered": True}}, "0.tasks: no task fits"),
         ({"tasks": ["a", ""], "success": {"answered": True}}, "0.tasks: no task fits"),

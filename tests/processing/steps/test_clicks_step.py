@@ -89,13 +89,54 @@ def test_no_more_than_asked_for():
     assert [one.episode_id for one in result.trajectories] == ["e1.click1", "e1.click3"]
 
 
+HOME = page(**done("link", "Home"))
+GO = page(**done("button", "Go"))
+
+
+async def test_two_clicks_in_a_row_are_a_task_of_their_own_if_asked_for():
+    home, go = step(a.Click("4"), HOME, decision=thought("Back.")), step(a.Click("3"), GO)
+    trajectory = episode(CLICKED, home, go, outcome=Outcome.FAILURE)
+    result = RelabelClicks(sequences=True, keep_original=False)(trajectory)
+    assert result.changes == {"clicks": [1, 2, 3], "sequences": [[1, 2], [2, 3]]}
+    made = result.trajectories[3]
+    assert_valid_trajectory(made)
+    assert (made.episode_id, made.info.task) == ("e1.clicks1", "hindsight/click-sequence")
+    assert made.info.goal == 'Click on the link "Shop", then on the link "Home".'
+    assert [one.action for one in made.steps] == [None, a.Click("1"), a.Click("4")]
+    assert [one.observation["url"] for one in made.steps] == [
+        "https://shop.test/", "https://shop.test/list", "https://shop.test/",
+    ]  # fmt: skip
+    assert all(one.decision is None and one.reward is None for one in made.steps)
+    for one in result.trajectories:
+        judged = await JudgeStep(judge=RuleJudge())(one)
+        assert judged.trajectories[0].outcome is Outcome.SUCCESS
+    swapped = episode(
+        home, CLICKED, outcome=Outcome.UNKNOWN, task=made.info.task, metadata=made.info.metadata
+    )
+    judged = await JudgeStep(judge=RuleJudge())(swapped)
+    assert judged.trajectories[0].outcome is Outcome.FAILURE
+
+
+def test_clicks_with_something_between_them_are_no_sequence():
+    trajectory = episode(CLICKED, step(a.GoBack(), page()), step(a.Click("3"), GO))
+    result = RelabelClicks(sequences=True)(trajectory)
+    assert result.changes == {"clicks": [1, 3]}
+
+
+def test_what_is_filled_in_has_no_blanks():
+    odd = episode(step(a.Click("1"), page(**done("link", "role"))), first=page('[1] link "role"'))
+    made = RelabelClicks(wording="{name} of {role}", keep_original=False)(odd)
+    assert made.trajectories[0].info.goal == "role of link"
+
+
 @pytest.mark.browser
 async def test_recorded_clicks_are_right_by_their_own_rules(recorded):
     made = []
     for trajectory in recorded:
-        result = RelabelClicks(keep_original=False)(trajectory)
+        result = RelabelClicks(sequences=True, keep_original=False)(trajectory)
         made += [] if isinstance(result, Drop) else result.trajectories
     assert len(made) > 10
+    assert any(one.num_steps == 2 for one in made)
     judge = JudgeStep(judge=RuleJudge())
     for one in made:
         assert_valid_trajectory(one)
@@ -103,7 +144,15 @@ async def test_recorded_clicks_are_right_by_their_own_rules(recorded):
 
 
 @pytest.mark.parametrize(
-    "options", [{"most": 0}, {"wording": "Click"}, {"keep_original": 1}], ids=str
+    "options",
+    [
+        {"most": 0},
+        {"wording": "Click"},
+        {"keep_original": 1},
+        {"sequences": 2},
+        {"sequence_wording": "{role} {name} {name2}"},
+    ],
+    ids=str,
 )
 def test_bad_options_are_named(options):
     with pytest.raises(errors.InvalidInputError, match=f"relabel-clicks: {next(iter(options))} is"):

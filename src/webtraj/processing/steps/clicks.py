@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from webtraj import trajectory as trajectory_lib
-from webtraj.environments import actions as actions_lib
-from webtraj.environments.browser.observation import refs_in
 from webtraj.processing.base import Changed, Drop
-from webtraj.processing.steps import looking, options
-from webtraj.processing.steps.relabel import RELABELLED, derived_id, for_goal, of_any_goal
-from webtraj.trajectory import (
-    EndReason,
-    EpisodeEnd,
-    EpisodeTrajectory,
-    Outcome,
-    StepRecord,
-    StepType,
-)
+from webtraj.processing.steps import deriving, options
+from webtraj.processing.steps.relabel import RELABELLED
+from webtraj.trajectory import EpisodeTrajectory
 
 __all__ = ["RelabelClicks"]
 
 _TASK = "hindsight/click"
-_LONGEST_NAME = 80
+_SEQUENCE = "hindsight/click-sequence"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +25,9 @@ class RelabelClicks:
     No model is asked: that something was clicked is on record. Whatever the episode was worth, what
     it clicked on the way teaches to find things on pages. A click counts if it was done, and if
     no other element of the page had the same role and name.
+
+    With `sequences`, two such clicks in a row make an episode of two steps as well: that they were
+    done in this order.
 
     The new episode shows the page before, its goal is `wording`, and its outcome is UNKNOWN, as it
     is of all that was relabelled. It brings a rule that the judge `rules` checks: the last action
@@ -46,15 +40,25 @@ class RelabelClicks:
     needs_model: ClassVar[bool] = False
     wording: str = 'Click on the {role} "{name}".'
     """The goal; `{role}` and `{name}` are filled in."""
+    sequences: bool = False
+    """Whether two clicks in a row make an episode, too."""
+    sequence_wording: str = 'Click on the {role} "{name}", then on the {role2} "{name2}".'
+    """Its goal; `{role2}` and `{name2}` are the second click's."""
     most: int = 20
-    """The most episodes that are made of one; the first clicks count."""
+    """The most episodes that are made of one by single clicks, and by two; the first count."""
     keep_original: bool = True
     """Whether the episode itself goes on, too."""
 
     def __post_init__(self) -> None:
         options.check_number(self.name, "most", self.most, least=1)
-        options.check_flags(self.name, keep_original=self.keep_original)
+        options.check_flags(self.name, keep_original=self.keep_original, sequences=self.sequences)
         options.check_wording(self.name, "wording", self.wording, ("{role}", "{name}"))
+        options.check_wording(
+            self.name,
+            "sequence_wording",
+            self.sequence_wording,
+            ("{role}", "{name}", "{role2}", "{name2}"),
+        )
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -64,103 +68,71 @@ class RelabelClicks:
     def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed | Drop:
         """Returns the episode and those that were made of its clicks."""
         made: list[EpisodeTrajectory] = []
-        if RELABELLED not in trajectory.info.metadata and trajectory.end is not None:
-            clicks = _clicks_in(trajectory)
+        if not deriving.is_derived(trajectory) and trajectory.end is not None:
+            clicks = dict(_clicks_in(trajectory))
             made = [
-                self._relabelled(trajectory, before, step, *element)
-                for (before, step, element), _ in zip(clicks, range(self.most), strict=False)
+                self._of_one(trajectory, position, element)
+                for position, element in itertools.islice(clicks.items(), self.most)
             ]
+            if self.sequences:
+                pairs = ((one, one + 1) for one in clicks if one + 1 in clicks)
+                made += [
+                    self._of_two(trajectory, pair, clicks)
+                    for pair in itertools.islice(pairs, self.most)
+                ]
         if not made:
             return trajectory if self.keep_original else Drop("no click to ask for")
-        clicked = [one.info.metadata[RELABELLED]["step"] for one in made]
+        clicked = [one.info.metadata[RELABELLED]["step"] for one in made if one.num_steps == 1]
+        pairs_made = [one.info.metadata[RELABELLED]["steps"] for one in made if one.num_steps > 1]
+        changes: dict[str, Any] = {"clicks": clicked}
+        if pairs_made:
+            changes["sequences"] = pairs_made
         originals = (trajectory,) if self.keep_original else ()
-        return Changed((*originals, *made), {"clicks": clicked})
+        return Changed((*originals, *made), changes)
 
-    def _relabelled(
+    def _of_one(
+        self, trajectory: EpisodeTrajectory, position: int, element: tuple[str, str]
+    ) -> EpisodeTrajectory:
+        role, name = element
+        return deriving.derived(
+            trajectory,
+            [position],
+            suffix=f".click{trajectory.steps[position].index}",
+            task=_TASK,
+            goal=options.worded(self.wording, {"role": role, "name": name}),
+            rule={"success": {"last_action": _acted_on(element)}},
+        )
+
+    def _of_two(
         self,
         trajectory: EpisodeTrajectory,
-        before: StepRecord,
-        step: StepRecord,
-        role: str,
-        name: str,
+        pair: tuple[int, int],
+        clicks: Mapping[int, tuple[str, str]],
     ) -> EpisodeTrajectory:
-        goal = self.wording.replace("{role}", role).replace("{name}", name)
-        rule = {"success": {"last_action": {"role": role, "name": {"equals": name}}}}
-        info = dataclasses.replace(
-            trajectory.info,
-            episode_id=derived_id(trajectory.episode_id, f".click{step.index}"),
-            task=_TASK,
-            goal=goal,
-            group_id="",
-            metadata={
-                **of_any_goal(trajectory.info.metadata),
-                "task": {"name": _TASK, "goal": goal, "metadata": {"rule": rule}},
-                RELABELLED: {
-                    "episode_id": trajectory.episode_id,
-                    "step": step.index,
-                    "task": trajectory.info.task,
-                    "goal": trajectory.info.goal,
-                    "outcome": trajectory.outcome.name.lower(),
-                },
-            },
-        )
-        seen = {
-            key: value
-            for key, value in before.observation.items()
-            if key == "goal" or key in looking.OF_THE_PAGE
-        }
-        first = dataclasses.replace(
-            before,
-            index=0,
-            step_type=StepType.FIRST,
-            observation=seen,
-            action=None,
-            reward=None,
-            discount=None,
-            decision=None,
-        )
-        last = dataclasses.replace(
-            step, index=1, step_type=StepType.LAST, discount=0.0, decision=None
-        )
-        return EpisodeTrajectory(
-            info=info,
-            steps=(for_goal(first, goal), for_goal(last, goal)),
-            end=EpisodeEnd(reason=EndReason.TERMINATED, outcome=Outcome.UNKNOWN),
-            start_time=before.start_time,
-            end_time=step.end_time,
+        first, second = (clicks[position] for position in pair)
+        words = {"role": first[0], "name": first[1], "role2": second[0], "name2": second[1]}
+        in_order = [
+            {"last_action": _acted_on(second)},
+            {"before": {"last_action": _acted_on(first)}},
+        ]
+        return deriving.derived(
+            trajectory,
+            pair,
+            suffix=f".clicks{trajectory.steps[pair[0]].index}",
+            task=_SEQUENCE,
+            goal=options.worded(self.sequence_wording, words),
+            rule={"success": {"all": in_order}},
         )
 
 
-def _clicks_in(
-    trajectory: EpisodeTrajectory,
-) -> Iterator[tuple[StepRecord, StepRecord, tuple[str, str]]]:
-    """Yields the step before, the step, and role and name of what was clicked."""
-    before: trajectory_lib.StepRecord | None = None
-    for step in trajectory.steps:
-        if before is not None and not step.first and _is_plain_click(step):
-            element = _named_once(before, step)
+def _acted_on(element: tuple[str, str]) -> dict[str, Any]:
+    return {"role": element[0], "name": {"equals": element[1]}}
+
+
+def _clicks_in(trajectory: EpisodeTrajectory) -> Iterator[tuple[int, tuple[str, str]]]:
+    """Yields the position of each click that counts, and role and name of what was clicked."""
+    for position, (before, step) in enumerate(itertools.pairwise(trajectory.steps), 1):
+        if not step.first and deriving.is_plain_click(step):
+            element = deriving.named_once(before, step)
             if element is not None:
-                yield before, step, element
-        before = step
-
-
-def _is_plain_click(step: StepRecord) -> bool:
-    action = looking.action_of(step.action)
-    return (
-        isinstance(action, (actions_lib.Click, actions_lib.ClickAt))
-        and (action.button, tuple(action.modifiers), action.count) == ("left", (), 1)
-        and isinstance(step.observation, Mapping)
-    )
-
-
-def _named_once(before: StepRecord, step: StepRecord) -> tuple[str, str] | None:
-    last = looking.channel(step.observation, "last_action")
-    if not isinstance(last, Mapping) or last.get("error"):
-        return None
-    role, name = str(last.get("role") or ""), str(last.get("name") or "")
-    # Braces are for words of the goal, in rules.
-    if not role or not name.strip() or len(name) > _LONGEST_NAME or set("{}\n") & set(name):
-        return None
-    tree = looking.text_channel(before.observation, "axtree")
-    same = [element for element in refs_in(tree) if (element.role, element.name) == (role, name)]
-    return (role, name) if len(same) == 1 else None
+                yield position, element

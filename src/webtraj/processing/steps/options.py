@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ __all__ = [
     "choice",
     "matches",
     "settings_of",
+    "worded",
     "words",
 ]
 
@@ -113,6 +115,16 @@ def check_wording(step: str, option: str, value: Any, blanks: Iterable[str]) -> 
             f"{step}: {option} is {value!r:.200}; expected a text with {' and '.join(blanks)} in "
             "it."
         )
+
+
+def worded(wording: str, words: Mapping[str, str]) -> str:
+    """Returns a text with its blanks filled in, all at once: what is filled in has no blanks.
+
+    >>> worded("Click {name}.", {"name": "{role}", "role": "x"})
+    'Click {role}.'
+    """
+    blanks = "|".join(map(re.escape, words))
+    return re.sub(rf"\{{({blanks})\}}", lambda found: words[found[1]], wording)
 
 
 def matches(text: str, patterns: Iterable[str]) -> bool:
