@@ -107,6 +107,19 @@ def test_rollout_of_served_weights():
     assert 'env_config.vllm_server_url=["http://h:1/v1", "http://h:2/v1"]' in made
 
 
+def test_agents_of_their_own_are_told_of_the_server_by_their_options():
+    options = {"agent": "pointing", "agent_options": {"temperature": 0.5}}
+    given = {**PLAYED, "rollout": {"overrides": {"policy_config": options}}}
+    policy = Policy(version=1, weights="w", model="policy", urls=("http://h:1/v1",))
+    made = command(load_loop_config(given=given), Slot(2, "rollout", "rollout"), policy)
+    said = [text for text in made if text.startswith("policy_config.agent_options")]
+    assert said == [
+        'policy_config.agent_options.model="policy"',
+        'policy_config.agent_options.base_url="http://h:1/v1"',
+        "policy_config.agent_options.temperature=0.5",
+    ]
+
+
 def test_evaluations_play_the_same_and_rollouts_do_not():
     config = load_loop_config(given=PLAYED)
     phases = {

@@ -180,7 +180,12 @@ class _Build:
             return overrides
         policy = dict(overrides.get("policy_config", {}))
         policy["checkpoint_path"] = None
-        if self.policy.model:
+        if policy.get("agent", "model") not in _KNOWN_AGENTS:
+            # It asks a model by options of its own.
+            asked = {"model": self.policy.model, "base_url": ",".join(self.policy.urls[:1])}
+            told = {name: value for name, value in asked.items() if value}
+            policy["agent_options"] = {**told, **policy.get("agent_options", {})}
+        elif self.policy.model:
             policy["base_model"] = self.policy.model
         overrides["policy_config"] = policy
         if self.policy.urls:
@@ -349,6 +354,8 @@ class _Build:
 
 
 _SECTIONS = {"evaluate": "evaluation"}
+_KNOWN_AGENTS = ("model", "oracle", "random", "scripted", "replay")
+"""Those that are told of the model by other keys, or ask none."""
 
 
 def _option(flag: str, value: Any) -> tuple[str, ...]:
