@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from webtraj.collectors.index import EpisodeSummary
 from webtraj.datasets.exporters.plain import unicode_text
+from webtraj.trajectory import EndReason, Outcome
 from webtraj.viewer.columns import Numbers, Texts, Words
 from webtraj.viewer.queries import FACETS, NO_LABEL, Query
 
@@ -27,6 +28,9 @@ MOST_COUNTED = 200
 """Values of a field that are counted for a page, the most frequent ones."""
 _GOAL_LENGTH = 500
 _KEPT_ORDERS = 16
+# To ask an enum for its name costs more than all else of a row.
+_OUTCOMES = {outcome: outcome.name.lower() for outcome in Outcome}
+_END_REASONS = {reason: reason.name.lower() for reason in EndReason}
 _Mask = NDArray[np.bool_]
 _Order = NDArray[np.intp]
 
@@ -80,11 +84,11 @@ class Row:
 
 
 def _outcome(row: Row) -> str:
-    return row.state or row.summary.outcome.name.lower()
+    return row.state or _OUTCOMES[row.summary.outcome]
 
 
 def _end_reason(row: Row) -> str:
-    return row.state or row.summary.end_reason.name.lower()
+    return row.state or _END_REASONS[row.summary.end_reason]
 
 
 def _seconds(row: Row) -> float:
@@ -92,16 +96,20 @@ def _seconds(row: Row) -> float:
     return math.nan if start is None or end is None else end - start
 
 
+def _valid(text: str) -> str:
+    return text if text.isascii() else unicode_text(text)
+
+
 _WORDS: dict[str, Callable[[Row], str]] = {
     "dataset": lambda row: row.dataset,
-    "task": lambda row: unicode_text(row.summary.task),
-    "site": lambda row: unicode_text(row.summary.site),
+    "task": lambda row: _valid(row.summary.task),
+    "site": lambda row: _valid(row.summary.site),
     "outcome": _outcome,
     "end_reason": _end_reason,
-    "policy": lambda row: unicode_text(row.summary.policy),
+    "policy": lambda row: _valid(row.summary.policy),
     "label": lambda row: row.label,
-    "goal": lambda row: unicode_text(row.summary.goal),
-    "group": lambda row: unicode_text(row.summary.group_id),
+    "goal": lambda row: _valid(row.summary.goal),
+    "group": lambda row: _valid(row.summary.group_id),
     "id": lambda row: row.summary.episode_id,
 }
 _NUMBERS: dict[str, Callable[[Row], float]] = {

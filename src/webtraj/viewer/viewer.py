@@ -108,6 +108,7 @@ class Viewer(Closing):
             source = Source(name, opened, int(found[1]) if found else None)
             self._followed[name] = _Followed(source, Follower(opened), LabelBook(opened))
         self._refresh()
+        self._table.page(Query())  # So that who asks first need not wait longer than others.
 
     def close(self) -> None:
         """Lets go of the files of labels. Idempotent."""
