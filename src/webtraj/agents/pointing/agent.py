@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from webtraj import errors
@@ -79,7 +79,7 @@ class _Actor:
     def __init__(self, agent: PointingAgent, source: random.Random) -> None:
         self._agent = agent
         self._random = source
-        self._done: list[str] = []
+        self._done: list[tuple[str, str]] = []
         self._invalid_in_a_row = 0
 
     async def act(self, observation: Any) -> trajectory_lib.Decision:
@@ -132,13 +132,14 @@ class _Actor:
         return make_prompt(observation["goal"], items, self._done, names=self._random)
 
 
-def done_as(action: Action, items: Any) -> str | None:
+def done_as(action: Action, items: Iterable[Item]) -> tuple[str, str] | None:
     """Returns how later prompts tell of an action; None if it was on no element of the page."""
     ref = getattr(action, "ref", None)
-    item: Item | None = next((item for item in items if item.ref and item.ref == ref), None)
+    item = next((item for item in items if item.ref and item.ref == ref), None)
     if item is None:
         return None
-    return f"{item.words} typed {action.value}" if isinstance(action, Fill) else item.words
+    typed = f" typed {action.value}" if isinstance(action, Fill) else ""
+    return item.ref, f"{item.words}{typed}"
 
 
 def _decision(

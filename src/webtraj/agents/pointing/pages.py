@@ -49,6 +49,8 @@ class Item:
 
     words: str
     """What it is called: role, name and states."""
+    name: str = ""
+    """The name alone, not shortened."""
     ref: str = ""
     """The element's ref; empty for a text, which cannot be acted on."""
     editable: bool = False
@@ -60,8 +62,8 @@ def items_of(axtree: str) -> list[Item]:
 
     An element that only repeats the name of the one before it is left out: it lies inside.
 
-    >>> [item.words for item in items_of('[1] tab "Home" selected\n  [2] generic "Home"\ntext "Hi"')]
-    ['tab Home selected', 'Hi']
+    >>> [item.words for item in items_of('[1] tab "A" selected\n  [2] generic "A"\ntext "Hi"')]
+    ['tab A selected', 'Hi']
 
     Args:
         axtree: The page, as `webtraj.environments.browser.observation` describes it.
@@ -80,7 +82,8 @@ def _items(axtree: str) -> Iterator[Item]:
             if element.role == "generic" and element.name and element.name == around:
                 continue
             around = element.name
-            yield Item(_called(element), element.ref, element.role in _EDITABLE)
+            editable = element.role in _EDITABLE
+            yield Item(_called(element), element.name, element.ref, editable)
 
 
 def _called(element: Ref) -> str:

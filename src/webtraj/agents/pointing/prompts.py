@@ -1,6 +1,6 @@
 """The prompt of a pointing agent, and what a reply to it means.
 
-    <task> Click on Okay <page> button no <e31> button Okay <e4> <did> button no <act>
+    <task> Click on Okay <page> button no <was> <e31> button Okay <same> <e4> <did> button no <act>
 
 The task comes first and an element's name after its words: so a small model has read what is asked
 for before it sees the candidates, and each candidate before its name. (In the study behind this, of
@@ -8,6 +8,11 @@ for before it sees the candidates, and each candidate before its name. (In the s
 something can be typed, the goal's words have names too::
 
     <task> Enter <w7> Bob <w2> and press Submit <page> textbox <e9> button Submit <e3> <act>
+
+Marks say what a small model would need long to learn to see: `<same>` follows an element whose
+whole name the goal says, `<some>` one of which it says a word; `<was>` one that has been acted on.
+They go by letters alone, as finding in a page does. Workflow-guided exploration (Liu et al. 2018)
+and DOM-Q-Net give their networks such alignments of goal and page, too.
 
 The reply is two names: the element, and the word that is typed into it; `<w0>` is no word, a click.
 """
@@ -17,7 +22,7 @@ from __future__ import annotations
 import dataclasses
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from webtraj.agents.pointing.pages import Item
@@ -32,12 +37,13 @@ CLICK: Final = "<w0>"
 WORDS: Final = tuple(f"<w{number}>" for number in range(1, 33))
 """The names of words; those of a goal beyond so many cannot be typed."""
 ACT: Final = "<act>"
-MARKERS: Final = ("<task>", "<page>", "<did>", ACT)
+MARKERS: Final = ("<task>", "<page>", "<did>", "<same>", "<some>", "<was>", ACT)
 
 _REPLY = re.compile(r"\s*(<e\d+>)\s*(<w\d+>)\s*")
 _AROUND = "\"'.,:;!?()[]\u201c\u201d\u2018\u2019"
 _REMEMBERED = 4
-_NAME_TOKENS = re.compile(r"<(?:[ew]\d+|task|page|did|act)>")
+_NAME_TOKENS = re.compile(r"<(?:[ew]\d+|task|page|did|same|some|was|act)>")
+_PARTS = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,7 +59,8 @@ class Prompt:
     def read(self, reply: str) -> Action:
         """Returns the action that a reply stands for, an `InvalidAction` if it is none.
 
-        >>> prompt = make_prompt("Click on Go", [Item("button Go", "1")], names=random.Random(0))
+        >>> items = [Item("button Go", "Go", "1")]
+        >>> prompt = make_prompt("Click on Go", items, names=random.Random(0))
         >>> prompt.read(f"{next(iter(prompt.elements))}<w0>")
         Click(ref='1', button='left', modifiers=(), count=1)
         """
@@ -86,14 +93,19 @@ class Prompt:
 
 
 def make_prompt(
-    goal: str, items: Sequence[Item], done: Sequence[str] = (), *, names: random.Random
+    goal: str,
+    items: Sequence[Item],
+    done: Sequence[tuple[str, str]] = (),
+    *,
+    names: random.Random,
 ) -> Prompt:
     """Returns the prompt for a goal and a page.
 
     Args:
         goal: What is to be done.
         items: The page.
-        done: What has been acted on so far, in words, the first first; the last few are told.
+        done: What has been acted on so far, the first first: its ref, and how it is told (of the
+            last few).
         names: Deals out the names.
     """
     shown = list(items)
@@ -114,20 +126,42 @@ def make_prompt(
     else:
         said += map(_plain, goal.split())
     said.append("<page>")
+    wanted = _parts(goal)
+    was = {ref for ref, _ in done}
     for item in shown:
         if item.ref:
             if not pool:
                 break
             name = pool.pop()
             elements[name] = item
-            said += [_plain(item.words), name]
+            said += [_plain(item.words), *_marks(item, wanted, was), name]
         else:
             said.append(_plain(item.words))
     if done:
         said.append("<did>")
-        said += map(_plain, done[-_REMEMBERED:])
+        said += [_plain(told) for _, told in done[-_REMEMBERED:]]
     said.append(ACT)
     return Prompt(" ".join(said), elements, words)
+
+
+def _marks(item: Item, goal: Sequence[str], was: Collection[str]) -> Iterator[str]:
+    name = _parts(item.name)
+    length = len(name)
+    if name and any(goal[at : at + length] == name for at in range(len(goal) - length + 1)):
+        yield "<same>"
+    elif {part.lower() for part in _parts(item.words)} & {part.lower() for part in goal}:
+        yield "<some>"
+    if item.ref in was:
+        yield "<was>"
+
+
+def _parts(text: str) -> list[str]:
+    """Returns words and signs, one by one.
+
+    >>> _parts('Click on Tab #3.')
+    ['Click', 'on', 'Tab', '#', '3', '.']
+    """
+    return _PARTS.findall(text)
 
 
 def _plain(text: str) -> str:

@@ -25,7 +25,7 @@ class Decided:
     step: int
     goal: str
     items: tuple[Item, ...]
-    done: tuple[str, ...]
+    done: tuple[tuple[str, str], ...]
     action: Action
 
     def prompt(self, names: random.Random) -> tuple[Prompt, str] | None:
@@ -41,7 +41,7 @@ def decisions_of(trajectory: EpisodeTrajectory) -> Iterator[Decided]:
     Those it could not, since they type what the goal does not say or act on nothing, are told to
     none that comes after them either: the agent would have had no way to do them.
     """
-    done: list[str] = []
+    done: list[tuple[str, str]] = []
     for step in range(1, len(trajectory.steps)):
         before = trajectory.steps[step - 1].observation
         if not isinstance(before, Mapping):

@@ -68,6 +68,8 @@ def make_model(
         num_key_value_heads=heads,
         head_dim=_HEAD,
         max_position_embeddings=context,
+        # For layers this narrow; at the usual 0.02 nothing is learned for the first hundreds of steps.
+        initializer_range=0.1,
         tie_word_embeddings=True,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
