@@ -15,6 +15,16 @@ __all__ = ["TrainingOptions", "export_training"]
 _UNFILTERED = ("tokens", "preferences", "trl-preferences")
 """Formats that need failures too, and say rewards themselves."""
 
+_RENDER = "--render"
+_WAYS_IN = {
+    "TOO_SHORT": "--filter min_steps=1",
+    "NOT_SUCCESSFUL": "--filter filter_successful_only=false",
+    "NO_MODEL_CALL": _RENDER,
+    "INVALID_ACTION": "--filter valid_actions_only=false",
+    "NO_EFFECT": "--filter filter_same_screenshot=false",
+}
+"""The option that lets in what is left out, by the name of the `Reason` for it."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingOptions:
@@ -107,8 +117,20 @@ def _buffer(
         seed=chosen.seed or 0,
         storage_options=storage_options,
     )
-    buffer.require_samples()
+    try:
+        buffer.require_samples()
+    except errors.InvalidInputError as error:
+        raise errors.InvalidInputError(f"{error}{_ways_in(buffer, chosen)}") from None
     return buffer
+
+
+def _ways_in(buffer: ReplayBuffer, chosen: TrainingOptions) -> str:
+    """Returns the options that let in what was left out, for the reasons that have one."""
+    ways = {reason: _WAYS_IN.get(reason.name, "") for reason in buffer.contents.dropped_by_reason()}
+    if chosen.render:
+        ways = {reason: way for reason, way in ways.items() if way != _RENDER}
+    told = ", ".join(f"{way} ({reason.value})" for reason, way in ways.items() if way)
+    return f" These let some in: {told}." if told else ""
 
 
 def _renderer(to: str) -> Renderer:

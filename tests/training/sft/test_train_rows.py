@@ -283,13 +283,20 @@ def test_configurations_are_files_with_values_on_top(tmp_path, monkeypatch):
         (["epochs=2.5"], "epochs"),
         (["method=qlora"], "method"),
         (["epochs"], "is no override"),
-        ([], "data: Field required"),
+        (["data=3"], "data: .* list"),
     ],
-    ids=["unknown", "negative", "fraction", "choice", "no value", "missing"],
+    ids=["unknown", "negative", "fraction", "choice", "no value", "no list"],
 )
 def test_wrong_configurations_are_refused(overrides, message):
     with pytest.raises(errors.InvalidInputError, match=message):
-        load_train_config(None, overrides, {"model": "m", "output": "o"})
+        load_train_config(None, ["data=[rows.jsonl]", *overrides], {"model": "m", "output": "o"})
+
+
+def test_what_is_missing_is_asked_for_by_its_flag():
+    with pytest.raises(errors.InvalidInputError, match="say data; give --data, or the same in a"):
+        load_train_config(None, [], {"model": "m", "output": "o"})
+    with pytest.raises(errors.InvalidInputError, match="give --model, --data, --output, or"):
+        load_train_config(None)
 
 
 def test_where_things_go_does_not_make_another_run():

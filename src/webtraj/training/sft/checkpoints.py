@@ -26,6 +26,7 @@ from webtraj import errors
 from webtraj.storage import files
 from webtraj.training.preparing.tools import ModelTools
 from webtraj.training.sft.failures import TrainingError
+from webtraj.training.sft.processes import is_sharded
 
 __all__ = ["Checkpoint", "find_latest", "load_progress", "save_checkpoint"]
 
@@ -100,7 +101,7 @@ def save_checkpoint(
         draft.mkdir(parents=True)
     accelerator.wait_for_everyone()
     weights = accelerator.get_state_dict(model)
-    moments = _moments(model, optimizer, sharded=_is_sharded(accelerator))
+    moments = _moments(model, optimizer, sharded=is_sharded(accelerator))
     rank = accelerator.process_index
     safetensors.save_file(_random_state(), draft / f"random-{rank}.safetensors")
     if accelerator.is_main_process:
@@ -131,7 +132,7 @@ def load_progress(checkpoint: Checkpoint, *, accelerator: Any, model: Any, optim
     from safetensors import torch as safetensors
 
     moments = safetensors.load_file(checkpoint.path / "optimizer.safetensors")
-    _set_moments(model, optimizer, moments, sharded=_is_sharded(accelerator))
+    _set_moments(model, optimizer, moments, sharded=is_sharded(accelerator))
     rank = accelerator.process_index
     _set_random_state(safetensors.load_file(checkpoint.path / f"random-{rank}.safetensors"))
 
@@ -140,10 +141,6 @@ def _prune(output: Path, keep: int) -> None:
     steps = [path.name.removeprefix(_PREFIX) for path in output.glob(f"{_PREFIX}*")]
     for step in sorted((int(step) for step in steps if step.isdecimal()), reverse=True)[keep:]:
         shutil.rmtree(output / f"{_PREFIX}{step}", ignore_errors=True)
-
-
-def _is_sharded(accelerator: Any) -> bool:
-    return str(accelerator.distributed_type).endswith("FSDP")
 
 
 def _moments(model: Any, optimizer: Any, *, sharded: bool) -> dict[str, Any]:

@@ -53,7 +53,18 @@ def load_train_config(
         data = loading.merged(data, _override(override))
     data = loading.merged(data, given or {})
     checking.check_names(data, TrainConfig, name)
+    _check_needed(data, name)
     return checking.validate(data, TrainConfig, name)
+
+
+def _check_needed(data: dict[str, Any], name: str) -> None:
+    missing = [key for key in ("model", "data", "output") if key not in data]
+    if missing:
+        flags = ", ".join(f"--{key}" for key in missing)
+        raise errors.InvalidInputError(
+            f"The configuration {name!r} does not say {', '.join(missing)}; give {flags}, or the "
+            "same in a YAML file, --config train.yaml."
+        )
 
 
 def _override(text: str) -> dict[str, Any]:

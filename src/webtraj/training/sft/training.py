@@ -21,6 +21,7 @@ from webtraj.training.sft.evaluation import evaluate
 from webtraj.training.sft.failures import TrainingError
 from webtraj.training.sft.feeding import Meter, batches_ahead
 from webtraj.training.sft.logs import NullTrainObserver, TrainLog, TrainObserver, plot_loss
+from webtraj.training.sft.processes import make_accelerator
 from webtraj.training.sft.settings import SftSettings
 from webtraj.training.sft.stepping import learning_rate, make_optimizer, make_step
 
@@ -76,8 +77,8 @@ def train(
         stopped: Asked after every step; if it says yes, the run saves a checkpoint and ends there.
 
     Raises:
-        InvalidInputError: The model, a sample or a setting is wrong; or `output` holds a run of
-            other data or settings.
+        InvalidInputError: The model, a sample or a setting is wrong; `output` holds a run of other
+            data or settings; or weights are to be sharded in a way that is not trained on here.
         TrainingError: There is nothing to train on.
         NonFiniteLossError: The loss of samples, which are named, is no number.
         MissingDependencyError: PyTorch, transformers or accelerate is not installed.
@@ -102,7 +103,7 @@ class _Run:
         self._tools = tools
         self._observer = observer
         self._output = Path(settings.output)
-        self._accelerator = _accelerator(settings)
+        self._accelerator = make_accelerator(settings)
         encoder = Encoder(
             tools,
             loss_on=settings.loss_on,
@@ -288,18 +289,6 @@ class _Run:
         return TrainResult(
             steps, self._plan.num_steps, start, loss, eval_loss, path, self._data.report
         )
-
-
-def _accelerator(settings: SftSettings) -> Any:
-    try:
-        import accelerate
-    except ImportError as error:
-        raise errors.MissingDependencyError(
-            'Training needs accelerate; install it with pip install "webtraj[train]".'
-        ) from error
-    return accelerate.Accelerator(
-        mixed_precision="bf16" if models.computes_in_bf16(settings) else "no"
-    )
 
 
 def _due(step: int, every: int | None) -> bool:

@@ -1,0 +1,63 @@
+"""An export that leaves something out says which option lets it in."""
+
+import pytest
+from typer.testing import CliRunner
+
+from webtraj import errors
+from webtraj import trajectory as t
+from webtraj.cli.export import group
+from webtraj.datasets.writer import DatasetWriter
+from webtraj.environments.actions import Click
+
+
+def episode(number, actions, outcome=t.Outcome.SUCCESS, *, asked=True):
+    steps = [t.StepRecord(0, t.StepType.FIRST, {"axtree": f"page {number}"})]
+    for step in range(1, actions + 1):
+        message = {"role": "user", "content": f"Task {number}, step {step}"}
+        calls = (t.ModelCall(messages=(message,), text=f"click('{step}')"),) if asked else ()
+        action = Click(str(step))
+        decision = t.Decision(action=action, model_calls=calls)
+        kind = t.StepType.LAST if step == actions else t.StepType.MID
+        seen = {"axtree": f"page {number} {step}"}
+        steps.append(t.StepRecord(step, kind, seen, action, 0.0, 1.0, decision=decision))
+    info = t.EpisodeInfo(episode_id=f"e{number}", task="t")
+    end = t.EpisodeEnd(reason=t.EndReason.TERMINATED, outcome=outcome)
+    return t.EpisodeTrajectory(info, tuple(steps), end, start_time=1.0, end_time=2.0)
+
+
+def export(tmp_path, episodes, *words):
+    with DatasetWriter(str(tmp_path / "d")) as writer:
+        for number, made in enumerate(episodes):
+            writer.add(episode(number, **made))
+    out = str(tmp_path / "x")
+    options = ["--format", "sharegpt", "--out", out, *words]
+    return CliRunner().invoke(group, [str(tmp_path / "d"), *options])
+
+
+NOTHING_LEFT = {
+    "a single click": ({"actions": 1}, "--filter min_steps=1 (too short)"),
+    "a failure": (
+        {"actions": 2, "outcome": t.Outcome.FAILURE},
+        "--filter filter_successful_only=false (not successful)",
+    ),
+    "no model asked": ({"actions": 2, "asked": False}, "--render (no model call)"),
+}
+
+
+@pytest.mark.parametrize(("made", "told"), NOTHING_LEFT.values(), ids=NOTHING_LEFT)
+def test_an_export_of_nothing_names_the_option(made, told, tmp_path):
+    done = export(tmp_path, [made])
+    assert isinstance(done.exception, errors.InvalidInputError)
+    assert f"These let some in: {told}." in str(done.exception)
+
+
+def test_the_option_does_let_it_in(tmp_path):
+    done = export(tmp_path, [{"actions": 1}], "--filter", "min_steps=1")
+    assert done.exit_code == 0, done.exception
+    assert "1 rows of 1 samples" in done.output
+
+
+def test_what_is_rendered_already_is_not_asked_for_again(tmp_path):
+    done = export(tmp_path, [{"actions": 1, "asked": False}], "--render")
+    assert "min_steps=1" in str(done.exception)
+    assert "--render" not in str(done.exception)
