@@ -130,8 +130,10 @@ class _Build:
         made: Phase = getattr(self, f"_{self.slot.name}")(given)
         if given.command is None:
             return made
-        # A command of one's own promises the same things, of whatever kind.
-        outputs = [Output(output.path) for output in made.outputs]
+        # A command of one's own promises the same things, of whatever kind; where it publishes, the
+        # loop cannot know.
+        promised = () if self.slot.name == "publish" else made.outputs
+        outputs = [Output(output.path) for output in promised]
         return self._phase(self._own(given.command), *outputs)
 
     def _phase(self, command: Sequence[str], *outputs: Output, **more: Any) -> Phase:
