@@ -1,8 +1,12 @@
 """`webtraj monitor`, and the screen that it and `webtraj rollout --monitor` show."""
 
+import contextlib
 import dataclasses
 import io
 import json
+import os
+import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -158,9 +162,34 @@ def test_each_state_of_the_writer_is_told(status, writer):
     assert ("about 5 s left" in line_of(left)) == (writer is not Writer.OVER)
 
 
-def test_nothing_heavy_is_loaded_by_looking(played):
-    import subprocess
+def test_a_rollout_shows_itself_in_its_terminal_if_asked(tmp_path):
+    out = tmp_path / "data"
+    code = (
+        "import held_rollout as held; from webtraj import registry; from webtraj.cli import app;"
+        "registry.register('held/climb', held.Held, tasks=('climb',)); app.main()"
+    )
+    arguments = ["rollout", "--monitor", "--preset", "held/climb", "--episodes", "3", "--agent",
+                 "oracle", "--out", str(out), "--set", f"gates={tmp_path}"]  # fmt: skip
+    ours, theirs = os.openpty()
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "COLUMNS": "100",
+               "LINES": "50", "TERM": "xterm"}  # fmt: skip
+    rollout = subprocess.Popen([sys.executable, "-c", code, *arguments], env=environ,
+                               stdout=subprocess.PIPE, stderr=theirs)  # fmt: skip
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # The terminal is gone when the process is.
+        while chunk := os.read(ours, 65536):
+            shown += chunk
+    os.close(ours)
+    said, _ = rollout.communicate(timeout=60)
+    assert rollout.returncode == 0, shown.decode()
+    assert b"3 of 3 rows over" in shown
+    assert "■".encode() * 3 in re.sub(rb"\x1b\[[0-9;]*m", b"", shown)
+    assert b"Playing" not in shown  # That is the bar.
+    assert b"3/3 (100%)" in said
 
+
+def test_nothing_heavy_is_loaded_by_looking(played):
     out = played("climb")
     code = (
         "import sys; from webtraj.monitor import RunMonitor;"

@@ -86,6 +86,11 @@ def test_who_asks_by_another_name_or_wants_to_change_something_is_refused(monito
             assert ask(server, Host=name).status == 421
         for name in ("localhost", f"localhost:{port}", "[::1]", f"127.0.0.1:{port}"):
             assert ask(server, Host=name).status == 200
+        for site in ("cross-site", "same-site"):
+            headers = {"Sec-Fetch-Site": site}
+            assert ask(server, "/api/status", **headers).status == 403
+            assert ask(server, "/static/monitor.js", **headers).status == 403
+            assert ask(server, "/", **headers).status == 200  # By a link.
         for method in ("POST", "PUT", "DELETE", "OPTIONS"):
             assert ask(server, "/api/status", method=method).status == 405
 
@@ -104,7 +109,10 @@ def test_an_address_that_others_reach_asks_for_a_token(monitor):
         assert (entered.status_code, entered.headers["location"]) == (303, "/")
         assert "HttpOnly; SameSite=Strict" in entered.headers["set-cookie"]
         assert client.get("/api/status").status_code == 200  # By the cookie.
-        for cookie in (b"webtraj-monitor=\xe4\xff", b"webtraj-monitor", b"=;;=", b"\xff=\xfe"):
+        name = f"webtraj-monitor-{url.port}"
+        assert name in entered.headers["set-cookie"]
+        bad = (f"{name}=".encode() + b"\xe4\xff", name, b"=;;=", b"\xff=\xfe", f"{name}={token}x")
+        for cookie in bad:
             assert ask(server, Cookie=cookie).status == 401
 
 
@@ -112,6 +120,12 @@ def test_an_address_that_others_reach_asks_for_a_token(monitor):
 def test_an_address_of_another_machine_is_refused(monitor, host):
     with pytest.raises(errors.InvalidInputError, match="Name an address of this machine"):
         MonitorServer(monitor, host=host)
+
+
+@pytest.mark.parametrize("token", ["", "short", "quite long; but no token"])
+def test_a_token_that_keeps_nobody_out_is_refused(monitor, token):
+    with pytest.raises(errors.InvalidInputError, match="16 characters"):
+        MonitorServer(monitor, token=token)
 
 
 def test_many_who_ask_at_once_are_one_look(monitor, monkeypatch):

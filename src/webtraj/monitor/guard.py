@@ -8,7 +8,6 @@ An address that others can reach asks for a token besides.
 from __future__ import annotations
 
 import hmac
-import http.cookies
 import ipaddress
 import urllib.parse
 from typing import TYPE_CHECKING
@@ -38,7 +37,6 @@ HEADERS = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 )
-_COOKIE = "webtraj-monitor"
 
 
 def is_loopback(host: str) -> bool:
@@ -69,12 +67,21 @@ class Guard:
         app: The application.
         hosts: The names that it may be asked by, without ports; None for any, with a token.
         token: What who asks must have: in `?token=`, which becomes a cookie, or in that cookie.
+        cookie: The cookie's name; browsers share cookies among the ports of a host.
     """
 
-    def __init__(self, app: ASGIApp, *, hosts: frozenset[str] | None, token: str | None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        hosts: frozenset[str] | None,
+        token: str | None,
+        cookie: str = "webtraj-monitor",
+    ) -> None:
         self._app = app
         self._hosts = hosts
         self._token = token
+        self._cookie = cookie
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers a request, or has it answered."""
@@ -90,12 +97,16 @@ class Guard:
         headers = {name.lower(): value for name, value in scope["headers"]}
         if self._hosts is not None and _host(headers.get(b"host", b"")) not in self._hosts:
             await _answer(send_closed, 421, "This page is served by its address alone.")
+        elif headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin") and (
+            scope["path"] != "/"
+        ):  # Others may lead here by a link, and use nothing.
+            await _answer(send_closed, 403, "This page answers to itself alone.")
         elif scope["method"] not in ("GET", "HEAD"):
             await _answer(send_closed, 405, "This page can only be looked at.")
         elif self._token is None or self._is_known(headers.get(b"cookie", b"")):
             await self._app(scope, receive, send_closed)
         elif self._is_token(scope["query_string"]):
-            cookie = f"{_COOKIE}={self._token}; HttpOnly; SameSite=Strict; Path=/"
+            cookie = f"{self._cookie}={self._token}; HttpOnly; SameSite=Strict; Path=/"
             await _answer(
                 send_closed, 303, "",
                 ((b"location", b"/"), (b"set-cookie", cookie.encode())),
@@ -108,11 +119,11 @@ class Guard:
         return self._matches(given[-1])
 
     def _is_known(self, cookies: bytes) -> bool:
-        try:
-            jar = http.cookies.SimpleCookie(cookies.decode("latin-1"))
-        except http.cookies.CookieError:
-            return False
-        return _COOKIE in jar and self._matches(jar[_COOKIE].value)
+        for part in cookies.decode("latin-1").split(";"):
+            name, _, value = part.strip().partition("=")
+            if name == self._cookie and self._matches(value):
+                return True
+        return False
 
     def _matches(self, given: str) -> bool:
         expected = self._token or ""

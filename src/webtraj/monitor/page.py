@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import secrets
 import socket
 import time
@@ -35,6 +36,7 @@ _FILES = {
     "monitor.js": "text/javascript; charset=utf-8",
     "monitor.css": "text/css; charset=utf-8",
 }
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{16,}")
 _MISSING = 'The monitor\'s page needs starlette and uvicorn: pip install "webtraj[view]".'
 
 
@@ -66,6 +68,7 @@ def make_app(
     every: float = 1.0,
     hosts: frozenset[str] | None = frozenset(("127.0.0.1", "localhost", "::1")),
     token: str | None = None,
+    cookie: str = "webtraj-monitor",
 ) -> ASGIApp:
     """Returns the application that serves a run's page.
 
@@ -74,6 +77,7 @@ def make_app(
         every: Seconds between two looks, at least.
         hosts: The names that it may be asked by; None for any.
         token: What who asks must have.
+        cookie: The name of the cookie that the token is kept in.
 
     Raises:
         MissingDependencyError: starlette is not installed.
@@ -118,7 +122,7 @@ def make_app(
         Route("/api/status", status),
         Route("/api/rows/{number:int}", row),
     ]
-    return Guard(Starlette(routes=routes), hosts=hosts, token=token)
+    return Guard(Starlette(routes=routes), hosts=hosts, token=token, cookie=cookie)
 
 
 class MonitorServer:
@@ -150,12 +154,20 @@ class MonitorServer:
         except ImportError as error:
             raise errors.MissingDependencyError(_MISSING) from error
         alone = is_loopback(host)
+        if token is not None and not _TOKEN.fullmatch(token):
+            raise errors.InvalidInputError(
+                "A token has 16 characters of A-Z a-z 0-9 _ - or more; leave it out, and one is "
+                "made where it is needed."
+            )
         if token is None and not alone:
             token = secrets.token_urlsafe(24)
         hosts = frozenset(("127.0.0.1", "localhost", "::1", host)) if alone else None
-        app = make_app(monitor, every=every, hosts=hosts, token=token)
         self._socket = _listen(host, port)
-        address = netloc(host, self._socket.getsockname()[1])
+        port = self._socket.getsockname()[1]
+        app = make_app(
+            monitor, every=every, hosts=hosts, token=token, cookie=f"webtraj-monitor-{port}"
+        )
+        address = netloc(host, port)
         self.url = f"http://{address}/" + (f"?token={token}" if token else "")
         """Where the page is."""
         self._server = uvicorn.Server(

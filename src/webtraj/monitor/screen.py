@@ -121,11 +121,13 @@ class BackgroundScreen(Closing):
 
     def _wait_for_run(self) -> RunMonitor | None:
         while True:
+            last = self._stop.is_set()  # A short run may be over before it was first looked for.
             try:
                 return self._open()
             except (errors.InvalidInputError, errors.StorageMissingError):
-                if self._stop.wait(min(self._every, 0.5)):
+                if last:
                     return None
+            self._stop.wait(min(self._every, 0.5))
 
 
 def rendered(status: RunStatus, *, width: int) -> RenderableType:
