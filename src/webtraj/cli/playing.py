@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import logging
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import typer
@@ -18,13 +20,14 @@ __all__ = ["play"]
 _MOST_SHOWN = 5
 
 
-def play(built: ConfiguredRollout, ray: str | None, go_on: str) -> None:
+def play(built: ConfiguredRollout, ray: str | None, go_on: str, *, monitor: bool = False) -> None:
     """Plays a rollout, has it judged and proposed for as it is configured, and tells of it.
 
     Args:
         built: The rollout.
         ray: The address of a Ray cluster to play on; None for this machine.
         go_on: The command that goes on with it.
+        monitor: Whether to show each row of its plan while it is played, instead of a bar.
 
     Raises:
         Exit: Errors ended all episodes, or some could not be judged or proposed for.
@@ -32,13 +35,37 @@ def play(built: ConfiguredRollout, ray: str | None, go_on: str) -> None:
     from webtraj.cli import progress, signals
 
     _log(verbose=built.verbose)
-    with progress.RolloutProgress(built.out, go_on=go_on) as observer:
+    with (
+        progress.RolloutProgress(built.out, go_on=go_on, bar=not monitor) as observer,
+        _monitored(built) if monitor else contextlib.nullcontext(),
+    ):
         summary = signals.run(built.only_play(observer=observer, ray=ray))
         observer.rollout_ended(summary)
     done = _judge(built, summary, go_on)
     done = _propose(built, go_on) and done
     if not done or len(summary.errors) == len(summary.results):
         raise typer.Exit(1)
+
+
+@contextlib.contextmanager
+def _monitored(built: ConfiguredRollout) -> Iterator[None]:
+    """Shows a rollout's run on the terminal meanwhile, if there is one."""
+    from webtraj.cli import terminal, text
+    from webtraj.monitor import RunMonitor
+    from webtraj.monitor.screen import BackgroundScreen
+
+    console = terminal.make_console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+
+    def open_monitor() -> RunMonitor:
+        return RunMonitor(built.out, built.run_id, storage_options=built.storage_options)
+
+    with BackgroundScreen(open_monitor, console) as screen:
+        yield
+    if screen.trouble:
+        console.print(text.printable(f"It could not be shown: {screen.trouble}"), soft_wrap=True)
 
 
 def _judge(built: ConfiguredRollout, summary: RolloutSummary, go_on: str) -> bool:

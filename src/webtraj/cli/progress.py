@@ -28,11 +28,17 @@ class RolloutProgress:
     Args:
         out: Where the episodes go.
         go_on: The command that plays what is left, for when it ends early.
+        bar: Whether there is a bar while it runs; something else may be shown instead.
         clock: Gives the time in seconds.
     """
 
     def __init__(
-        self, out: str, *, go_on: str = "", clock: Callable[[], float] = time.perf_counter
+        self,
+        out: str,
+        *,
+        go_on: str = "",
+        bar: bool = True,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._out = out
         self._go_on = go_on
@@ -54,7 +60,7 @@ class RolloutProgress:
             TimeRemainingColumn(),
             console=errors_console,
             transient=True,
-            disable=not errors_console.is_terminal,
+            disable=not (bar and errors_console.is_terminal),
         )
         self._line = self._bar.add_task("Playing", total=None, counts="")
 

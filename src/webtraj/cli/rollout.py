@@ -60,6 +60,14 @@ def rollout(
         str | None,
         typer.Option(metavar="ADDRESS", help="Play on a Ray cluster: its address, or auto."),
     ] = None,
+    monitor: Annotated[
+        bool,
+        typer.Option(
+            "--monitor",
+            help="Show each row of the plan while it is played, with speed, slow sites and "
+            "errors, instead of a bar; `webtraj monitor` does so from another terminal.",
+        ),
+    ] = False,
     preset: Annotated[
         list[str] | None,
         typer.Option(
@@ -269,7 +277,7 @@ def rollout(
         )  # fmt: skip
     if ray is not None:
         go_on += f" --ray {shlex.quote(ray)}"
-    playing.play(built, ray, f"{go_on} --resume {built.run_id}")
+    playing.play(built, ray, f"{go_on} --resume {built.run_id}", monitor=monitor)
 
 
 def _quick(
