@@ -6,10 +6,11 @@ Samples have a system message and a page of 2,000 characters, no two alike. With
 screenshot of 1280x720 of about 100 KB each, of its own (`unshared`), or four in each prompt of
 which three were in the one before (`shared`), as agents send them. Each is measured in a process of
 its own. Samples come from memory; loading them from a dataset comes on top
-(`benchmarks/replay.py`). The limit is what no export can beat: the same rows turned into JSON and
-written, pictures too, with nothing looked into and nothing read back. Seconds of the CPU, all
-threads together, say more than those of the clock where others use the machine. Memory is the most
-that the process had resident, less what it had before.
+(`benchmarks/replay.py`). Two limits are what no export can beat: `written`, the same rows turned
+into JSON and written, pictures too, with nothing looked into and nothing read back; and `decoded`,
+the same pictures looked into, by as many threads, and nothing else. Seconds of the CPU, all threads
+together, say more than those of the clock where others use the machine. Memory is the most that
+the process had resident, less what it had before.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ from rich.console import Console
 from rich.table import Table
 
 from webtraj.agents.models.base import Image, Message
+from webtraj.datasets.parallel import map_in_order
 from webtraj.training.export import export_samples, make_format
-from webtraj.training.export.pictures import Pictures
+from webtraj.training.export.picture_checks import picture_error, unpacking
+from webtraj.training.export.pictures import WORKERS, Pictures
 from webtraj.training.samples import Sample, SampleKey
 
 STEPS_AN_EPISODE = 10
@@ -39,7 +42,7 @@ SHOWN = 4
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--steps", type=int, nargs="*", default=[10_000, 100_000])
     parser.add_argument("--pictures", type=int, default=1_000)
     parser.add_argument("--measure", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -52,7 +55,9 @@ def main() -> None:
     runs += [("sharegpt", shared, kind, options.pictures)
              for shared in ("unshared", "shared") for kind in ("PNG", "JPEG")]  # fmt: skip
     runs += [("trl", "unshared", "JPEG", options.pictures)]
-    table = Table("format", "pictures", "samples", "samples/s", "by CPU", "limit", "MB")
+    table = Table(
+        "format", "pictures", "samples", "samples/s", "by CPU", "written", "decoded", "by CPU", "MB"
+    )
     for name, pictures, kind, steps in runs:
         command = [sys.executable, __file__, "--measure", name, pictures, kind, str(steps)]
         found = orjson.loads(subprocess.run(command, check=True, capture_output=True).stdout)
@@ -62,10 +67,12 @@ def main() -> None:
             f"{steps:,}",
             f"{steps / found['seconds']:,.0f}",
             f"{steps / found['cpu']:,.0f}",
-            f"{steps / found['limit']:,.0f}",
+            f"{steps / found['written']:,.0f}",
+            f"{steps / found['decoded']:,.0f}" if "decoded" in found else "",
+            f"{steps / found['decoded_cpu']:,.0f}" if "decoded" in found else "",
             f"{found['memory'] / 1e6:,.0f}",
         )
-    Console().print(table)
+    Console().print(table, f"PNGs are unpacked by {unpacking().__name__}.")
 
 
 def measure(name: str, pictures: str, kind: str, steps: int) -> dict[str, float]:
@@ -81,12 +88,26 @@ def measure(name: str, pictures: str, kind: str, steps: int) -> dict[str, float]
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
         assert report.splits["train"].rows == steps, report
         memory = resident() - before
+    found = {"seconds": seconds, "cpu": cpu, "memory": memory}
     with tempfile.TemporaryDirectory() as scratch:
-        limit = at_best(Path(scratch), name, samples(steps, pictures, screens))
-    return {"seconds": seconds, "cpu": cpu, "limit": limit, "memory": memory}
+        found["written"] = written_only(Path(scratch), name, samples(steps, pictures, screens))
+    if pictures == "none":
+        return found
+    return found | decoded_only([distinct(screens[n % len(screens)], n) for n in range(steps)])
 
 
-def at_best(folder: Path, name: str, rows: Iterator[Sample]) -> float:
+def decoded_only(images: list[Image]) -> dict[str, float]:
+    """Returns how long it takes to look into pictures; each sample has a new one."""
+    began, cpu = time.perf_counter(), time.process_time()
+    for error in map_in_order(lambda image: picture_error(image.data), images, workers=WORKERS):
+        assert not error
+    return {
+        "decoded": time.perf_counter() - began,
+        "decoded_cpu": time.process_time() - cpu,
+    }
+
+
+def written_only(folder: Path, name: str, rows: Iterator[Sample]) -> float:
     """Returns how long it takes to make JSON of the same rows and to write it, and pictures."""
     made = make_format("openai" if name == "trl" else name)
     spent = 0.0

@@ -1,6 +1,8 @@
 """Pictures are looked into; what LLaMA-Factory would choke on is found by a command."""
 
+import importlib.util
 import io
+import random
 import zlib
 
 import numpy as np
@@ -11,9 +13,10 @@ from typer.testing import CliRunner
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message
 from webtraj.cli.export import group
-from webtraj.training.export import export_samples
-from webtraj.training.export.pictures import picture_error
+from webtraj.training.export import export_samples, picture_checks, pictures
+from webtraj.training.export.picture_checks import picture_error
 from webtraj.training.export.reading import read_export
+from webtraj.training.export.sharegpt import ShareGptFormat
 from webtraj.training.samples import Sample, SampleKey
 
 
@@ -37,6 +40,15 @@ GOOD = {
 }
 
 
+UNPACKERS = ["zlib", *(["zlib_ng.zlib_ng"] if importlib.util.find_spec("zlib_ng") else [])]
+
+
+@pytest.fixture(params=UNPACKERS)
+def unpacker(request, monkeypatch):
+    found = importlib.import_module(request.param)
+    monkeypatch.setattr(picture_checks, "unpacking", lambda: found)
+
+
 @pytest.mark.parametrize("data", GOOD.values(), ids=GOOD)
 def test_a_picture_that_is_whole_is_let_in(data):
     assert picture_error(data) == ""
@@ -46,6 +58,28 @@ def test_a_picture_that_is_whole_is_let_in(data):
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.95])
 def test_a_picture_that_is_cut_is_not(data, share):
     assert picture_error(data[: int(len(data) * share)])
+
+
+def is_shown(data):
+    try:
+        with Pillow.open(io.BytesIO(data)) as image:
+            image.load()
+    except Exception:  # Whatever Pillow's decoders raise.
+        return False
+    return True
+
+
+@pytest.mark.parametrize("data", GOOD.values(), ids=GOOD)
+def test_what_pillow_cannot_show_is_never_let_in(data, unpacker):
+    luck = random.Random(0)
+    wrong = [data[:end] for end in range(0, len(data), max(1, len(data) // 40))]
+    for _ in range(120):
+        at = luck.randrange(len(data))
+        wrong.append(data[:at] + bytes([data[at] ^ luck.randrange(1, 256)]) + data[at + 1 :])
+    shown = [is_shown(one) for one in wrong]
+    assert not all(shown)
+    let_in = [picture_error(one) == "" for one in wrong]
+    assert [i for i, ok in enumerate(let_in) if ok and not shown[i]] == []
 
 
 def chunk(kind, data):
@@ -71,7 +105,7 @@ WRONG_PNGS = {
 
 
 @pytest.mark.parametrize(("data", "why"), WRONG_PNGS.values(), ids=WRONG_PNGS)
-def test_a_png_whose_rows_are_wrong_is_refused_as_by_pillow(data, why):
+def test_a_png_whose_rows_are_wrong_is_refused_as_by_pillow(data, why, unpacker):
     assert picture_error(png_of(bytes(6) * 4)) == ""
     assert why in picture_error(data)
 
@@ -90,6 +124,45 @@ def test_check_takes_an_export_as_it_is_and_refuses_a_damaged_one(tmp_path):
     done = CliRunner().invoke(group, ["check", str(tmp_path / "x")])
     assert done.exit_code == 1
     assert "finetune_train.json" in done.output
+
+
+def test_a_bomb_is_not_unpacked_to_its_end(unpacker):
+    bomb = png_of(bytes(50_000_000))
+    assert len(bomb) < 100_000
+    unpacked = int(picture_error(bomb).split()[4])
+    assert 24 < unpacked < 10_000_000
+
+
+def test_a_picture_that_samples_share_is_looked_into_once(tmp_path, monkeypatch):
+    looked = []
+
+    def counted(data):
+        looked.append(data)
+        return picture_error(data)
+
+    monkeypatch.setattr(pictures, "picture_error", counted)
+    shown = [Image(GOOD["jpeg"] + bytes([n])) for n in range(30)]  # What follows its end is idle.
+    shown[7] = Image(GOOD["jpeg"][:300])
+    some = [
+        sample(n, messages=(Message.of("user", *shown[max(n - 3, 0) : n + 1]),)) for n in range(30)
+    ]
+    report = export_samples({"train": some}, tmp_path / "x")
+    assert len(looked) == len(set(looked)) == 30
+    assert report.num_pictures == 29
+    left_out = report.splits["train"].left_out
+    assert left_out == {"a picture of its prompt cannot be decoded": 4}
+
+
+def test_what_the_disk_has_changed_is_not_exported(tmp_path):
+    class Damaged(ShareGptFormat):
+        def write(self, rows, folder, split):
+            super().write(rows, folder, split)
+            (image,) = (folder / "images").iterdir()
+            image.write_bytes(GOOD["png-grey"])
+
+    with pytest.raises(errors.CorruptDataError, match="is damaged"):
+        export_samples({"train": [sample(0)]}, tmp_path / "x", format=Damaged())
+    assert not (tmp_path / "x").exists()
 
 
 ROWS = {

@@ -7,11 +7,14 @@ from PIL import Image as Pillow
 
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message
+from webtraj.datasets.exporters import hf_shards
 from webtraj.training.export import export_samples
 from webtraj.training.export.pairs import Rejected, pair_of
+from webtraj.training.export.reading import read_export
 from webtraj.training.samples import Sample, SampleKey
 
 datasets = pytest.importorskip("datasets")
+parquet = pytest.importorskip("pyarrow.parquet")
 
 
 def picture(shade):
@@ -91,6 +94,16 @@ def test_without_pictures_content_is_text(tmp_path):
     assert row["prompt"][1] == {"role": "user", "content": "Task\n\nstep 1"}
     assert row["completion"] == [{"role": "assistant", "content": "click('1')"}]
     assert "images" not in row
+
+
+def test_rows_of_many_groups_are_read_in_their_order(tmp_path, monkeypatch):
+    monkeypatch.setattr(hf_shards, "_GROUP_ROWS", 5)
+    written = [sample(i) for i in range(12)]
+    export_samples({"train": written}, tmp_path / "x", format="trl", options={"weights": "column"})
+    (path,) = (tmp_path / "x/data").iterdir()
+    with parquet.ParquetFile(path) as file:
+        assert file.num_row_groups == 3
+    assert [one.messages for one in read_export(tmp_path / "x")] == [s.messages for s in written]
 
 
 def test_pictures_after_text_are_refused_and_nothing_is_left(tmp_path):

@@ -17,11 +17,12 @@ from webtraj.datasets.parallel import map_in_order
 from webtraj.training.export.picture_checks import picture_error
 from webtraj.training.samples import Sample
 
-__all__ = ["PictureReader", "Pictures", "images_of", "picture_error"]
+__all__ = ["WORKERS", "PictureReader", "Pictures", "images_of", "picture_error"]
 
 _KEPT = 64
 _NAME = re.compile(r"images/([0-9a-f]{64})\.(?:png|jpg|gif|webp)")
-_WORKERS = min(max(4, os.cpu_count() or 1), 16)
+WORKERS = min(max(4, os.cpu_count() or 1), 16)
+"""How many look into pictures at the same time."""
 
 
 class Pictures:
@@ -47,7 +48,7 @@ class Pictures:
             return sample
 
         for shows, some in itertools.groupby(samples, lambda sample: bool(images_of(sample))):
-            run = map_in_order(look, some, workers=_WORKERS) if shows else some  # noqa: B031
+            run = map_in_order(look, some, workers=WORKERS) if shows else some  # noqa: B031
             yield from run
 
     def check(self, image: Image) -> None:
