@@ -268,10 +268,13 @@ async def test_damage_is_told_where_it_is_and_the_rest_is_shown(tmp_path):
     assert broken.status_code == 422
 
 
-async def test_an_episode_is_seen_while_it_is_recorded(tmp_path):
+@pytest.mark.parametrize(
+    "make", [webtraj.JsonTrajectoryCollector, webtraj.ProtobufTrajectoryCollector]
+)
+async def test_an_episode_is_seen_while_it_is_recorded(tmp_path, make):
     place = tmp_path / "d"
     async with (
-        webtraj.JsonTrajectoryCollector(place, fsync="never") as collector,
+        make(place, fsync="never") as collector,
         served(str(place)) as (client, _),
     ):
         assert (await get(client, "/api/episodes"))["total"] == 0
@@ -300,6 +303,25 @@ async def test_an_episode_is_seen_while_it_is_recorded(tmp_path):
         data = await get(client, f"/api/episodes/d/{row['id']}")
         assert (data["state"], data["end"]["reason"]) == ("", "terminated")
         await env.close()
+
+
+async def test_pictures_are_seen_while_they_are_recorded(tmp_path):
+    info = EpisodeInfo(episode_id="open")
+    async with (
+        webtraj.ProtobufTrajectoryCollector(tmp_path / "d", fsync="never") as collector,
+        served(str(tmp_path / "d")) as (client, _),
+    ):
+        recorder = collector.begin_episode(info)
+        for step in rich_episode().steps[:2]:
+            recorder.record_step(step)
+        data = await get(client, "/api/episodes/d/open")
+        reply = await client.get(data["steps"][1]["image"]["url"])
+        assert reply.content == picture(1)
+        journal = tmp_path / "d/journal/open.jsonl"
+        os.utime(journal, (1, 1))
+        (row,) = (await get(client, "/api/episodes"))["rows"]
+        assert row["state"] == row["outcome"] == "unsealed"
+        assert (await get(client, "/api/datasets"))["datasets"][0]["open"] == 1
 
 
 async def test_what_is_written_deleted_and_compacted_is_followed(tmp_path):
