@@ -1,8 +1,8 @@
 """Makes the pictures of the viewer in docs/images, from episodes that are recorded for it.
 
 A model agent, behind a real HTTP model server whose replies follow from the page's text, plays
-MiniWoB++ tasks in a real browser twice, as two iterations of a policy of which the second is better.
-A model judge looks at what the second did. Then a browser takes pictures of the viewer's views.
+MiniWoB++ tasks in a real browser twice, as two iterations of a policy of which the second is
+better. A model judge looks at what the second did. Then a browser takes pictures of the viewer.
 
 Usage: python scripts/viewer_images.py [FOLDER], by default docs/images
 """
@@ -10,19 +10,30 @@ Usage: python scripts/viewer_images.py [FOLDER], by default docs/images
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
+import io
 import re
 import sys
 import tempfile
 import zlib
 from pathlib import Path
 
+from PIL import Image
+from playwright.async_api import Route, async_playwright
+
 from webtraj.agents.contexts import ContextSettings
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import OpenAICompatibleClient, Sampling
+from webtraj.datasets.dataset import open_dataset
+from webtraj.environments.browser.executable import find_browser
+from webtraj.environments.miniwob import pages
 from webtraj.judging.model import JudgeSettings, ModelJudge
 from webtraj.rollouts import collect
 from webtraj.testing.model_server import FakeModelServer, ModelRequest
+from webtraj.trajectory import Outcome
+from webtraj.viewer.serving import serving
+from webtraj.viewer.viewer import Viewer
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 TASKS = (
@@ -33,6 +44,8 @@ TASKS = (
     "click-link",
     "click-option",
 )
+LARGEST = 190_000
+"""Bytes of a picture."""
 CHANNELS = ("title", "screenshot", "scroll", "last_action", "timings", "info")
 
 _ELEMENT = re.compile(r'^ *\[(\w+)\] (\w+)(?: "(.*?)")?(.*)$', re.MULTILINE)
@@ -148,6 +161,79 @@ async def record(
     return folder / "iteration-1", folder / "iteration-2-judged"
 
 
-if __name__ == "__main__":
+async def take(folders: tuple[Path, ...], images: Path) -> None:
+    """Takes the pictures."""
+    first, second = (open_dataset(folder) for folder in folders)
+    lost = {s.goal: s for s in first.summaries if s.outcome is not Outcome.SUCCESS}
+    won = [s for s in second.summaries if s.outcome is Outcome.SUCCESS]
+    best = max(won, key=lambda summary: summary.num_steps)
+    other = max((s for s in won if s.goal in lost), key=lambda summary: summary.num_steps)
+    worse = lost[other.goal]
+    episode = f"#/episode/iteration-2/{best.episode_id}"
+    views = {
+        "viewer-list": ("#/?sort=-start_time", "light"),
+        "viewer-episode": (f"{episode}/step/2", "light"),
+        "viewer-changes": (f"{episode}/step/2?page=changes&shot=after", "dark"),
+        "viewer-model": (f"{episode}/step/2?tab=model", "light"),
+        "viewer-judge": (f"{episode}/step/{best.num_steps}?tab=judge", "dark"),
+        "viewer-compare": (
+            f"#/compare/iteration-1/{worse.episode_id}/iteration-2/{other.episode_id}?align=actions",
+            "light",
+        ),
+    }
+    async with contextlib.AsyncExitStack() as stack:
+        viewer = stack.enter_context(Viewer([str(folder) for folder in folders]))
+        url = await stack.enter_async_context(serving(viewer))
+        playwright = await stack.enter_async_context(async_playwright())
+        browser = await playwright.chromium.launch(executable_path=find_browser().path)
+        for name, (place, scheme) in views.items():
+            page = await browser.new_page(
+                viewport={"width": 1360, "height": 800},
+                color_scheme=scheme,
+                reduced_motion="reduce",
+            )
+            await page.route("**/api/episodes/**", _without_folders)
+            await page.goto(url + place)
+            await page.locator(".body .row, .step[aria-current], .pair").first.wait_for()
+            if name == "viewer-model":
+                tokens = page.locator(".tokens")
+                await tokens.scroll_into_view_if_needed()
+                await tokens.locator(".token").nth(12).hover()
+            await page.wait_for_load_state("networkidle")
+            _write(images / f"{name}.png", await page.screenshot())
+            await page.close()
+        await browser.close()
+
+
+async def _without_folders(route: Route) -> None:
+    """Answers as the server does, without the folders of the machine that this runs on."""
+    answer = await route.fetch()
+    await route.fulfill(
+        response=answer, body=(await answer.text()).replace(f"{pages.html_folder().as_uri()}/", "")
+    )
+
+
+def _write(path: Path, png: bytes) -> None:
+    """Writes a picture as it is, or of 256 colours if it is large."""
+    with Image.open(io.BytesIO(png)) as taken:
+        picture = taken.convert("RGB")
+    picture.save(path, optimize=True)
+    if path.stat().st_size > LARGEST:
+        picture.quantize(256).save(path, optimize=True)
+
+
+def main() -> None:
+    """Records, and takes the pictures."""
+    images = Path(sys.argv[1]) if len(sys.argv) > 1 else IMAGES
+    images.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
-        print(asyncio.run(record(Path(temporary))))
+        first, second = asyncio.run(record(Path(temporary)))
+        # The judged episodes are looked at as what they are: those of the second iteration.
+        shown = second.parent / "judged" / "iteration-2"
+        shown.parent.mkdir()
+        second.rename(shown)
+        asyncio.run(take((first, shown), images))
+
+
+if __name__ == "__main__":
+    main()

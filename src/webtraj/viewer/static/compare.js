@@ -3,7 +3,7 @@
 import { fetchEpisode, fetchEpisodes } from "./api.js";
 import { alignSteps, deedOf } from "./alignment.js";
 import { fill, h, icon, said } from "./dom.js";
-import { count, duration, number, outcomeBadge, short, when } from "./format.js";
+import { count, duration, number, outcomeBadge, short, stateOf, when } from "./format.js";
 import { setKeys } from "./keys.js";
 import { listRoute } from "./neighbours.js";
 import { failureNotice } from "./notices.js";
@@ -104,7 +104,7 @@ function comparison(left, right, route) {
 }
 
 function sideHead(episode, place) {
-  const { info = {}, end } = episode;
+  const { info = {} } = episode;
   const policy = [info.policy, info.group && `attempt ${info.attempt}`].filter(Boolean).join(" · ");
   return h(
     "section",
@@ -114,7 +114,7 @@ function sideHead(episode, place) {
     h(
       "p",
       { class: "facts" },
-      outcomeBadge(end ? end.outcome : "running"),
+      outcomeBadge(stateOf(episode)),
       h("span", {}, "reward ", h("b", {}, number(episode.total_reward))),
       h("span", {}, count(episode.num_steps ?? Math.max(0, episode.steps.length - 1), "step")),
       h("span", {}, duration(episode.seconds)),

@@ -3,7 +3,7 @@
 import { aboutTab } from "./about.js";
 import { pageTab } from "./axtree_diff.js";
 import { fill, h, icon, said, saidBlock } from "./dom.js";
-import { count, duration, number, outcomeBadge, short } from "./format.js";
+import { count, duration, number, outcomeBadge, short, stateOf } from "./format.js";
 import { jsonTree } from "./json_tree.js";
 import { judgeTab } from "./judge.js";
 import { modelTab } from "./model.js";
@@ -83,7 +83,7 @@ function episodeHeader(episode, { back = null, actions = null, noted = null }) {
   const { info = {}, end } = episode;
   const policy = [info.policy, versionOf(episode)].filter(Boolean).join(" · ");
   const facts = [
-    outcomeBadge(end ? end.outcome : "running"),
+    outcomeBadge(stateOf(episode)),
     h("span", {}, "reward ", h("b", {}, number(episode.total_reward))),
     h("span", {}, count(episode.num_steps ?? Math.max(0, episode.steps.length - 1), "step")),
     Number.isFinite(episode.seconds) && h("span", {}, duration(episode.seconds)),

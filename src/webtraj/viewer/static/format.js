@@ -23,6 +23,11 @@ export function outcomeBadge(name) {
   return h("span", { class: "badge", data: { outcome: key } }, icon(OUTCOMES[key].mark), h("bdi", {}, words));
 }
 
+// Returns what is known of how an episode went, or that it still goes on.
+export function stateOf(episode) {
+  return episode.end?.outcome ?? (episode.state || "running");
+}
+
 // Returns seconds as `340 ms`, `2.1 s`, `3 min 20 s` or `2 h 5 min`.
 export function duration(seconds) {
   if (!Number.isFinite(seconds)) return "–";

@@ -2,6 +2,7 @@
 
 import { h, said, saidBlock } from "./dom.js";
 import { asText, isEmpty } from "./format.js";
+import { modelTab } from "./model.js";
 
 // Returns what went wrong in a step: [{kind, text}].
 export function stepProblems(step) {
@@ -39,6 +40,10 @@ export function problemsTab(episode, hrefOf) {
       h("p", {}, "Its result was never seen; it may or may not have had its effect."),
       saidBlock(asText(end.in_flight_action.text || end.in_flight_action), "code"),
     );
+  }
+  if (end.in_flight_decision) {
+    const shown = modelTab({ decision: end.in_flight_decision });
+    parts.push(h("details", { class: "rest" }, h("summary", {}, "The last decision, which led to no step"), shown));
   }
   const lists = [
     ["Rules of the contract were broken", end.violations],

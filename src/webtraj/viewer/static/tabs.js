@@ -25,7 +25,7 @@ export function tabbed(titles, choose) {
     buttons[to].focus();
   };
   return {
-    element: h("section", { class: "tabs", aria: { label: "Details" } }, h("div", { role: "tablist", aria: { label: "Details" } }, buttons), panel),
+    element: h("section", { class: "tabs", aria: { label: "Details" } }, h("h2", { class: "unseen" }, "Details"), h("div", { role: "tablist", aria: { label: "Details" } }, buttons), panel),
     show(name, content) {
       const changed = name !== current;
       current = name;
