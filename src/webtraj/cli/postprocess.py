@@ -107,7 +107,7 @@ def postprocess(
     failed are tried again. Exits with 1 if any failed.
 
     The steps: clean, drop-no-effect, prune-loops, judge, filter, filter-outcome, filter-site,
-    filter-task, relabel, relabel-clicks, describe, grade-difficulty, dedupe, redact.
+    filter-task, relabel, relabel-clicks, relabel-forms, describe, grade-difficulty, dedupe, redact.
 
     Also taken: --read-s3-dir, --write-s3-dir, --model-name, --base-url.
     """

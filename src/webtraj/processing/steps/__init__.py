@@ -31,6 +31,7 @@ STEPS: Final[Mapping[str, str]] = MappingProxyType(
         "filter-task": "webtraj.processing.steps.filters:FilterTask",
         "relabel": "webtraj.processing.steps.relabel:Relabel",
         "relabel-clicks": "webtraj.processing.steps.clicks:RelabelClicks",
+        "relabel-forms": "webtraj.processing.steps.forms:RelabelForms",
         "describe": "webtraj.processing.steps.describe:Describe",
         "grade-difficulty": "webtraj.processing.steps.difficulty:GradeDifficulty",
         "dedupe": "webtraj.processing.steps.dedupe:Dedupe",

@@ -1,0 +1,261 @@
+"""`relabel-forms`: a form that was filled in and sent is a task that was done."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from webtraj import trajectory as trajectory_lib
+from webtraj.environments import actions as actions_lib
+from webtraj.processing.base import Changed, Drop
+from webtraj.processing.steps import deriving, looking, options
+from webtraj.processing.steps.form_state import EXCLUSIVE, Field, FormState, form_in
+from webtraj.processing.steps.relabel import RELABELLED
+from webtraj.trajectory import EpisodeTrajectory
+
+__all__ = ["RelabelForms"]
+
+_TASK = "hindsight/form"
+_LONGEST_GOAL = 500
+_ON = "on"
+_SENDS = ("button",)
+_FILLING = (
+    actions_lib.Click, actions_lib.ClickAt, actions_lib.Fill, actions_lib.TypeInto,
+    actions_lib.TypeAt, actions_lib.SelectOption, actions_lib.Check,
+)  # fmt: skip
+_MASKS = set("*\u2022\u25cf")
+_UNNAMED: Mapping[str, str] = {
+    "textbox": "text",
+    "searchbox": "search",
+    "spinbutton": "number",
+    "combobox": "",
+}
+"""What a field without a name is called, if there is no other of its role."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RelabelForms:
+    """Makes an episode of each form that was filled in and sent by a click on a button.
+
+    No model is asked: what the fields held when the button was clicked is in the page's axtree. A
+    click counts if it ended the episode or changed the page, and if goal and rule can tell the
+    button and each field that was changed from all others by role and name. What was there before
+    and stayed is not asked for.
+
+    Of the steps before the click those stay that brought a field to what it held in the end, each
+    on the very page that it was done on. What was undone later is left out, and so is everything
+    before it where the page would show it: the new episode then begins where the form was right
+    so far. Where a box had to be unchecked, or a field emptied, there is no episode.
+
+    Goal, outcome, decisions and `metadata["relabelled"]` are as `relabel-clicks` has them. The
+    rule says that the last action was on that button, and that all fields of the form held what
+    they held, those that are off included.
+    """
+
+    name: str = dataclasses.field(default="relabel-forms", init=False)
+    version: str = dataclasses.field(default="1", init=False)
+    needs_model: ClassVar[bool] = False
+    wording: str = "{what} and click {button}."
+    """The goal; `{what}` is made of the following, with commas between, and begins with a capital
+    if the goal does."""
+    select: str = "select {checked}"
+    """What was checked or selected, by their names."""
+    choose: str = 'choose "{value}" from the {name} list'
+    """What was chosen from a list. A list without a name is just the list."""
+    enter: str = 'enter "{value}" into the {name} field'
+    """What was typed."""
+    most: int = 20
+    """The most episodes that are made of one; the first forms count."""
+    keep_original: bool = True
+    """Whether the episode itself goes on, too."""
+
+    def __post_init__(self) -> None:
+        options.check_number(self.name, "most", self.most, least=1)
+        options.check_flags(self.name, keep_original=self.keep_original)
+        for option, blanks in (
+            ("wording", ("{what}", "{button}")),
+            ("select", ("{checked}",)),
+            ("choose", ("{value}", "{name}")),
+            ("enter", ("{value}", "{name}")),
+        ):
+            options.check_wording(self.name, option, getattr(self, option), blanks)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What it was told."""
+        return options.settings_of(self)
+
+    def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed | Drop:
+        """Returns the episode and those that were made of its forms."""
+        made: list[EpisodeTrajectory] = []
+        if not deriving.is_derived(trajectory) and trajectory.end is not None:
+            made = list(itertools.islice(self._made_of(trajectory), self.most))
+        if not made:
+            return trajectory if self.keep_original else Drop("no form to ask for")
+        steps = [one.info.metadata[RELABELLED]["steps"] for one in made]
+        originals = (trajectory,) if self.keep_original else ()
+        return Changed((*originals, *made), {"forms": steps})
+
+    def _made_of(self, trajectory: EpisodeTrajectory) -> Iterator[EpisodeTrajectory]:
+        states = [_state_of(step) for step in trajectory.steps]
+        for sending, button in _sendings(trajectory, states):
+            begin = _begin_of(trajectory, states, sending)
+            final = states[sending - 1]
+            path = _way_to(trajectory, states, begin, sending - 1)
+            if final is None or not path:
+                continue
+            first = states[begin]
+            assert first is not None  # As `final`, which has its shape.
+            asked = _changed(first, final) | _changed(states[path[0] - 1], final)
+            goal = self._goal(asked, final, button)
+            if goal:
+                yield deriving.derived(
+                    trajectory,
+                    [*path, sending],
+                    suffix=f".form{trajectory.steps[sending].index}",
+                    task=_TASK,
+                    goal=goal,
+                    rule=_rule(asked, final, button),
+                )
+
+    def _goal(self, asked: set[Field], final: FormState, button: str) -> str:
+        """Returns the goal; empty if there are no words for it."""
+        # In the order of the page, as somebody would say it.
+        fields = [field for field in final.values if field in asked]
+        if not all(_is_sayable(field, final) for field in fields):
+            return ""
+        checked = [f.name for f in fields if f.is_toggle and final.values[f] == _ON]
+        parts = []
+        if checked:
+            parts.append(options.worded(self.select, {"checked": ", ".join(checked)}))
+        for field in fields:
+            if not field.is_toggle:
+                wording = self.choose if field.role == "combobox" else self.enter
+                name = field.name or _UNNAMED[field.role]
+                words = {"value": final.values[field], "name": name}
+                if not name:
+                    wording = wording.replace(" {name}", "")
+                parts.append(options.worded(wording, words))
+        goal = options.worded(self.wording, {"what": ", ".join(parts), "button": button})
+        if self.wording.startswith("{what}"):
+            goal = goal[:1].upper() + goal[1:]
+        return goal if parts and len(goal) <= _LONGEST_GOAL else ""
+
+
+def _state_of(step: trajectory_lib.StepRecord) -> FormState | None:
+    return form_in(looking.text_channel(step.observation, "axtree"))
+
+
+def _sendings(
+    trajectory: EpisodeTrajectory, states: list[FormState | None]
+) -> Iterator[tuple[int, str]]:
+    """Yields the position of each click that sent a form, and the button's name."""
+    for position, (before, step) in enumerate(itertools.pairwise(trajectory.steps), 1):
+        if states[position - 1] is None or not deriving.is_plain_click(step):
+            continue
+        element = deriving.named_once(before, step)
+        if element is None or element[0] not in _SENDS:
+            continue
+        if step.last or not _is_same_page(trajectory, states, position - 1, position):
+            yield position, element[1]
+
+
+def _is_same_page(
+    trajectory: EpisodeTrajectory, states: list[FormState | None], one: int, other: int
+) -> bool:
+    """Returns whether two steps show one form, filled in or not."""
+    first, second = states[one], states[other]
+    urls = {looking.text_channel(trajectory.steps[n].observation, "url") for n in (one, other)}
+    return (
+        first is not None and second is not None and first.shape == second.shape and len(urls) < 2
+    )
+
+
+def _begin_of(trajectory: EpisodeTrajectory, states: list[FormState | None], sending: int) -> int:
+    """Returns the position of the first step from which the form was on the page to the end."""
+    begin = sending - 1
+    while begin and _is_same_page(trajectory, states, begin - 1, begin):
+        begin -= 1
+    return begin
+
+
+def _way_to(
+    trajectory: EpisodeTrajectory, states: list[FormState | None], begin: int, end: int
+) -> list[int]:
+    """Returns the positions of the steps that filled the form in, one after the other.
+
+    Each begins with the fields as the one before has left them, and brings fields to what they
+    hold in the end. Of several ways the longest is taken, and of those the earliest.
+    """
+    final = states[end]
+    assert final is not None
+    ways: dict[Any, list[int]] = {final.key: []}
+    for position in range(end, begin, -1):
+        before, after = states[position - 1], states[position]
+        assert before is not None
+        assert after is not None
+        if after.key not in ways or not _advances(trajectory, position, before, after, final):
+            continue
+        way = [position, *ways[after.key]]
+        if len(way) >= len(ways.get(before.key, ())):
+            ways[before.key] = way
+    return max(ways.values(), key=lambda way: (len(way), -way[0] if way else 0))
+
+
+def _advances(
+    trajectory: EpisodeTrajectory,
+    position: int,
+    before: FormState,
+    after: FormState,
+    final: FormState,
+) -> bool:
+    """Returns whether a step brought fields to their last values, and did nothing else to them."""
+    step = trajectory.steps[position]
+    last = looking.channel(step.observation, "last_action")
+    changed = _changed(before, after)
+    return (
+        bool(changed)
+        and isinstance(looking.action_of(step.action), _FILLING)
+        and isinstance(last, Mapping)
+        and not last.get("error")
+        and all(after.values[field] == final.values[field] for field in changed)
+        and all(_is_wordable(field, after.values[field]) for field in changed)
+    )
+
+
+def _changed(before: FormState | None, after: FormState) -> set[Field]:
+    """Returns the fields that hold something else."""
+    values = {} if before is None else before.values
+    return {field for field, value in after.values.items() if values.get(field) != value}
+
+
+def _is_wordable(field: Field, value: str) -> bool:
+    """Returns whether a goal can ask for a value. What another puts out need not be asked for."""
+    if field.is_toggle:
+        return value == _ON or (field.role in EXCLUSIVE and not value)
+    return deriving.is_sayable(value) and '"' not in value and not set(value) <= _MASKS
+
+
+def _is_sayable(field: Field, final: FormState) -> bool:
+    """Returns whether a goal and a rule can tell a field, and ask for what it holds."""
+    if not final.is_only(field) or not _is_wordable(field, final.values[field]):
+        return False
+    if field.name:
+        return deriving.is_sayable(field.name)
+    return field.role in _UNNAMED and sum(one.role == field.role for one in final.values) == 1
+
+
+def _rule(asked: set[Field], final: FormState, button: str) -> dict[str, Any]:
+    """Returns a rule that holds if the button was clicked with the fields as they were."""
+    held: list[dict[str, Any]] = []
+    for field, value in final.values.items():
+        element: dict[str, Any] = {"role": field.role, "name": {"equals": field.name}}
+        if field in asked and not field.is_toggle:
+            held.append({"element": {**element, "value": {"equals": value}}})
+        elif field.is_toggle and final.is_only(field) and deriving.is_sayable(field.name):
+            on = {"element": {**element, "states": [field.state]}}
+            held.append(on if value == _ON else {"not": on})
+    last = {"last_action": {"role": _SENDS[0], "name": {"equals": button}}}
+    return {"success": {"all": [last, {"before": {"all": held}}]}}
