@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TESTS = """
 import pytest
 from webtraj.testing.fakes import CatchEnvironment
@@ -36,6 +38,7 @@ def test_it_records_nothing():
 """
 
 
+@pytest.mark.slow
 def test_failing_tests_name_the_pages_of_their_episodes(tmp_path):
     (tmp_path / "test_mine.py").write_text(TESTS)
     (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\nasyncio_mode = auto\n")

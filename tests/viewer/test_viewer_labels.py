@@ -1,7 +1,6 @@
 """What people say of episodes: kept, the latest counting, whatever dies."""
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import pytest
 from viewer_server_support import HEADERS, get, served, small_episode, write
 
 from webtraj import errors
+from webtraj.cli.view import view
 from webtraj.datasets.dataset import open_dataset
 from webtraj.datasets.place import open_place
 from webtraj.datasets.verification import verify
@@ -199,18 +199,13 @@ async def test_a_dataset_that_cannot_be_written_keeps_no_label(place, tmp_path):
         assert (await get(client, "/api/episodes/d/e1"))["label"] == ""
 
 
-def test_judges_are_measured_by_what_people_say(place, tmp_path):
+def test_judges_are_measured_by_what_people_say(place, tmp_path, capsys):
     with book_of(place) as book:
         for episode_id, label in (("e0", "success"), ("e1", "failure"), ("e2", "note")):
             book.put(episode_id, label, "n", "anna")
     file = tmp_path / "labels.jsonl"
-    command = [
-        sys.executable, "-W", "error", "-c",
-        "from webtraj.cli import app; app.COMMANDS = ('ls', 'view'); app.main()",
-        "view", place, "--write-labels", str(file),
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ})
-    assert done.stdout == f"{file}: 2 labels\n"
+    view([place], write_labels=str(file))
+    assert capsys.readouterr().out == f"{file}: 2 labels\n"
     labels = read_labels(file)
     assert labels["e1"].source == "anna"
     report = asyncio.run(evaluate(EnvironmentJudge(), open_dataset(place), labels))

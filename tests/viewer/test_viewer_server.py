@@ -361,6 +361,27 @@ async def test_a_torn_index_line_is_not_read_before_it_is_whole(tmp_path):
     assert other
 
 
+async def test_an_index_that_cannot_be_read_is_told_and_read_whole_later(tmp_path):
+    place = write(tmp_path / "d", *map(small_episode, range(3)))
+    async with served(place) as (client, _):
+        newer = tmp_path / "d/index/newer.jsonl"
+        newer.write_bytes(b'{"schema_version": 99, "episode_id": "e9"}\n')
+        compact_by_hand(tmp_path / "d")
+        assert (await get(client, "/api/episodes"))["total"] == 3
+        assert "newer" in (await get(client, "/api/datasets"))["datasets"][0]["problem"]
+        newer.unlink()
+        assert (await get(client, "/api/episodes"))["total"] == 3
+        assert (await get(client, "/api/datasets"))["datasets"][0]["problem"] == ""
+    with Viewer([place]) as viewer:
+        assert viewer.datasets()[0]["episodes"] == 3
+
+
+def compact_by_hand(folder):
+    """Moves all lines into another file, as a compaction does, whatever else is in the index."""
+    for number, file in enumerate(folder.glob("index/*-*.jsonl")):
+        file.rename(folder / f"index/moved{number}.jsonl")
+
+
 async def test_datasets_stand_side_by_side(tmp_path):
     one = write(tmp_path / "a/iteration_0001", small_episode(1))
     two = write(tmp_path / "a/iteration_0002", small_episode(1), small_episode(2))
@@ -398,6 +419,25 @@ async def test_a_bucket_is_looked_at(bucket_url, bucket_options):
     async with served(place, storage_options=bucket_options) as (client, _):
         page = await get(client, "/api/episodes", label="failure")
         assert [row["note"] for row in page["rows"]] == ["n", "n"]
+
+
+@pytest.mark.parametrize("s3_server", ["rclone"], indirect=True)
+async def test_a_bucket_that_is_away_is_told_and_what_is_known_is_shown(s3_server, bucket_url):
+    retry = {"deadline": 0.5, "first_delay": 0.01, "longest_delay": 0.1}
+    options = s3_server.options(timeout=2.0, retry=retry)
+    place = f"{bucket_url}/d"
+    write(place, small_episode(1), storage_options=options)
+    async with served(place, storage_options=options) as (client, _):
+        before = await get(client, "/api/changes", since="")
+        s3_server.kill()
+        assert (await get(client, "/api/episodes"))["total"] == 1
+        (told,) = (await get(client, "/api/changes", since=before["version"]))["datasets"]
+        assert told["problem"]
+        assert (await client.get("/api/episodes/d/e1")).status_code == 503
+        s3_server.start()
+        write(place, small_episode(2), storage_options=options)
+        assert (await get(client, "/api/episodes"))["total"] == 2
+        assert (await get(client, "/api/datasets"))["datasets"][0]["problem"] == ""
 
 
 async def test_a_dataset_is_not_looked_at_more_often_than_needed(tmp_path):

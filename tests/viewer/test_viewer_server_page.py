@@ -6,13 +6,14 @@ import html.parser
 import json
 import re
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 from PIL import Image
+from typer.testing import CliRunner
 from viewer_server_support import HOSTILE, SVG, picture, rich_episode, write
 
+from webtraj.cli.app import make_app
 from webtraj.collectors.blobs import BlobStore, LazyBlob
 from webtraj.datasets.dataset import open_dataset
 from webtraj.datasets.exporters import export_dataset
@@ -126,7 +127,8 @@ def test_a_dataset_is_exported_as_pages(tmp_path):
 def test_the_command_exports_one_episode(tmp_path):
     place = write(tmp_path / "d", rich_episode(), rich_episode("other"))
     command = "export", place, "--format", "html", "--id", "rich", "--out", str(tmp_path / "out")
-    subprocess.run([sys.executable, "-m", "webtraj.cli", *command], check=True, timeout=120)
+    done = CliRunner().invoke(make_app(), command)
+    assert done.exit_code == 0, done.output
     assert [path.name for path in (tmp_path / "out").glob("*.html")] == ["rich.html"]
 
 

@@ -91,14 +91,16 @@ class Follower:
         return Changes(new, still_open, anew)
 
     def _begin(self) -> list[EpisodeSummary]:
+        self._read = None  # Until all is read; if that fails, it is begun again.
         # How far the index is read is noted first: what comes meanwhile is read twice, not never.
-        self._read = {}
+        read: dict[str, int] = {}
         for name, size in self._sizes().items():
             with contextlib.suppress(FileNotFoundError):  # It was compacted just now.
                 in_bucket = self._place.layout is None
-                self._read[name] = size if in_bucket else self._whole_lines(name, 0)[0]
-        self._known = set()
-        return list(Dataset(self._place, (), "lazy").refresh().summaries)
+                read[name] = size if in_bucket else self._whole_lines(name, 0)[0]
+        found = list(Dataset(self._place, (), "lazy").refresh().summaries)
+        self._read, self._known = read, set()
+        return found
 
     def _sizes(self) -> dict[str, int]:
         entries = self._place.storage.list(INDEX)

@@ -2,7 +2,8 @@
 
 All calls block and are safe to share between threads. Datasets are followed as they are written:
 each question looks first whether there is anything new, but not more often than `REFRESH` seconds,
-and of a bucket than `REFRESH_BUCKET`.
+and of a bucket than `REFRESH_BUCKET`. While one looks into a bucket, others are answered by what is
+known; so they are while it is away.
 """
 
 from __future__ import annotations
@@ -46,6 +47,10 @@ class _Followed:
     last_change: float | None = None
     still_open: tuple[str, ...] = ()
     running: int = 0
+    problem: str = ""
+    """Why it could not be looked at the last time."""
+    looking: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+    """Held by who looks. It is taken before the viewer's own lock, never after it."""
 
 
 class Viewer(Closing):
@@ -116,14 +121,9 @@ class Viewer(Closing):
             followed.book.close()
 
     def datasets(self) -> list[dict[str, Any]]:
-        """Returns what there is to look at.
-
-        Raises:
-            DatasetError: An index cannot be read.
-            StorageError: A place cannot be read.
-        """
+        """Returns what there is to look at."""
+        self._refresh()
         with self._lock:
-            self._refresh()
             counts: dict[str, int] = dict.fromkeys(self._followed, 0)
             for row in self._table.rows:
                 counts[row.dataset] += 1
@@ -135,30 +135,21 @@ class Viewer(Closing):
                     "iteration": followed.source.iteration,
                     "open": len(followed.still_open),
                     "writing": self._is_written(followed),
+                    "problem": followed.problem,
                 }
                 for name, followed in self._followed.items()
             ]
 
     def page(self, query: Query) -> Page:
-        """Returns a page of the episodes of all datasets that meet a query.
-
-        Raises:
-            DatasetError: An index cannot be read.
-            StorageError: A place cannot be read.
-        """
+        """Returns a page of the episodes of all datasets that meet a query."""
+        self._refresh()
         with self._lock:
-            self._refresh()
             return self._table.page(query)
 
     def changes(self, since: int) -> dict[str, Any]:
-        """Returns a version that goes up with each change, and whether it has since another.
-
-        Raises:
-            DatasetError: An index cannot be read.
-            StorageError: A place cannot be read.
-        """
+        """Returns a version that goes up with each change, and whether it has since another."""
+        self._refresh()
         with self._lock:
-            self._refresh()
             return {
                 "version": self._version,
                 "changed": self._version != since,
@@ -167,6 +158,7 @@ class Viewer(Closing):
                         "name": name,
                         "open": list(followed.still_open),
                         "writing": self._is_written(followed),
+                        "problem": followed.problem,
                     }
                     for name, followed in self._followed.items()
                 ],
@@ -237,8 +229,9 @@ class Viewer(Closing):
         source = self._source(dataset)
         with self._lock:
             row = self._table.get(dataset, episode_id)
-            if row is None or row.state or at_once:
-                self._refresh(at_once=row is None or at_once)
+        if row is None or row.state or at_once:
+            self._refresh(at_once=row is None or at_once)
+            with self._lock:
                 row = self._table.get(dataset, episode_id)
         if row is None:
             raise errors.UnknownEpisodeError(f"{dataset!r} has no episode {episode_id!r:.150}.")
@@ -251,21 +244,45 @@ class Viewer(Closing):
         return bool(followed.running) or recent
 
     def _refresh(self, *, at_once: bool = False) -> None:
+        """Looks for what is new; the first time, raises what keeps it from that."""
         for name, followed in self._followed.items():
             in_bucket = followed.source.place.layout is None
-            pause = REFRESH_BUCKET if in_bucket else REFRESH
-            now = self._clock()
-            if at_once and not in_bucket:
-                pause = 0.0
-            if followed.looked is not None and now - followed.looked < pause:
+            if not self._is_due(followed, at_once):
                 continue
-            first = followed.looked is None
+            if not followed.looking.acquire(blocking=not in_bucket):
+                continue
+            try:
+                if self._is_due(followed, at_once):  # Another may have looked just now.
+                    self._look(name, followed)
+            finally:
+                followed.looking.release()
+
+    def _is_due(self, followed: _Followed, at_once: bool) -> bool:
+        in_bucket = followed.source.place.layout is None
+        pause = REFRESH_BUCKET if in_bucket else 0.0 if at_once else REFRESH
+        return followed.looked is None or self._clock() - followed.looked >= pause
+
+    def _look(self, name: str, followed: _Followed) -> None:
+        first = followed.looked is None
+        try:
             changes = followed.follower.look()
+            labelled = followed.book.refresh()
+        except (errors.DatasetError, errors.StorageError) as error:
+            if first:
+                raise
+            with self._lock:
+                self._version += str(error) != followed.problem
+                followed.problem = str(error)
             followed.looked = self._clock()
+            return
+        with self._lock:
+            self._version += bool(followed.problem)
+            followed.problem = ""
             if self._take(followed, changes) and not first:
                 followed.last_change = self._clock()
-            if followed.book.refresh():
+            if labelled:
                 self._relabel(name)
+        followed.looked = self._clock()
 
     def _take(self, followed: _Followed, changes: Changes) -> bool:
         """Puts what is new into the table; returns whether there was anything."""
