@@ -16,10 +16,7 @@ from webtraj.exploring import CuriousAgent, HindsightProposer, explore
 from webtraj.rollouts import collect, read_tasks
 from webtraj.rollouts.tasks import TaskSpec
 
-COARSE = {
-    "/forum": "Read what people write in the forum.",
-    "/products": "Look at products, and filter and sort them.",
-}
+COARSE = {"/forum": "Read the forum.", "/products": "Filter and sort products."}
 
 
 class Opener:
@@ -45,16 +42,14 @@ async def main(folder: str) -> None:
             TaskSpec(name=path, goal=goal, start_url=site.origin + path, coarse=True)
             for path, goal in COARSE.items()
         ]
-        explored = await explore(
-            coarse, CuriousAgent(seed=1), HindsightProposer(), out=folder, parallel=2, max_steps=5
-        )
+        explorer, proposer = CuriousAgent(seed=1), HindsightProposer()
+        explored = await explore(coarse, explorer, proposer, out=folder, parallel=2, max_steps=5)
         tasks = list(read_tasks(explored.proposed.tasks_place))
         for task in tasks:
             print(f"{task.metadata['kind']}: {task.goal}")
         opening = [task for task in tasks if 'open "' in task.goal][:1]
-        await collect(
-            opening, Opener(), out=folder, environment_options={"observe": Opener.channels}
-        )
+        shown = {"observe": Opener.channels}
+        await collect(opening, Opener(), out=folder, environment_options=shown)
     last = webtraj.open_dataset(folder)[-1]
     print(last.info.goal, "->", last.steps[-1].observation["title"])
     print("To hold:", last.info.metadata["task"]["facts"][0]["facts"][0]["description"])

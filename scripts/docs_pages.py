@@ -1,7 +1,7 @@
 """The pages of the documentation that are made when it is built, and links that lead out of `docs`.
 
-Made are the first page (the README), the changelog, the examples, the command line's reference and
-the API's: a page for each package, with every module that the README, the docs or the examples name.
+Made are the first page (the README), the changelog, the examples, the reference of the commands and
+that of the API: a page for each package, with every module that README, docs or examples name.
 So what a reader meets on a page has its reference, and nothing else is promised.
 """
 
@@ -19,16 +19,18 @@ __all__ = ["ROOT", "made_pages", "relinked"]
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
+TOP = ROOT / "src" / "webtraj" / "__init__.py"
 
 LINK = re.compile(r"(!?\[[^\]]*\]\()([^)#\s:]+)((?:#[^)\s]*)?\))")
 MODULE = re.compile(r"\bwebtraj(?:\.[a-z_0-9]+)+")
 IMPORT = re.compile(r"from (webtraj[a-z_0-9.]*) import (?:\(([^)]*)\)|(.*))")
+TOP_LEVEL = re.compile(r"from (webtraj[a-z_.]+) import \(?\s*(\w+) as")
 
 EXAMPLES_HEAD = """\
 # Examples
 
-Each is a script of less than sixty lines, in the folder `examples`, and is run by the tests. It says
-at the top what it needs and how to start it.
+Each is a script of less than sixty lines, in the folder `examples`, and is run by the tests. It
+says at the top what it needs and how to start it.
 """
 
 API_HEAD = """\
@@ -100,7 +102,7 @@ def _examples() -> Iterator[str]:
 
 def _packages() -> dict[str, list[str]]:
     """Returns the modules that pages and examples name, by package."""
-    texts = [ROOT / "README.md", *DOCS.rglob("*.md"), *(ROOT / "examples").glob("[0-9]*.py")]
+    texts = [TOP, ROOT / "README.md", *DOCS.rglob("*.md"), *(ROOT / "examples").glob("[0-9]*.py")]
     found = set()
     for path in texts:
         text = path.read_text()
@@ -138,6 +140,10 @@ def _summary(module: str) -> str:
 def _api_page(package: str, modules: list[str]) -> str:
     """Returns a page of directives for mkdocstrings, which looks the modules up."""
     lines = [f"# {package}", ""]
+    if package == "webtraj":
+        homes = sorted((name, module) for module, name in TOP_LEVEL.findall(TOP.read_text()))
+        lines += [f"- [`webtraj.{name}`][{module}.{name}]" for name, module in homes]
+        return "\n".join(lines)
     for module in [package, *(module for module in modules if module != package)]:
         if module == package or _file(module) is not None:
             lines += [f"::: {module}", ""]

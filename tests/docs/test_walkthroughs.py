@@ -21,7 +21,9 @@ OTHERS = (".venv-train", ".venv-browsergym")
 
 
 def walkthrough(page: Path):
-    return pytest.param(page, id=page.name, marks=pytest.mark.slow if is_slow(page) else ())
+    # Slow ones train a model or start a cluster; on a busy machine that takes minutes.
+    marks = (pytest.mark.slow, pytest.mark.timeout(1200)) if is_slow(page) else ()
+    return pytest.param(page, id=page.name, marks=marks)
 
 
 @pytest.mark.parametrize("page", [walkthrough(page) for page in WALKTHROUGHS])
