@@ -19,7 +19,12 @@ from webtraj.training.samples import Sample
 __all__ = ["SampleFile", "open_held_out", "open_samples"]
 
 _BETWEEN = (b"", b"[", b"]", b"[]")
-_FILES = {"sharegpt": "finetune_{}.json", "openai": "{}.jsonl", "tokens": "{}.jsonl"}
+_FILES = {
+    "sharegpt": "finetune_{}.json",
+    "openai": "{}.jsonl",
+    "tokens": "{}.jsonl",
+    "pointing": "{}.jsonl",
+}
 
 
 class SampleFile(Sequence[Sample]):

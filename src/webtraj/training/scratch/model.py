@@ -68,7 +68,7 @@ def make_model(
         num_key_value_heads=heads,
         head_dim=_HEAD,
         max_position_embeddings=context,
-        # For layers this narrow; at the usual 0.02 nothing is learned for the first hundreds of steps.
+        # For layers this narrow; at the usual 0.02 hundreds of steps teach nothing.
         initializer_range=0.1,
         tie_word_embeddings=True,
         eos_token_id=tokenizer.eos_token_id,
