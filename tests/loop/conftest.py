@@ -34,7 +34,7 @@ class Loop:
             "judge": work("{judged}", "{recorded}"),
             "postprocess": work("{processed}", "{judged}"),
             "export": work("{export}", "{datasets}"),
-            "train": {**work("{model}", "{export}"), "model": "some/model"},
+            "train": {**work("{model}", "{export}", "{latest}"), "model": "some/model"},
             "evaluation": work("{evaluated}"),
             **more,
         }

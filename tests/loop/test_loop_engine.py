@@ -15,8 +15,16 @@ from webtraj.loop import run as run_loop
 from webtraj.loop.observer import NullLoopObserver
 from webtraj.loop.state import LoopState, read_entries
 
-SHORT = {"iterations": 1, "judge": None, "postprocess": None, "evaluation": None}
-"""rollout, export, train, publish."""
+SHORT = {
+    "iterations": 1,
+    "judge": None,
+    "postprocess": None,
+    "evaluation": None,
+    "export": None,
+}
+"""rollout, train, publish."""
+LONG = 300
+"""Seconds that nothing takes, on however busy a machine."""
 
 
 class Notes(NullLoopObserver):
@@ -92,16 +100,16 @@ async def test_failed_phase_quotes_its_log_and_can_be_gone_on_with(small_loop, m
     notes = Notes()
     assert (await run_loop(config, resume=True, observer=notes)).finished
     assert notes.began == [(1, "train"), (1, "publish")]
-    assert notes.done == 2
+    assert notes.done == 1
 
 
 async def test_failed_phase_is_tried_again(small_loop, monkeypatch):
-    monkeypatch.setenv("FAIL", "exports:1")
-    export = {**small_loop.data()["export"], "retries": 1}
+    monkeypatch.setenv("FAIL", "model.pt:1")
+    train = {**small_loop.data()["train"], "retries": 1}
     notes = Notes()
-    await run_loop(small_loop.config(**SHORT, export=export), observer=notes)
-    assert [key for key, _ in notes.failed] == [(1, "export")]
-    assert small_loop.starts("exports/iteration_0001") == 2
+    await run_loop(small_loop.config(**SHORT, train=train), observer=notes)
+    assert [key for key, _ in notes.failed] == [(1, "train")]
+    assert small_loop.starts("training/iteration_0001/model.pt") == 2
     (line,) = (small_loop.out / "metrics.jsonl").read_text().splitlines()
     assert json.loads(line)["retries"] == 1
 
@@ -158,7 +166,7 @@ async def test_two_loops_do_not_share_a_folder(small_loop):
         pass
     slow = {"command": ["{python}", "-c", "import time; time.sleep(60)"]}
     first = asyncio.create_task(run_loop(small_loop.config(rollout=slow, evaluation=None)))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(LONG):
         while not (small_loop.out / "logs").exists():
             await asyncio.sleep(0.01)
     with pytest.raises(errors.InvalidInputError, match="Another loop runs in"):
@@ -193,7 +201,7 @@ async def test_only_one_kind_of_phase_up_to_the_next_of_the_other(small_loop):
         notes = Notes()
         result = await run_loop(config, resume=True, only=only, observer=notes)
         began.append([name for _, name in notes.began])
-    assert began == [["rollout"], ["export", "train", "publish"]] * 2
+    assert began == [["rollout"], ["train", "publish"]] * 2
     assert result.finished
 
 
@@ -252,19 +260,19 @@ def wait_for(process, line):
 
 
 def test_signal_ends_the_phase_in_good_order(small_loop):
-    env = {**os.environ, "UNIT": "0.2"}
+    env = {**os.environ, "UNIT": "1"}
     place = small_loop.out / "train_trajectories/iteration_0001/done"
     with small_loop.start(env=env, **SHORT) as process:
         wait_for(process, "began 1 rollout")
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + LONG
         while not place.exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 128 + signal.SIGTERM
+        assert process.wait(LONG) == 128 + signal.SIGTERM
     assert 0 < len(place.read_text().split()) < 5
 
     with small_loop.start("--resume", **SHORT) as process:
-        _, told = process.communicate(timeout=60)
+        _, told = process.communicate(timeout=LONG)
         assert process.returncode == 0, told
     assert small_loop.units()["train_trajectories/iteration_0001/done"] == list("01234")
     assert small_loop.starts("train_trajectories/iteration_0001") == 2
@@ -280,7 +288,7 @@ def test_killed_in_every_phase_it_comes_to_the_same_and_does_nothing_twice(small
     env = {**os.environ, "UNIT": "0.02"}
     told = {"overlap": {"enabled": overlap}}
     with small_loop.start(env=env, **told) as process:
-        _, errors_told = process.communicate(timeout=120)
+        _, errors_told = process.communicate(timeout=LONG)
         assert process.returncode == 0, errors_told
     expected, phases = small_loop.results(), small_loop.units()
     shutil.rmtree(small_loop.out)

@@ -104,6 +104,22 @@ async def test_training_without_an_adapter_is_told(served):
             await server.ensure(1, str(served.weights("merged")))
 
 
+async def test_adapter_of_the_last_checkpoint_is_loaded(served):
+    training = served.folder / "loop/training/iteration_0001"
+    checkpoint = training / "checkpoint-7"
+    checkpoint.mkdir(parents=True)
+    (training / "latest").write_text("checkpoint-7")
+    (checkpoint / "state.json").write_text('{"step": 7}')
+    served.adapter("adapter").rename(checkpoint / "model")
+    served.weights("merged").rename(training / "model.pt")
+    train = {"begin": "base", "overrides": {"method": "lora"}}
+    async with opened(served, update="lora", train=train) as server:
+        assert (await server.ensure(0, str(served.folder / "first"))).model == "policy"
+        assert (await server.ensure(1, str(training / "model.pt"))).model == "policy-lora"
+        assert "iteration_0001" in await server._server.weight_version()
+    assert len(served.processes) == 1
+
+
 async def test_external_server_is_given_each_version_by_a_command(served):
     ran = []
 

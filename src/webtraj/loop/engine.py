@@ -150,6 +150,8 @@ class _Loop:
         self._order = {slot.key: place for place, slot in enumerate(in_turn)}
         self._done = {slot.key: asyncio.Event() for lane in self._all for slot in lane}
         self._server = servers.open_server(config, self._update_external)
+        self._following = asyncio.Lock()
+        self._behind = config.overlap.max_staleness if overlap else 0
         self._run = 0
         self._sink = IterationSink(config)
 
@@ -233,7 +235,8 @@ class _Loop:
             self._observer.phase_ended(slot, 0.0)
         else:
             await self._run_phase(phase, policy)
-        await asyncio.to_thread(self._after, slot)
+        async with self._following:
+            await asyncio.to_thread(self._after, slot)
 
     async def _run_phase(self, phase: Phase, policy: Policy) -> None:
         slot = phase.slot
@@ -306,12 +309,8 @@ class _Loop:
         first = self._config.first
         if first.agent is not None and slot.iteration <= first.iterations:
             return 0
-        published = [
-            number
-            for number in range(1, slot.iteration)
-            if self._state.ended((number, "publish")) is not None
-        ]
-        return max(published, default=0)
+        # Not the newest there may happen to be: the same seed shall give the same loop.
+        return max(slot.iteration - 1 - self._behind, 0)
 
     def _check_base(self, slot: Slot) -> None:
         if slot.name != "train" or self._config.train.command is not None:

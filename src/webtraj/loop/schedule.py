@@ -7,8 +7,8 @@ two, which run at once: one plays, the other trains::
     training                          | export 1, train 1             | export 2, train 2 ...
 
 So from the second iteration on, a rollout is played with weights that are one training older than
-turn by turn: it needs those of iteration k - 2, and waits for them. `max_staleness` says how many
-trainings older they may be.
+turn by turn: it needs those of iteration k - 2, and waits for them. With a `max_staleness` above 1
+they are as many trainings older.
 """
 
 from __future__ import annotations

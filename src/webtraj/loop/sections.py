@@ -256,7 +256,7 @@ class OverlapConfig(Section):
     enabled: bool = False
     """Whether an iteration is played while the one before is trained on."""
     max_staleness: _AtLeastOne = 1
-    """How many trainings the weights that play may be behind those of turn by turn."""
+    """How many trainings the weights that play are behind those of turn by turn."""
 
 
 class ExtraConfig(Section):
