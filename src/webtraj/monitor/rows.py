@@ -32,9 +32,12 @@ class Rows:
         self._tries: dict[int, list[EpisodeResult]] = {}
         self._cells = bytearray(Cell.WAITING.value.encode() * len(plan))
         self._over: set[int] = set()
+        self.changes = 0
+        """How many tries were taken."""
 
     def add(self, summary: EpisodeSummary, row: int, number: int) -> None:
         """Takes a try that ended."""
+        self.changes += 1
         tries = self._tries.setdefault(row, [])
         tries.append(EpisodeResult.of_summary(summary, self.plan[row], number))
         tries.sort(key=lambda result: result.number)

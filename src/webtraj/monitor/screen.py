@@ -187,7 +187,7 @@ def _grid(cells: str, width: int) -> Text:
 
 def _foremost(cells: str) -> Cell:
     """Returns what most of some cells are."""
-    return Cell(max(cells, key=cells.count))
+    return Cell(max(dict.fromkeys(cells), key=cells.count))
 
 
 def _legend(status: RunStatus) -> Text:

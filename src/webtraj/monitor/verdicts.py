@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from webtraj.collectors.index import EpisodeSummary
 from webtraj.monitor.locating import WatchedRun
@@ -28,6 +29,9 @@ class Verdicts:
         self._tails = [IndexTail(storage, self._run.run_id) for storage in watched.judged]
         self._found: list[dict[str, EpisodeSummary]] = [{} for _ in self._tails]
         self._changed = 0.0
+        self.version = 0
+        """Changes whenever a verdict has come."""
+        self._cells: tuple[Any, dict[int, Cell]] = (None, {})
 
     def look(self, now: float) -> Mapping[str, EpisodeSummary] | None:
         """Returns the judged episodes of the run, by id; None if there is no judged dataset.
@@ -43,6 +47,7 @@ class Verdicts:
                 if self._run.place_of(summary.episode_id) is not None:
                     found[summary.episode_id] = summary
                     self._changed = now
+                    self.version += 1
         return next((found for found in self._found if found), None)
 
     def cells(
@@ -51,8 +56,11 @@ class Verdicts:
         """Returns what became of rows that are over, as the judge sees it."""
         if judged is None:
             return {}
-        cells = {}
         waited_for = now - self._changed < _QUIET
+        known = (id(rows), self.version, rows.changes, waited_for)
+        if self._cells[0] == known:
+            return self._cells[1]
+        cells = {}
         for row in rows.rows_over:
             counted = rows.counting(row)
             verdict = None if counted is None else judged.get(counted.episode_id)
@@ -60,4 +68,5 @@ class Verdicts:
                 cells[row] = CELL_OF_OUTCOME[verdict.outcome]
             elif waited_for:
                 cells[row] = Cell.JUDGING
+        self._cells = (known, cells)
         return cells

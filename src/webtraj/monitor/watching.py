@@ -151,6 +151,8 @@ class RunMonitor:
         self._faults = FaultBook(self._watched, self._options)
         self._ended: dict[str, int] = {}
         self._outcomes: collections.Counter[Outcome] = collections.Counter()
+        self._judged_outcomes: tuple[Any, collections.Counter[Outcome]]
+        self._judged_outcomes = (None, collections.Counter())
 
     def _look(self, now: float) -> RunStatus:
         tails = self._journals.look()  # First: what is sealed meanwhile is in the index.
@@ -237,6 +239,9 @@ class RunMonitor:
     ) -> collections.Counter[Outcome]:
         if judged is None:
             return self._outcomes
+        known = (self._verdicts.version, self._rows.changes)
+        if self._judged_outcomes[0] == known:
+            return self._judged_outcomes[1]
         outcomes = self._outcomes.copy()
         for episode_id, summary in judged.items():
             row = self._ended.get(episode_id)
@@ -246,6 +251,7 @@ class RunMonitor:
                 if result.episode_id == episode_id:
                     outcomes[result.outcome] -= 1
                     outcomes[summary.outcome] += 1
+        self._judged_outcomes = (known, outcomes)
         return outcomes
 
     def _remaining(self, whole: Rates) -> float | None:
