@@ -66,6 +66,9 @@ def filled(*steps, begun=None, **info):
     return episode(*steps, send(), first=page(form() if begun is None else begun), **info)
 
 
+EVERYTHING = (
+    'Select A, Y, enter "Ada" into the Name field, choose "Two" from the Size list and click Send.'
+)
 TOLD = {
     "one box": (filled(box("B", form("B"))), "Select B and click Send.", [1, 2]),
     "in the order of the page": (
@@ -105,8 +108,7 @@ TOLD = {
             choose("Two", form("A", text="Ada", chosen="Two")),
             radio("Y", form("A", text="Ada", chosen="Two", radio="Y")),
         ),
-        'Select A, Y, enter "Ada" into the Name field, choose "Two" from the Size list and click '
-        "Send.",
+        EVERYTHING,
         [1, 2, 3, 4, 5],
     ),
     "what was there before is not asked for": (
