@@ -90,6 +90,7 @@ async def test_an_episode_step_by_step(look, serve, miniwob_iterations, place):
 async def test_what_the_model_was_asked_and_how_sure_it_was(look, serve, miniwob_iterations, place):
     trajectory, path = place
     page = await look(await serve(*miniwob_iterations), f"{path}/step/1")
+    await expect(page.locator(".timeline .step[aria-current]")).to_contain_text("1")
     await page.keyboard.press("t")
     await expect(page.get_by_role("tab", name="Model")).to_have_attribute("aria-selected", "true")
     (call,) = trajectory.steps[1].decision.model_calls

@@ -143,9 +143,7 @@ class EpisodeList {
 
   // Fetches the list anew; rows that are shown stay until they are replaced.
   async load(scrollTop) {
-    const generation = ++this.generation;
-    this.asked.forEach((asking) => asking.abort());
-    this.asked.clear();
+    const generation = this.begin();
     try {
       const answer = await fetchEpisodes(this.query, { offset: 0, limit: PAGE });
       if (generation !== this.generation) return;
@@ -158,9 +156,16 @@ class EpisodeList {
     }
   }
 
+  // What was asked before counts no more.
+  begin() {
+    this.asked.forEach((asking) => asking.abort());
+    this.asked.clear();
+    return ++this.generation;
+  }
+
   // As `load`, where it stands; asked for when a dataset that is still written has changed.
   async refresh() {
-    const generation = ++this.generation;
+    const generation = this.begin();
     const first = Math.floor(this.firstRow() / PAGE);
     try {
       const answer = await fetchEpisodes(this.query, { offset: first * PAGE, limit: PAGE });
