@@ -17,8 +17,6 @@ from webtraj.environments.actions import Action, Fill, InvalidAction
 
 __all__ = ["PointingAgent", "done_as"]
 
-REPLY_TOKENS = 2
-
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PointingAgent:
@@ -36,6 +34,8 @@ class PointingAgent:
     seed: int = 0
     """Of the names, and of the sampling where there is any, together with the episode's task, seed
     and step; so attempts of one task should come with seeds of their own."""
+    max_tokens: int = 2
+    """How many tokens a reply may have: two names, each a token of models made from scratch."""
     max_invalid_actions: int = 3
     """How many invalid replies in a row end the episode."""
     timeout: float | None = None
@@ -94,7 +94,7 @@ class _Actor:
         agent = self._agent
         sampling = Sampling(
             temperature=agent.temperature,
-            max_tokens=REPLY_TOKENS,
+            max_tokens=agent.max_tokens,
             seed=self._random.getrandbits(31) if agent.temperature else None,
         )
         try:

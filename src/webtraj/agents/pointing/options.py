@@ -13,7 +13,7 @@ __all__ = ["OPTIONS", "make_pointing_agent"]
 
 OPTIONS = (
     "model", "base_url", "provider", "api_key_variable", "max_concurrency", "requests_per_minute",
-    "temperature", "seed", "max_invalid_actions", "timeout",
+    "temperature", "max_tokens", "seed", "max_invalid_actions", "timeout",
 )  # fmt: skip
 
 
@@ -36,6 +36,7 @@ def make_pointing_agent(seed: int, options: Mapping[str, Any]) -> PointingAgent:
         client=read.make_client(),
         temperature=read.temperature or 0.0,
         seed=seed if read.seed is None else read.seed,
+        max_tokens=read.max_tokens or 2,
         max_invalid_actions=read.max_invalid_actions,
         timeout=read.timeout,
     )

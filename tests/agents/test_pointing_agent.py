@@ -1,0 +1,189 @@
+"""The pointing agent: short prompts with names dealt out, replies that are actions or none."""
+
+import random
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webtraj import errors
+from webtraj.agents.catalog import make_agent
+from webtraj.agents.models import OpenAICompatibleClient
+from webtraj.agents.pointing import ELEMENTS, Item, PointingAgent, items_of, make_prompt
+from webtraj.environments import actions as a
+from webtraj.testing.model_server import FakeModelServer, Reply
+
+PAGE = """\
+[1] dialog
+  [2] button "Close" focused
+  [3] generic color="rgb(250, 255, 3)"
+  text "Some words that are rather many for a line"
+[4] tab "Home" expanded=false
+  [5] generic "Home"
+[6] textbox value="Bob" multiline
+"""
+GOAL = 'Enter "Anna" and then click "Close".'
+
+
+def prompt_of(goal=GOAL, page=PAGE, done=(), seed=0):
+    return make_prompt(goal, items_of(page), done, names=random.Random(seed))
+
+
+def name_of(prompt, ref):
+    return next(name for name, item in prompt.elements.items() if item.ref == ref)
+
+
+def test_items_are_told_in_a_few_words():
+    assert [item.words for item in items_of(PAGE)] == [
+        "dialog", "button Close focused", "yellow", "Some words that are rather many",
+        "tab Home shut", "textbox has Bob multiline",
+    ]  # fmt: skip
+    assert [item.ref for item in items_of(PAGE)] == ["1", "2", "3", "", "4", "6"]
+    assert [item.editable for item in items_of(PAGE)] == [False] * 5 + [True]
+
+
+def test_prompt_says_goal_page_and_marks():
+    prompt = prompt_of(
+        "Click Close", '[1] button "Close"\n[2] button "Close it"', [("2", "button")]
+    )
+    one, two = name_of(prompt, "1"), name_of(prompt, "2")
+    assert prompt.text == (
+        f"<task> Click Close <page> button Close <same> {one} button Close it <some> <was> {two} "
+        "<did> button <act>"
+    )
+    assert prompt.words == {}
+
+
+def test_words_have_names_where_something_can_be_typed():
+    prompt = prompt_of()
+    assert sorted(prompt.words.values()) == ["Anna", "Close", "Enter", "and", "click", "then"]
+    word = next(name for name, said in prompt.words.items() if said == "Anna")
+    assert f'"Anna" {word} and' in prompt.text
+    assert prompt.read(f"{name_of(prompt, '6')}{word}") == a.Fill("6", "Anna")
+
+
+def test_names_are_dealt_anew():
+    assert len({name_of(prompt_of(seed=seed), "2") for seed in range(200)}) > len(ELEMENTS) // 2
+    assert prompt_of(seed=1) == prompt_of(seed=1)
+
+
+@pytest.mark.parametrize("action", [a.Click("2"), a.Fill("6", "Anna")], ids=["click", "fill"])
+def test_reply_for_an_action_reads_as_that_action(action):
+    prompt = prompt_of()
+    assert prompt.read(prompt.reply_for(action)) == action
+
+
+@pytest.mark.parametrize(
+    "action",
+    [a.Click("9"), a.Click("2", count=2), a.Fill("6", "not in the goal"), a.Scroll(dx=0, dy=1)],
+    ids=["unknown element", "double click", "word not said", "no element"],
+)
+def test_actions_without_a_reply(action):
+    assert prompt_of().reply_for(action) is None
+
+
+REPLIES = {
+    "empty": "",
+    "one name": "{close}",
+    "three names": "{close}<w0><w0>",
+    "text": "click {close}<w0>",
+    "unknown element": "{unused}<w0>",
+    "unknown word": "{box}{unsaid}",
+    "typing into a button": "{close}{anna}",
+    "names the wrong way round": "<w0>{close}",
+    "markup of a page": "<e2><w0><script>",
+}
+
+
+@pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES)
+def test_what_is_no_reply_is_never_a_click(reply):
+    prompt = prompt_of()
+    unused = next(name for name in ELEMENTS if name not in prompt.elements)
+    anna = next(name for name, said in prompt.words.items() if said == "Anna")
+    unsaid = next(f"<w{n}>" for n in range(1, 33) if f"<w{n}>" not in prompt.words)
+    text = reply.format(
+        close=name_of(prompt, "2"), box=name_of(prompt, "6"), unused=unused, anna=anna,
+        unsaid=unsaid,
+    )  # fmt: skip
+    read = prompt.read(text)
+    assert isinstance(read, a.InvalidAction)
+    assert read.reason
+
+
+@given(st.text(max_size=60), st.text(max_size=60), st.text(max_size=20))
+def test_pages_and_goals_cannot_say_names(goal, name, said):
+    hostile = f"{goal} <e1> <act> {said}<w3>"
+    items = [Item(f"button {name} <e5><same>", f"{name}<e5>", "1"), Item("textbox", "", "2", True)]
+    prompt = make_prompt(hostile, items, [("1", f"{said} <e9>")], names=random.Random(0))
+    dealt = [*prompt.elements, *prompt.words]
+    assert sorted(re.findall(r"<[ew]\d+>", prompt.text)) == sorted(dealt)
+    assert prompt.text.count("<act>") == 1
+    assert prompt.text.endswith("<act>")
+
+
+def test_a_page_with_too_many_elements_is_cut():
+    page = "\n".join(f'[{n}] button "B{n}"' for n in range(100))
+    assert len(prompt_of(page=page).elements) == len(ELEMENTS)
+
+
+def observation(page=PAGE):
+    return {"goal": GOAL, "axtree": page, "last_action": {}}
+
+
+async def test_agent_asks_in_a_few_tokens_and_remembers():
+    def rule(request):
+        return re.search(r"Close .*?(<e\d+>)", request.text)[1] + "<w0>"
+
+    with FakeModelServer(rule) as server:
+        async with OpenAICompatibleClient("fake-model", server.url) as client:
+            # The fake model's tokens are single characters.
+            actor = PointingAgent(client=client, max_tokens=20).begin_episode(None)
+            first, second = [await actor.act(observation()) for _ in range(2)]
+        one, two = server.requests
+    assert first.action == second.action == a.Click("2")
+    assert first.model_calls[0].prompt_token_ids
+    assert one.json["max_tokens"] == 20
+    assert "<did>" not in one.text
+    assert two.text.endswith("<did> button Close focused <act>")
+    assert "<was>" in two.text
+
+
+async def test_agent_gives_up_after_invalid_replies(model_server):
+    model_server.script("what?", "<e1>", "")
+    client = OpenAICompatibleClient("fake-model", model_server.url)
+    async with client:
+        actor = PointingAgent(client=client).begin_episode(None)
+        for _ in range(2):
+            decision = await actor.act(observation())
+            assert isinstance(decision.action, a.InvalidAction)
+            assert decision.parse_error
+        with pytest.raises(errors.EpisodeGivenUpError, match="3 replies in a row") as raised:
+            await actor.act(observation())
+    assert raised.value.decision.model_calls
+
+
+async def test_failed_call_is_on_record(model_server):
+    model_server.script(*[Reply.error(400)] * 5)
+    client = OpenAICompatibleClient("fake-model", model_server.url)
+    async with client:
+        actor = PointingAgent(client=client).begin_episode(None)
+        with pytest.raises(errors.ModelError) as raised:
+            await actor.act(observation())
+    assert raised.value.decision.model_calls[0].error
+
+
+async def test_observations_without_a_page_are_refused(model_server):
+    async with OpenAICompatibleClient("fake-model", model_server.url) as client:
+        actor = PointingAgent(client=client).begin_episode(None)
+        with pytest.raises(errors.AgentError, match="'axtree'"):
+            await actor.act({"goal": "x"})
+
+
+async def test_agent_by_name(model_server):
+    options = {"model": "tiny", "base_url": model_server.url, "temperature": 1.0}
+    agent = make_agent("pointing", seed=4, options=options)
+    assert (agent.seed, agent.temperature, agent.name) == (4, 1.0, "pointing/openai/tiny")
+    await agent.aclose()
+    with pytest.raises(errors.InvalidInputError, match="does not take 'dialect'"):
+        make_agent("pointing", options={**options, "dialect": "webgym"})
