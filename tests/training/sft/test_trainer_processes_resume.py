@@ -93,6 +93,7 @@ def children(pid):
     ]
 
 
+@pytest.mark.timeout(900)  # Of a busy machine.
 @pytest.mark.parametrize(
     ("script", "steps", "options"),
     [
