@@ -12,7 +12,7 @@ WORK = str(HERE / "work.py")
 
 def work(out, *inputs):
     """A phase's keys: a command that makes `out` of inputs, with the phase's seed."""
-    return {"command": ["{python}", WORK, out, "{seed}", *inputs], "retries": 0}
+    return {"command": ["{python}", "-IS", WORK, out, "{seed}", *inputs], "retries": 0}
 
 
 class Loop:

@@ -21,6 +21,7 @@ SHORT = {
     "postprocess": None,
     "evaluation": None,
     "export": None,
+    "publish": {"command": ["{python}", "-IS", "-c", "0"]},
 }
 """rollout, train, publish."""
 LONG = 300
@@ -64,7 +65,7 @@ async def test_phases_run_in_turn_and_everything_is_on_record(small_loop):
     entries = read_entries(small_loop.out / "state.jsonl")
     assert [entry["event"] for entry in entries] == ["loop", *["begun", "ended"] * 8]
     train = {entry["event"]: entry for entry in entries if entry.get("phase") == "train"}
-    assert train["begun"]["seed"] == int(train["begun"]["command"][3])
+    assert train["begun"]["seed"] == int(train["begun"]["command"][4])
     (digest,) = train["ended"]["outputs"].values()
     assert len(digest) == 64
     assert (small_loop.out / "model.pt" / "result").is_file()
@@ -246,7 +247,7 @@ async def test_overlap_plays_one_training_behind(small_loop):
 
 @pytest.mark.slow
 async def test_old_trainings_are_removed(small_loop):
-    config = small_loop.config(**{**SHORT, "iterations": 4}, publish={"keep": 2})
+    config = small_loop.config(**{**SHORT, "iterations": 4, "publish": {"keep": 2}})
     await run_loop(config)
     left = sorted(path.name for path in (small_loop.out / "training").iterdir())
     assert left == ["iteration_0003", "iteration_0004"]

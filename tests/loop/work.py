@@ -18,7 +18,7 @@ UNITS = 5
 
 def read(source: str) -> bytes:
     path = Path(source) / "result"
-    return path.read_bytes() if path.exists() else source.encode()
+    return path.read_bytes() if path.exists() else path.parent.name.encode()
 
 
 def append(path: Path, line: str) -> None:
