@@ -106,6 +106,7 @@ async def test_a_place_that_is_not_understood_says_what_to_do(
     await expect(page.get_by_role("alert")).to_contain_text("has no episode 'nobody'")
 
 
+@pytest.mark.slow
 async def test_a_hundred_thousand_episodes_scroll(look, serve, tmp_path):
     folder = tmp_path / "many"
     DatasetWriter(folder).close()

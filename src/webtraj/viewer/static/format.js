@@ -6,7 +6,7 @@ export const OUTCOMES = {
   success: { mark: "M3 8.5 6.5 12 13 4.5", words: "success" },
   failure: { mark: "M4 4 12 12 M12 4 4 12", words: "failure" },
   blocked: { mark: "M3 8h10", words: "blocked" },
-  env_error: { mark: "M8 3v6 M8 12v.6", words: "environment error" },
+  env_error: { mark: "M8 3v6 M8 12v.6", words: "env error" },
   agent_error: { mark: "M8 3v6 M8 12v.6", words: "agent error" },
   judge_error: { mark: "M8 3v6 M8 12v.6", words: "judge error" },
   timeout: { mark: "M8 3v5l3 2", words: "timeout" },
