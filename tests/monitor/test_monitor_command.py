@@ -162,6 +162,7 @@ def test_each_state_of_the_writer_is_told(status, writer):
     assert ("about 5 s left" in line_of(left)) == (writer is not Writer.OVER)
 
 
+@pytest.mark.slow
 def test_a_rollout_shows_itself_in_its_terminal_if_asked(tmp_path):
     out = tmp_path / "data"
     code = (

@@ -112,14 +112,17 @@ def test_iterations_are_points_judged_where_they_were_judged(play, tmp_path, end
             play(f"saved/{split}_trajectories/iteration_{number:04d}", TASKS, ends_by(share))
     train = Iterations(str(saved), "train")
     Iterations(str(saved), "test").claim()  # Begun, and nothing was played.
-    lines = [{"iteration": 1, "loss": 2.0, "times": {"train": 3}, "done": True},
+    lines = [{"iteration": 1, "loss": 2.0, "times": {"train": 3}, "done": True,
+              "success": {"value": 0.5, "low": 0.1}, "mean": {"value": None}, "by_task": {"a": 1}},
              {"iteration": 2, "loss": float("inf")}]  # fmt: skip
     content = "".join(f"{json.dumps(line)}\n" for line in lines) + '{"iteration": 3, "lo'
     (saved / "metrics.jsonl").write_text(content)
     (subject,) = subjects_of(str(saved))
     assert [point.label for point in subject.points] == ["train 1", "test 1", "train 2", "test 2"]
     assert (subject.main.label, subject.first.label) == ("test 2", "test 1")
-    assert subject.numbers[0] == {"iteration": 1, "loss": 2.0, "times.train": 3}
+    assert subject.numbers[0] == {
+        "iteration": 1, "loss": 2.0, "times.train": 3, "success": 0.5
+    }  # fmt: skip
     report = make_report([subject])
     (comparison,) = report.comparisons
     assert (comparison.first_name, comparison.second_name) == ("test 1", "test 2")

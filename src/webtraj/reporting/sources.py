@@ -272,9 +272,12 @@ def _loop_numbers(storage: Storage) -> Iterator[dict[str, float]]:
 
 
 def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    """Yields the numbers of a line; of a rate its value, and nothing by task: that is measured."""
     for key, value in data.items():
         name = f"{prefix}{key}"
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and "value" in value:
+            value = value["value"]
+        if isinstance(value, Mapping) and not key.startswith("by_"):
             yield from _flat(value, f"{name}.")
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
             yield name, float(value)
