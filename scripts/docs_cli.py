@@ -8,6 +8,7 @@ Run by the documentation's build (`scripts/docs_hooks.py`). By itself it prints 
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -95,10 +96,11 @@ def _help(one: Any) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Returns text as text in Markdown, in a table too."""
-    for character in "\\`*_[]|":
-        text = text.replace(character, f"\\{character}")
-    return html.escape(text, quote=False)
+    """Returns text as text in Markdown, in a table too; what stands in backticks is code."""
+    parts = text.split("`")
+    for number in range(0, len(parts), 2):
+        parts[number] = html.escape(re.sub(r"([\\*_\[\]])", r"\\\1", parts[number]), quote=False)
+    return "`".join(parts).replace("|", "\\|")
 
 
 if __name__ == "__main__":

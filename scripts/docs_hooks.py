@@ -10,7 +10,17 @@ from typing import Any
 from mkdocs.structure.files import File
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import docs_pages  # noqa: E402 (it lies beside)
+import docs_pages
+
+
+def on_config(config: Any) -> Any:
+    """Puts the pages of the API into the navigation."""
+    reference = next(part["Reference"] for part in config.nav if "Reference" in part)
+    api = next(part["API"] for part in reference if "API" in part)
+    made = docs_pages.made_pages()
+    pages = (uri for uri in made if uri.startswith("reference/api/") and uri not in api)
+    api += sorted(pages, key=lambda uri: uri.removesuffix(".md"))
+    return config
 
 
 def on_files(files: Any, config: Any) -> Any:

@@ -53,7 +53,7 @@ def test_api_reference_has_what_the_docs_import(site: Path) -> None:
         "webtraj.trajectory.EpisodeTrajectory",
         "webtraj.environments.collecting.TrajectoryCollectingEnvironment",
         "webtraj.collectors.base.TrajectoryCollector",
-        "webtraj.rollouts.collecting.collect",
+        "webtraj.rollouts.collect",
         "webtraj.errors.CollectorError",
     ):
         package = ".".join(name.split(".")[:2])
