@@ -3,9 +3,9 @@
 Modules, from the data to the page:
 
 * `episode`, `steps`, `calls`, `values`, `pictures`: an episode as plain JSON data.
-* `table`, `queries`: the episodes of a list, and what is asked of them.
+* `table`, `columns`, `queries`: the episodes of a list, and what is asked of them.
 * `labels`: what people say of episodes.
-* `source`, `viewer`: one dataset that is looked at, and several.
-* `app`, `requests`, `guarding`, `serving`: what is answered over HTTP, and to whom.
+* `following`, `source`, `viewer`: one dataset that is looked at while it is written, and several.
+* `app`, `guarding`, `serving`: what is answered over HTTP, and to whom.
 * `page`, `bundling`, `exporter`: an episode as one HTML file.
 """
