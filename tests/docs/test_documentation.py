@@ -159,10 +159,12 @@ def as_pipeline(data, path):
 def as_rollout(data, path):
     from webtraj.rollouts.configuration import load_configuration
 
+    text = path.read_text()
     if "defaults" not in data:
-        path.write_text(f"defaults: [rollout_train, _self_]\n{path.read_text()}")
+        text = f"defaults: [rollout_train, _self_]\n{text}"
+    path.with_name("rollout.yaml").write_text(text)
     missing = [] if "save_path" in data else ["save_path=runs"]
-    assert load_configuration("block", missing, config_dir=path.parent)
+    assert load_configuration("rollout", missing, config_dir=path.parent)
 
 
 def as_loop(data, path):
