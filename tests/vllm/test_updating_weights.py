@@ -18,7 +18,7 @@ from webtraj.agents.models.retries import RetryPolicy
 from webtraj.serving import VersionHistory, make_updater
 from webtraj.serving.control import Control
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(600)]
 
 SAMPLED = Sampling(temperature=1.0, max_tokens=24, seed=5)
 PATIENT = RetryPolicy(max_retries=1_000, first_delay=0.1, max_delay=1.0)

@@ -242,8 +242,11 @@ def _kept(
     if keeping == "bf16":
         return 2 * count, 2 * count, 4 * count
     stage = int(keeping.removeprefix("zero-"))
-    share = [devices if stage >= least else 1 for least in (3, 2, 1)]
-    return tuple(size * count // by for size, by in zip((2, 2, 12), share, strict=True))  # type: ignore[return-value]
+    return (
+        2 * count // (devices if stage >= 3 else 1),
+        2 * count // (devices if stage >= 2 else 1),
+        12 * count // (devices if stage >= 1 else 1),
+    )
 
 
 def _count_parameters(file: Path) -> int:

@@ -95,8 +95,8 @@ def make_updater(
     """
     _check_way(way)
     launch = server.launch
-    needed = prepare_launch(way, launch) if isinstance(launch, VllmLaunch) else launch
-    if isinstance(launch, VllmLaunch) and isinstance(needed, VllmLaunch):
+    if isinstance(launch, VllmLaunch):
+        needed = prepare_launch(way, launch)
         for name in ("dev_mode", "runtime_lora"):
             if getattr(needed, name) and not getattr(launch, name):
                 raise errors.InvalidInputError(
