@@ -162,9 +162,9 @@ def as_rollout(data, path):
     text = path.read_text()
     if "defaults" not in data:
         text = f"defaults: [rollout_train, _self_]\n{text}"
-    path.with_name("rollout.yaml").write_text(text)
+    path.with_name("documented.yaml").write_text(text)
     missing = [] if "save_path" in data else ["save_path=runs"]
-    assert load_configuration("rollout", missing, config_dir=path.parent)
+    assert load_configuration("documented", missing, config_dir=path.parent)
 
 
 def as_loop(data, path):
