@@ -92,22 +92,22 @@ async def test_the_pool_that_a_rollout_makes_has_its_limits_too():
     assert max(waits(collector)) > 0
 
 
-@pytest.mark.parametrize(
-    ("own", "options", "steps"),
-    [(None, {}, 10), (2, {}, 2), (13, {}, 13), (13, {"max_steps": 4}, 4)],
-    ids=["environment", "fewer", "more", "explicit"],
-)
-async def test_a_tasks_own_limit_outweighs_the_environments_default(own, options, steps):
-    collector = MemoryTrajectoryCollector()
-    plan = plan_tasks([TaskSpec(name="click-test", preset="click", max_steps=own)])
-    (result,) = (
-        await collect(
-            plan,
-            Idler(),
-            trajectory_collector=collector,
-            environment_options={**OBSERVE, **options},
-        )
-    ).results
-    assert (result.end_reason, result.num_steps) == (EndReason.TRUNCATED, steps)
-    (episode,) = collector.trajectories
-    assert episode.steps[-1].last  # By the environment, so that learners see it.
+async def test_a_tasks_own_limit_outweighs_the_environments_default():
+    async with BrowserPool(contexts_per_browser=1) as pool:  # One for all: browsers take long.
+        for own, options, steps in (
+            (None, {}, 10), (2, {}, 2), (13, {}, 13), (13, {"max_steps": 4}, 4)
+        ):  # fmt: skip
+            collector = MemoryTrajectoryCollector()
+            plan = plan_tasks([TaskSpec(name="click-test", preset="click", max_steps=own)])
+            (result,) = (
+                await collect(
+                    plan,
+                    Idler(),
+                    trajectory_collector=collector,
+                    environment_options={**OBSERVE, **options},
+                    browser_pool=pool,
+                )
+            ).results
+            assert (result.end_reason, result.num_steps) == (EndReason.TRUNCATED, steps)
+            (episode,) = collector.trajectories
+            assert episode.steps[-1].last  # By the environment, so that learners see it.

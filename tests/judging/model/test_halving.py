@@ -82,7 +82,7 @@ async def test_it_is_halved_so_often_and_then_a_judge_error(
 ) -> None:
     server = serve(judged(), max_model_len=50)
     judge = make_judge(server, check_blocked=False, check_answer=False, halvings=halvings)
-    judgement = await judge.judge(make_episode(steps=16))
+    judgement = await judge.judge(make_episode(steps=8))
     assert (judgement.outcome, judgement.reward) == (Outcome.JUDGE_ERROR, None)
     assert "too long" in judgement.reason
     assert halvings_of(judgement, "goal") == asked

@@ -117,7 +117,7 @@ CHANNELS = ("goal", "url", "title", "axtree", "text", "screenshot", "set_of_mark
             "dialogs", "http_status")  # fmt: skip
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(
         st.dictionaries(st.sampled_from(CHANNELS), strategies.values(), max_size=4), max_size=3

@@ -70,4 +70,5 @@ def test_each_step_is_there_and_knows_its_name(name):
     options = {"filter": {"where": "num_steps > 1"}, "redact": {"patterns": "email"}}
     if not found.needs_model:
         made = found(**options.get(name, {}))
-        assert (made.name, made.version) == (name, "1")
+        assert made.name == name
+        assert int(made.version) >= 1

@@ -13,7 +13,7 @@ from webtraj import (
 )
 from webtraj.trajectory import StepRecord, StepType
 
-patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+patient = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """For properties: how fast examples are made says nothing about them."""
 
 ENDED = (EndReason.TERMINATED, EndReason.TRUNCATED)
