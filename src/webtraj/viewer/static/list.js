@@ -1,14 +1,15 @@
 // The list of episodes: filters at the left, and rows that are fetched as they come into sight.
 
 import { fetchDatasets, fetchEpisodes } from "./api.js";
-import { add, fill, h, icon, said } from "./dom.js";
+import { add, fill, h, icon } from "./dom.js";
 import { facetPanel } from "./facets.js";
-import { count, duration, number, outcomeBadge, short, when } from "./format.js";
+import { count, number, short } from "./format.js";
 import { setKeys } from "./keys.js";
 import { onChange } from "./live.js";
 import { rememberList, rememberPlace } from "./neighbours.js";
 import { failureNotice, notify } from "./notices.js";
-import { formatRoute, go } from "./router.js";
+import { go } from "./router.js";
+import { COLUMNS, rowElement } from "./row.js";
 
 const ROW = 36;
 const BODY_AT_MOST = 8_000_000;
@@ -16,25 +17,6 @@ const PAGE = 100;
 const PAGES_KEPT = 60;
 const MORE_ROWS = 6;
 const DEFAULT_SORT = "-start_time";
-
-const COLUMNS = [
-  { name: "label", title: "Label", sort: "label" },
-  { name: "outcome", title: "Outcome", sort: "outcome" },
-  { name: "task", title: "Task", sort: "task" },
-  { name: "goal", title: "Goal" },
-  { name: "reward", title: "Reward", sort: "reward", right: true },
-  { name: "steps", title: "Steps", sort: "steps", right: true },
-  { name: "seconds", title: "Time", sort: "duration", right: true },
-  { name: "policy", title: "Policy", sort: "policy" },
-  { name: "iteration", title: "Iter.", sort: "iteration", right: true },
-  { name: "start_time", title: "Started", sort: "start_time" },
-];
-
-export const LABEL_MARKS = {
-  success: { path: "M3 8.5 6.5 12 13 4.5", words: "labelled success" },
-  failure: { path: "M4 4 12 12 M12 4 4 12", words: "labelled failure" },
-  note: { path: "M3 12.5 4 9.5 11 2.5 13.5 5 6.5 12z", words: "has a note" },
-};
 
 // Where each list was left, for coming back to it.
 const left = new Map();
@@ -301,42 +283,10 @@ class EpisodeList {
     const row = this.rowAt(index);
     const props = { role: "row", class: "row", id: `row-${index}`, aria: { rowindex: index + 2 } };
     if (!row) {
-      const waiting = h("div", { ...props, data: { waiting: "yes" } }, h("div", { role: "gridcell", class: "cell wait" }, "…"));
-      return waiting;
+      return h("div", { ...props, data: { waiting: "yes" } }, h("div", { role: "gridcell", class: "cell wait" }, "…"));
     }
     const chosen = this.chosen.some((one) => one.id === row.id && one.dataset === row.dataset);
-    const box = h("input", {
-      type: "checkbox", tabindex: -1, checked: chosen, aria: { label: `Compare ${short(row.id, 60)}` },
-      on: { click: (event) => event.stopPropagation(), change: () => this.choose(row) },
-    });
-    const open = (event) => {
-      if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
-      event.preventDefault();
-      this.open(index);
-    };
-    const href = formatRoute({ view: "episode", dataset: row.dataset, id: row.id });
-    const task = h("a", { href, tabindex: -1 }, said(short(row.task || row.id, 200)));
-    const version = row.policy_version && row.policy_version !== row.policy ? ` · ${row.policy_version}` : "";
-    const cells = {
-      label: labelMark(row.label),
-      outcome: outcomeBadge(row.outcome || "unknown"),
-      task,
-      goal: said(short(row.goal, 300)),
-      reward: number(row.reward),
-      steps: number(row.steps),
-      seconds: duration(row.seconds),
-      policy: said(short(`${row.policy ?? ""}${version}`, 120)),
-      iteration: number(row.iteration),
-      start_time: h("span", { title: when(row.start_time) }, when(row.start_time, { brief: true })),
-    };
-    return h(
-      "div",
-      { ...props, aria: { ...props.aria, selected: chosen }, on: { click: open } },
-      h("div", { role: "gridcell", class: "cell choose" }, box),
-      COLUMNS.map(({ name, right }) =>
-        h("div", { role: "gridcell", class: `cell ${name}${right ? " right" : ""}` }, cells[name]),
-      ),
-    );
+    return rowElement(row, props, chosen, () => this.choose(row), () => this.open(index));
   }
 
   mark() {
@@ -415,11 +365,4 @@ class EpisodeList {
       { keys: ["/"], shown: "/", does: "Search", run: () => this.search.select() },
     ]);
   }
-}
-
-function labelMark(label) {
-  const mark = LABEL_MARKS[label];
-  if (!mark) return null;
-  const svg = icon(mark.path);
-  return h("span", { class: "label-mark", data: { label } }, svg, h("span", { class: "unseen" }, mark.words));
 }

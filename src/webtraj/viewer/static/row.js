@@ -1,0 +1,71 @@
+// One row of the list: what it shows of an episode.
+
+import { h, icon, said } from "./dom.js";
+import { duration, number, outcomeBadge, short, when } from "./format.js";
+import { formatRoute } from "./router.js";
+
+// What a row has, in order; `sort` is what the server calls it.
+export const COLUMNS = [
+  { name: "label", title: "Label", sort: "label" },
+  { name: "outcome", title: "Outcome", sort: "outcome" },
+  { name: "task", title: "Task", sort: "task" },
+  { name: "goal", title: "Goal" },
+  { name: "reward", title: "Reward", sort: "reward", right: true },
+  { name: "steps", title: "Steps", sort: "steps", right: true },
+  { name: "seconds", title: "Time", sort: "duration", right: true },
+  { name: "policy", title: "Policy", sort: "policy" },
+  { name: "iteration", title: "Iter.", sort: "iteration", right: true },
+  { name: "start_time", title: "Started", sort: "start_time" },
+];
+
+const LABEL_MARKS = {
+  success: { path: "M3 8.5 6.5 12 13 4.5", words: "labelled success" },
+  failure: { path: "M4 4 12 12 M12 4 4 12", words: "labelled failure" },
+  note: { path: "M3 12.5 4 9.5 11 2.5 13.5 5 6.5 12z", words: "has a note" },
+};
+
+// Returns an episode's row, with a box to choose it by; `props` are the row's own.
+export function rowElement(row, props, chosen, choose, open) {
+  const box = h("input", {
+    type: "checkbox", tabindex: -1, checked: chosen, aria: { label: `Compare ${short(row.id, 60)}` },
+    on: { click: (event) => event.stopPropagation(), change: choose },
+  });
+  const clicked = (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+    event.preventDefault();
+    open();
+  };
+  const cells = cellsOf(row);
+  return h(
+    "div",
+    { ...props, aria: { ...props.aria, selected: chosen }, on: { click: clicked } },
+    h("div", { role: "gridcell", class: "cell choose" }, box),
+    COLUMNS.map(({ name, right }) =>
+      h("div", { role: "gridcell", class: `cell ${name}${right ? " right" : ""}` }, cells[name]),
+    ),
+  );
+}
+
+function cellsOf(row) {
+  const href = formatRoute({ view: "episode", dataset: row.dataset, id: row.id });
+  const version = row.policy_version && row.policy_version !== row.policy ? ` · ${row.policy_version}` : "";
+  return {
+    label: labelMark(row.label),
+    outcome: outcomeBadge(row.outcome || "unknown"),
+    task: h("a", { href, tabindex: -1 }, said(short(row.task || row.id, 200))),
+    goal: said(short(row.goal, 300)),
+    reward: number(row.reward),
+    steps: number(row.steps),
+    seconds: duration(row.seconds),
+    policy: said(short(`${row.policy ?? ""}${version}`, 120)),
+    iteration: number(row.iteration),
+    start_time: h("span", { title: when(row.start_time) }, when(row.start_time, { brief: true })),
+  };
+}
+
+function labelMark(label) {
+  const mark = LABEL_MARKS[label];
+  if (!mark) return null;
+  const svg = icon(mark.path);
+  return h("span", { class: "label-mark", data: { label } }, svg, h("span", { class: "unseen" }, mark.words));
+}
