@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from webtraj import EndReason, Outcome, open_dataset
+from webtraj.cli.app import main
 from webtraj.datasets.verification import verify
 from webtraj.testing.model_server import FakeModelServer
 
@@ -235,20 +236,35 @@ def test_what_is_left_is_played_by_the_command_that_is_told(kind, signum, folder
         (["--preset", "miniwob/click-test", "--print-config"], "'--print-config' is for"),
         (["--preset", "miniwob/click-test", "--parallel", "0"], "parallel"),
         (["--preset", "miniwob/click-test", "--parallel", "all"], "--parallel is a number"),
-        (["--preset", "miniwob/click-tset"], "click-test"),
-        (["--preset", "miniwob/click-test", "--out", "x", "--set", "max_step=3"], "max_step"),
+        (["--preset", "ladder/clmb"], "Did you mean 'ladder/climb'"),
         (["--preset", "miniwob/click-test", "some-run"], "'some-run' is not understood"),
         (["--resume"], "Say where the run is"),
         (["--resume", "a", "b", "--out", "x"], "'b' is not understood"),
         (["--resume", "--out", "nowhere"], "has no run to go on with"),
     ],
 )  # fmt: skip
-def test_wrong_command_is_told_in_one_line_and_leaves_nothing(arguments, told, folder):
-    done = run(*arguments, cwd=folder, code=2)
-    assert told in done.stderr
-    assert done.stderr.startswith("webtraj: ")
-    assert done.stderr.count("\n") == 1
-    assert done.stdout == ""
+def test_wrong_command_is_told_in_one_line_and_leaves_nothing(
+    arguments, told, folder, monkeypatch, capsys
+):
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", ["webtraj", "rollout", *arguments])
+    with pytest.raises(SystemExit) as ended:  # In this process: twenty more would take long.
+        main()
+    assert ended.value.code == 2
+    _check_told(told, *capsys.readouterr(), folder)
+
+
+def test_wrong_option_of_a_preset_is_told_and_leaves_nothing(folder):
+    wrong = ("--preset", "miniwob/click-test", "--out", "x", "--set", "max_step=3")
+    done = run(*wrong, cwd=folder, code=2)
+    _check_told("max_step", done.stdout, done.stderr, folder)
+
+
+def _check_told(told, out, err, folder):
+    assert told in err
+    assert err.startswith("webtraj: ")
+    assert err.count("\n") == 1
+    assert out == ""
     assert sorted(path.name for path in folder.iterdir()) == ["configs"]
 
 
