@@ -4,10 +4,11 @@
 * `phases`: each phase of an iteration as data: a command, what it promises, how it goes on.
 * `schedule`: which phases there are, in which order, and what waits for what.
 * `places`: where everything lies; `placeholders`: its names in commands of a user's own.
-* `engine`: runs the phases; `running`: one child process; `holding`: the lock that it holds.
-* `state`: what was done, on disk; `digests`: what outputs are known by.
+* `beginning`: whose folder it is; `engine`: runs the phases; `running`: one child process;
+  `holding`: the lock that it holds; `observer`: who looks on.
+* `state`: what was done, on disk; `outputs`: what phases promise, and what it is known by.
 * `servers`: the policy's server; `publishing`: the model that is the latest.
-* `metrics`, `plots`: what came of it.
+* `metrics`, `plots`, `wandb`: what came of it.
 
 The loop knows phases as commands, and imports neither torch nor a browser. Importing this loads no
 module of it: each is loaded when something of it is first used.

@@ -11,12 +11,12 @@ import dataclasses
 import logging
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from webtraj import errors
-from webtraj.loop import configuration, metrics, plots, running, schedule, servers
+from webtraj.loop import beginning, configuration, metrics, plots, running, schedule, servers
 from webtraj.loop.failures import PhaseFailedError
 from webtraj.loop.observer import LoopObserver, NullLoopObserver
 from webtraj.loop.outputs import Output, digest
@@ -26,7 +26,6 @@ from webtraj.loop.schedule import Slot
 from webtraj.loop.sections import LoopConfig
 from webtraj.loop.state import Begun, LoopState
 from webtraj.loop.wandb import IterationSink
-from webtraj.rollouts.configuration.loading import without_secrets
 from webtraj.storage import files
 
 __all__ = ["LoopResult", "Only", "run"]
@@ -38,8 +37,6 @@ _logger = logging.getLogger(__name__)
 _NOT_AGAIN = frozenset({2, 126, 127})
 """Exit statuses that another try would not change: wrong input, no program."""
 _LONGEST_PAUSE = 60.0
-_FIXED = ("seed", "first.policy", "first.iterations")
-"""Keys that all iterations of a loop must have in common."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,51 +86,12 @@ async def run(
     check_first(config)
     places = Places(config)
     with contextlib.ExitStack() as stack:
-        _own(stack, places)
+        beginning.own(stack, places)
         state = stack.enter_context(LoopState(places.state))
-        _begin(config, state, resume=resume, observer=observer or NullLoopObserver())
+        beginning.begin(config, state, resume=resume, observer=observer or NullLoopObserver())
         files.write_atomically(places.configuration, configuration.to_yaml(config).encode())
         loop = _Loop(config, state, only, observer or NullLoopObserver())
         return await loop.run()
-
-
-def _own(stack: contextlib.ExitStack, places: Places) -> None:
-    """Takes the loop's folder for us alone."""
-    try:
-        files.make_folder(places.out)
-        stack.enter_context(files.locked(places.lock("loop"), wait=False))
-    except BlockingIOError as error:
-        raise errors.InvalidInputError(
-            f"Another loop runs in {str(places.out)!r}. Wait for its end, or give another out."
-        ) from error
-    except OSError as error:
-        if isinstance(error, errors.WebtrajError):
-            raise
-        raise errors.StorageError(
-            f"{str(places.out)!r} cannot be written: {error}. Give another out."
-        ) from error
-
-
-def _begin(config: LoopConfig, state: LoopState, *, resume: bool, observer: LoopObserver) -> None:
-    """Checks that the state is that of this loop, and writes down that it begins or goes on."""
-    if not state.empty and not resume:
-        raise errors.InvalidInputError(
-            f"A loop was begun in {config.out!r}. Give --resume (resume=True) to go on with it, or "
-            "another out."
-        )
-    told = without_secrets(config.model_dump(mode="json"))
-    before = dict(_flat(state.config or {}))
-    for key, value in _flat(told):
-        if not before or key == "out" or (was := before.get(key)) == value:
-            continue
-        if key in _FIXED and state.anything_ended:
-            raise errors.InvalidInputError(
-                f"The loop in {config.out!r} was begun with {key}={was}, and is to go on with "
-                f"{value}: iterations would not be those of one loop. Give {key}={was}, or another "
-                "out."
-            )
-        observer.note(f"{key} was {was}, and is {value} from here on.")
-    state.add_loop(told)
 
 
 class _Loop:
@@ -403,11 +361,3 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in data.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value

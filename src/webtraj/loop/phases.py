@@ -356,7 +356,7 @@ class _Build:
 
 
 _SECTIONS = {"evaluate": "evaluation"}
-_KNOWN_AGENTS = ("model", "oracle", "random", "scripted", "replay")
+_KNOWN_AGENTS = ("model", "pointing", "oracle", "random", "scripted", "replay")
 """Those that are told of the model by other keys, or ask none."""
 
 

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from webtraj import errors
 from webtraj.loop import holding
 from webtraj.serving import logs
 from webtraj.serving.process import GuardedProcess
@@ -90,21 +89,6 @@ async def until_free(lock: Path, waiting: Callable[[], None]) -> None:
 def tail(log: Path, start: int) -> str:
     """Returns the last lines of a log that were written after `start`."""
     return logs.tail(log, start)
-
-
-def check_program(command: Sequence[str]) -> None:
-    """Checks that a command's program is there.
-
-    Raises:
-        InvalidInputError: It is not.
-    """
-    import shutil
-
-    if shutil.which(command[0]) is None:
-        raise errors.InvalidInputError(
-            f"{command[0]!r} is no program that can be run; give its path, or one that is found on "
-            "PATH."
-        )
 
 
 def _last_line(log: Path, seen: int) -> tuple[str, int]:
