@@ -15,8 +15,8 @@ from documented_blocks import DOCS, ROOT
 import webtraj
 from webtraj.environments.browser.executable import find_browser
 
-# It takes some fifteen seconds to build.
-pytestmark = pytest.mark.slow
+# It takes some twenty seconds to build, on a busy machine minutes.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +74,7 @@ async def test_a_reader_finds_things_and_asks_no_other_site(site: Path) -> None:
         async with async_playwright() as playwright:
             browser = await playwright.chromium.launch(executable_path=find_browser().path)
             page = await browser.new_page(viewport={"width": 1280, "height": 900})
+            page.set_default_timeout(120_000)
             page.on("request", lambda request: asked.append(request.url))
             page.on("pageerror", lambda error: errors.append(str(error)))
             await page.goto(f"{origin}/index.html")
