@@ -88,6 +88,7 @@ def player_of(config: RolloutConfig, rank: Rank | None) -> Player:
     }
     if policy.agent == "pointing":
         options = {name: options[name] for name in pointing_options.OPTIONS}
+        del options["max_tokens"]  # Its replies are two names; the configuration means prose.
         return _model_player(options, policy.agent_options, config.seed, agent="pointing")
     return _model_player(options, policy.agent_options, config.seed)
 
