@@ -6,7 +6,7 @@ import json
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image as Pillow
 
@@ -127,6 +127,7 @@ def test_text_that_looks_like_a_picture_is_hidden_and_comes_back(tmp_path):
     assert texts == ["<image> and <\u200bimage>", "<audio>"]
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.sampled_from(

@@ -8,7 +8,7 @@ import sys
 
 import PIL.Image
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webtraj import errors
@@ -235,6 +235,7 @@ shapes = st.fixed_dictionaries(
 )
 
 
+@settings(deadline=None)
 @given(lengths, shapes, st.integers(1, 3))
 def test_each_epoch_has_each_sample_once(lengths, shape, epochs):
     plan = Plan(lengths, epochs=epochs, **shape)
@@ -250,6 +251,7 @@ def test_each_epoch_has_each_sample_once(lengths, shape, epochs):
         assert all(sum(lengths[n] for n in row) <= (shape["row_length"] or 20) for row in rows)
 
 
+@settings(deadline=None)
 @given(lengths, shapes, st.integers(1, 30), st.data())
 def test_a_plan_goes_on_anywhere(lengths, shape, max_steps, data):
     plan = Plan(lengths, max_steps=max_steps, **shape)
@@ -257,6 +259,7 @@ def test_a_plan_goes_on_anywhere(lengths, shape, max_steps, data):
     assert list(plan.steps(start)) == list(plan.steps())[start:]
 
 
+@settings(deadline=None)
 @given(lengths)
 def test_packing_loses_nothing(lengths):
     rows = pack(range(len(lengths)), lengths, room=25)
