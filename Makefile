@@ -6,8 +6,10 @@ EPISODES ?= 2000
 ROLLOUTS ?= 1000
 PROCESSED ?= 5000
 SEED ?= 0
+OUT ?= runs/two_cores
+LOOP ?= --resume
 
-.PHONY: help setup demo check format test test-slow test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-llamafactory test-peers test-soak clean
+.PHONY: help setup demo check format test test-slow test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-llamafactory test-docs test-loop test-peers test-soak loop docs images clean
 
 help:
 	@echo "make setup      .venv with everything, and a browser"
@@ -25,6 +27,11 @@ help:
 	@echo "make test-llamafactory  LLaMA-Factory, really run on the CPU, in an environment of its own"
 	@echo "make test-peers a live BrowserGym environment, wrapped and recorded"
 	@echo "make test-soak  a long rollout while browsers fail (EPISODES=$(EPISODES) SEED=$(SEED))"
+	@echo "make test-docs  the tutorial and the guides, whole; after test-train and test-peers"
+	@echo "make test-loop  the loop in small: three tasks, must beat chance clearly"
+	@echo "make loop       from no model to a good one on two cores: runs/two_cores (OUT=$(OUT))"
+	@echo "make docs       the documentation site, in build/site"
+	@echo "make images     the viewer's pictures for the documentation"
 	@echo "make format     put the formatting right"
 	@echo "make bench-X    run benchmarks/X.py"
 
@@ -47,7 +54,7 @@ test: check
 	$(BIN)/pytest $(PYTEST_ARGS) -m "not slow"
 
 test-slow: setup
-	$(BIN)/pytest $(PYTEST_ARGS) -m slow
+	$(BIN)/pytest $(PYTEST_ARGS) -m slow --ignore=tests/docs
 
 test-s3: setup
 	WEBTRAJ_S3_EPISODES=10000 $(BIN)/pytest -p no:xdist tests/collectors/object_store/test_s3_scale.py
@@ -72,6 +79,21 @@ test-train: setup
 
 test-llamafactory: setup
 	@sh scripts/test_llamafactory.sh
+
+test-docs: setup
+	$(BIN)/pytest -p no:xdist -m slow tests/docs
+
+test-loop: setup
+	@sh scripts/test_loop.sh
+
+loop: setup
+	@sh scripts/loop.sh out=$(OUT) $(LOOP)
+
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+images: setup
+	$(BIN)/python scripts/viewer_images.py
 
 test-peers: setup
 	$(BIN)/python scripts/test_peers.py

@@ -24,7 +24,7 @@ fi
 install() {
     .venv-train/bin/python -m pip install --quiet --disable-pip-version-check \
         --constraint constraints.txt --requirement "$requirements" \
-        --editable '.[miniwob,config,tensorboard,test]' pytest-timeout "$@"
+        --editable '.[miniwob,config,tensorboard,report,test]' pytest-timeout "$@"
 }
 
 echo "train_venv: making .venv-train (1.7 GB on disk)"

@@ -100,7 +100,9 @@ def make_app() -> typer.Typer:
             app.add_typer(group, name=name)
         else:
             command = getattr(module, in_python)
-            app.command(name, help=_unwrapped(command))(command)
+            app.command(name, help=_unwrapped(command), cls=getattr(module, "COMMAND_CLASS", None))(
+                command
+            )
     return app
 
 

@@ -69,16 +69,16 @@ class Growing:
         """Adds rows."""
         end = self._length + len(rows)
         if end > len(self._rows):
-            grown = np.zeros(max(end, len(self._rows) * 2), self._rows.dtype)
-            grown[: self._length] = self._rows[: self._length]
-            self._rows = grown
+            # In place: a copy would be held beside it.
+            self._rows.resize(max(end, len(self._rows) * 5 // 4), refcheck=False)
         self._rows[self._length : end] = rows
         self._length = end
 
     def take(self) -> NDArray[Any]:
         """Returns the table, and leaves nothing here."""
-        rows = self._rows[: self._length].copy()
-        self._rows, self._length = self._rows[:0], 0
+        rows = self._rows
+        rows.resize(self._length, refcheck=False)
+        self._rows, self._length = np.zeros(0, rows.dtype), 0
         return rows
 
 

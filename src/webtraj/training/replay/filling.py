@@ -300,6 +300,8 @@ class _Filling:
     def _left(
         self, steps: NDArray[Any], keep: NDArray[np.bool_], episodes: NDArray[Any], reason: Reason
     ) -> NDArray[Any]:
+        if keep.all():
+            return steps
         tasks = episodes["task"][steps["episode"][~keep]]
         names = self._tasks.names
         for task, count in zip(*np.unique(tasks, return_counts=True), strict=True):
@@ -337,9 +339,11 @@ def _latest(digests: NDArray[Any]) -> NDArray[np.bool_]:
     """Returns which ones have no equal after them."""
     keep = np.zeros(len(digests), np.bool_)
     halves = np.ascontiguousarray(digests).view("<u8").reshape(-1, 2)
-    order = np.lexsort((np.arange(len(digests)), halves[:, 1], halves[:, 0]))
-    ordered = halves[order]
+    order = np.lexsort((halves[:, 1], halves[:, 0]))  # Of equals, the latest comes last.
     last = np.ones(len(digests), np.bool_)
-    last[:-1] = np.any(ordered[1:] != ordered[:-1], axis=1)
+    last[:-1] = False
+    for half in halves.T:
+        ordered = half[order]
+        last[:-1] |= ordered[1:] != ordered[:-1]
     keep[order[last]] = True
     return keep
