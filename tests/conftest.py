@@ -2,6 +2,12 @@
 # one module `conftest`.
 collect_ignore_glob = ["*conftest.py"]
 
+from hypothesis import settings  # noqa: E402
+
+# How long an example may take would be a test of the machine.
+settings.register_profile("webtraj", deadline=None)
+settings.load_profile("webtraj")
+
 from bucket_servers import (  # noqa: E402, F401
     bucket_options,
     bucket_url,
