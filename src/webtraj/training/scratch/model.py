@@ -9,12 +9,15 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from webtraj import errors
 from webtraj.agents.pointing.prompts import CLICK, ELEMENTS, MARKERS, WORDS
 
-__all__ = ["make_model"]
+if TYPE_CHECKING:
+    import tokenizers
+
+__all__ = ["make_model", "make_tokenizer"]
 
 _HEAD = 32
 _END = "<end>"
@@ -57,7 +60,13 @@ def make_model(
     import torch
     import transformers
 
-    tokenizer = _make_tokenizer(texts, vocab_size, context)
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=make_tokenizer(texts, vocab_size=vocab_size),
+        eos_token=_END,
+        pad_token=_PAD,
+        chat_template=_TEMPLATE,
+        model_max_length=context,
+    )
     torch.manual_seed(seed)
     config = transformers.Qwen3Config(
         vocab_size=len(tokenizer),
@@ -82,9 +91,14 @@ def make_model(
     return draft.rename(folder)
 
 
-def _make_tokenizer(texts: Iterable[str], vocab_size: int, context: int) -> Any:
+def make_tokenizer(texts: Iterable[str], *, vocab_size: int = 1600) -> tokenizers.Tokenizer:
+    """Makes a tokenizer: words in pieces, spaces dropped, each name of pointing prompts a token.
+
+    Args:
+        texts: What pages and goals say.
+        vocab_size: How many tokens there are at most, names included.
+    """
     import tokenizers
-    import transformers
     from tokenizers import decoders, models, pre_tokenizers, trainers
 
     names = [*MARKERS, *ELEMENTS, CLICK, *WORDS]
@@ -107,10 +121,4 @@ def _make_tokenizer(texts: Iterable[str], vocab_size: int, context: int) -> Any:
     tokenizer.train_from_iterator(texts, trainer)
     # Not special ones: servers leave those out of the replies that they decode.
     tokenizer.add_tokens([tokenizers.AddedToken(name, normalized=False) for name in names])
-    return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        eos_token=_END,
-        pad_token=_PAD,
-        chat_template=_TEMPLATE,
-        model_max_length=context,
-    )
+    return tokenizer

@@ -1,0 +1,145 @@
+"""Pointing prompts as token ids: what the copies differ in, and what stays."""
+
+import itertools
+import re
+from pathlib import Path
+
+import orjson
+import pytest
+import tokenizers
+
+from webtraj import errors
+from webtraj.datasets.writer import DatasetWriter
+from webtraj.environments import actions as a
+from webtraj.training.export import export_selection, make_format
+from webtraj.training.replay import Filters, ReplayBuffer
+from webtraj.training.scratch import PointingRenderer, decisions_of
+from webtraj.training.scratch.model import make_tokenizer
+from webtraj.trajectory import (
+    EndReason,
+    EpisodeEnd,
+    EpisodeInfo,
+    EpisodeTrajectory,
+    Outcome,
+    StepRecord,
+    StepType,
+)
+
+PAGE = '[1] textbox "Name"\n[2] button "Send"\n[3] button "Send it later"\n[4] link "Send"'
+GOAL = 'Enter "Bob" and click Send.'
+
+
+def episode(*actions, name="e1", goal=GOAL, page=PAGE, outcome=Outcome.SUCCESS):
+    kinds = itertools.chain([StepType.FIRST], itertools.repeat(StepType.MID, len(actions) - 1))
+    steps = [
+        StepRecord(0, next(kinds), {"goal": goal, "axtree": page}),
+        *(
+            StepRecord(number, kind, {"goal": goal, "axtree": page}, action, 0.0, 1.0)
+            for number, (kind, action) in enumerate(
+                zip([*kinds, StepType.LAST], actions, strict=True), 1
+            )
+        ),
+    ]
+    end = EpisodeEnd(reason=EndReason.TERMINATED, outcome=outcome)
+    return EpisodeTrajectory(
+        EpisodeInfo(episode_id=name, task="form", goal=goal), tuple(steps), end
+    )
+
+
+@pytest.fixture
+def model(tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    make_tokenizer([GOAL, "textbox Name button Send it later link"]).save(
+        str(folder / "tokenizer.json")
+    )
+    return folder
+
+
+@pytest.fixture
+def selection(tmp_path):
+    with DatasetWriter(tmp_path / "data") as writer:
+        writer.add(episode(a.Fill("1", "Bob"), a.Click("2")))
+        writer.add(episode(a.Click("3"), a.Click("4"), name="e2", outcome=Outcome.FAILURE))
+    filters = Filters(min_steps=1, filter_same_screenshot=False)
+    return ReplayBuffer.from_datasets(
+        tmp_path / "data", filters=filters, render=PointingRenderer()
+    ).all
+
+
+def rows_in(folder):
+    return [orjson.loads(line) for line in (Path(folder) / "train.jsonl").read_bytes().splitlines()]
+
+
+def said(model, ids):
+    tokenizer = tokenizers.Tokenizer.from_file(str(model / "tokenizer.json"))
+    return [tokenizer.id_to_token(number) for number in ids]
+
+
+def test_copies_differ_in_names_alone(tmp_path, model, selection):
+    options = {"model": str(model), "copies": 30}
+    report = export_selection(selection, tmp_path / "out", format="pointing", options=options)
+    rows = rows_in(tmp_path / "out")
+    assert report.splits["train"].samples == 2
+    assert len(rows) == 60
+    for number, element in ((1, "1"), (2, "2")):
+        copies = [row for row in rows if row["sample"] == f"e1/{number}/0"]
+        prompts = [said(model, row["prompt_token_ids"]) for row in copies]
+        replies = [said(model, row["completion_token_ids"]) for row in copies]
+        assert len({tuple(prompt) for prompt in prompts}) == 30
+        bare = {re.sub(r"<[ew]\d+>", "<>", " ".join(prompt)) for prompt in prompts}
+        assert len(bare) == 1
+        for prompt, reply in zip(prompts, replies, strict=True):
+            names = [token for token in prompt if re.fullmatch(r"<e\d+>", token)]
+            assert len(set(names)) == 4
+            assert reply[0] == names[int(element) - 1]
+            # What is typed is the word that the goal's name for it follows.
+            typed = reply[1]
+            assert (typed == "<w0>") == (number == 2)
+            if number == 1:
+                assert "".join(prompt[: prompt.index(typed)]).endswith('"Bob"')
+
+
+def test_the_same_seed_gives_the_same_bytes(tmp_path, model, selection):
+    def written(name, seed):
+        options = {"model": str(model), "copies": 3, "seed": seed}
+        export_selection(selection, tmp_path / name, format="pointing", options=options)
+        return (tmp_path / name / "train.jsonl").read_bytes()
+
+    assert written("a", 1) == written("b", 1) != written("c", 2)
+
+
+def test_too_long_samples_are_left_out_and_told(tmp_path, model, selection):
+    options = {"model": str(model), "cutoff_len": 5}
+    with pytest.raises(errors.InvalidInputError, match=r"longer than 5 tokens \(2\)"):
+        export_selection(selection, tmp_path / "out", format="pointing", options=options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_format_without_its_model_is_refused(tmp_path):
+    for folder in ("", str(tmp_path)):
+        with pytest.raises(errors.InvalidInputError, match="needs the model's folder"):
+            make_format("pointing", {"model": folder})
+
+
+def test_other_tokenizers_are_refused(tmp_path, selection):
+    tokenizers.Tokenizer(tokenizers.models.BPE()).save(str(tmp_path / "tokenizer.json"))
+    options = {"model": str(tmp_path)}
+    with pytest.raises(errors.InvalidInputError, match="no token '<e0>'"):
+        export_selection(selection, tmp_path / "out", format="pointing", options=options)
+
+
+def test_decisions_are_those_that_can_be_pointed_at():
+    told = [
+        (decided.step, decided.done)
+        for decided in decisions_of(
+            episode(
+                a.Click("3"),
+                a.Fill("1", "nobody said this"),
+                a.InvalidAction(reason="?"),
+                a.Click("9"),
+                a.Click("2"),
+            )
+        )
+    ]
+    assert told == [(1, ()), (5, (("3", "button Send it later"),))]
