@@ -5,6 +5,9 @@ recorder for that one episode. Recording follows `asyncio.StreamWriter`: the `re
 `end_episode` are plain functions that hand the data over before they return, so that no
 cancellation can cut them in half; `drain` waits while the collector is behind; `flush` waits until
 it has caught up. A collector never drops data to keep up.
+
+One that sends episodes elsewhere may have a method `seal` besides, which waits only for what is to
+be done on this machine; see `seal`.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 from webtraj import trajectory as trajectory_lib
 
-__all__ = ["EpisodeRecorder", "TrajectoryCollector"]
+__all__ = ["EpisodeRecorder", "TrajectoryCollector", "seal"]
 
 
 @runtime_checkable
@@ -86,3 +89,16 @@ class TrajectoryCollector(Protocol):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None: ...
+
+
+async def seal(collector: TrajectoryCollector) -> None:
+    """Waits until every ended episode is safe on this machine, and no longer.
+
+    Who plays on must not wait for a network. So a collector that sends episodes elsewhere has a
+    method `seal`; what one without it keeps is where it belongs after a `flush`.
+
+    Raises:
+        CollectorError: Something handed over earlier could not be kept.
+    """
+    own = getattr(collector, "seal", None)
+    await (collector.flush() if own is None else own())

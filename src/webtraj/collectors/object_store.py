@@ -13,6 +13,7 @@ What becomes of a rollout when the bucket does not take episodes:
   `min_free_bytes` left, but only as long as the bucket takes episodes: one that does not makes
   nobody wait. If the disk is full in the end, recording fails by a `CollectorError`, as it does on
   any full disk, and what was recorded before is safe.
+* `seal` waits for the spool alone, and so does an environment that is closed.
 * `flush` and `aclose` give up after some attempts, or after `close_timeout`, by a `CollectorError`
   that says what is not in the bucket. It is in the spool; `webtraj push` sends it.
 """
@@ -172,6 +173,14 @@ class S3TrajectoryCollector(AsyncClosing, Closing):
         await self._journals.drain()
         if self._is_behind():
             await self._wait_until(lambda: not self._is_behind(), look_again=_LOOK_AGAIN)
+
+    async def seal(self) -> None:
+        """Waits until every episode that ended is sealed in the spool, whatever the bucket does.
+
+        Raises:
+            CollectorError: One could not be sealed; its journal is kept.
+        """
+        await self._journals.flush()
 
     async def flush(self) -> None:
         """Waits until every episode that ended is in the bucket, with its index line.

@@ -8,7 +8,7 @@ from typing import Any
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.closing import AsyncClosing
-from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector
+from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector, seal
 
 __all__ = ["TeeTrajectoryCollector"]
 
@@ -49,6 +49,10 @@ class TeeTrajectoryCollector(AsyncClosing):
     async def drain(self) -> None:
         """Waits for the slowest."""
         await self._each(lambda collector: collector.drain())
+
+    async def seal(self) -> None:
+        """Waits until each has sealed what has ended."""
+        await self._each(seal)
 
     async def flush(self) -> None:
         """Waits until each has flushed."""

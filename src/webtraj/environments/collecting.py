@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors.base import TrajectoryCollector
+from webtraj.collectors.base import TrajectoryCollector, seal
 from webtraj.environments import bridges, redaction
 from webtraj.environments.tracking import EpisodeTracker, OnCollectorError
 from webtraj.trajectory import EndReason, Phase
@@ -39,7 +39,8 @@ class TrajectoryCollectingEnvironment:
     environment's own TimeStep objects. Attributes it does not have itself are the inner
     environment's.
 
-    The collector is not closed with the environment, since others may share it.
+    The collector is not closed with the environment, since others may share it. What it has of the
+    environment's episodes is safe on this machine then; what it sends elsewhere is not waited for.
     """
 
     accepts_decisions = True
@@ -164,12 +165,12 @@ class TrajectoryCollectingEnvironment:
             self._busy = ""
 
     async def close(self) -> None:
-        """Ends an open episode as CLOSED, closes the environment, waits until all is kept."""
+        """Ends an open episode as CLOSED, closes the environment, waits until all is safe here."""
         try:
             self._tracker.ended(EndReason.CLOSED, Phase.CLOSE)
         finally:
             await self._env.close()
-        await self._flush()
+        await self._seal()
 
     async def __aenter__(self) -> Self:
         if hasattr(self._env, "__aenter__"):
@@ -192,7 +193,7 @@ class TrajectoryCollectingEnvironment:
                 await self._env.__aexit__(exc_type, exc, traceback)
             else:
                 await self._env.close()
-        await self._flush(during=exc)
+        await self._seal(during=exc)
 
     def mark_truncated(
         self, reason: str, *, decision: trajectory_lib.Decision | None = None
@@ -261,9 +262,9 @@ class TrajectoryCollectingEnvironment:
             self._tracker.raised(error, phase)
             raise error
 
-    async def _flush(self, during: BaseException | None = None) -> None:
+    async def _seal(self, during: BaseException | None = None) -> None:
         try:
-            await self._collector.flush()
+            await seal(self._collector)
         except Exception as error:
             if during is None:
                 self._collector_failed(error)

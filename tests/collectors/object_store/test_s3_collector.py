@@ -13,7 +13,7 @@ import pytest
 from spool_support import read_bucket
 
 from webtraj import JsonTrajectoryCollector, errors, open_dataset
-from webtraj.collectors import object_store
+from webtraj.collectors import object_store, sealing
 from webtraj.collectors.journal import claim
 from webtraj.collectors.object_store import Pauses, S3TrajectoryCollector
 from webtraj.datasets.pushing import push
@@ -93,6 +93,30 @@ async def test_an_episode_stays_in_the_spool_until_its_index_line_is_in_the_buck
     faulty.fault = lambda *_: None
     await collector.flush()
     assert files_of(tmp_path / "spool") == ["dataset.json"]
+
+
+async def test_a_seal_waits_for_the_spool_and_not_for_the_bucket(
+    collect, records, shot, faulty, tmp_path
+):
+    faulty.fault = away
+    collector = collect(pauses=PATIENT)
+    episode_id = record_shots(records, collector, shot, [1])
+    await collector.seal()
+    kept = files_of(tmp_path / "spool")
+    assert {f"episodes/{episode_id}.json", f"index/{episode_id}.jsonl"} < set(kept)
+    assert not any(name.startswith("journal/") for name in kept)
+    assert collector.status().unsent_episodes == 1
+
+
+async def test_a_seal_tells_what_could_not_be_sealed(collect, records, shot, monkeypatch):
+    def fail(*_, **__):
+        raise OSError("the disk is full")
+
+    collector = collect()
+    monkeypatch.setattr(sealing, "seal", fail)
+    episode_id = record_shots(records, collector, shot, [1])
+    with pytest.raises(errors.CollectorError, match=f"{episode_id}.*the disk is full"):
+        await collector.seal()
 
 
 async def test_a_blob_that_the_bucket_has_is_not_sent_again(collect, records, shot, faulty):

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.closing import AsyncClosing
-from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector
+from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector, seal
 from webtraj.collectors.null import NullTrajectoryCollector
 from webtraj.environments.base import Redacts
 from webtraj.environments.redaction.redactor import Redactor
@@ -89,6 +89,10 @@ class RedactingCollector(AsyncClosing):
     async def drain(self) -> None:
         """See `TrajectoryCollector.drain`."""
         await self._collector.drain()
+
+    async def seal(self) -> None:
+        """See `webtraj.collectors.base.seal`."""
+        await seal(self._collector)
 
     async def flush(self) -> None:
         """See `TrajectoryCollector.flush`."""
