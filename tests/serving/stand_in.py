@@ -38,6 +38,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         "asleep": False,
         "adapters": {},
         "held": "WEBTRAJ_WEIGHTS_HOLD" in os.environ,
+        "takes_adapters": os.environ.get("VLLM_ALLOW_RUNTIME_LORA_UPDATING") == "True",
     }
     calls: ClassVar[list[str]] = []
     unhang = threading.Event()

@@ -64,7 +64,10 @@ def test_options_reach_vllm(stand_in):
         "--structure-backend=xgrammar",
         f"--lora=clicker={stand_in.folder}",
         "--max-lora-rank=8",
+        "--weights-version=round-3",
+        "--runtime-lora",
         "--dev-mode",
+        "--sleep-mode",
         f"--log={stand_in.log}",
     ]
     process = webtraj_serve(stand_in, *options, stand_in.model, "--", "--seed=7", "--swap=1")
@@ -91,6 +94,7 @@ def test_options_reach_vllm(stand_in):
         "--structured-outputs-config.disable_any_whitespace=true",
         "--worker-extension-cls=webtraj_vllm_worker.WebtrajWorker",
         "--middleware=webtraj_vllm_worker.WeightsGate",
+        "--enable-sleep-mode",
         "--enforce-eager",
         "--enable-lora",
         "--lora-modules",
@@ -98,6 +102,17 @@ def test_options_reach_vllm(stand_in):
         "--seed=7",
         "--swap=1",
     ]
+    assert (seen["version"], seen["takes_adapters"]) == ("round-3", True)
+
+
+def test_what_is_not_asked_for_is_not_let(stand_in):
+    process = webtraj_serve(stand_in, stand_in.model, f"--log={stand_in.log}")
+    seen = httpx.get(f"{url_of(process)}/seen", trust_env=False).json()
+    process.terminate()
+    process.communicate(timeout=60)
+    assert (seen["version"], seen["takes_adapters"]) == ("default", False)
+    refused = ("--enable-sleep-mode", "--enable-lora", "--middleware", "--worker-extension")
+    assert not [argument for argument in seen["arguments"] if argument.startswith(refused)]
 
 
 def test_start_that_fails_is_exit_code_1_with_the_log(stand_in):

@@ -19,6 +19,9 @@ def serve(
         list[str] | None, typer.Argument(help="More arguments for vLLM, after `--`.")
     ] = None,
     name: Annotated[str, typer.Option(help="The model's name in requests.")] = "",
+    weights_version: Annotated[
+        str, typer.Option(help="What records call the weights; vLLM says `default`.")
+    ] = "",
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port; 0 for one that is free.")] = 0,
     python: Annotated[
@@ -51,8 +54,14 @@ def serve(
         list[str] | None, typer.Option(help="A LoRA adapter, as NAME=FOLDER. Repeatable.")
     ] = None,
     max_lora_rank: Annotated[int | None, typer.Option(help="The adapters' highest rank.")] = None,
+    runtime_lora: Annotated[
+        bool, typer.Option(help="Let adapters be loaded while it runs.")
+    ] = False,
     dev_mode: Annotated[
         bool, typer.Option(help="Let weights be replaced while it runs; on this machine only.")
+    ] = False,
+    sleep_mode: Annotated[
+        bool, typer.Option(help="With --dev-mode: let it free a GPU's memory for a while.")
     ] = False,
     log: Annotated[Path | None, typer.Option(help="A file for what vLLM prints.")] = None,
     start_timeout: Annotated[float, typer.Option(help="Seconds that a start may take.")] = 900.0,
@@ -69,6 +78,7 @@ def serve(
     launch = VllmLaunch(
         model=model,
         name=name,
+        version=weights_version,
         python=python,
         tensor_parallel=tensor_parallel,
         data_parallel=data_parallel,
@@ -83,7 +93,9 @@ def serve(
         structure_backend=_one_of(vllm.StructureBackend, "--structure-backend", structure_backend),
         lora=dict(map(_name_and_folder, lora or ())),
         max_lora_rank=max_lora_rank,
+        runtime_lora=runtime_lora,
         dev_mode=dev_mode,
+        sleep_mode=sleep_mode,
         extra_args=tuple(extra or ()),
     )
     server = ModelServer(
