@@ -6,6 +6,6 @@ Modules, from the data to the page:
 * `table`, `columns`, `queries`: the episodes of a list, and what is asked of them.
 * `labels`: what people say of episodes.
 * `following`, `source`, `viewer`: one dataset that is looked at while it is written, and several.
-* `app`, `guarding`, `serving`: what is answered over HTTP, and to whom.
+* `app`, `serving`: what is answered over HTTP; to whom, `local_pages` says.
 * `page`, `bundling`, `exporter`: an episode as one HTML file.
 """

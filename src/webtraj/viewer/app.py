@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from webtraj import errors
+from webtraj.local_pages.serving import missing
 from webtraj.viewer import pictures
 from webtraj.viewer.queries import parse_query
 
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 
     from webtraj.viewer.viewer import Viewer
 
-__all__ = ["MISSING", "make_app"]
+__all__ = ["WHAT", "make_app"]
 
-MISSING = 'The viewer needs starlette and uvicorn: pip install "webtraj[view]".'
+WHAT = "The viewer"
 
 _TYPES = {
     ".js": "text/javascript; charset=utf-8",
@@ -48,7 +49,7 @@ _STATUS = (
 
 
 def make_app(viewer: Viewer) -> ASGIApp:
-    """Returns the application, unguarded (see `guarding`).
+    """Returns the application, unguarded (see `local_pages.guard`).
 
     Raises:
         MissingDependencyError: starlette is not installed.
@@ -57,7 +58,7 @@ def make_app(viewer: Viewer) -> ASGIApp:
         from starlette.applications import Starlette
         from starlette.routing import Route
     except ImportError as error:
-        raise errors.MissingDependencyError(MISSING) from error
+        raise missing(WHAT) from error
     handlers = _Handlers(viewer)
     routes = [
         Route("/", handlers.page),
