@@ -113,19 +113,19 @@ def _serve(
     *,
     open_browser: bool,
 ) -> None:
-    from webtraj.cli import signals
-    from webtraj.monitor.page import MonitorServer
+    import asyncio
 
-    server = MonitorServer(watched, host=host, port=port, token=token, every=every)
-    print(f"{server.url} shows {watched.run_id}. Ctrl-C ends it.", flush=True)
+    from webtraj.cli import signals
+    from webtraj.monitor.page import serving
 
     async def serve() -> None:
-        if open_browser:
-            import asyncio
-            import webbrowser
+        async with serving(watched, host=host, port=port, token=token, every=every) as url:
+            print(f"{url} shows {watched.run_id}. Ctrl-C ends it.", flush=True)
+            if open_browser:
+                import webbrowser
 
-            await asyncio.to_thread(webbrowser.open, server.url)
-        await server.serve()
+                await asyncio.to_thread(webbrowser.open, url)
+            await asyncio.Event().wait()
 
     with contextlib.suppress(signals.SignalReceivedError):  # The usual way to end it.
         signals.run(serve())

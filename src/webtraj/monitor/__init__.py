@@ -2,7 +2,7 @@
 
 * `watching`: `RunMonitor`, which looks at what a run writes; `status`: what it sees, as data.
 * `locating`, `tailing`, `waiting`, `rows`, `pace`, `faults`: what a look is made of.
-* `screen`: a status in the terminal; `page`, `guard`, `static/`: in a browser.
+* `screen`: a status in the terminal; `page`, `static/`: in a browser, by `local_pages`.
 """
 
 from webtraj.monitor.status import Cell, RunStatus, Writer

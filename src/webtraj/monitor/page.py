@@ -8,18 +8,15 @@ however many do.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import re
-import secrets
-import socket
 import time
+from contextlib import AbstractAsyncContextManager
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from webtraj import errors
-from webtraj.monitor.guard import Guard, is_loopback, netloc
+from webtraj.local_pages import serving as serving_lib
 from webtraj.monitor.status import RunStatus
 from webtraj.reporting.plain import plain
 
@@ -30,14 +27,13 @@ if TYPE_CHECKING:
 
     from webtraj.monitor.watching import RunMonitor
 
-__all__ = ["MonitorServer", "make_app"]
+__all__ = ["make_app", "serving"]
 
 _FILES = {
     "monitor.js": "text/javascript; charset=utf-8",
     "monitor.css": "text/css; charset=utf-8",
 }
-_TOKEN = re.compile(r"[A-Za-z0-9_-]{16,}")
-_MISSING = 'The monitor\'s page needs starlette and uvicorn: pip install "webtraj[view]".'
+_WHAT = "The monitor's page"
 
 
 class _Looks:
@@ -62,22 +58,12 @@ class _Looks:
             return self._monitor.row(number)
 
 
-def make_app(
-    monitor: RunMonitor,
-    *,
-    every: float = 1.0,
-    hosts: frozenset[str] | None = frozenset(("127.0.0.1", "localhost", "::1")),
-    token: str | None = None,
-    cookie: str = "webtraj-monitor",
-) -> ASGIApp:
-    """Returns the application that serves a run's page.
+def make_app(monitor: RunMonitor, *, every: float = 1.0) -> ASGIApp:
+    """Returns the application that serves a run's page, unguarded (see `local_pages.guard`).
 
     Args:
         monitor: Looks at the run.
         every: Seconds between two looks, at least.
-        hosts: The names that it may be asked by; None for any.
-        token: What who asks must have.
-        cookie: The name of the cookie that the token is kept in.
 
     Raises:
         MissingDependencyError: starlette is not installed.
@@ -87,7 +73,7 @@ def make_app(
         from starlette.responses import Response
         from starlette.routing import Route
     except ImportError as error:
-        raise errors.MissingDependencyError(_MISSING) from error
+        raise serving_lib.missing(_WHAT) from error
     looks = _Looks(monitor, every)
     static = resources.files("webtraj.monitor") / "static"
 
@@ -122,11 +108,18 @@ def make_app(
         Route("/api/status", status),
         Route("/api/rows/{number:int}", row),
     ]
-    return Guard(Starlette(routes=routes), hosts=hosts, token=token, cookie=cookie)
+    return Starlette(routes=routes)
 
 
-class MonitorServer:
-    """Serves a run's page until it is cancelled.
+def serving(
+    monitor: RunMonitor,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    token: str | None = None,
+    every: float = 1.0,
+) -> AbstractAsyncContextManager[str]:
+    """Returns what serves a run's page for as long as the context lasts, and yields its URL.
 
     Args:
         monitor: Looks at the run.
@@ -136,77 +129,17 @@ class MonitorServer:
         every: Seconds between two looks, at least.
 
     Raises:
-        InvalidInputError: The address is not this machine's, or the port is taken.
+        InvalidInputError: On entering: the address is not this machine's, the port is taken, or the
+            token is too short to keep anyone out.
         MissingDependencyError: starlette or uvicorn is not installed.
     """
-
-    def __init__(
-        self,
-        monitor: RunMonitor,
-        *,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        token: str | None = None,
-        every: float = 1.0,
-    ) -> None:
-        try:
-            import uvicorn
-        except ImportError as error:
-            raise errors.MissingDependencyError(_MISSING) from error
-        alone = is_loopback(host)
-        if token is not None and not _TOKEN.fullmatch(token):
-            raise errors.InvalidInputError(
-                "A token has 16 characters of A-Z a-z 0-9 _ - or more; leave it out, and one is "
-                "made where it is needed."
-            )
-        if token is None and not alone:
-            token = secrets.token_urlsafe(24)
-        hosts = frozenset(("127.0.0.1", "localhost", "::1", host)) if alone else None
-        self._socket = _listen(host, port)
-        port = self._socket.getsockname()[1]
-        app = make_app(
-            monitor, every=every, hosts=hosts, token=token, cookie=f"webtraj-monitor-{port}"
-        )
-        address = netloc(host, port)
-        self.url = f"http://{address}/" + (f"?token={token}" if token else "")
-        """Where the page is."""
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                app, log_level="warning", access_log=False, lifespan="off", server_header=False
-            )
-        )
-        # Signals are its caller's: they cancel `serve`.
-        self._server.capture_signals = contextlib.nullcontext  # type: ignore[assignment]
-
-    async def serve(self) -> None:
-        """Serves until it is cancelled."""
-        serving = asyncio.ensure_future(self._server.serve(sockets=[self._socket]))
-        try:
-            await asyncio.shield(serving)
-        except asyncio.CancelledError:
-            self._server.should_exit = self._server.force_exit = True
-            await serving
-            raise
-        finally:
-            self._socket.close()
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        ((family, kind, protocol, _, address), *_) = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        listener = socket.socket(family, kind, protocol)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-            listener.listen()  # Who comes before it serves has to wait, and is not refused.
-        except BaseException:
-            listener.close()
-            raise
-    except OSError as error:
-        raise errors.InvalidInputError(
-            f"The page cannot be served at {host!r:.100}, port {port}: {error}. Name an address of "
-            "this machine, and a port that is free (0 finds one)."
-        ) from error
-    return listener
+    return serving_lib.serving(
+        make_app(monitor, every=every),
+        host=host,
+        port=port,
+        token=token,
+        what=_WHAT,
+        command="webtraj monitor",
+        cookie="webtraj-monitor",
+        methods=frozenset(("GET", "HEAD")),
+    )
