@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from pathlib import Path
 from typing import Any
 
 from webtraj import errors
 
-__all__ = ["ModelTools", "load_tools"]
+__all__ = ["ModelTools", "load_tools", "looks_like_a_path"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,6 +59,13 @@ def load_tools(model: str | os.PathLike[str]) -> ModelTools:
         InvalidInputError: There is no such model, or it is none that replies to text.
         MissingDependencyError: transformers is not installed.
     """
+    name = os.fspath(model)
+    if looks_like_a_path(name) and not (name and Path(name).exists()):
+        # As a name on the Hub it would be asked for there, for most of a minute.
+        raise errors.InvalidInputError(
+            f"There is no folder {name!r}{_why_a_path(name)}. Expected a folder that transformers "
+            "can load, with a tokenizer, or a name on the Hub."
+        )
     try:
         import transformers
     except ImportError as error:
@@ -65,7 +73,6 @@ def load_tools(model: str | os.PathLike[str]) -> ModelTools:
             "Training needs PyTorch and transformers; install them with "
             'pip install "webtraj[train]".'
         ) from error
-    name = os.fspath(model)
     try:
         config = transformers.AutoConfig.from_pretrained(name)
         if takes_images(config):
@@ -77,6 +84,30 @@ def load_tools(model: str | os.PathLike[str]) -> ModelTools:
             f"The model {name!r} cannot be loaded: {' '.join(str(error).split())[:500]} Expected a "
             "folder that transformers can load, with a tokenizer, or a name on the Hub."
         ) from error
+
+
+def looks_like_a_path(model: str) -> bool:
+    """Returns whether a model's name can be no name on the Hub, or would not be meant as one.
+
+    >>> [looks_like_a_path(name) for name in ("./policy", "~/policy", "runs/loop/policy")]
+    [True, True, True]
+    >>> [looks_like_a_path(name) for name in ("gpt2", "Qwen/Qwen3-0.6B")]
+    [False, False]
+    """
+    first, *others = model.split("/")
+    if not model or model.startswith((".", "/", "~")) or len(others) > 1:
+        return True
+    return bool(others) and Path(first).is_dir()
+
+
+def _why_a_path(name: str) -> str:
+    """Says what is not plain from a name itself."""
+    if name.startswith("~"):
+        return ", as ~ is not followed here: write the path in full"
+    first = name.partition("/")[0]
+    if name.count("/") == 1 and first not in ("", ".", ".."):
+        return f", though there is one {first!r}, so that it is taken for no name on the Hub"
+    return ""
 
 
 def takes_images(config: Any) -> bool:

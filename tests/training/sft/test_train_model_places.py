@@ -1,0 +1,46 @@
+"""Which models are looked for on this machine alone: what needs no PyTorch."""
+
+import sys
+
+import pytest
+
+from webtraj import errors
+from webtraj.training.preparing import tools
+
+
+@pytest.fixture(autouse=True)
+def runs(tmp_path, monkeypatch):
+    """A folder to be in, which has `runs/there`."""
+    (tmp_path / "runs" / "there").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [
+        ("", ""),
+        (".hidden", ""),
+        ("./policy", ""),
+        ("../gone/policy", ""),
+        ("/gone/policy", ""),
+        ("gone/loop/policy", ""),
+        ("~/policy", ", as ~ is not followed here: write the path in full"),
+        ("runs/tiny", ", though there is one 'runs', so that it is taken for no name on the Hub"),
+    ],
+    ids=["empty", "dot", "here", "above", "root", "deep", "home", "in a folder"],
+)
+def test_a_path_that_is_not_there_is_no_question_for_the_hub(monkeypatch, model, why):
+    # Whoever went on to ask would come by here.
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(errors.InvalidInputError) as caught:
+        tools.load_tools(model)
+    assert str(caught.value).startswith(f"There is no folder {model!r}{why}. Expected a folder")
+
+
+@pytest.mark.parametrize(
+    "model", ["gpt2", "Qwen/Qwen3-0.6B", "gone/tiny", "runs/there", "./runs/there", "runs"]
+)
+def test_names_on_the_hub_and_folders_are_loaded(monkeypatch, model):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(errors.MissingDependencyError, match="Training needs"):
+        tools.load_tools(model)
