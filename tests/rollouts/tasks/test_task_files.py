@@ -1,5 +1,6 @@
 """Task files: WebGym's rows, Orby's, our own; what is wrong is named by its row."""
 
+import re
 import tracemalloc
 
 import orjson
@@ -21,6 +22,9 @@ WEBGYM = {
     "definite_answer": "",
     "distribution": "ood",
 }
+
+OWN = {"name": "tent", "goal": "Find a tent", "start_url": "example.org"}
+ITEM = "a text, {description, difficulty}, or a group {id, description, facts}"
 
 
 def write(path, rows):
@@ -64,10 +68,51 @@ def test_a_row_of_webgym():
             (FactGroup((Fact("x", 2),), "a"), FactGroup((Fact("alone"),))),
             id="mixed",
         ),
+        pytest.param(
+            ["alone", {"facts": ["small", "green"]}],
+            (FactGroup((Fact("alone"),)), FactGroup((Fact("small"), Fact("green")))),
+            id="mixed with texts",
+        ),
+        pytest.param(
+            [
+                {"id": None, "description": "x", "difficulty": None, "facts": None},
+                {"id": None, "description": None, "difficulty": 3, "facts": ["small"]},
+            ],
+            (FactGroup((Fact("x"),)), FactGroup((Fact("small"),))),
+            id="as parquet has it",
+        ),
     ],
 )
 def test_every_form_of_reference_keeps_its_groups(reference, groups):
     assert spec_of_row({**WEBGYM, "evaluator_reference": reference}).facts == groups
+    assert spec_of_row({**OWN, "facts": reference}).facts == groups
+
+
+@pytest.mark.parametrize("field", ["evaluator_reference", "facts"])
+@pytest.mark.parametrize(
+    ("reference", "told"),
+    [
+        (5, f": expected a text, or a list whose items are each {ITEM}; got 5"),
+        ({"description": "x"}, f": expected a text, or a list whose items are each {ITEM}; got "),
+        ([5], f"[0]: expected {ITEM}; got 5"),
+        (["x", {"difficulty": 2}], f"[1]: expected {ITEM}; got "),
+        ([{"facts": ["x", 7]}], "[0].facts[1]: expected a text or {description, difficulty}; got"),
+        ([{"description": "lost otherwise", "facts": []}], "[0].facts: List should have at least"),
+        ([{"facts": ["x"], "id": []}], "[0].id: "),
+        ([{"description": "x", "difficulty": "hard"}], "[0].difficulty: "),
+        ([""], "[0]: String should have at least 1 character"),
+    ],
+    ids=[
+        "number", "fact alone", "number in it", "no description", "number in group", "empty group",
+        "id", "difficulty", "empty text",
+    ],
+)  # fmt: skip
+def test_what_facts_may_be_is_said_in_a_users_words(field, reference, told):
+    row = {**(OWN if field == "facts" else WEBGYM), field: reference}
+    with pytest.raises(errors.InvalidInputError) as raised:
+        spec_of_row(row)
+    assert str(raised.value).startswith(field + told)
+    assert not re.search(r"\b_[A-Z]", str(raised.value))  # No class of ours.
 
 
 def test_a_task_without_an_id_is_named_by_what_it_says():

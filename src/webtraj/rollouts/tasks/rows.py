@@ -7,7 +7,8 @@ Three kinds of row are known, told apart by their fields:
   `attempt_level`.
 * Coarse tasks as Orby has them: a site (`url`, `website` or `site`) and a `description` of what may
   be done there.
-* webtraj's own: `preset`, or the fields of `TaskSpec` by their names.
+* webtraj's own: `preset`, or the fields of `TaskSpec` by their names; `facts` may be in any form of
+  WebGym's `evaluator_reference`.
 
 Fields that are not known are kept in `metadata`.
 """
@@ -22,12 +23,10 @@ from urllib.parse import urlsplit
 import pydantic
 
 from webtraj import errors
-from webtraj.rollouts.tasks.spec import Fact, FactGroup, TaskSpec
+from webtraj.rollouts.tasks import facts as facts_lib
+from webtraj.rollouts.tasks.spec import TaskSpec
 
 __all__ = ["site_of", "spec_of_row", "url_of"]
-
-_Text = Annotated[str, pydantic.StringConstraints(strip_whitespace=True, min_length=1)]
-_Difficulty = Annotated[int, pydantic.Field(ge=0, le=1000)]
 
 
 def url_of(website: str) -> str:
@@ -98,31 +97,13 @@ class _Row(pydantic.BaseModel):
         return dict(self.model_extra or {})
 
 
-class _GradedFact(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="ignore")
-
-    description: _Text
-    difficulty: _Difficulty = 1
-
-
-class _GroupOfFacts(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="ignore")
-
-    id: str | int = ""
-    description: str = ""
-    facts: list[_Text | _GradedFact] = pydantic.Field(min_length=1)
-
-
-_Reference = _Text | list[_Text] | list[_GroupOfFacts | _GradedFact]
-
-
 class _WebGymRow(_Row):
-    task_name: _Text
-    website: _Text
+    task_name: facts_lib.Text
+    website: facts_lib.Text
     domain: str = ""
     subdomain: str = ""
     difficulty: Annotated[int, pydantic.Field(ge=1, le=1000)]
-    evaluator_reference: _Reference
+    evaluator_reference: facts_lib.Facts
     definite_answer: str | bool | int | float = ""
     task_id: str | int | None = None
     max_steps: Annotated[int, pydantic.Field(ge=1)] | None = None
@@ -139,7 +120,7 @@ class _WebGymRow(_Row):
             domain=self.domain,
             subdomain=self.subdomain,
             difficulty=self.difficulty,
-            facts=_groups(self.evaluator_reference),
+            facts=facts_lib.groups_of(self.evaluator_reference),
             reference_answer=answer if isinstance(answer, str) else str(answer),
             max_steps=self.max_steps,
             metadata=self._rest,
@@ -147,7 +128,7 @@ class _WebGymRow(_Row):
 
 
 class _CoarseRow(_Row):
-    description: _Text
+    description: facts_lib.Text
     url: str | None = None
     website: str | None = None
     site: str | None = None
@@ -172,15 +153,15 @@ class _CoarseRow(_Row):
 
 
 class _OwnRow(_Row):
-    preset: _Text | None = None
-    name: _Text | None = None
+    preset: facts_lib.Text | None = None
+    name: facts_lib.Text | None = None
     goal: str = ""
     start_url: str = ""
     site: str = ""
     domain: str = ""
     subdomain: str = ""
-    difficulty: _Difficulty = 0
-    facts: list[_GroupOfFacts] = []
+    difficulty: facts_lib.Difficulty = 0
+    facts: facts_lib.Facts = []
     reference_answer: str = ""
     coarse: bool = False
     max_steps: Annotated[int, pydantic.Field(ge=1)] | None = None
@@ -201,29 +182,12 @@ class _OwnRow(_Row):
             domain=self.domain,
             subdomain=self.subdomain,
             difficulty=self.difficulty,
-            facts=_groups(self.facts),
+            facts=facts_lib.groups_of(self.facts),
             reference_answer=self.reference_answer,
             coarse=self.coarse,
             max_steps=self.max_steps,
             metadata={**self.metadata, **self._rest},
         )
-
-
-def _groups(reference: Any) -> tuple[FactGroup, ...]:
-    """Returns WebGym's forms of a reference as groups; facts without a group are one each."""
-    if isinstance(reference, str):
-        return (FactGroup((Fact(reference),)),)
-    return tuple(map(_group, reference))
-
-
-def _group(item: str | _GradedFact | _GroupOfFacts) -> FactGroup:
-    if isinstance(item, _GroupOfFacts):
-        return FactGroup(tuple(map(_fact, item.facts)), str(item.id), item.description)
-    return FactGroup((_fact(item),))
-
-
-def _fact(item: str | _GradedFact) -> Fact:
-    return Fact(item) if isinstance(item, str) else Fact(item.description, item.difficulty)
 
 
 def _digest(*parts: object) -> str:
@@ -234,8 +198,10 @@ def _digest(*parts: object) -> str:
 
 def _told(error: pydantic.ValidationError) -> str:
     """Returns what is wrong, by field; a union's attempts at one field in a line of their own."""
-    problems = {
-        ".".join(str(part) for part in problem["loc"][:1]) + ": " + problem["msg"]: None
-        for problem in error.errors(include_url=False)
-    }
+    problems: dict[str, None] = {}
+    for problem in error.errors(include_url=False):
+        what = f"{facts_lib.place_of(problem['loc'])}: {problem['msg']}"
+        if problem["type"] == facts_lib.FORM:
+            what += f"; got {problem['input']!r:.60}"
+        problems[what] = None
     return "; ".join(list(problems)[:4])
