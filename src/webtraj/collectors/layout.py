@@ -19,6 +19,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+import shlex
 import time
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -236,9 +237,8 @@ class DatasetLayout:
         found = self.check()
         if found != wanted:
             raise errors.InvalidInputError(
-                f"The dataset {str(self.root)!r} is of {_described(found)}, and cannot take "
-                f"episodes of {_described(wanted)}. Name another folder; `webtraj convert` makes "
-                "one format of another."
+                f"{str(self.root)!r} is {_described(found)}, and cannot take episodes of "
+                f"{_wanted(wanted)}. Name another folder; {_way_out(self.root, found, wanted)}."
             )
         return found
 
@@ -270,8 +270,23 @@ class DatasetLayout:
 
 
 def _described(header: DatasetHeader) -> str:
+    if header.destination:
+        return f"the spool of {header.destination!r}, of format {header.format!r}"
+    return f"a dataset of format {header.format!r}"
+
+
+def _wanted(header: DatasetHeader) -> str:
     going = f" on their way to {header.destination!r}" if header.destination else ""
     return f"format {header.format!r}{going}"
+
+
+def _way_out(root: Path, found: DatasetHeader, wanted: DatasetHeader) -> str:
+    if found.destination:
+        command = f"webtraj push {shlex.quote(str(root))}"
+        return f"`{command}` sends what waits there to {found.destination!r}"
+    if wanted.destination:
+        return "a spool needs one of its own"
+    return "`webtraj convert` makes one format of another"
 
 
 def _ids_in(folder: Path, suffix: str) -> set[str]:

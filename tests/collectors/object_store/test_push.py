@@ -1,6 +1,9 @@
 """Pushing: what waits in a spool is sent later, whatever broke off the first attempt."""
 
+import functools
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -10,6 +13,7 @@ import pytest
 from spool_support import read_bucket
 
 from webtraj import JsonTrajectoryCollector, errors
+from webtraj.cli import app
 from webtraj.collectors.journal import claim
 from webtraj.collectors.layout import DatasetHeader
 from webtraj.collectors.object_store import Pauses
@@ -65,6 +69,30 @@ def test_what_waits_is_sent_and_a_second_push_finds_nothing(abandon, faulty):
     assert files_of(spool) == ["dataset.json"]
     assert push(spool).sent_episodes == 0
     assert verify(faulty.root).clean
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda collect, spool: collect(spool.parent / "elsewhere"),
+        lambda collect, spool: collect(format="pb"),
+        lambda collect, spool: JsonTrajectoryCollector(spool),
+    ],
+    ids=["another bucket", "another format", "a dataset"],
+)
+def test_who_is_refused_a_spool_is_told_how_it_gets_empty(
+    abandon, faulty, collect, tmp_path, monkeypatch, other
+):
+    spool = abandon("a", "b").rename(tmp_path / "a spool")
+    options = {"spool": spool, "check_timeout": 0}
+    with pytest.raises(errors.InvalidInputError) as refused:
+        other(functools.partial(collect, **options), spool)
+    (command,) = re.findall("`(.*?)`", str(refused.value))
+    program, *arguments = shlex.split(command)
+    monkeypatch.setattr(sys, "argv", [program, *arguments])
+    app.make_app()(standalone_mode=False)
+    assert sorted(read_bucket(faulty.root).indexed) == ["a", "b"]
+    assert Spool(spool, "json").waiting() == []
 
 
 def test_a_push_while_the_bucket_is_away_says_so_and_the_next_one_resumes(abandon, faulty):

@@ -246,8 +246,16 @@ def test_a_bucket_of_a_newer_webtraj_is_refused(collect, tmp_path):
 
 def test_a_spool_for_another_place_is_refused(collect, tmp_path):
     collect()
-    with pytest.raises(errors.InvalidInputError, match="on their way to"):
+    with pytest.raises(errors.InvalidInputError, match="on their way to") as refused:
         collect(tmp_path / "elsewhere")
+    assert "convert" not in str(refused.value)
+
+
+def test_a_dataset_is_refused_as_a_spool(collect, tmp_path):
+    JsonTrajectoryCollector(tmp_path / "spool").close()
+    with pytest.raises(errors.InvalidInputError, match="a spool needs one of its own") as refused:
+        collect()
+    assert "convert" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
