@@ -70,8 +70,10 @@ class SftSettings(Section):
     """Ends after so many steps, or goes on for as many, instead of `epochs`."""
     learning_rate: Annotated[float, pydantic.Field(gt=0)] = 1e-5
     """The highest learning rate."""
-    schedule: Literal["constant", "linear", "cosine"] = "cosine"
-    """How it falls after the warm-up: not at all, or towards 0, which comes after the last step."""
+    schedule: Literal["constant", "linear", "stable", "cosine"] = "cosine"
+    """How it falls after the warm-up: not at all, or towards 0, which comes after the last step.
+    `stable` stays for 60 % of the steps and falls in a line after that (warm-up, stable, decay: Hu
+    et al. 2024, MiniCPM)."""
     warmup_steps: Annotated[int, pydantic.Field(ge=0)] = 0
     """Over how many steps it rises from 0."""
     weight_decay: _NotNegative = 0.0

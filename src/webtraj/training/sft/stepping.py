@@ -75,12 +75,19 @@ def make_step(
     return value, norm
 
 
+_FALLING = 0.4
+"""The share of the steps in which the schedule `stable` falls."""
+
+
 def learning_rate(settings: SftSettings, step: int, total: int) -> float:
     """Returns the learning rate of a step, from 1 to `total`.
 
     >>> settings = SftSettings(model="m", output="o", learning_rate=1.0, warmup_steps=2)
     >>> [round(learning_rate(settings, step, 6), 3) for step in range(1, 7)]
     [0.5, 1.0, 1.0, 0.854, 0.5, 0.146]
+    >>> settings = SftSettings(model="m", output="o", learning_rate=1.0, schedule="stable")
+    >>> [round(learning_rate(settings, step, 10), 3) for step in range(1, 11)]
+    [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.75, 0.5, 0.25]
     """
     warmup = min(settings.warmup_steps, total)
     if step <= warmup:
@@ -89,6 +96,7 @@ def learning_rate(settings: SftSettings, step: int, total: int) -> float:
     factor = {
         "constant": 1.0,
         "linear": 1.0 - done,
+        "stable": min(1.0, (1.0 - done) / _FALLING),
         "cosine": 0.5 * (1.0 + math.cos(math.pi * done)),
     }[settings.schedule]
     return settings.learning_rate * factor
