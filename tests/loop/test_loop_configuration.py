@@ -108,7 +108,7 @@ def test_rollout_of_served_weights():
 
 
 def test_agents_of_their_own_are_told_of_the_server_by_their_options():
-    options = {"agent": "pointing", "agent_options": {"temperature": 0.5}}
+    options = {"agent": "mine", "agent_options": {"temperature": 0.5}}
     given = {**PLAYED, "rollout": {"overrides": {"policy_config": options}}}
     policy = Policy(version=1, weights="w", model="policy", urls=("http://h:1/v1",))
     made = command(load_loop_config(given=given), Slot(2, "rollout", "rollout"), policy)
@@ -118,6 +118,14 @@ def test_agents_of_their_own_are_told_of_the_server_by_their_options():
         'policy_config.agent_options.base_url="http://h:1/v1"',
         "policy_config.agent_options.temperature=0.5",
     ]
+
+
+def test_the_pointing_agent_is_told_of_the_server_like_the_model_agent():
+    given = {**PLAYED, "rollout": {"overrides": {"policy_config": {"agent": "pointing"}}}}
+    policy = Policy(version=1, weights="w", model="policy", urls=("http://h:1/v1",))
+    made = command(load_loop_config(given=given), Slot(2, "rollout", "rollout"), policy)
+    assert 'policy_config.base_model="policy"' in made
+    assert 'env_config.vllm_server_url="http://h:1/v1"' in made
 
 
 def test_evaluations_play_the_same_and_rollouts_do_not():
