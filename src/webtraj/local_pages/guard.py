@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from webtraj.local_pages.addresses import host_of, is_address
+from webtraj.hosts import host_of, is_address
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

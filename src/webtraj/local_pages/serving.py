@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from webtraj import errors
-from webtraj.local_pages.addresses import LOOPBACK, is_loopback, netloc
+from webtraj.hosts import LOOPBACK, is_loopback, netloc
 from webtraj.local_pages.guard import Guard
 
 if TYPE_CHECKING:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
-from typing import Any
 
 from webtraj import errors
 from webtraj.loop.observer import LoopObserver
 from webtraj.loop.places import Places
 from webtraj.loop.sections import LoopConfig
 from webtraj.loop.state import LoopState
-from webtraj.rollouts.configuration.loading import without_secrets
+from webtraj.rollouts.configuration.loading import flattened, without_secrets
 from webtraj.storage import files
 
 __all__ = ["begin", "own"]
@@ -45,8 +43,8 @@ def begin(config: LoopConfig, state: LoopState, *, resume: bool, observer: LoopO
             "another out."
         )
     told = without_secrets(config.model_dump(mode="json"))
-    before = dict(_flat(state.config or {}))
-    for key, value in _flat(told):
+    before = dict(flattened(state.config or {}))
+    for key, value in flattened(told):
         if not before or key == "out" or (was := before.get(key)) == value:
             continue
         if key in _FIXED and state.anything_ended:
@@ -57,11 +55,3 @@ def begin(config: LoopConfig, state: LoopState, *, resume: bool, observer: LoopO
             )
         observer.note(f"{key} was {was}, and is {value} from here on.")
     state.add_loop(told)
-
-
-def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in data.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value

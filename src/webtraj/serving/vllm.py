@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 from webtraj import errors
+from webtraj.hosts import is_loopback
 from webtraj.serving import interpreters
 
 __all__ = ["LogprobsMode", "StructureBackend", "VllmLaunch"]
@@ -184,7 +184,7 @@ class VllmLaunch:
                     f"The LoRA adapter {name!r} is to be in {os.fspath(path)!r}, which is no "
                     "folder."
                 )
-        if self.dev_mode and not _only_this_machine(host):
+        if self.dev_mode and not is_loopback(host):
             raise errors.InvalidInputError(
                 f"dev_mode would let every machine that reaches {host} replace the weights and run "
                 "the engine's methods. Serve on 127.0.0.1, or leave dev_mode off."
@@ -193,10 +193,3 @@ class VllmLaunch:
 
 def _gib(number: float | None) -> int | None:
     return None if number is None else int(number * 2**30)
-
-
-def _only_this_machine(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -7,7 +7,6 @@ there are hundreds.
 
 from __future__ import annotations
 
-import ipaddress
 import ssl
 from collections.abc import Mapping
 from typing import Any
@@ -18,6 +17,7 @@ from webtraj import errors
 from webtraj.agents.models import failures, retries
 from webtraj.agents.models.clock import Clock
 from webtraj.agents.models.keys import ApiKey
+from webtraj.hosts import is_loopback
 
 __all__ = ["Endpoint"]
 
@@ -49,7 +49,7 @@ class Endpoint:
         self._headers = dict(headers)
         self._clock = clock
         # A server on this machine is not to be looked for behind a proxy.
-        local = is_local(self._base.host)
+        local = is_loopback(self._base.host)
         self._client = httpx.AsyncClient(
             transport=_Connections(),
             timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT),
@@ -184,14 +184,6 @@ class _Connections(httpx.AsyncBaseTransport):
         while self._all:
             await self._all.pop().aclose()
         self._idle.clear()
-
-
-def is_local(host: str) -> bool:
-    """Returns whether a host is this machine."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _parse_url(text: str) -> httpx.URL:

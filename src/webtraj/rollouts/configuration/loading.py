@@ -35,6 +35,7 @@ __all__ = [
     "Configuration",
     "check_complete",
     "config_names",
+    "flattened",
     "load_configuration",
     "merged",
     "parse",
@@ -271,6 +272,19 @@ def _checked(data: Mapping[Any, Any], what: str) -> dict[str, Any]:
     if strange := [key for key in data if not isinstance(key, str)]:
         raise errors.InvalidInputError(f"{what} has the key {strange[0]!r}; expected a name.")
     return dict(data)
+
+
+def flattened(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields the values of nested mappings by their dotted keys.
+
+    >>> dict(flattened({"a": {"b": 1}, "c": 2}))
+    {'a.b': 1, 'c': 2}
+    """
+    for key, value in data.items():
+        if isinstance(value, Mapping):
+            yield from flattened(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:

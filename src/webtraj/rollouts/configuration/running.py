@@ -264,7 +264,7 @@ class ConfiguredRollout:
         )
 
     def _open_metrics(self) -> MetricsObserver:
-        config = dict(_flat(_read(self.source)))
+        config = dict(loading.flattened(_read(self.source)))
         return self.metrics.open(self.run_id, config=config, earlier=self._earlier())
 
     def _earlier(self) -> Iterator[EpisodeFacts]:
@@ -312,7 +312,7 @@ class ConfiguredRollout:
         storage = open_storage(self.out, self.storage_options)
         try:
             kept = storage.read(f"runs/{self.run_id}/{self.source_name}").decode()
-            begun, now = (dict(_flat(_read(text))) for text in (kept, self.source))
+            begun, now = (dict(loading.flattened(_read(text))) for text in (kept, self.source))
         except (errors.StorageMissingError, errors.InvalidInputError):
             return  # Begun otherwise, or by hand: there is nothing to compare with.
         for key in sorted(set(begun) | set(now)):
@@ -330,14 +330,6 @@ def _read(source: str) -> Mapping[str, Any]:
     except orjson.JSONDecodeError:
         return loading.parse(source, "A configuration")
     return data if isinstance(data, dict) else {}
-
-
-def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in data.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def keep_source(
