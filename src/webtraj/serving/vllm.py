@@ -10,6 +10,7 @@ from typing import Literal
 
 from webtraj import errors
 from webtraj.hosts import is_loopback
+from webtraj.model_names import looks_like_a_path
 from webtraj.serving import interpreters
 
 __all__ = ["LogprobsMode", "StructureBackend", "VllmLaunch"]
@@ -158,14 +159,13 @@ class VllmLaunch:
 
     def _check(self, host: str) -> None:
         model = os.fspath(self.model)
-        looks_local = model.startswith((".", "/", "~")) or not model
         if model and Path(model).is_dir():
             if not (Path(model) / "config.json").is_file():
                 raise errors.InvalidInputError(
                     f"{model!r} has no config.json; give the folder of a model with its tokenizer, "
                     "as `save_pretrained` writes it."
                 )
-        elif looks_local or Path(model).exists():
+        elif looks_like_a_path(model) or Path(model).exists():
             raise errors.InvalidInputError(
                 f"{model!r} is no folder; give that of a model, or a name on the Hugging Face Hub."
             )

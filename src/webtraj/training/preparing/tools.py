@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from webtraj import errors
+from webtraj.model_names import looks_like_a_path
 
-__all__ = ["ModelTools", "load_tools", "looks_like_a_path"]
+__all__ = ["ModelTools", "load_tools"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,20 +85,6 @@ def load_tools(model: str | os.PathLike[str]) -> ModelTools:
             f"The model {name!r} cannot be loaded: {' '.join(str(error).split())[:500]} Expected a "
             "folder that transformers can load, with a tokenizer, or a name on the Hub."
         ) from error
-
-
-def looks_like_a_path(model: str) -> bool:
-    """Returns whether a model's name can be no name on the Hub, or would not be meant as one.
-
-    >>> [looks_like_a_path(name) for name in ("./policy", "~/policy", "runs/loop/policy")]
-    [True, True, True]
-    >>> [looks_like_a_path(name) for name in ("gpt2", "Qwen/Qwen3-0.6B")]
-    [False, False]
-    """
-    first, *others = model.split("/")
-    if not model or model.startswith((".", "/", "~")) or len(others) > 1:
-        return True
-    return bool(others) and Path(first).is_dir()
 
 
 def _why_a_path(name: str) -> str:

@@ -1,0 +1,21 @@
+"""Names of models: folders of this machine, or names on the Hugging Face Hub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["looks_like_a_path"]
+
+
+def looks_like_a_path(model: str) -> bool:
+    """Returns whether a model's name can be no name on the Hub, or would not be meant as one.
+
+    >>> [looks_like_a_path(name) for name in ("./policy", "~/policy", "runs/loop/policy")]
+    [True, True, True]
+    >>> [looks_like_a_path(name) for name in ("gpt2", "Qwen/Qwen3-0.6B")]
+    [False, False]
+    """
+    first, *others = model.split("/")
+    if not model or model.startswith((".", "/", "~")) or len(others) > 1:
+        return True
+    return bool(others) and Path(first).is_dir()
