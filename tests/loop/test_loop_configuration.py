@@ -4,7 +4,8 @@ import pytest
 
 from webtraj import errors
 from webtraj.loop import configuration, load_loop_config
-from webtraj.loop.phases import Policy, make_phase
+from webtraj.loop.building import make_phase
+from webtraj.loop.phases import Policy
 from webtraj.loop.schedule import Slot
 
 FILE = """

@@ -14,7 +14,8 @@ import typer
 
 from webtraj.cli.app import make_app
 from webtraj.loop import load_loop_config
-from webtraj.loop.phases import Policy, check_first, make_phase
+from webtraj.loop.building import check_first, make_phase
+from webtraj.loop.phases import Policy
 from webtraj.loop.schedule import lanes
 from webtraj.processing.configuration import make_pipeline, read_choice
 from webtraj.rollouts.configuration import build_rollout, load_configuration

@@ -1,7 +1,8 @@
 """The loop: a policy plays, what it played is trained on, the better policy plays again.
 
 * `configuration`: what a loop is told, YAML and `key=value`; `sections`: its keys.
-* `phases`: each phase of an iteration as data: a command, what it promises, how it goes on.
+* `phases`: each phase of an iteration as data: a command, what it promises, how it goes on;
+  `building`: which command it is.
 * `schedule`: which phases there are, in which order, and what waits for what.
 * `places`: where everything lies; `placeholders`: its names in commands of a user's own.
 * `beginning`: whose folder it is; `engine`: runs the phases; `running`: one child process;

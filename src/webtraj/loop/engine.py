@@ -17,10 +17,11 @@ from typing import Any, Literal
 
 from webtraj import errors
 from webtraj.loop import beginning, configuration, metrics, plots, running, schedule, servers
+from webtraj.loop.building import check_first, make_phase
 from webtraj.loop.failures import PhaseFailedError
 from webtraj.loop.observer import LoopObserver, NullLoopObserver
 from webtraj.loop.outputs import Output, digest
-from webtraj.loop.phases import Phase, Policy, check_first, make_phase
+from webtraj.loop.phases import Phase, Policy
 from webtraj.loop.places import Places
 from webtraj.loop.schedule import Slot
 from webtraj.loop.sections import LoopConfig

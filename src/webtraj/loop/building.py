@@ -1,0 +1,344 @@
+"""Building phases: from a loop's configuration to the command of one phase of one iteration."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from webtraj import errors
+from webtraj.loop import placeholders
+from webtraj.loop.outputs import Output
+from webtraj.loop.phases import Phase, Policy, seed_of
+from webtraj.loop.places import Places, version_name
+from webtraj.loop.schedule import Slot
+from webtraj.loop.sections import (
+    EvaluationConfig,
+    ExportConfig,
+    JudgeConfig,
+    LoopConfig,
+    PhaseConfig,
+    PostprocessConfig,
+    PublishConfig,
+    RolloutPhaseConfig,
+    TrainPhaseConfig,
+)
+
+__all__ = ["check_first", "make_phase"]
+
+
+def make_phase(config: LoopConfig, slot: Slot, policy: Policy) -> Phase:
+    """Returns a phase, ready to run.
+
+    Args:
+        config: The loop's configuration.
+        slot: Which phase.
+        policy: Who plays; phases that do not play take no notice.
+
+    Raises:
+        InvalidInputError: A placeholder has no value.
+    """
+    build = _Build(config, slot, policy)
+    made = build.make()
+    return dataclasses.replace(made, seed=build.seed, retries=build.retries)
+
+
+class _Build:
+    """Builds one phase."""
+
+    def __init__(self, config: LoopConfig, slot: Slot, policy: Policy) -> None:
+        self.config, self.slot, self.policy = config, slot, policy
+        self.places = Places(config)
+        self.number = slot.iteration
+        self.seed = seed_of(config.seed, slot.name, slot.iteration)
+        self.python = config.interpreters.get(slot.name, sys.executable)
+        self.extra = next((extra for extra in config.extra if extra.name == slot.name), None)
+        given: Any = self.extra or getattr(config, _SECTIONS.get(slot.name, slot.name))
+        self.given = given
+        self.retries = config.retries if given.retries is None else given.retries
+
+    def make(self) -> Phase:
+        if self.extra is not None:
+            outputs = [Output(path) for path in self._filled(self.extra.outputs)]
+            return self._phase(self._own(self.extra.command), *outputs)
+        given = self.given
+        assert isinstance(given, PhaseConfig)
+        made: Phase = getattr(self, f"_{self.slot.name}")(given)
+        if given.command is None:
+            return made
+        # A command of one's own promises the same things, of whatever kind; where it publishes, the
+        # loop cannot know.
+        promised = () if self.slot.name == "publish" else made.outputs
+        outputs = [Output(output.path) for output in promised]
+        return self._phase(self._own(given.command), *outputs)
+
+    def _phase(self, command: Sequence[str], *outputs: Output, **more: Any) -> Phase:
+        return Phase(slot=self.slot, command=tuple(command), outputs=outputs, **more)
+
+    def _rollout(self, given: RolloutPhaseConfig) -> Phase:
+        return self._played(given, "train", self.number, self.places.recorded(self.number))
+
+    def _evaluate(self, given: EvaluationConfig) -> Phase:
+        return self._played(given, "test", self.number + 1, self.places.evaluated(self.number))
+
+    def _played(self, given: RolloutPhaseConfig, split: str, number: int, dataset: str) -> Phase:
+        overrides = self._filled(self._with_policy(given))
+        overrides = {
+            **overrides,
+            "save_path": self.config.out,
+            "iteration": number,
+            "seed": self.seed,
+            "env_config": {**overrides.get("env_config", {}), "split": split},
+        }
+        command = self._webtraj(
+            "rollout",
+            *_option("--config-name", given.config),
+            *_option("--config-dir", given.config_dir),
+            *_option("--ray", given.ray),
+            *_overrides(overrides),
+        )
+        return self._phase(
+            command,
+            Output(dataset, "dataset"),
+            going_on=(*command, "--resume"),
+            goes_on_in=dataset,
+        )
+
+    def _with_policy(self, given: RolloutPhaseConfig) -> dict[str, Any]:
+        """Returns the rollout's overrides, with who plays."""
+        overrides = dict(given.overrides)
+        if given.played_by == "other":
+            return overrides
+        first = self.config.first
+        if not self.policy.weights and first.agent is not None:
+            # What is said of the model's agent says nothing of this one.
+            overrides["policy_config"] = {
+                "agent": first.agent, "agent_options": dict(first.agent_options),
+            }  # fmt: skip
+            return overrides
+        policy = dict(overrides.get("policy_config", {}))
+        policy["checkpoint_path"] = None
+        if policy.get("agent", "model") not in _KNOWN_AGENTS:
+            # It asks a model by options of its own.
+            asked = {"model": self.policy.model, "base_url": ",".join(self.policy.urls[:1])}
+            told = {name: value for name, value in asked.items() if value}
+            policy["agent_options"] = {**told, **policy.get("agent_options", {})}
+        elif self.policy.model:
+            policy["base_model"] = self.policy.model
+        overrides["policy_config"] = policy
+        if self.policy.urls:
+            urls = self.policy.urls
+            overrides["env_config"] = {
+                **overrides.get("env_config", {}),
+                "vllm_server_url": urls[0] if len(urls) == 1 else list(urls),
+            }
+        return overrides
+
+    def _judge(self, given: JudgeConfig) -> Phase:
+        options = {**given.options, "only_unknown": given.when == "unknown"}
+        command = self._webtraj(
+            "postprocess",
+            *_option("--read", self.places.recorded(self.number)),
+            *_option("--write", self.places.judged(self.number)),
+            *_option("--step", f"judge:{given.by}"),
+            *_settings({"judge": self._filled(options)}),
+            *self._model(given),
+        )
+        return self._phase(command, Output(self.places.judged(self.number), "dataset"))
+
+    def _postprocess(self, given: PostprocessConfig) -> Phase:
+        judged = self.config.judge is not None
+        read = (self.places.judged if judged else self.places.recorded)(self.number)
+        command = self._webtraj(
+            "postprocess",
+            *_option("--read", read),
+            *_option("--write", self.places.processed(self.number)),
+            *_option("--config", self._filled(given.config)),
+            *_each("--import", given.imports),
+            *_each("--step", self._filled(given.steps)),
+            *_settings(self._filled(given.options)),
+            *_option("--where", given.where),
+            *_option("--parallel", given.parallel),
+            *self._model(given),
+        )
+        return self._phase(command, Output(self.places.processed(self.number), "dataset"))
+
+    def _model(self, given: JudgeConfig | PostprocessConfig) -> Iterator[str]:
+        yield from _option("--model", self._filled(given.model))
+        yield from _option("--model-url", self._filled(given.model_url))
+        yield from _option("--model-provider", given.model_provider)
+
+    def _export(self, given: ExportConfig) -> Phase:
+        first, *then = self.places.trained_on(self.number)
+        out = self.places.export(self.number)
+        command = self._webtraj(
+            "export",
+            first,
+            *_each("--then", then),
+            *_option("--format", given.format),
+            *_option("--out", out),
+            *_each("--filter", _key_values(given.filters)),
+            *_option("--where", given.where),
+            *_each("--held-out", self._filled(given.held_out)),
+            *_option("--loss-weights", given.loss_weights),
+            *_option("--samples", given.samples),
+            *_option("--recency-bias-power", given.recency_bias_power),
+            *_option("--val-split", given.val_split),
+            *_option("--split-by", given.split_by),
+            *_each("--set", _key_values(self._filled(given.options))),
+            *(("--render",) if given.render else ()),
+            *_option("--seed", self.seed),
+            "--overwrite",
+        )
+        return self._phase(command, Output(out, "export"), at_once=True)
+
+    def _train(self, given: TrainPhaseConfig) -> Phase:
+        model = Output(self.places.model(self.number), "model")
+        build = self._by_llamafactory if given.engine == "llamafactory" else self._by_ourselves
+        return self._phase(build(given), model, at_once=True, links=self._links(given))
+
+    def _by_ourselves(self, given: TrainPhaseConfig) -> tuple[str, ...]:
+        training = self.places.training(self.number)
+        overrides = {"seed": self.seed, **self._filled(given.overrides)}
+        return self._webtraj(
+            "train",
+            *_option("--config", self._filled(given.config)),
+            *_option("--model", self.places.base(self.number)),
+            *_option("--data", self.places.export(self.number)),
+            *_option("--output", training),
+            *_option("--publish", training),
+            *_overrides(overrides),
+        )
+
+    def _by_llamafactory(self, given: TrainPhaseConfig) -> tuple[str, ...]:
+        training = self.places.training(self.number)
+        overrides = self._filled(given.overrides)
+        policy = {
+            **overrides.get("policy_config", {}),
+            "base_model": self.places.base(self.number),
+            "init_model_from_hf": True,
+        }
+        algorithm = {"seed": self.seed, **overrides.get("algorithm_config", {})}
+        overrides = {
+            **overrides, "save_path": training, "policy_config": policy,
+            "algorithm_config": algorithm,
+        }  # fmt: skip
+        assert given.python is not None
+        return self._webtraj(
+            "update",
+            *_option("--config-name", given.config),
+            *_option("--config-dir", given.config_dir),
+            *_overrides(overrides),
+            *_option("--python", given.python),
+            "--train",
+        )
+
+    def _links(self, given: TrainPhaseConfig) -> dict[str, str]:
+        """Returns links that show LLaMA-Factory's update the datasets where it looks for them."""
+        if given.engine != "llamafactory" or given.command is not None:
+            return {}
+        folder = Path(self.places.training(self.number)) / "train_trajectories"
+        datasets = enumerate(reversed(self.places.trained_on(self.number)))
+        return {str(folder / version_name(self.number - age)): dataset for age, dataset in datasets}
+
+    def _publish(self, given: PublishConfig) -> Phase:
+        places = self.places
+        command = (
+            self.python, "-m", "webtraj.loop.publishing",
+            places.model(self.number), str(places.latest_model), *_option("--copy-to", given.to),
+        )  # fmt: skip
+        return self._phase(command, Output(str(places.latest_model)))
+
+    def _webtraj(self, command: str, *arguments: str) -> tuple[str, ...]:
+        return (self.python, "-m", "webtraj.cli", command, *arguments)
+
+    def _own(self, given: Sequence[str]) -> tuple[str, ...]:
+        program, *arguments = self._filled(list(given))
+        if program == "webtraj":
+            return (self.python, "-m", "webtraj.cli", *arguments)
+        return (program, *arguments)
+
+    def _filled(self, value: Any) -> Any:
+        return placeholders.fill(value, self._values())
+
+    def _values(self) -> dict[str, str | Sequence[str]]:
+        places, number, policy = self.places, self.number, self.policy
+        values: dict[str, str | Sequence[str]] = {
+            "out": self.config.out,
+            "iteration": str(number),
+            "previous": str(number - 1),
+            "seed": str(self.seed),
+            "python": self.python,
+            "evaluated": places.evaluated(number),
+            "version": version_name(policy.version),
+        }
+        if number:
+            values |= {
+                "recorded": places.recorded(number),
+                "judged": places.judged(number),
+                "processed": places.processed(number),
+                "latest": places.latest(number),
+                "datasets": places.trained_on(number),
+                "export": places.export(number),
+                "training": places.training(number),
+                "model": places.model(number),
+                "base": places.base(number),
+            }
+        if policy.weights:
+            values["weights"] = policy.weights
+        if policy.urls:
+            values |= {"base_url": policy.urls[0], "served_model": policy.model}
+        return values
+
+
+_SECTIONS = {"evaluate": "evaluation"}
+_KNOWN_AGENTS = ("model", "pointing", "oracle", "random", "scripted", "replay")
+"""Those that are told of the model by other keys, or ask none."""
+
+
+def _option(flag: str, value: Any) -> tuple[str, ...]:
+    return () if value is None else (flag, str(value))
+
+
+def _each(flag: str, values: Sequence[str]) -> Iterator[str]:
+    for value in values:
+        yield from (flag, value)
+
+
+def _key_values(values: Mapping[str, Any]) -> list[str]:
+    return [f"{key}={_said(value)}" for key, value in values.items()]
+
+
+def _settings(options: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    for step, values in options.items():
+        yield from _each("--set", [f"{step}.{item}" for item in _key_values(values)])
+
+
+def _overrides(data: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yields `key=value` of a nested mapping, the values in JSON, which is YAML too."""
+    for key, value in data.items():
+        if isinstance(value, Mapping) and value:
+            yield from _overrides(value, f"{prefix}{key}.")
+        elif not isinstance(value, Mapping):
+            yield f"{prefix}{key}={json.dumps(value)}"
+
+
+def _said(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def check_first(config: LoopConfig) -> None:
+    """Checks that who plays first can be found out.
+
+    Raises:
+        InvalidInputError: It looks like an agent, and is none that needs no model.
+    """
+    policy = config.first.policy
+    if config.first.agent is None and "/" not in policy and not Path(policy).is_dir():
+        raise errors.InvalidInputError(
+            f"first.policy is {policy!r}; expected random or oracle, the folder of a model, or a "
+            "model's name on the Hub, which has a slash."
+        )
