@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 {
     echo "# The versions that webtraj is developed and tested with. Written by scripts/constraints.sh."
-    .venv/bin/python -m pip freeze --exclude-editable --exclude webtraj --exclude wandb --exclude colorama
+    .venv/bin/python -m pip freeze --exclude-editable --exclude webtraj --exclude wandb
     # Tested in an environment of its own: see scripts/test_peers.py.
     echo "wandb==0.31.0"
     # Likewise: see scripts/train_requirements.txt.
