@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import sys
 from pathlib import Path
 
 import orjson
@@ -14,7 +15,7 @@ from webtraj.environments import actions as a
 from webtraj.training.export import export_selection, make_format
 from webtraj.training.replay import Filters, ReplayBuffer
 from webtraj.training.scratch import PointingRenderer, decisions_of
-from webtraj.training.scratch.model import make_tokenizer
+from webtraj.training.scratch.model import make_model, make_tokenizer
 from webtraj.trajectory import (
     EndReason,
     EpisodeEnd,
@@ -143,3 +144,10 @@ def test_decisions_are_those_that_can_be_pointed_at():
         )
     ]
     assert told == [(1, ()), (5, (("3", "button Send it later"),))]
+
+
+def test_a_model_without_pytorch_is_an_error_that_says_how_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(errors.MissingDependencyError, match=r"webtraj\[train\]"):
+        make_model(tmp_path / "model", ["text"])
+    assert not list(tmp_path.iterdir())

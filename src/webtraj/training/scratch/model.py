@@ -54,11 +54,18 @@ def make_model(
 
     Raises:
         InvalidInputError: The folder is there already.
+        MissingDependencyError: torch or transformers is not installed.
     """
     if folder.exists():
         raise errors.InvalidInputError(f"{str(folder)!r} is there already; give a new folder.")
-    import torch
-    import transformers
+    try:
+        import torch
+        import transformers
+    except ImportError as error:
+        raise errors.MissingDependencyError(
+            "A model is made by PyTorch and transformers; install them with "
+            'pip install "webtraj[train]".'
+        ) from error
 
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=make_tokenizer(texts, vocab_size=vocab_size),
