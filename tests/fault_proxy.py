@@ -194,6 +194,12 @@ class FaultProxy:
 
     async def _stop_listening(self) -> None:
         if self._server is not None:
+            # A connection that has been accepted, and is set up in the next turns, would be lost
+            # by a server that is closed meanwhile: nobody would ever close it.
+            for sock in self._server.sockets:
+                self._loop.remove_reader(sock.fileno())
+            for _ in range(5):
+                await asyncio.sleep(0)
             self._server.close()
             self._server = None
         await self._cut()
