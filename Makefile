@@ -27,7 +27,7 @@ help:
 	@echo "make test-llamafactory  LLaMA-Factory, really run on the CPU, in an environment of its own"
 	@echo "make test-peers a live BrowserGym environment, wrapped and recorded"
 	@echo "make test-soak  a long rollout while browsers fail (EPISODES=$(EPISODES) SEED=$(SEED))"
-	@echo "make test-docs  the tutorial and the guides, whole; after test-train and test-peers"
+	@echo "make test-docs  every block of the documentation; the whole of it after test-train and test-peers"
 	@echo "make test-loop  the loop in small: three tasks, must beat chance clearly"
 	@echo "make loop       from no model to a good one on two cores: runs/two_cores (OUT=$(OUT))"
 	@echo "make docs       the documentation site, in build/site"
@@ -81,7 +81,7 @@ test-llamafactory: setup
 	@sh scripts/test_llamafactory.sh
 
 test-docs: setup
-	$(BIN)/pytest -p no:xdist -m slow tests/docs
+	$(BIN)/pytest $(PYTEST_ARGS) -m slow tests/docs
 
 test-loop: setup
 	@sh scripts/test_loop.sh

@@ -39,10 +39,15 @@ def run(*command: str, cwd: Path) -> str:
     return result.stdout
 
 
+def marks_of(block: Block) -> tuple[pytest.MarkDecorator, ...]:
+    # Two hundred processes, many with a browser: only what people try first is tried each time.
+    return () if block.page.name in ("README.md", "recording.md") else (pytest.mark.slow,)
+
+
 @pytest.mark.parametrize(
     "code",
     [
-        pytest.param(block.text, id=block.name)
+        pytest.param(block.text, id=block.name, marks=marks_of(block))
         for block in BLOCKS
         if block.language == "python" and block.page not in WALKTHROUGHS and not block.not_run
     ],
