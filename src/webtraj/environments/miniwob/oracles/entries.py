@@ -10,7 +10,11 @@ from webtraj.environments.miniwob.oracles.view import OracleError, OracleView, m
 
 @oracle("use-autocomplete", "use-autocomplete-nodelay")
 async def use_autocomplete(page: OracleView) -> Actions:
-    """Types the beginning, has suggestions shown at once by the arrow down, and takes the one."""
+    """Types the beginning, has suggestions shown at once by the arrow down, and takes the one.
+
+    The page's own search, delayed by 300 ms from the typing, would show the suggestions again if
+    it came after the choice, over the button; leaving the field calls it off.
+    """
     start, end = matched(
         r'Enter an item that starts with "(.+?)"(?: and ends with "(.+)")?\.', page.goal
     )
@@ -23,6 +27,7 @@ async def use_autocomplete(page: OracleView) -> Actions:
             break
     else:
         raise OracleError(f"The page suggests nothing of the form {start}...{end}.")
+    yield Press(field, "Tab")
     yield await submit(page)
 
 
