@@ -140,8 +140,23 @@ def test_server_that_dies_too_often_is_exit_code_1(stand_in):
         (["some/model", "--logprobs-mode=some"], "--logprobs-mode is 'some'; give one of"),
         (["some/model", "--lora=clicker"], "--lora is 'clicker'; give it as NAME=FOLDER"),
         (["some/model", "--dev-mode", "--host=0.0.0.0"], "dev_mode would let every machine"),
+        (
+            ["some/model", "--runtime-lora", "--host=0.0.0.0"],
+            "runtime_lora would let every machine",
+        ),
+        (
+            [
+                "some/model",
+                "--runtime-lora",
+                "--runtime-lora-exposed",
+                "--host=0.0.0.0",
+                "--",
+                "--uds=x",
+            ],
+            "extra_args has '--uds=x'",  # So the flag before it was heard.
+        ),
     ],
-    ids=["model", "logprobs-mode", "lora", "dev-mode"],
+    ids=["model", "logprobs-mode", "lora", "dev-mode", "runtime-lora", "another address"],
 )
 def test_wrong_input_is_exit_code_2(stand_in, arguments, match):
     process = webtraj_serve(stand_in, *arguments)

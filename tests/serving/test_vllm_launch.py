@@ -123,6 +123,8 @@ def test_name_on_the_hub_is_kept_whole():
         ({"gpu_memory_utilization": 1.5}, "at most 1; got 1.5"),
         ({"lora": {"clicker": "./nowhere"}}, "adapter 'clicker'"),
         ({"python": "./no-python"}, "python is './no-python'"),
+        ({"extra_args": ("--host=0.0.0.0",)}, r"extra_args has '--host=0\.0\.0\.0'"),
+        ({"extra_args": ("--port", "80")}, "extra_args has '--port'"),
     ],
     ids=[
         "model is missing",
@@ -136,6 +138,8 @@ def test_name_on_the_hub_is_kept_whole():
         "gpu_memory_utilization",
         "lora",
         "python",
+        "another host",
+        "another port",
     ],
 )
 def test_wrong_setting_is_refused(model, settings, match):
@@ -144,17 +148,27 @@ def test_wrong_setting_is_refused(model, settings, match):
         launch.command("127.0.0.1", 8123)
 
 
+@pytest.mark.parametrize("setting", ["dev_mode", "runtime_lora"])
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
-def test_dev_mode_is_for_this_machine(model, host):
-    launch = VllmLaunch(model=model, python=sys.executable, dev_mode=True)
+def test_power_over_the_server_is_for_this_machine(model, host, setting):
+    launch = VllmLaunch(model=model, python=sys.executable, **{setting: True})
     assert f"--host={host}" in arguments(launch, host)
 
 
+@pytest.mark.parametrize("setting", ["dev_mode", "runtime_lora"])
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "gpu-node-7"])
-def test_dev_mode_is_refused_where_others_reach_it(model, host):
-    launch = VllmLaunch(model=model, python=sys.executable, dev_mode=True)
-    with pytest.raises(errors.InvalidInputError, match="dev_mode would let every machine"):
+def test_power_over_the_server_is_refused_where_others_reach_it(model, host, setting):
+    launch = VllmLaunch(model=model, python=sys.executable, **{setting: True})
+    with pytest.raises(errors.InvalidInputError, match=f"{setting} would let every machine"):
         launch.command(host, 8123)
+
+
+def test_adapters_from_everywhere_are_for_those_who_say_so(model):
+    settings = {"runtime_lora": True, "runtime_lora_exposed": True, "python": sys.executable}
+    assert "--enable-lora" in arguments(VllmLaunch(model=model, **settings), "0.0.0.0")
+    launch = VllmLaunch(model=model, dev_mode=True, **settings)
+    with pytest.raises(errors.InvalidInputError, match="dev_mode would let every machine"):
+        launch.command("0.0.0.0", 8123)
 
 
 class TestFindVllmPython:

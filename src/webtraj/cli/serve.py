@@ -55,7 +55,11 @@ def serve(
     ] = None,
     max_lora_rank: Annotated[int | None, typer.Option(help="The adapters' highest rank.")] = None,
     runtime_lora: Annotated[
-        bool, typer.Option(help="Let adapters be loaded while it runs.")
+        bool, typer.Option(help="Let adapters be loaded while it runs; on this machine only.")
+    ] = False,
+    runtime_lora_exposed: Annotated[
+        bool,
+        typer.Option(help="Let every machine that reaches it load adapters, with --runtime-lora."),
     ] = False,
     dev_mode: Annotated[
         bool, typer.Option(help="Let weights be replaced while it runs; on this machine only.")
@@ -94,6 +98,7 @@ def serve(
         lora=dict(map(_name_and_folder, lora or ())),
         max_lora_rank=max_lora_rank,
         runtime_lora=runtime_lora,
+        runtime_lora_exposed=runtime_lora_exposed,
         dev_mode=dev_mode,
         sleep_mode=sleep_mode,
         extra_args=tuple(extra or ()),

