@@ -50,6 +50,7 @@ __all__ = [
     "read_index",
     "read_index_file",
     "summarize",
+    "version_span",
 ]
 
 _Enum = TypeVar("_Enum", trajectory_lib.EndReason, trajectory_lib.Outcome)
@@ -65,6 +66,8 @@ class EpisodeSummary:
     site: str = ""
     environment: str = ""
     policy: str = ""
+    policy_version: str = ""
+    """Which weights answered, by `version_span`; empty in lines of before there was this field."""
     seed: int | None = None
     group_id: str = ""
     attempt: int = 0
@@ -133,7 +136,8 @@ class EpisodeSummary:
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(EpisodeSummary))
 _TEXTS = (
-    "task", "goal", "site", "environment", "policy", "group_id", "format", "sha256"
+    "task", "goal", "site", "environment", "policy", "policy_version", "group_id", "format",
+    "sha256",
 )  # fmt: skip
 _TIMES = ("start_time", "end_time")
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -175,6 +179,7 @@ def summarize(
         ]
         return EpisodeSummary(
             **info,
+            policy_version=version_span(_versions(_decisions(episode), blobs)),
             end_reason=_member(trajectory_lib.EndReason, end.get("reason")),
             outcome=_member(trajectory_lib.Outcome, end.get("outcome")),
             num_steps=max(len(episode["steps"]) - 1, 0),
@@ -189,6 +194,44 @@ def summarize(
         raise
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise errors.CorruptDataError(f"An episode cannot be summarized: {error!r}.") from error
+
+
+def version_span(versions: Iterable[str]) -> str:
+    """Returns the version of the weights behind some calls: the first and the last if they differ.
+
+    >>> version_span(["3", "3"]), version_span(["3", "", "3..4", "5"]), version_span([])
+    ('3', '3..5', '')
+
+    Args:
+        versions: As `ModelCall.policy_version` has them, of the calls in order; empty ones tell
+            nothing.
+    """
+    known = list(dict.fromkeys(version for version in versions if version))
+    if len(known) < 2:
+        return "".join(known)
+    return f"{_ends(known[0])[0]}..{_ends(known[-1])[1]}"
+
+
+def _ends(version: str) -> tuple[str, str]:
+    """Returns the two versions of a call during which they changed."""
+    before, dots, after = version.partition("..")
+    return (before, after) if before and dots and after else (version, version)
+
+
+def _decisions(episode: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yields an agent's decisions, the one in flight last."""
+    for step in episode["steps"]:
+        yield step.get("decision") or {}
+    yield (episode.get("end") or {}).get("in_flight_decision") or {}
+
+
+def _versions(decisions: Iterable[Mapping[str, Any]], blobs: BlobSource) -> Iterator[str]:
+    """Yields the versions of the weights that answered an agent's calls."""
+    for decision in decisions:
+        for call in decision.get("model_calls") or ():
+            version = call.get("policy_version") or ""
+            if not call.get("error"):
+                yield version if isinstance(version, str) else str(decoding.decode(version, blobs))
 
 
 def _plain(info: dict[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,8 @@ __all__ = ["write_parquet"]
 
 _ROWS_AT_ONCE = 10_000
 _TEXTS = (
-    "episode_id", "task", "goal", "site", "environment", "policy", "group_id", "format", "sha256"
+    "episode_id", "task", "goal", "site", "environment", "policy", "policy_version", "group_id",
+    "format", "sha256",
 )  # fmt: skip
 
 
@@ -102,6 +103,7 @@ def _schema() -> pa.Schema:
             ("site", pa.string()),
             ("environment", pa.string()),
             ("policy", pa.string()),
+            ("policy_version", pa.string()),
             ("seed", pa.int64()),
             ("group_id", pa.string()),
             ("attempt", pa.int64()),

@@ -7,12 +7,12 @@ is cheaper asked of the dataset (`where`): episodes that are not chosen are neve
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors.index import EpisodeSummary
+from webtraj.collectors.index import EpisodeSummary, version_span
 from webtraj.datasets.conditions import parse_condition
 from webtraj.processing.base import Drop
 from webtraj.processing.steps import options
@@ -159,6 +159,7 @@ def _summary(trajectory: trajectory_lib.EpisodeTrajectory) -> EpisodeSummary:
     return EpisodeSummary(
         episode_id=trajectory.episode_id,
         **info,
+        policy_version=version_span(_versions(trajectory)),
         end_reason=trajectory.end_reason,
         outcome=trajectory.outcome,
         num_steps=trajectory.num_steps,
@@ -166,3 +167,12 @@ def _summary(trajectory: trajectory_lib.EpisodeTrajectory) -> EpisodeSummary:
         start_time=trajectory.start_time,
         end_time=trajectory.end_time,
     )
+
+
+def _versions(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
+    decisions = [step.decision for step in trajectory.steps]
+    decisions += [trajectory.end.in_flight_decision] if trajectory.end else []
+    for decision in decisions:
+        for call in decision.model_calls if decision else ():
+            if not call.error:
+                yield call.policy_version
