@@ -25,6 +25,7 @@ def rows(draw, number):
         goal=draw(WORDS),
         site=draw(WORDS),
         policy=draw(WORDS),
+        policy_version=draw(WORDS),
         group_id=draw(WORDS),
         attempt=draw(st.integers(0, 2)),
         end_reason=draw(st.sampled_from(EndReason)),
@@ -79,6 +80,7 @@ def value_of(row, name):
         "outcome": row.state or summary.outcome.name.lower(),
         "end_reason": row.state or summary.end_reason.name.lower(),
         "policy": summary.policy,
+        "policy_version": summary.policy_version,
         "iteration": row.iteration,
         "label": row.label,
         "group": summary.group_id,
@@ -107,7 +109,8 @@ def meets(row, query, *, without=""):
     if query.max_reward is not None and not reward <= query.max_reward:
         return False
     summary = row.summary
-    texts = [summary.episode_id, summary.task, summary.goal, summary.policy, row.note]
+    who = [summary.policy, summary.policy_version]
+    texts = [summary.episode_id, summary.task, summary.goal, *who, row.note]
     return all(any(word in text.casefold() for text in texts) for word in query.words)
 
 

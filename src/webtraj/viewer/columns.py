@@ -6,13 +6,16 @@ were replaced, in order, and only grows, as the rows do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+import math
+import operator
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Numbers", "Texts", "Words"]
+__all__ = ["Numbers", "Ranks", "Texts", "Words"]
 
 _Row = TypeVar("_Row")
 
@@ -52,6 +55,11 @@ class Words(Generic[_Row]):
         self.codes = np.empty(0, np.int64)
         self.known: dict[str, int] = {}
 
+    @property
+    def words(self) -> list[str]:
+        """All words, each at the place that its code says."""
+        return list(self.known)
+
     def of(self, rows: Sequence[_Row], replaced: Sequence[int]) -> Self:
         """Returns the column, brought up to date."""
         have = len(self.codes)
@@ -63,6 +71,15 @@ class Words(Generic[_Row]):
             new = np.fromiter(map(self._code, rows[have:]), np.int64, len(rows) - have)
             self.codes = np.concatenate((self.codes, new))
         return self
+
+    def ranks(self) -> NDArray[np.float64]:
+        """Returns the place of each row's word among all words; NaN for an empty one."""
+        words = self.words
+        ranks = np.empty(len(words))
+        ranks[sorted(range(len(words)), key=words.__getitem__)] = np.arange(len(words))
+        if "" in self.known:
+            ranks[self.known[""]] = math.nan
+        return ranks[self.codes]
 
     def _code(self, row: _Row) -> int:
         return self.known.setdefault(self._read(row), len(self.known))
@@ -85,3 +102,47 @@ class Texts(Generic[_Row]):
         self._seen = len(replaced)
         self._texts.extend(map(self._read, rows[have:]))
         return self._texts
+
+
+class Ranks(Generic[_Row]):
+    """The place of each row's text among all texts; NaN for an empty one.
+
+    Most texts are taken to differ, so none is looked up. What has been sorted once is nearly in
+    order when more rows come, and is sorted again in a fraction of the time.
+
+    Args:
+        read: Returns the texts of rows.
+    """
+
+    def __init__(self, read: Callable[[Iterable[_Row]], list[str]]) -> None:
+        self._read = read
+        self._seen = 0
+        self._texts: list[str] = []
+        self._order: list[int] = []
+        self._ranks = np.empty(0, np.float64)
+
+    def of(self, rows: Sequence[_Row], replaced: Sequence[int]) -> NDArray[np.float64]:
+        """Returns the ranks of all rows."""
+        have, new = len(self._texts), [p for p in replaced[self._seen :] if p < len(self._texts)]
+        if have == len(rows) and not new:
+            return self._ranks
+        for position in new:
+            (self._texts[position],) = self._read([rows[position]])
+        self._seen = len(replaced)
+        self._texts += self._read(rows[have:])
+        self._order += range(have, len(rows))
+        self._order.sort(key=self._texts.__getitem__)
+        self._ranks = self._ranked()
+        return self._ranks
+
+    def _ranked(self) -> NDArray[np.float64]:
+        ordered = list(map(self._texts.__getitem__, self._order))
+        others = map(operator.ne, itertools.islice(ordered, 1, None), ordered)
+        ranks = np.zeros(len(ordered))
+        if ordered:
+            ranks[1:] = np.cumsum(np.fromiter(others, np.bool_, len(ordered) - 1))
+            if not ordered[0]:
+                ranks[ranks == 0] = math.nan
+        placed = np.empty(len(ordered))
+        placed[self._order] = ranks
+        return placed

@@ -11,13 +11,14 @@ from webtraj import errors
 __all__ = ["FACETS", "NO_LABEL", "SORTS", "Query", "parse_query"]
 
 FACETS = (
-    "dataset", "task", "site", "outcome", "end_reason", "policy", "iteration", "label",
+    "dataset", "task", "site", "outcome", "end_reason", "policy", "policy_version", "iteration",
+    "label",
 )  # fmt: skip
 """The fields whose values are counted, and by whose values episodes are chosen."""
 
 SORTS = (
     "start_time", "id", "dataset", "task", "goal", "site", "outcome", "end_reason", "reward",
-    "steps", "seconds", "policy", "iteration", "attempt", "group", "label",
+    "steps", "seconds", "policy", "policy_version", "iteration", "attempt", "group", "label",
 )  # fmt: skip
 """The fields to sort by; with a `-` before it, from the last to the first."""
 
@@ -40,7 +41,8 @@ class Query:
     min_reward: float | None = None
     max_reward: float | None = None
     words: tuple[str, ...] = ()
-    """What must all stand in an episode's id, task, goal, policy or note; in lower case."""
+    """What must all stand in an episode's id, task, goal, policy, its version or the note; in lower
+    case."""
     sort: str = "start_time"
     """Out of `SORTS`."""
     descending: bool = True

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import heapq
 import math
+import operator
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +21,7 @@ from numpy.typing import NDArray
 from webtraj.collectors.index import EpisodeSummary
 from webtraj.datasets.exporters.plain import unicode_text
 from webtraj.trajectory import EndReason, Outcome
-from webtraj.viewer.columns import Numbers, Texts, Words
+from webtraj.viewer.columns import Numbers, Ranks, Texts, Words
 from webtraj.viewer.queries import FACETS, NO_LABEL, Query
 
 __all__ = ["MOST_COUNTED", "Page", "Row", "Table"]
@@ -27,12 +29,14 @@ __all__ = ["MOST_COUNTED", "Page", "Row", "Table"]
 MOST_COUNTED = 200
 """Values of a field that are counted for a page, the most frequent ones."""
 _GOAL_LENGTH = 500
-_KEPT_ORDERS = 16
+_KEPT = 16
+_T = TypeVar("_T")
 # To ask an enum for its name costs more than all else of a row.
 _OUTCOMES = {outcome: outcome.name.lower() for outcome in Outcome}
 _END_REASONS = {reason: reason.name.lower() for reason in EndReason}
 _Mask = NDArray[np.bool_]
 _Order = NDArray[np.intp]
+_Found = tuple[_Order, dict[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ class Row:
             "steps": summary.num_steps,
             "seconds": None if math.isnan(seconds) else seconds,
             "policy": unicode_text(summary.policy),
-            "policy_version": "",
+            "policy_version": unicode_text(summary.policy_version),
             "iteration": self.iteration,
             "attempt": summary.attempt,
             "group": unicode_text(summary.group_id),
@@ -100,6 +104,16 @@ def _valid(text: str) -> str:
     return text if text.isascii() else unicode_text(text)
 
 
+def _reading(read: Callable[[Row], str]) -> Callable[[Iterable[Row]], list[str]]:
+    """Returns what reads a text of many rows."""
+
+    def read_all(rows: Iterable[Row]) -> list[str]:
+        texts = list(map(read, rows))
+        return texts if all(map(str.isascii, texts)) else list(map(_valid, texts))
+
+    return read_all
+
+
 _WORDS: dict[str, Callable[[Row], str]] = {
     "dataset": lambda row: row.dataset,
     "task": lambda row: _valid(row.summary.task),
@@ -107,10 +121,14 @@ _WORDS: dict[str, Callable[[Row], str]] = {
     "outcome": _outcome,
     "end_reason": _end_reason,
     "policy": lambda row: _valid(row.summary.policy),
+    "policy_version": lambda row: _valid(row.summary.policy_version),
     "label": lambda row: row.label,
-    "goal": lambda row: _valid(row.summary.goal),
-    "group": lambda row: _valid(row.summary.group_id),
-    "id": lambda row: row.summary.episode_id,
+}
+# What nothing is chosen by, and what differs from episode to episode.
+_TEXTS: dict[str, Callable[[Row], str]] = {
+    "goal": operator.attrgetter("summary.goal"),
+    "group": operator.attrgetter("summary.group_id"),
+    "id": operator.attrgetter("summary.episode_id"),
 }
 _NUMBERS: dict[str, Callable[[Row], float]] = {
     "start_time": lambda row: (
@@ -145,11 +163,11 @@ class Table:
         self._replaced: list[int] = []
         self._words = {name: Words(read) for name, read in _WORDS.items()}
         self._numbers = {name: Numbers(read) for name, read in _NUMBERS.items()}
+        self._ranks = {name: Ranks(_reading(read)) for name, read in _TEXTS.items()}
         self._texts = Texts(_text)
-        self._ranks: dict[str, NDArray[np.float64]] = {}
-        self._orders: collections.OrderedDict[Query, tuple[_Order, dict[str, Any]]] = (
-            collections.OrderedDict()
-        )
+        self._word_ranks: dict[str, NDArray[np.float64]] = {}
+        self._found = _Kept[_Found]()
+        self._orders = _Kept[_Order]()
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -178,30 +196,32 @@ class Table:
                 continue
             changed = True
         if changed:
+            self._found.clear()
             self._orders.clear()
-            self._ranks.clear()
+            self._word_ranks.clear()
         return changed
 
     def page(self, query: Query) -> Page:
         """Returns a page of what meets a query; rows that are alike stand as they came."""
-        whole = dataclasses.replace(query, offset=0, limit=1)
-        if whole not in self._orders:
-            self._orders[whole] = self._select(query)
-            if len(self._orders) > _KEPT_ORDERS:
-                self._orders.popitem(last=False)
-        self._orders.move_to_end(whole)
-        order, facets = self._orders[whole]
+        asked = dataclasses.replace(query, offset=0, limit=1)
+        unsorted = dataclasses.replace(asked, sort="", descending=False)
+        positions, facets = self._found.get(unsorted, lambda: self._select(query))
+        order = self._orders.get(asked, lambda: self._sorted(positions, query))
         shown = order[query.offset : query.offset + query.limit]
         return Page(len(order), tuple(self._rows[position] for position in shown), facets)
 
-    def _select(self, query: Query) -> tuple[_Order, dict[str, Any]]:
-        """Returns the positions of what meets a query, in its order, and what is counted."""
+    def _sorted(self, positions: _Order, query: Query) -> _Order:
+        keys = self._sort_keys(query.sort)[positions]
+        order: _Order = positions[np.argsort(-keys if query.descending else keys, kind="stable")]
+        return order
+
+    def _select(self, query: Query) -> _Found:
+        """Returns the positions of what meets a query, and what is counted."""
         common = np.ones(len(self._rows), dtype=np.bool_)
-        rewards = self._numbers_of("reward")
         if query.min_reward is not None:
-            common &= rewards >= query.min_reward
+            common &= self._numbers_of("reward") >= query.min_reward
         if query.max_reward is not None:
-            common &= rewards <= query.max_reward
+            common &= self._numbers_of("reward") <= query.max_reward
         if query.words:
             common &= self._containing(query.words)
         chosen = {name: self._chosen(name, values) for name, values in query.chosen}
@@ -213,10 +233,7 @@ class Table:
                 facets[name] = self._counted(name, _all_of(common, others))
             else:
                 facets[name] = self._counted(name, every)
-        positions = np.flatnonzero(every)
-        keys = self._sort_keys(query.sort)[positions]
-        order = np.argsort(-keys if query.descending else keys, kind="stable")
-        return positions[order], facets
+        return np.flatnonzero(every), facets
 
     def _chosen(self, name: str, values: tuple[str, ...]) -> _Mask:
         if name == "iteration":
@@ -244,30 +261,51 @@ class Table:
             return [(int(number), count) for number, count in pairs if not math.isnan(number)]
         column = self._words_of(name)
         counts = np.bincount(column.codes[mask], minlength=len(column.known))
-        pairs_of_words = [
-            (word, int(counts[code]))
-            for word, code in column.known.items()
-            if counts[code] and word
-        ]
-        return sorted(pairs_of_words, key=lambda pair: (-pair[1], pair[0]))[:MOST_COUNTED]
+        codes = np.flatnonzero(counts)
+        if len(codes) > 2 * MOST_COUNTED:
+            # Only those as frequent as the last that can be shown need be looked at one by one.
+            last = np.partition(counts[codes], -MOST_COUNTED - 1)[-MOST_COUNTED - 1]
+            codes = codes[counts[codes] >= last]
+        words = column.words
+        counted = ((-int(counts[code]), words[code]) for code in codes.tolist() if words[code])
+        most = heapq.nsmallest(MOST_COUNTED, counted)
+        return [(word, -count) for count, word in most]
 
     def _sort_keys(self, name: str) -> NDArray[np.float64]:
         """Returns numbers that sort as a field does; what is not known is NaN, and comes last."""
         if name in _NUMBERS:
             return self._numbers_of(name)
-        if name not in self._ranks:
-            column = self._words_of(name)
-            rank = np.full(len(column.known), math.nan)
-            for place, word in enumerate(sorted(column.known)):
-                rank[column.known[word]] = place if word else math.nan
-            self._ranks[name] = rank[column.codes]
-        return self._ranks[name]
+        if name in _TEXTS:
+            return self._ranks[name].of(self._rows, self._replaced)
+        if name not in self._word_ranks:
+            self._word_ranks[name] = self._words_of(name).ranks()
+        return self._word_ranks[name]
 
     def _numbers_of(self, name: str) -> NDArray[np.float64]:
         return self._numbers[name].of(self._rows, self._replaced)
 
     def _words_of(self, name: str) -> Words[Row]:
         return self._words[name].of(self._rows, self._replaced)
+
+
+class _Kept(Generic[_T]):
+    """The latest answers to queries."""
+
+    def __init__(self) -> None:
+        self._answers: collections.OrderedDict[Query, _T] = collections.OrderedDict()
+
+    def get(self, query: Query, make: Callable[[], _T]) -> _T:
+        """Returns what is kept, or else made."""
+        if query not in self._answers:
+            self._answers[query] = make()
+            if len(self._answers) > _KEPT:
+                self._answers.popitem(last=False)
+        self._answers.move_to_end(query)
+        return self._answers[query]
+
+    def clear(self) -> None:
+        """Forgets all."""
+        self._answers.clear()
 
 
 def _all_of(mask: _Mask, others: Iterable[_Mask]) -> _Mask:
@@ -279,5 +317,6 @@ def _all_of(mask: _Mask, others: Iterable[_Mask]) -> _Mask:
 def _text(row: Row) -> str:
     """Returns what is looked through for words."""
     summary = row.summary
-    parts = (summary.episode_id, summary.task, summary.goal, summary.policy, row.note)
+    who = summary.policy, summary.policy_version
+    parts = (summary.episode_id, summary.task, summary.goal, *who, row.note)
     return "\n".join(parts).casefold()
