@@ -1,4 +1,4 @@
-"""`webtraj push`: send what waits in a spool to its bucket."""
+"""`webtraj push`: send what waits in a spool to its bucket, or elsewhere."""
 
 from __future__ import annotations
 
@@ -22,19 +22,30 @@ def push(
         list[Path] | None,
         typer.Argument(help="The spool folders; by default all that were given no folder."),
     ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLACE",
+            help="A folder or URL to send to instead, if the bucket is gone for good.",
+        ),
+    ] = None,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
     max_uploads: Annotated[int, typer.Option(min=1, help="Requests at once.")] = 16,
 ) -> None:
     """Send the episodes that wait in spools to their buckets. Exits with 1 if any is left.
 
     Episodes whose writer died are sealed first. The options are those that the collector was given,
-    unless given here; credentials come from the usual places.
+    unless given here, or with --to; credentials come from the usual places.
     """
     from webtraj import errors
     from webtraj.cli import options, terminal, text
     from webtraj.collectors.spool import spools
     from webtraj.datasets import pushing
 
+    if to is not None and not spool:
+        raise errors.InvalidInputError(
+            f"--to says where episodes go, {to!r:.200}, and not which; name their spool folders."
+        )
     given = options.storage_options(option)
     console = terminal.make_console()
     folders = spool or spools()
@@ -43,7 +54,7 @@ def push(
     complete = True
     for folder in folders:
         try:
-            report = pushing.push(folder, storage_options=given, max_uploads=max_uploads)
+            report = pushing.push(folder, to=to, storage_options=given, max_uploads=max_uploads)
         except errors.WebtrajError as error:
             if len(folders) == 1:
                 raise

@@ -15,7 +15,8 @@ What becomes of a rollout when the bucket does not take episodes:
   any full disk, and what was recorded before is safe.
 * `seal` waits for the spool alone, and so does an environment that is closed.
 * `flush` and `aclose` give up after some attempts, or after `close_timeout`, by a `CollectorError`
-  that says what is not in the bucket. It is in the spool; `webtraj push` sends it.
+  that says what is not in the bucket. It is in the spool; `webtraj push` sends it, there or, if the
+  bucket is gone for good, elsewhere.
 """
 
 from __future__ import annotations
@@ -315,7 +316,8 @@ def describe_unsent(unsent: list[Unsent], last_error: str, url: str, spool: Path
     why = "; ".join(reasons[:_SHOWN]) or last_error.rstrip(".") or "their turn has not come"
     return (
         f"{len(unsent)} episodes ({size:,} bytes) are not in {url!r}: {named}{more}; {why}. "
-        f"They are kept in {str(spool)!r}; run `webtraj push {spool}` once that is mended."
+        f"They are kept in {str(spool)!r}; run `webtraj push {spool}` once that is mended, "
+        "with `--to PLACE` if it never will be."
     )
 
 

@@ -1,0 +1,227 @@
+"""What waits for a bucket that is gone for good gets out of the spool, whole, to somewhere else."""
+
+import asyncio
+import os
+import subprocess
+import sys
+
+import pytest
+from spool_support import read_bucket
+
+from bucket_servers import QUICK as PATIENT
+from bucket_servers import S3Server
+from webtraj import JsonTrajectoryCollector, errors, open_dataset
+from webtraj.collectors.journaling import JournalingCollector
+from webtraj.collectors.layout import DatasetLayout
+from webtraj.collectors.object_store import Pauses
+from webtraj.collectors.spool import Spool
+from webtraj.datasets.pushing import push
+from webtraj.datasets.verification import verify
+from webtraj.datasets.writer import DatasetWriter
+from webtraj.trajectory import EndReason, EpisodeInfo
+
+SOON = Pauses(first=0.001, cap=0.001)
+SHORT = {"timeout": 2.0, "retry": {"deadline": 0.05, "first_delay": 0.01}}
+FORMATS = ["json", "pb"]
+
+
+def record(records, recorder, shot, number):
+    recorder.record_step(records.step(0, {"shot": shot(number), "number": number}))
+    recorder.record_step(records.step(1, {"shot": shot(number + 1)}, last=True))
+    recorder.end_episode(records.end)
+
+
+@pytest.fixture
+def strand(collect, records, shot):
+    """Records into a real bucket that is then removed, with its server and all that it kept."""
+
+    def strand(format_name="json"):
+        server = S3Server("rclone")
+        try:
+            server.start()
+            options = server.options(**SHORT)
+            place = f"{server.make_bucket()}/run"
+            collector = collect(
+                place, format=format_name, storage_options=options, check_timeout=2, pauses=SOON
+            )
+            record(records, collector.begin_episode(records.info("sent")), shot, 0)
+            asyncio.run(collector.flush())
+            assert set(read_bucket(place, options).episodes) == {"sent"}
+        finally:
+            server.close()
+        for number in (1, 2, 3):
+            record(records, collector.begin_episode(records.info(f"e{number}")), shot, number)
+        with pytest.raises(errors.CollectorError, match="with `--to PLACE` if it never will be"):
+            collector.close()
+        assert Spool(collector.spool, format_name).waiting() == ["e1", "e2", "e3"]
+        return collector.spool
+
+    return strand
+
+
+def check(place, shot, options=None):
+    """Asserts that a place has all that was stranded, and nothing else."""
+    assert sorted(read_bucket(place, options).indexed) == ["e1", "e2", "e3"]
+    assert verify(place, storage_options=options).clean
+    for number, episode in enumerate(open_dataset(place, storage_options=options), 1):
+        first, last = (step.observation for step in episode.steps)
+        assert (first["number"], first["shot"], last["shot"]) == (
+            number, shot(number), shot(number + 1)
+        )  # fmt: skip
+
+
+def files_of(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def webtraj(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "webtraj.cli", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_what_waits_becomes_a_folder_of_ones_own(strand, shot, tmp_path, format_name):
+    spool = strand(format_name)
+    before = files_of(spool)
+    report = push(spool, storage_options=SHORT, pauses=SOON)
+    assert len(report.unsent) == 3
+    assert files_of(spool) == before
+    saved = tmp_path / "saved"
+    report = push(spool, to=saved)
+    assert (report.sent_episodes, report.complete) == (3, True)
+    assert report.destination == str(saved)
+    check(saved, shot)
+    assert files_of(spool) == ["dataset.json", "spool.json"]
+    assert push(spool, storage_options=SHORT).complete  # Nothing waits, so nobody is asked.
+
+
+@pytest.mark.parametrize("s3_server", ["moto"], indirect=True)
+def test_the_command_sends_to_another_bucket(strand, shot, s3_server, bucket_url, monkeypatch):
+    spool = strand()
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3_server.access_key_id)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3_server.secret_access_key)
+    options = [f"--option=endpoint={s3_server.endpoint}", "--option=allow_http=true"]
+    place = f"{bucket_url}/another"
+    result = webtraj("push", spool, "--to", place, *options, "--option=region=us-east-1")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "3 sent" in result.stdout
+    check(place, shot, s3_server.options(**PATIENT))
+    assert files_of(spool) == ["dataset.json", "spool.json"]
+
+
+# What may go wrong. Here the bucket has never been there.
+
+
+@pytest.fixture
+def waiting(collect, records, shot):
+    """A spool with three episodes, whose bucket does not answer."""
+    nowhere = {**SHORT, "endpoint": "http://127.0.0.1:9", "allow_http": True}
+    collector = collect("s3://gone/run", storage_options=nowhere, check_timeout=0, pauses=SOON)
+    for number in (1, 2, 3):
+        record(records, collector.begin_episode(records.info(f"e{number}")), shot, number)
+    with pytest.raises(errors.CollectorError):
+        collector.close()
+    return collector.spool
+
+
+def test_nothing_leaves_before_its_index_line_is_there(waiting, faulty, shot):
+    before = files_of(waiting)
+
+    def fail(operation, key):
+        if operation == "write" and key.startswith("index/"):
+            raise errors.StorageUnavailableError("The disk is away.")
+
+    faulty.fault = fail
+    report = push(waiting, to=faulty.root, pauses=SOON)
+    assert {one.episode_id for one in report.unsent} == {"e1", "e2", "e3"}
+    assert files_of(waiting) == before
+    faulty.fault = lambda *_: None
+    assert push(waiting, to=faulty.root).complete
+    check(faulty.root, shot)
+    assert files_of(waiting) == ["dataset.json", "spool.json"]
+
+
+def test_what_cannot_go_stays_and_is_told(waiting, records, shot, tmp_path):
+    saved = tmp_path / "saved"
+    with JsonTrajectoryCollector(saved) as other:
+        record(records, other.begin_episode(records.info("e1")), shot, 100)
+    (waiting / "episodes" / "e2.json").write_bytes(b"{}")
+    result = webtraj("push", waiting, "--to", saved)
+    assert result.returncode == 1
+    assert "e1  not sent: " in result.stdout
+    assert "e2  not sent: " in result.stdout
+    assert "1 sent" in result.stdout
+    assert Spool(waiting, "json").waiting() == ["e1", "e2"]
+    dataset = open_dataset(saved)
+    assert set(dataset.episode_ids) == {"e1", "e3"}
+    assert dataset["e1"].steps[0].observation["number"] == 100
+
+
+def test_a_writer_that_died_is_sealed_first(waiting, tmp_path):
+    pid = os.fork()
+    if pid == 0:
+        header = DatasetLayout(waiting).check()
+        recorder = JournalingCollector(waiting, header).begin_episode(EpisodeInfo(episode_id="e4"))
+        recorder.record_intent("the last one")
+        os._exit(0)
+    os.waitpid(pid, 0)
+    report = push(waiting, to=tmp_path / "saved")
+    assert [one.episode_id for one in report.recovery.sealed] == ["e4"]
+    assert report.sent_episodes == 4
+    episode = open_dataset(tmp_path / "saved")["e4"]
+    assert (episode.end_reason, episode.end.in_flight_action) == (
+        EndReason.CRASHED, "the last one"
+    )  # fmt: skip
+
+
+def test_a_spool_that_is_recorded_into_is_left_alone(waiting, tmp_path):
+    before = files_of(waiting)
+    with JournalingCollector(waiting, DatasetLayout(waiting).check()) as living:
+        living.begin_episode(EpisodeInfo(episode_id="e4"))
+        with pytest.raises(errors.InvalidInputError, match="'e4' is being recorded into"):
+            push(waiting, to=tmp_path / "saved")
+    assert set(before) < set(files_of(waiting))
+    assert not (tmp_path / "saved").exists()
+
+
+def other_things(folder):
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("Do not lose this.")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("make_place", "error", "match"),
+    [
+        (lambda waiting: waiting, errors.InvalidInputError, "is within the spool"),
+        (lambda waiting: waiting / "saved", errors.InvalidInputError, "is within the spool"),
+        (
+            lambda waiting: DatasetWriter(waiting.parent / "pb", format="pb").url,
+            errors.InvalidInputError,
+            "is a dataset of format 'pb'",
+        ),
+        (
+            lambda waiting: other_things(waiting.parent / "docs"),
+            errors.NotADatasetError,
+            "is not empty",
+        ),
+    ],
+    ids=["the spool itself", "a folder in it", "another format", "other things"],
+)
+def test_places_that_are_none(waiting, make_place, error, match):
+    before = files_of(waiting)
+    with pytest.raises(error, match=match):
+        push(waiting, to=make_place(waiting))
+    assert files_of(waiting) == before
+
+
+def test_which_spool_has_to_be_said(tmp_path):
+    result = webtraj("push", "--to", tmp_path / "saved")
+    assert result.returncode == 2
+    assert "name their spool folders" in result.stderr
+    assert not (tmp_path / "saved").exists()
