@@ -17,9 +17,7 @@ not known is null or left out. All of it follows from what lies in the loop's fo
 
 from __future__ import annotations
 
-import math
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +29,7 @@ from webtraj.loop.schedule import lanes
 from webtraj.loop.sections import LoopConfig
 from webtraj.loop.state import LoopState
 from webtraj.rollouts.iterations import Iterations
-from webtraj.rollouts.metrics.estimators import CONFIDENCE
+from webtraj.rollouts.metrics.estimators import mean_of_tasks
 from webtraj.storage import files
 
 __all__ = ["flat", "mean_of_tasks", "measure_iteration", "read_lines", "write_line"]
@@ -62,37 +60,6 @@ def measure_iteration(config: LoopConfig, state: LoopState, iteration: int) -> d
     tries = [begun.attempts - 1 for slot in slots if (begun := state.begun(slot.key)) is not None]
     line["retries"] = sum(tries)
     return line
-
-
-def mean_of_tasks(rates: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    """Returns the mean of tasks' success rates, each counting the same, and its interval.
-
-    The variance of each rate is that of Agresti and Coull, which does not vanish for a task that
-    always succeeds; so the interval is rather too wide than too narrow.
-
-    Args:
-        rates: Of each task, successes and trials; a task without trials is left out.
-
-    >>> mean_of_tasks([(10, 10), (5, 10)])["value"]
-    0.75
-    """
-    known = [(successes, trials) for successes, trials in rates if trials]
-    if not known:
-        return {"value": None, "low": None, "high": None, "tasks": 0}
-    z = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
-    value = statistics.fmean(successes / trials for successes, trials in known)
-    variance = 0.0
-    for successes, trials in known:
-        wider = trials + z * z
-        share = (successes + z * z / 2) / wider
-        variance += share * (1 - share) / wider
-    spread = z * math.sqrt(variance) / len(known)
-    return {
-        "value": value,
-        "low": max(value - spread, 0.0),
-        "high": min(value + spread, 1.0),
-        "tasks": len(known),
-    }
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
+from typing import Any
 
 from webtraj import errors
 
-__all__ = ["CONFIDENCE", "pass_at_k", "wilson_interval"]
+__all__ = ["CONFIDENCE", "mean_of_tasks", "pass_at_k", "wilson_interval"]
 
 CONFIDENCE = 0.95
 """How sure intervals are, where nothing else is said."""
@@ -52,6 +54,37 @@ def wilson_interval(
     low = 0.0 if successes == 0 else max(middle - spread / scale, 0.0)
     high = 1.0 if successes == trials else min(middle + spread / scale, 1.0)
     return low, high
+
+
+def mean_of_tasks(rates: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """Returns the mean of tasks' success rates, each counting the same, and its interval.
+
+    The variance of each rate is that of Agresti and Coull, which does not vanish for a task that
+    always succeeds; so the interval is rather too wide than too narrow.
+
+    Args:
+        rates: Of each task, successes and trials; a task without trials is left out.
+
+    >>> mean_of_tasks([(10, 10), (5, 10)])["value"]
+    0.75
+    """
+    known = [(successes, trials) for successes, trials in rates if trials]
+    if not known:
+        return {"value": None, "low": None, "high": None, "tasks": 0}
+    z = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+    value = statistics.fmean(successes / trials for successes, trials in known)
+    variance = 0.0
+    for successes, trials in known:
+        wider = trials + z * z
+        share = (successes + z * z / 2) / wider
+        variance += share * (1 - share) / wider
+    spread = z * math.sqrt(variance) / len(known)
+    return {
+        "value": value,
+        "low": max(value - spread, 0.0),
+        "high": min(value + spread, 1.0),
+        "tasks": len(known),
+    }
 
 
 def pass_at_k(attempts: int, successes: int, k: int) -> float:
