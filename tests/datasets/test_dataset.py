@@ -138,6 +138,32 @@ def test_what_is_no_dataset_is_refused(tmp_path, header, error):
         open_dataset(tmp_path)
 
 
+def test_a_wrong_place_is_told_apart_from_one_that_is_not_there(tmp_path, five):
+    file = tmp_path / "notes.txt"
+    file.write_text("")
+    (tmp_path / "empty").mkdir()
+    around = five.path.parent
+    for place, why in (
+        (tmp_path / "nowhere", "it is not there. Name the folder"),
+        (file, "it is a file. Name the folder"),
+        (file / "below", "it is not there. Name the folder"),
+        (tmp_path / "empty", "it has no dataset.json. Name the folder"),
+        (around, f"These in it are datasets: {five.path}."),
+    ):
+        with pytest.raises(errors.NotADatasetError) as refused:
+            open_dataset(place)
+        assert f"{str(place)!r} is no webtraj dataset: " in str(refused.value)
+        assert why in str(refused.value)
+
+
+def test_of_many_datasets_in_a_folder_a_few_are_named(tmp_path):
+    for number in range(7):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "dataset.json").write_text("{}")
+    with pytest.raises(errors.NotADatasetError, match=r"/4 and 2 more\.$"):
+        open_dataset(tmp_path)
+
+
 def test_a_dataset_without_its_folders_is_empty(tmp_path):
     (tmp_path / "dataset.json").write_text('{"schema_version": 1}')
     assert len(open_dataset(tmp_path)) == 0

@@ -52,6 +52,9 @@ EPISODES = "episodes/"
 INDEX = "index/"
 BLOBS = "blobs/"
 
+_MOST_NAMED = 5
+"""Datasets that are named to someone who named the folder around them."""
+
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _EXT = re.compile(r"[a-z0-9]{1,8}")
 _EPISODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -263,10 +266,23 @@ class DatasetLayout:
             content = self.header.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             raise errors.NotADatasetError(
-                f"{str(self.root)!r} is no webtraj dataset: it has no dataset.json. "
-                "Name the folder that a collector wrote."
+                f"{str(self.root)!r} is no webtraj dataset: {_why_not(self.root)}."
             ) from None
         return DatasetHeader.from_bytes(content, str(self.header))
+
+
+def _why_not(root: Path) -> str:
+    """Returns why a path without a header is no dataset, and what to name instead."""
+    if not root.exists():
+        return "it is not there. Name the folder that a collector wrote"
+    if not root.is_dir():
+        return "it is a file. Name the folder that a collector wrote"
+    found = sorted(header.parent for header in root.glob(f"*/{HEADER}"))
+    if not found:
+        return f"it has no {HEADER}. Name the folder that a collector wrote"
+    names = ", ".join(shlex.quote(str(folder)) for folder in found[:_MOST_NAMED])
+    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    return f"it has no {HEADER}. These in it are datasets: {names}{more}"
 
 
 def _described(header: DatasetHeader) -> str:
