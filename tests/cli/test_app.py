@@ -28,6 +28,21 @@ def test_help_names_every_command_and_loads_nothing_heavy(run_webtraj):
     assert done.stderr == "[]\n"
 
 
+def test_ctrl_c_before_there_is_a_command_ends_without_a_traceback():
+    program = (
+        "import sys, webtraj.cli\n"
+        "class Impatient:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'typer': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Impatient())\n"
+        "webtraj.cli.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_version_is_the_packages(run_webtraj):
     assert run_webtraj("--version").stdout == f"webtraj {webtraj.__version__}\n"
 
@@ -55,6 +70,7 @@ def test_each_command_explains_itself(command, run_webtraj):
         (["rollout", "--preset", "miniwob/click-test", "--parallel", "0"], 2, "got 0"),
         (["rollout", "--preset", "miniwob/click-test", "--set", "steps"], 2, "got 'steps'"),
         (["rollout", "--preset", "miniwob/click-test", "--set", "stepz=3"], 2, "stepz=3"),
+        (["rollout", "--preset", "web"], 2, "the preset 'web' has no start_url"),
         (["ls", "nowhere"], 2, "nowhere"),
         (["rollout"], 2, "--preset"),
         (["no-such-command"], 2, "no-such-command"),

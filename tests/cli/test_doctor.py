@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from webtraj.cli import doctor
 from webtraj.cli.diagnosis import BrowserFinding, Diagnosis, PackageFinding, read_requirement
 
 
@@ -82,6 +83,12 @@ def test_core_and_browser_decide_and_extras_do_not(found, ok):
     assert found.ok is ok
 
 
+def test_core_is_fit_without_a_browser():
+    assert diagnosis(package(), browser_ok=False).core_ok
+    assert not diagnosis(package(version="")).core_ok
+    assert not diagnosis(package(), python_ok=False).core_ok
+
+
 def test_remedy_names_the_extra():
     assert package(extra="browser").remedy == "pip install --upgrade 'webtraj[browser]'"
     assert package().remedy == "pip install --upgrade 'webtraj'"
@@ -135,3 +142,12 @@ def test_missing_playwright_is_exit_code_1_and_names_the_extra(tmp_path):
     assert done.returncode == 1
     assert "The browser: The browser environment needs Playwright" in done.stdout
     assert "pip install 'webtraj[browser]'" in done.stdout
+    assert "webtraj records and reads. To play in a browser it cannot be used yet." in done.stdout
+
+
+def test_packages_for_work_on_webtraj_itself_are_missed_by_nobody_else(capsys):
+    missing = [package(version="", extra=extra) for extra in ("ray", "test", "docs", "dev")]
+    doctor._print_report(diagnosis(package(), *missing))
+    shown = capsys.readouterr().out
+    assert "thing [ray]" in shown
+    assert not any(f"thing [{extra}]" in shown for extra in ("test", "docs", "dev"))

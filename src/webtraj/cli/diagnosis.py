@@ -85,10 +85,14 @@ class Diagnosis:
     browser: BrowserFinding
 
     @property
+    def core_ok(self) -> bool:
+        """Whether webtraj can be used without a browser."""
+        return self.python_ok and all(one.ok for one in self.packages if not one.extra)
+
+    @property
     def ok(self) -> bool:
         """Whether webtraj's core and the browser can be used; extras may be missing."""
-        core = [package.ok for package in self.packages if not package.extra]
-        return self.python_ok and all(core) and self.browser.ok
+        return self.core_ok and self.browser.ok
 
 
 async def diagnose() -> Diagnosis:

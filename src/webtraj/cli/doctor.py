@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 __all__ = ["doctor"]
 
 
+_FOR_DEVELOPERS = ("test", "docs", "dev")
+"""Extras for work on webtraj itself; what is missing of them concerns nobody else."""
+
+
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
@@ -64,6 +68,8 @@ def _print_report(found: Diagnosis) -> None:
     where = f"{browser.version} ({browser.source}: {browser.path})" if browser.version else "none"
     table.add_row(good if browser.ok else bad, "browser", Text(where), "")
     for package in found.packages:
+        if package.extra in _FOR_DEVELOPERS and not package.ok:
+            continue
         name = f"{package.name} [{package.extra}]" if package.extra else package.name
         table.add_row(
             good if package.ok else missing if package.extra else bad,
@@ -75,11 +81,15 @@ def _print_report(found: Diagnosis) -> None:
     console.print(table)
     if browser.problem:
         console.print(f"\nThe browser: {browser.problem}", soft_wrap=True)
-    console.print(
-        "\nEverything that webtraj needs is here."
-        if found.ok
-        else "\nwebtraj cannot be used yet: see the rows marked NO.",
-    )
+    console.print(f"\n{_in_short(found)}", soft_wrap=True)
+
+
+def _in_short(found: Diagnosis) -> str:
+    if found.ok:
+        return "Everything that webtraj needs is here."
+    if found.core_ok:
+        return "webtraj records and reads. To play in a browser it cannot be used yet."
+    return "webtraj cannot be used yet: see the rows marked NO."
 
 
 def _what_was_found(package: PackageFinding) -> str:

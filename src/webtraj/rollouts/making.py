@@ -114,4 +114,10 @@ def _web_task(planned: PlannedEpisode) -> Any:
     from webtraj.environments.browser.tasks import WebTask
 
     spec = planned.spec
+    if not spec.start_url:
+        raise errors.InvalidInputError(
+            f"The task {spec.name!r} of the preset 'web' has no start_url. Give tasks that say "
+            "where they begin: a file of them, such as by `webtraj rollout --config-name "
+            "rollout_train data_path=FOLDER`, or TaskSpec(goal=..., start_url=...)."
+        )
     return WebTask(name=spec.name, goal=spec.goal, start_url=spec.start_url, site=spec.site)
