@@ -325,3 +325,63 @@ def test_killed_in_every_phase_it_comes_to_the_same_and_does_nothing_twice(small
     ]
     assert sorted(ended) == sorted(set(ended))
     assert len(ended) == 15
+
+
+class DiedError(BaseException):
+    """The loop died: nothing is done from then on."""
+
+
+@pytest.mark.parametrize("left", [0, 1], ids=["first-evaluation", "last-evaluation"])
+async def test_death_before_the_metrics_are_written_costs_no_metrics(small_loop, monkeypatch, left):
+    """The last phase of an iteration has no other after it that would write them."""
+    from webtraj.loop import metrics
+
+    config = small_loop.config(iterations=1)
+    measure = metrics.measure_iteration
+
+    def die(config, state, iteration):
+        if iteration == left and state.ended((left, "evaluate")):
+            raise DiedError
+        return measure(config, state, iteration)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(metrics, "measure_iteration", die)
+        with pytest.raises(DiedError):
+            await run_loop(config)
+    await run_loop(config, resume=True)
+    lines = [json.loads(x) for x in (small_loop.out / "metrics.jsonl").read_text().splitlines()]
+    assert [line["iteration"] for line in lines] == [0, 1]
+    assert all("evaluate" in line["seconds"] for line in lines)
+
+
+ONCE = """
+import os, pathlib, signal, sys
+made = pathlib.Path(sys.argv[1])
+if made.exists():
+    sys.exit(2)
+made.write_text("made")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+"""Makes its output at once, refuses to make it twice, and dies before it can end well."""
+
+
+@pytest.mark.parametrize("retries", [0, 1], ids=["no-retry", "retry"])
+async def test_phase_that_died_when_it_had_made_all_is_done(small_loop, retries):
+    extra = {
+        "name": "words", "after": "rollout", "command": ["{python}", "-c", ONCE, "{out}/words"],
+        "outputs": ["{out}/words"], "at_once": True, "retries": retries,
+    }  # fmt: skip
+    assert (await run_loop(small_loop.config(**SHORT, extra=[extra]))).finished
+    entries = read_entries(small_loop.out / "state.jsonl")
+    words = [entry for entry in entries if entry.get("phase") == "words"]
+    assert [entry["event"] for entry in words] == ["begun", "failed", "ended"]
+    assert words[-1]["found"]
+
+
+async def test_phase_whose_outputs_may_be_half_made_is_run_again(small_loop):
+    extra = {
+        "name": "words", "after": "rollout", "command": ["{python}", "-c", ONCE, "{out}/words"],
+        "outputs": ["{out}/words"], "retries": 1,
+    }  # fmt: skip
+    with pytest.raises(PhaseFailedError, match="status 2"):
+        await run_loop(small_loop.config(**SHORT, extra=[extra]))

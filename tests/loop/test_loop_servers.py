@@ -1,6 +1,9 @@
 """Who serves a loop's weights: real server processes that stand in for vLLM."""
 
+import asyncio
 import importlib.util
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -34,10 +37,13 @@ def opened(served, run_command=None, train=None, **serve):
         **serve.pop("options", {}),
     }
     serve = {"engine": "vllm", "options": options, **serve}
+    first = served.folder / "first"
+    if not first.exists():
+        served.weights("first")
     config = load_loop_config(
         given={
             "out": str(served.folder / "loop"),
-            "first": {"policy": str(served.weights("first"))},
+            "first": {"policy": str(first)},
             "serve": serve,
             **({"train": train} if train else {}),
         }
@@ -61,6 +67,39 @@ async def test_server_is_given_each_version_once(served, update, starts):
     assert {policy.model for policy in played} == {"policy"}
     assert len({policy.urls for policy in played}) == 1
     assert len(served.processes) == starts
+
+
+async def test_server_that_dies_while_it_is_given_weights_is_given_them_again(served, monkeypatch):
+    from webtraj.serving.control import Control
+
+    read = Control.read_weights
+    async with opened(served, update="reload") as server:
+        await server.ensure(0, str(served.folder / "first"))
+        victims = [server._server.pid]
+
+        async def die_once(control, folder):
+            if victims:
+                os.kill(victims.pop(), signal.SIGKILL)
+            await read(control, folder)
+
+        monkeypatch.setattr(Control, "read_weights", die_once)
+        policy = await server.ensure(1, str(served.weights("second")))
+        assert policy.version == 1
+        assert await server._server.weight_version() == "iteration_0001"
+    assert len(served.processes) == 2
+
+
+async def test_server_waits_for_the_one_of_a_loop_that_was_killed(served):
+    async with opened(served) as left:
+        await left.ensure(0, str(served.folder / "first"))
+        async with opened(served) as server:
+            ensured = asyncio.create_task(server.ensure(0, str(served.folder / "first")))
+            await asyncio.sleep(0.5)
+            assert not ensured.done()
+            assert len(served.processes) == 1
+            await left.aclose()
+            assert (await ensured).version == 0
+    assert len(served.processes) == 2
 
 
 async def test_server_that_is_started_late_calls_its_weights_by_their_version(served):

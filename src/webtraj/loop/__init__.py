@@ -9,7 +9,7 @@
   `holding`: the lock that it holds; `observer`: who looks on.
 * `state`: what was done, on disk; `outputs`: what phases promise, and what it is known by.
 * `servers`: the policy's server; `publishing`: the model that is the latest.
-* `metrics`, `plots`, `wandb`: what came of it.
+* `following`: what follows from a phase that is done; `metrics`, `plots`, `wandb`: what came of it.
 
 The loop knows phases as commands, and imports neither torch nor a browser. Importing this loads no
 module of it: each is loaded when something of it is first used.

@@ -63,7 +63,8 @@ class _Build:
     def make(self) -> Phase:
         if self.extra is not None:
             outputs = [Output(path) for path in self._filled(self.extra.outputs)]
-            return self._phase(self._own(self.extra.command), *outputs)
+            command = self._own(self.extra.command)
+            return self._phase(command, *outputs, at_once=self.extra.at_once)
         given = self.given
         assert isinstance(given, PhaseConfig)
         made: Phase = getattr(self, f"_{self.slot.name}")(given)

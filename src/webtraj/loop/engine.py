@@ -8,17 +8,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import logging
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from webtraj import errors
-from webtraj.loop import beginning, configuration, metrics, plots, running, schedule, servers
+from webtraj.loop import beginning, configuration, metrics, running, schedule, servers
 from webtraj.loop.building import check_first, make_phase
 from webtraj.loop.failures import PhaseFailedError
+from webtraj.loop.following import Following
 from webtraj.loop.observer import LoopObserver, NullLoopObserver
 from webtraj.loop.outputs import Output, digest
 from webtraj.loop.phases import Phase, Policy
@@ -26,17 +25,16 @@ from webtraj.loop.places import Places
 from webtraj.loop.schedule import Slot
 from webtraj.loop.sections import LoopConfig
 from webtraj.loop.state import Begun, LoopState
-from webtraj.loop.wandb import IterationSink
 from webtraj.storage import files
 
 __all__ = ["LoopResult", "Only", "run"]
 
 Only = Literal["rollout", "update", "both"]
 
-_logger = logging.getLogger(__name__)
-
 _NOT_AGAIN = frozenset({2, 126, 127})
 """Exit statuses that another try would not change: wrong input, no program."""
+_SIGNALLED = 128
+"""Exit statuses above this one are those of signals."""
 _LONGEST_PAUSE = 60.0
 
 
@@ -109,10 +107,11 @@ class _Loop:
         self._order = {slot.key: place for place, slot in enumerate(in_turn)}
         self._done = {slot.key: asyncio.Event() for lane in self._all for slot in lane}
         self._server = servers.open_server(config, self._update_external)
-        self._following = asyncio.Lock()
+        self._one_at_a_time = asyncio.Lock()
         self._behind = config.overlap.max_staleness if overlap else 0
         self._run = 0
-        self._sink = IterationSink(config)
+        slots = [slot for lane in self._all for slot in lane]
+        self._following = Following(config, state, slots, observer)
 
     async def run(self) -> LoopResult:
         lanes = [self._left(lane) for lane in self._all]
@@ -124,6 +123,7 @@ class _Loop:
                 lambda: self._observer.note("Waiting for a phase that an earlier loop has left."),
             )
         chosen = [self._chosen(lane) for lane in lanes]
+        await asyncio.to_thread(self._following.catch_up, self._all)
         try:
             async with asyncio.TaskGroup() as tasks:
                 for lane in chosen:
@@ -132,7 +132,7 @@ class _Loop:
             raise _first(group) from None
         finally:
             await self._server.aclose()
-            await asyncio.to_thread(self._sink.close)
+            await asyncio.to_thread(self._following.close)
         finished = all(event.is_set() for event in self._done.values())
         lines = metrics.read_lines(self._places.metrics)
         return LoopResult(
@@ -190,12 +190,11 @@ class _Loop:
         self._check_base(slot)
         begun = self._state.begun(slot.key)
         if begun is not None and await asyncio.to_thread(_found, phase, begun):
-            await asyncio.to_thread(self._state.add_ended, phase, 0.0, found=True)
-            self._observer.phase_ended(slot, 0.0)
+            await self._take_as_found(phase)
         else:
             await self._run_phase(phase, policy)
-        async with self._following:
-            await asyncio.to_thread(self._after, slot)
+        async with self._one_at_a_time:
+            await asyncio.to_thread(self._following.after, slot)
 
     async def _run_phase(self, phase: Phase, policy: Policy) -> None:
         slot = phase.slot
@@ -216,6 +215,9 @@ class _Loop:
                 self._observer.phase_ended(slot, seconds)
                 return
             self._state.add_failed(slot, status, seconds)
+            if status > _SIGNALLED and await asyncio.to_thread(_found, phase, begun):
+                await self._take_as_found(phase)
+                return
             if status in _NOT_AGAIN or tries >= phase.retries:
                 tried = f", tried {tries + 1} times" if tries else ""
                 raise PhaseFailedError(
@@ -228,6 +230,10 @@ class _Loop:
             tries += 1
             self._observer.phase_failed(slot, why, pause=pause)
             await asyncio.sleep(pause)
+
+    async def _take_as_found(self, phase: Phase) -> None:
+        await asyncio.to_thread(self._state.add_ended, phase, 0.0, found=True)
+        self._observer.phase_ended(phase.slot, 0.0)
 
     async def _command(self, slot: Slot, command: Sequence[str], log: Path) -> int:
         return await running.run_command(
@@ -293,33 +299,6 @@ class _Loop:
                 f"iteration {version}. The end of its log, {log}:\n{running.tail(log, start)}"
             )
 
-    def _after(self, slot: Slot) -> None:
-        """Does what follows from a phase: metrics, a plot, old trainings removed. Blocks."""
-        if slot.name == "publish":
-            self._prune(slot.iteration)
-        iteration = slot.iteration
-        if slot.name not in ("rollout", "evaluate", "publish"):
-            return
-        try:
-            line = metrics.measure_iteration(self._config, self._state, iteration)
-            lines = metrics.write_line(self._places.metrics, line)
-            plots.plot_success(lines, self._places.plot)
-            self._observer.measured(line)
-            if all(self._state.ended(key) for key in self._order if key[0] == iteration):
-                self._sink.write(line)
-        except Exception:
-            # They follow from what is on disk, and are no reason to lose a night.
-            _logger.warning("No metrics of iteration %d.", iteration, exc_info=True)
-
-    def _prune(self, published: int) -> None:
-        keep = self._config.publish.keep
-        if keep is None:
-            return
-        # Weights that may play still are kept in any case.
-        last = published - max(keep, 2 + schedule.staleness(self._config))
-        for number in range(1, last + 1):
-            shutil.rmtree(self._places.training(number), ignore_errors=True)
-
 
 def _found(phase: Phase, begun: Begun) -> bool:
     """Whether a try whose end nobody saw has made all that the phase promises."""
@@ -336,7 +315,7 @@ def _found(phase: Phase, begun: Begun) -> bool:
 def _wrong(phase: Phase, status: int) -> str:
     """Returns what is wrong with a phase that has ended, as the end of a sentence."""
     if status:
-        killed = f", ended by signal {status - 128}" if status > 128 else ""
+        killed = f", ended by signal {status - _SIGNALLED}" if status > _SIGNALLED else ""
         return f"ended with exit status {status}{killed}"
     for output in phase.outputs:
         if wrong := output.missing:

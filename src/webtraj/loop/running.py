@@ -18,7 +18,7 @@ from webtraj.serving import logs
 from webtraj.serving.process import GuardedProcess
 from webtraj.storage import files
 
-__all__ = ["run_command", "tail", "until_free"]
+__all__ = ["holding_lock", "run_command", "tail", "until_free"]
 
 _POLL = 0.5
 """Seconds between looks at the log, and at a lock."""
@@ -48,7 +48,7 @@ async def run_command(
     files.make_folder(log.parent)
     files.make_folder(lock.parent)
     process = GuardedProcess(
-        [sys.executable, "-I", "-S", holding.__file__, str(lock), *command],
+        holding_lock(lock, command),
         variables={**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "120"},
         log_file=log,
         patience=patience,
@@ -65,6 +65,11 @@ async def run_command(
     finally:
         ended.cancel()
         await process.stop()
+
+
+def holding_lock(lock: Path, command: Sequence[str]) -> tuple[str, ...]:
+    """Returns a command that waits for a lock, and then is the given one, which holds it."""
+    return (sys.executable, "-I", "-S", holding.__file__, str(lock), *command)
 
 
 async def until_free(lock: Path, waiting: Callable[[], None]) -> None:

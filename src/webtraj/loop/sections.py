@@ -272,6 +272,9 @@ class ExtraConfig(Section):
     """Whether it is run in the first iteration, or in each."""
     outputs: list[str] = Field(default_factory=list)
     """Files and folders that it must make, with placeholders."""
+    at_once: bool = False
+    """Whether its outputs are there whole or not at all. Then those of a try that was killed are
+    its outputs, and it is not run again: say so of a command that refuses to make them twice."""
     retries: _AtLeastZero | None = None
     """How often it is tried again; by default the loop's `retries`."""
 

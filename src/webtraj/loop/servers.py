@@ -10,11 +10,12 @@ import contextlib
 import dataclasses
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from webtraj import errors
 from webtraj.closing import AsyncClosing
-from webtraj.loop import placeholders
+from webtraj.loop import placeholders, running
 from webtraj.loop.outputs import Output
 from webtraj.loop.phases import Policy
 from webtraj.loop.places import Places, version_name
@@ -22,8 +23,12 @@ from webtraj.loop.sections import LoopConfig, ServeConfig
 from webtraj.named import nearest
 from webtraj.serving import ModelServer, VllmLaunch
 from webtraj.serving.rolling import WeightUpdater, make_updater, prepare_launch
+from webtraj.storage import files
 
 __all__ = ["PolicyServer", "RunCommand", "open_server"]
+
+_UPDATES = 3
+"""How often a server that dies while it is given weights is given them."""
 
 RunCommand = Callable[[Sequence[str], int], Awaitable[None]]
 """Runs a command that updates weights to a version; raises if it fails."""
@@ -123,8 +128,7 @@ class _OwnServer(AsyncClosing):
         assert self._server is not None
         assert self._updater is not None
         if self._version != version:
-            await self._updater.update(self._given(version, weights), version_name(version))
-            self._version = version
+            await self._update(version, weights)
         await self._server.wait_healthy(self._config.start_timeout)
         return Policy(
             version=version,
@@ -132,6 +136,21 @@ class _OwnServer(AsyncClosing):
             model=self._updater.model,
             urls=(self._server.base_url,),
         )
+
+    async def _update(self, version: int, weights: str) -> None:
+        assert self._server is not None
+        assert self._updater is not None
+        given = self._given(version, weights)
+        for left in reversed(range(_UPDATES)):
+            try:
+                await self._updater.update(given, version_name(version))
+                break
+            except errors.ModelUnavailableError:
+                # A server that dies meanwhile is started again with the weights that it had.
+                if not left:
+                    raise
+                await self._server.wait_healthy(self._config.start_timeout)
+        self._version = version
 
     async def rest(self) -> None:
         how = self._config.while_training
@@ -154,7 +173,12 @@ class _OwnServer(AsyncClosing):
         # Adapters are for the model that the loop began with; all else is started with as it is.
         adapters = config.update == "lora"
         base = self._places.weights(0) if adapters else weights
-        launch = _launch(config, base, "" if adapters or not version else version_name(version))
+        launch = _launch(
+            config,
+            base,
+            "" if adapters or not version else version_name(version),
+            lock=self._places.lock("server"),
+        )
         server = ModelServer(
             launch,
             host=config.host,
@@ -183,7 +207,19 @@ class _OwnServer(AsyncClosing):
         return str(checkpoint.model)
 
 
-def _launch(config: ServeConfig, weights: str, version: str) -> VllmLaunch:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _HeldLaunch(VllmLaunch):
+    """A server that waits for the one of a loop that was killed: both have no room on one GPU."""
+
+    lock: Path
+    """The file that it holds the lock of."""
+
+    def command(self, host: str, port: int) -> Sequence[str]:
+        """See `VllmLaunch.command`."""
+        return running.holding_lock(self.lock, VllmLaunch.command(self, host, port))
+
+
+def _launch(config: ServeConfig, weights: str, version: str, *, lock: Path) -> VllmLaunch:
     known = {field.name for field in dataclasses.fields(VllmLaunch)} - {"model", "name", "version"}
     for option in config.options:
         if option not in known:
@@ -191,7 +227,10 @@ def _launch(config: ServeConfig, weights: str, version: str) -> VllmLaunch:
                 f"serve.options has {option!r:.60}, which is no option of vLLM's launch. "
                 f"{nearest(option, known)}There are {', '.join(sorted(known))}."
             )
-    launch = VllmLaunch(model=weights, name=config.name, version=version, **config.options)
+    files.make_folder(lock.parent)
+    launch = _HeldLaunch(
+        model=weights, name=config.name, version=version, lock=lock, **config.options
+    )
     return prepare_launch(config.update, launch)
 
 
