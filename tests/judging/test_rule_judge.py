@@ -1,5 +1,6 @@
 """Rules are data: what they take, what they say, and that what is missing is never a failure."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -416,3 +417,40 @@ def test_goals(template, goal, found) -> None:
 
 def test_what_fits_a_template_fills_it_in() -> None:
     assert fill_in("{a} and {b}", match_goal("{a} and {b}", "x and y")) == "x and y"
+
+
+FORM = (
+    '[1] generic "User:"\n[2] textbox value="anna"\n[3] generic "Password"\n'
+    '[4] textbox value="\u2022\u2022\u2022"\n[5] textbox "PIN" value="\u2022\u2022"'
+)
+TYPED = (actions.Fill("4", "Xy1"), {**touched("textbox", ""), "ref": "4"})
+FIELDS = [
+    ({"role": "textbox", "after": "user", "value": "anna"}, S),
+    ({"after": {"equals": "User"}}, S),
+    ({"after": "Password", "value": {"equals": "Xy1"}}, S),
+    ({"after": "Password", "value": "\u2022\u2022\u2022"}, S),
+    ({"after": "Password", "value": "other"}, F),
+    ({"after": "User", "value": "Xy1"}, F),
+    ({"after": "Name"}, F),
+    ({"role": "generic", "after": "User"}, F),
+    ({"name": "PIN", "value": "12"}, E),
+    ({"name": "PIN", "value": "\u2022\u2022"}, S),
+    ({"role": "textbox", "value": "Xy1"}, S),
+    ({"role": "textbox", "value": "12"}, E),
+]
+
+
+@pytest.mark.parametrize(("element", "outcome"), FIELDS, ids=json.dumps)
+async def test_field_is_told_by_the_text_before_it_and_a_password_by_what_was_typed(
+    element, outcome
+) -> None:
+    # Fields can be typed into from the first page on; so what it shows is what they hold.
+    begun = episode(page={"axtree": FORM.replace("\u2022", "")}, taken=[TYPED])
+    steps = [*begun.steps[:-1], dataclasses.replace(begun.steps[-1], observation={
+        **begun.steps[-1].observation, "axtree": FORM,
+    })]  # fmt: skip
+    judge = RuleJudge(make_rules([{"success": {"element": element}}]))
+    found = await judge.judge(dataclasses.replace(begun, steps=tuple(steps)))
+    assert found.outcome is outcome
+    if outcome is E:
+        assert "bullets" in found.reason

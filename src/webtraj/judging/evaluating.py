@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from webtraj.environments.redaction.guarded_regexes import GuardedRegexes
-from webtraj.judging import goals
+from webtraj.judging import goals, masked
 from webtraj.judging.final_state import Deed, FinalState, MissingError
 from webtraj.judging.predicates import DeedTest, ElementTest, Predicate, TextTest, UrlTest
 
@@ -23,6 +23,7 @@ _REGEX_SECONDS = 2.0
 _PROCESSES = 8
 _NUMBER = re.compile(r"(?<![\w.])[-\u2212+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\w])")
 _VALUE = 'value="'
+_HIDDEN = "the last observation shows bullets for what a field holds, and no action tells"
 _CUT = "the last observation's axtree is cut short, and does not have it up to there"
 
 
@@ -112,19 +113,36 @@ class Evaluation:
 
     def _element(self, test: ElementTest) -> bool:
         elements, complete = self.state.elements()
-        if any(self._is_element(test, element) for element in elements):
+        captions = {} if test.after is None else self.state.captions()
+        alike = [
+            element
+            for element in elements
+            if (test.role is None or element.role == test.role)
+            and self._fits(test.name, element.name)
+            and (test.after is None or self._is_after(test.after, captions.get(element.ref)))
+            and set(test.states or ()) <= set(element.states)
+        ]
+        held = [True if test.value is None else self._holds(test.value, one) for one in alike]
+        if True in held:
             return True
         if not complete:
             raise MissingError(_CUT)
+        if None in held:
+            raise MissingError(_HIDDEN)
         return False
 
-    def _is_element(self, test: ElementTest, element: Ref) -> bool:
-        return (
-            (test.role is None or element.role == test.role)
-            and self._fits(test.name, element.name)
-            and set(test.states or ()) <= set(element.states)
-            and (test.value is None or self._fits(test.value, _value_of(element)))
-        )
+    def _is_after(self, test: TextTest, caption: str | None) -> bool:
+        return caption is not None and self._fits(test, caption)
+
+    def _holds(self, test: TextTest, element: Ref) -> bool | None:
+        """Returns whether a field's value is like this; None if it shows bullets in its place."""
+        shown = _value_of(element)
+        if self._fits(test, shown):
+            return True
+        if not masked.is_masked(shown):
+            return False
+        typed = self.state.typed().get(element.ref)
+        return None if typed is None else self._fits(test, typed)
 
     def _did(self, test: DeedTest) -> bool:
         return any(self._is_deed(test, deed) for deed in self.state.deeds())

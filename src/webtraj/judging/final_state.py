@@ -106,6 +106,23 @@ class FinalState:
         axtree = self.text("axtree")
         return refs_in(axtree), _CUT.search(axtree) is None
 
+    def typed(self) -> Mapping[str, str]:
+        """Returns what fields hold that do not show it, by ref, as far as the actions tell."""
+        from webtraj.judging.masked import typed_texts
+
+        known = typed_texts(self.trajectory.steps)
+        return known[-1] if known else {}
+
+    def captions(self) -> Mapping[str, str]:
+        """Returns the texts right before the fields of the last page, by ref.
+
+        Raises:
+            MissingError: The page was not observed.
+        """
+        from webtraj.environments.browser.captions import captions_in
+
+        return captions_in(self.text("axtree"))
+
     def deeds(self) -> Iterator[Deed]:
         """Yields what was done, in order."""
         return (_deed(step) for step in self.trajectory.steps if not step.first)

@@ -6,7 +6,8 @@ Each has one key, and a predicate is one of::
     {title: TEST} {text: TEST} {axtree: TEST}      the last observation's channels
     {answer: TEST}      what the agent answered last; no answer passes no test
     {answered: true}    whether it answered at all
-    {element: {role: ROLE, name: TEST, states: [checked], value: TEST}}    one on the last page
+    {element: {role: ROLE, name: TEST, after: TEST, states: [checked], value: TEST}}
+                        one on the last page
     {did: {verb: VERB, role: ROLE, name: TEST, text: TEST}}     an action that was done, with words
     {last_action: ...}  the same of the last action
     {before: PREDICATE}         it held before the last action, as if the episode ended there
@@ -119,10 +120,15 @@ class ElementTest(_Test):
 
     role: str | None = None
     name: _Text | None = None
+    after: _Text | None = None
+    """The text right before it, if it is a field: what a person calls a field without a name. See
+    `webtraj.environments.browser.captions`."""
     states: list[str] | None = None
     """States that it must have, as the axtree writes them: `checked`, `level=2`."""
     value: _Text | None = None
-    """What it holds: a text field's content."""
+    """What it holds: a text field's content. Of one that shows bullets in its place, also what was
+    typed into it, as the actions tell (`webtraj.judging.masked`); where they do not, the value is
+    not known."""
 
 
 class DeedTest(_Test):

@@ -44,7 +44,7 @@ from webtraj.trajectory import EpisodeTrajectory, Judgement, Outcome
 
 __all__ = ["Rule", "RuleJudge", "make_rules", "read_rules"]
 
-_VERSION = "2"
+_VERSION = "3"
 _REWARDS = {Outcome.SUCCESS: 1.0, Outcome.FAILURE: 0.0}
 _MAX_PROBLEMS = 10
 _MAX_SHOWN = 5
