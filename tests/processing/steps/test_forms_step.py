@@ -217,7 +217,8 @@ PASSED_OVER = {
     ),
     "braces": filled(fill("{x}", form(text="{x}"))),
     "quotes": filled(fill('"', form(text='"'))),
-    "hidden": filled(fill("abc", form(text="\u2022\u2022\u2022"))),
+    "hidden": filled(fill("abc", form(text="\u2022\u2022"))),
+    "redacted": filled(fill("<secret:name>", form(text="<secret:name>"))),
     "done by no action of the agent's": filled(step(a.Wait(1), page(form("A")))),
     "a page that was cut short": filled(
         box("A", form("A", extra="... 3 more lines")), begun=form(extra="... 3 more lines")

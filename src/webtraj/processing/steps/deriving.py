@@ -9,6 +9,7 @@ from typing import Any
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as actions_lib
 from webtraj.environments.browser.observation import refs_in
+from webtraj.judging.masked import is_redacted
 from webtraj.processing.steps import looking
 from webtraj.processing.steps.relabel import RELABELLED, derived_id, for_goal, of_any_goal
 from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeTrajectory, Outcome, StepType
@@ -26,10 +27,17 @@ def is_derived(trajectory: EpisodeTrajectory) -> bool:
 def is_sayable(text: str) -> bool:
     """Returns whether a text can stand in a goal and in a rule: braces are for words of the goal.
 
-    >>> is_sayable("Submit"), is_sayable("{x}"), is_sayable(" ")
-    (True, False, False)
+    What was left out of the record cannot: nobody knows what was there.
+
+    >>> is_sayable("Submit"), is_sayable("{x}"), is_sayable(" "), is_sayable("<secret:name>")
+    (True, False, False, False)
     """
-    return bool(text.strip()) and len(text) <= _LONGEST_NAME and not set("{}\n") & set(text)
+    return (
+        bool(text.strip())
+        and len(text) <= _LONGEST_NAME
+        and not set("{}\n") & set(text)
+        and not is_redacted(text)
+    )
 
 
 def is_plain_click(step: trajectory_lib.StepRecord) -> bool:

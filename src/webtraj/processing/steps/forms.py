@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as actions_lib
+from webtraj.judging.masked import is_masked, typed_texts
 from webtraj.processing.base import Changed, Drop
 from webtraj.processing.steps import deriving, looking, options
 from webtraj.processing.steps.form_state import EXCLUSIVE, Field, FormState, form_in
@@ -25,7 +25,6 @@ _FILLING = (
     actions_lib.Click, actions_lib.ClickAt, actions_lib.Fill, actions_lib.TypeInto,
     actions_lib.TypeAt, actions_lib.SelectOption, actions_lib.Check,
 )  # fmt: skip
-_MASKS = set("*\u2022\u25cf")
 _UNNAMED: Mapping[str, str] = {
     "textbox": "text",
     "searchbox": "search",
@@ -41,8 +40,11 @@ class RelabelForms:
 
     No model is asked: what the fields held when the button was clicked is in the page's axtree. A
     click counts if it ended the episode or changed the page, and if goal and rule can tell the
-    button and each field that was changed from all others by role and name. What was there before
-    and stayed is not asked for.
+    button and each field that was changed from all others by role and name. A field without a name
+    is called by the text right before it (`webtraj.environments.browser.captions`), and by its
+    kind if there is none and no other such field. What was there before and stayed is not asked
+    for. What a field holds that shows bullets is what was typed into it, where the actions tell
+    (`webtraj.judging.masked`); a text that was redacted is not asked for.
 
     Of the steps before the click those stay that brought a field to what it held in the end, each
     on the very page that it was done on. What was undone later is left out, and so is everything
@@ -55,7 +57,7 @@ class RelabelForms:
     """
 
     name: str = dataclasses.field(default="relabel-forms", init=False)
-    version: str = dataclasses.field(default="1", init=False)
+    version: str = dataclasses.field(default="2", init=False)
     needs_model: ClassVar[bool] = False
     wording: str = "{what} and click {button}."
     """The goal; `{what}` is made of the following, with commas between, and begins with a capital
@@ -99,7 +101,7 @@ class RelabelForms:
         return Changed((*originals, *made), {"forms": steps})
 
     def _made_of(self, trajectory: EpisodeTrajectory) -> Iterator[EpisodeTrajectory]:
-        states = [_state_of(step) for step in trajectory.steps]
+        states = _states_of(trajectory)
         for sending, button in _sendings(trajectory, states):
             begin = _begin_of(trajectory, states, sending)
             final = states[sending - 1]
@@ -111,7 +113,7 @@ class RelabelForms:
             asked = _changed(first, final) | _changed(states[path[0] - 1], final)
             goal = self._goal(asked, final, button)
             if goal:
-                yield deriving.derived(
+                made = deriving.derived(
                     trajectory,
                     [*path, sending],
                     suffix=f".form{trajectory.steps[sending].index}",
@@ -119,6 +121,10 @@ class RelabelForms:
                     goal=goal,
                     rule=_rule(asked, final, button),
                 )
+                # Of what shows bullets, the steps that stay must tell as much as all of them.
+                sent = _states_of(made)[-2]
+                if sent is not None and not _changed(sent, final) & asked:
+                    yield made
 
     def _goal(self, asked: set[Field], final: FormState, button: str) -> str:
         """Returns the goal; empty if there are no words for it."""
@@ -133,7 +139,7 @@ class RelabelForms:
         for field in fields:
             if not field.is_toggle:
                 wording = self.choose if field.role == "combobox" else self.enter
-                name = field.name or _UNNAMED[field.role]
+                name = field.called or _UNNAMED[field.role]
                 words = {"value": final.values[field], "name": name}
                 if not name:
                     wording = wording.replace(" {name}", "")
@@ -144,8 +150,11 @@ class RelabelForms:
         return goal if parts and len(goal) <= _LONGEST_GOAL else ""
 
 
-def _state_of(step: trajectory_lib.StepRecord) -> FormState | None:
-    return form_in(looking.text_channel(step.observation, "axtree"))
+def _states_of(trajectory: EpisodeTrajectory) -> list[FormState | None]:
+    return [
+        form_in(looking.text_channel(step.observation, "axtree"), typed)
+        for step, typed in zip(trajectory.steps, typed_texts(trajectory.steps), strict=True)
+    ]
 
 
 def _sendings(
@@ -235,15 +244,15 @@ def _is_wordable(field: Field, value: str) -> bool:
     """Returns whether a goal can ask for a value. What another puts out need not be asked for."""
     if field.is_toggle:
         return value == _ON or (field.role in EXCLUSIVE and not value)
-    return deriving.is_sayable(value) and '"' not in value and not set(value) <= _MASKS
+    return deriving.is_sayable(value) and '"' not in value and not is_masked(value)
 
 
 def _is_sayable(field: Field, final: FormState) -> bool:
     """Returns whether a goal and a rule can tell a field, and ask for what it holds."""
     if not final.is_only(field) or not _is_wordable(field, final.values[field]):
         return False
-    if field.name:
-        return deriving.is_sayable(field.name)
+    if field.called:
+        return deriving.is_sayable(field.called)
     return field.role in _UNNAMED and sum(one.role == field.role for one in final.values) == 1
 
 
@@ -252,6 +261,8 @@ def _rule(asked: set[Field], final: FormState, button: str) -> dict[str, Any]:
     held: list[dict[str, Any]] = []
     for field, value in final.values.items():
         element: dict[str, Any] = {"role": field.role, "name": {"equals": field.name}}
+        if field.after:
+            element["after"] = {"equals": field.after}
         if field in asked and not field.is_toggle:
             held.append({"element": {**element, "value": {"equals": value}}})
         elif field.is_toggle and final.is_only(field) and deriving.is_sayable(field.name):
