@@ -63,6 +63,37 @@ def test_words_have_names_where_something_can_be_typed():
     assert prompt.read(f"{name_of(prompt, '6')}{word}") == a.Fill("6", "Anna")
 
 
+def test_field_without_a_name_is_called_by_the_text_before_it():
+    page = '[1] generic "Username"\n[2] textbox\n[3] generic "Password"\n[4] textbox value="{}"'
+    prompt = prompt_of("Enter the username", page.format("\u2022" * 7))
+    field, box = name_of(prompt, "2"), name_of(prompt, "4")
+    assert f"textbox Username <some> {field}" in prompt.text
+    assert f"textbox Password has \u2022 {box}" in prompt.text
+
+
+QUOTED = {
+    "several words": ('Find "red  lamp" now', "red  lamp"),
+    "with signs": ('Say "Hi, you!", then go', "Hi, you!"),
+    "typographic": ("Say \u201cHi you\u201d.", "Hi you"),
+    "one word": ('Say "Hi".', "Hi"),
+}
+
+
+@pytest.mark.parametrize("case", QUOTED)
+def test_what_stands_in_quotes_is_one_word(case):
+    goal, text = QUOTED[case]
+    prompt = prompt_of(goal)
+    assert text in prompt.words.values()
+    assert not {"red", "you", "Hi,"} & set(prompt.words.values())
+    reply = prompt.reply_for(a.Fill("6", text))
+    assert prompt.read(reply) == a.Fill("6", text)
+
+
+@pytest.mark.parametrize("goal", ['a 5" and a 6" pipe', 'say "a b', '"a"b c"d"'])
+def test_quotes_that_enclose_nothing_are_signs(goal):
+    assert all(" " not in word for word in prompt_of(goal).words.values())
+
+
 def test_names_are_dealt_anew():
     assert len({name_of(prompt_of(seed=seed), "2") for seed in range(200)}) > len(ELEMENTS) // 2
     assert prompt_of(seed=1) == prompt_of(seed=1)

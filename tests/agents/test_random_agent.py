@@ -92,6 +92,12 @@ async def test_words_of_the_goal_are_typed_as_they_stand_there():
     assert set(" ".join(typed).split()) <= words
 
 
+async def test_what_is_quoted_is_typed_about_half_of_the_time():
+    chosen = await choices(RandomAgent(), Page(), n=3000, axtree='[7] textbox "x"\n')
+    typed = [action.value for action in chosen if isinstance(action, actions.Fill)]
+    assert 0.45 < typed.count("Anna Smith") / len(typed) < 0.65
+
+
 async def test_without_a_goal_letters_are_typed():
     chosen = await choices(RandomAgent(), Page(), goal="")
     typed = {action.value for action in chosen if isinstance(action, actions.Fill)}

@@ -16,7 +16,9 @@ from webtraj.environments import base as environment_lib
 __all__ = ["RandomAgent"]
 
 _MAX_WORDS = 3
+_QUOTES = 0.5
 _WORD = re.compile(r"[^\s\"',;()]*\w")
+_QUOTED = re.compile(r"[\"\u201c]([^\"\u201c\u201d\n]{1,200})[\"\u201d]")
 _SCROLL = 400  # CSS pixels: half of a small window.
 
 
@@ -24,10 +26,11 @@ _SCROLL = 400  # CSS pixels: half of a small window.
 class RandomAgent:
     """Picks an element at random, then something that fits its role.
 
-    It reads `axtree` and, for what to type, `goal` of a browser environment's observation. Its
-    choices follow from `seed` and from the task and seed that the environment gives the episode, so
-    that an episode can be run again, alone or among others. An environment that does not describe
-    its episodes gets the same choices in each.
+    It reads `axtree` and, for what to type, `goal` of a browser environment's observation: it types
+    what the goal has in quotes, or up to three of its words. Its choices follow from `seed` and
+    from the task and seed that the environment gives the episode, so that an episode can be run
+    again, alone or among others. An environment that does not describe its episodes gets the same
+    choices in each.
     """
 
     seed: int = 0
@@ -61,9 +64,8 @@ class _RandomActor:
         if not elements:
             return actions.Scroll(dx=0, dy=self.random.choice((-_SCROLL, _SCROLL)))
         element = self.random.choice(elements)
-        words = _WORD.findall(observation.get("goal", ""))
         choice = self.random.choice(_CHOICES.get(element.role, (_click,)))
-        return choice(element.ref, _some_words(words, self.random))
+        return choice(element.ref, _some_text(observation.get("goal", ""), self.random))
 
 
 _Choice = Callable[[str, str], actions.Action]
@@ -90,6 +92,17 @@ _CHOICES: Mapping[str, tuple[_Choice, ...]] = {
     "listbox": (_click, _select),
 }
 """What fits the roles that are for more than clicking."""
+
+
+def _some_text(goal: str, source: random.Random) -> str:
+    """Returns what to type: a text that the goal quotes, or some of its words.
+
+    Both are as likely: what somebody wants to have typed is often quoted.
+    """
+    quoted = _QUOTED.findall(goal)
+    if quoted and source.random() < _QUOTES:
+        return source.choice(quoted)
+    return _some_words(_WORD.findall(goal), source)
 
 
 def _some_words(words: Sequence[str], source: random.Random) -> str:

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 
+from webtraj.environments.browser.captions import captions_in
 from webtraj.environments.browser.observation import Ref, refs_in
 
 __all__ = ["Item", "color_name", "items_of"]
@@ -15,6 +16,7 @@ _LONGEST_NAME = 6
 """Words of a name or text that are told; the others hardly ever tell elements apart."""
 _EDITABLE = frozenset({"textbox", "searchbox", "spinbutton"})
 _UNSAID_ROLES = frozenset({"generic", "paragraph", "strong", "emphasis"})
+_BULLET = "\u2022"
 _UNSAID_STATES = ("level", "scrollable", "image")
 _TEXT = re.compile(r'^ *text (?P<text>"(?:[^"\\]|\\.)*")$')
 _WORD = re.compile(r"\S+")
@@ -50,7 +52,7 @@ class Item:
     words: str
     """What it is called: role, name and states."""
     name: str = ""
-    """The name alone, not shortened."""
+    """The name alone, not shortened; of a field without one, the text right before it."""
     ref: str = ""
     """The element's ref; empty for a text, which cannot be acted on."""
     editable: bool = False
@@ -60,10 +62,13 @@ class Item:
 def items_of(axtree: str) -> list[Item]:
     r"""Returns the items of a page, in its order.
 
-    An element that only repeats the name of the one before it is left out: it lies inside.
+    A field without a name is called by the text right before it. An element that only repeats the
+    name of the one before it is left out: it lies inside.
 
     >>> [item.words for item in items_of('[1] tab "A" selected\n  [2] generic "A"\ntext "Hi"')]
     ['tab A selected', 'Hi']
+    >>> [item.words for item in items_of('text "City:"\n[1] textbox value="Bonn"')]
+    ['City:', 'textbox City has Bonn']
 
     Args:
         axtree: The page, as `webtraj.environments.browser.observation` describes it.
@@ -72,6 +77,7 @@ def items_of(axtree: str) -> list[Item]:
 
 
 def _items(axtree: str) -> Iterator[Item]:
+    captions = captions_in(axtree)
     around = ""
     for line in axtree.splitlines():
         text = _TEXT.match(line)
@@ -83,13 +89,14 @@ def _items(axtree: str) -> Iterator[Item]:
                 continue
             around = element.name
             editable = element.role in _EDITABLE
-            yield Item(_called(element), element.name, element.ref, editable)
+            name = element.name or captions.get(element.ref, "")
+            yield Item(_called(element, name), name, element.ref, editable)
 
 
-def _called(element: Ref) -> str:
+def _called(element: Ref, name: str) -> str:
     said = [] if element.role in _UNSAID_ROLES else [element.role]
-    if element.name:
-        said.append(_shortened(element.name))
+    if name:
+        said.append(_shortened(name))
     said += [state for state in map(_state, element.states) if state]
     return " ".join(said) or element.role
 
@@ -101,7 +108,9 @@ def _state(state: str) -> str:
     if name in ("color", "fill"):
         return color_name(json.loads(value))
     if name == "value":
-        return f"has {_shortened(json.loads(value))}"
+        held = json.loads(value)
+        # How long a password is tells nothing that would have to be learned.
+        return f"has {_BULLET if set(held) == {_BULLET} else _shortened(held)}"
     if name == "expanded":
         return "open" if value == "true" else "shut"
     return name

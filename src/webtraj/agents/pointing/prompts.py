@@ -9,6 +9,8 @@ something can be typed, the goal's words have names too::
 
     <task> Enter <w7> Bob <w2> and press Submit <page> textbox <e9> button Submit <e3> <act>
 
+What stands in quotes is one word, however long it is.
+
 Marks say what a small model would need long to learn to see: `<same>` follows an element whose
 whole name the goal says, `<some>` one of which it says a word; `<was>` one that has been acted on.
 They go by letters alone, as finding in a page does. Workflow-guided exploration (Liu et al. 2018)
@@ -43,6 +45,8 @@ _REPLY = re.compile(r"\s*(<e\d+>)\s*(<w\d+>)\s*")
 _AROUND = "\"'.,:;!?()[]\u201c\u201d\u2018\u2019"
 _REMEMBERED = 4
 _NAME_TOKENS = re.compile(r"<(?:[ew]\d+|task|page|did|same|some|was|act)>")
+_WORD = re.compile(r"(?<!\S)[\"\u201c](?P<quoted>[^\"\u201c\u201d]{1,200})[\"\u201d](?!\w)\S*|\S+")
+"""Words, and what stands in quotes with the signs around it."""
 _PARTS = re.compile(r"\w+|[^\w\s]")
 
 
@@ -117,9 +121,9 @@ def make_prompt(
     if any(item.editable for item in shown):
         tags = list(WORDS)
         names.shuffle(tags)
-        for word in goal.split():
-            said.append(_plain(word))
-            bare = word.strip(_AROUND)
+        for word in _WORD.finditer(goal):
+            said.append(_plain(word[0]))
+            bare = (word["quoted"] or word[0].strip(_AROUND)).strip()
             if bare and tags and bare not in words.values():
                 words[tags[-1]] = bare
                 said.append(tags.pop())
