@@ -99,7 +99,7 @@ def _some_text(goal: str, source: random.Random) -> str:
 
     Both are as likely: what somebody wants to have typed is often quoted.
     """
-    quoted = _QUOTED.findall(goal)
+    quoted: list[str] = _QUOTED.findall(goal)
     if quoted and source.random() < _QUOTES:
         return source.choice(quoted)
     return _some_words(_WORD.findall(goal), source)
