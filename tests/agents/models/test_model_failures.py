@@ -50,6 +50,25 @@ async def test_what_may_heal_is_tried_again(model_server, connect, ask, clock, s
     assert call.latency == pytest.approx(1.125)
 
 
+async def test_whoever_watches_is_told_that_calls_wait_but_not_by_each(
+    model_server, connect, ask, clock, caplog
+):
+    model_server.script(*[Reply.error(503, "Loading.")] * 5, "ok")
+    client = connect(model_server, clock=clock)
+    await client.complete(ask)
+    (told,) = caplog.messages  # The attempts before it may well have been bad luck.
+    assert "answered HTTP 503: 'Loading.'" in told
+    assert told.endswith("Trying again in 2 s (3 of 9 attempts failed).")
+
+    clock.now += 30
+    model_server.script(*[Reply.error(503, "Still.")] * 4, "ok")
+    await client.complete(ask)
+    assert len(caplog.messages) == 2
+    model_server.script(Reply.error(503), Reply.error(503), "ok")
+    await client.complete(ask)
+    assert len(caplog.messages) == 2
+
+
 async def test_it_is_given_up_after_the_last_retry(model_server, connect, ask):
     model_server.script(*[Reply.error(503, f"No. {n}") for n in range(9)])
     client = connect(model_server, retries=QUICK)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
+import re
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -17,6 +19,15 @@ from webtraj.agents.models.retries import RetryPolicy
 __all__ = ["Exchange", "Timing", "fail"]
 
 _T = TypeVar("_T")
+
+_logger = logging.getLogger(__name__)
+
+_PATIENCE = 3
+"""Attempts of a call that may fail before anybody is told."""
+_TOLD_EVERY = 30.0
+"""Seconds in which a client tells no more than once that it is waiting: all its calls wait."""
+_MOST_TOLD = 500
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 @dataclasses.dataclass(slots=True)
@@ -52,6 +63,10 @@ class Exchange:
     """Seconds for a call that does not bring its own; None for no limit."""
     attempt_timeout: float | None
     """Seconds for each attempt; None for no limit but the call's."""
+    notices: Notices = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "notices", Notices(self.clock))
 
     async def call(
         self,
@@ -134,7 +149,27 @@ class Exchange:
         if deadline is not None and self.clock.monotonic() + delay >= deadline:
             why = f"Given up: the next attempt is due in {delay:.1f} s, after the call's deadline."
             raise _given_up(failure, why)
+        if progress.attempts >= _PATIENCE:
+            most = self.retries.max_retries + 1
+            self.notices.waiting(failure, delay, f"{progress.attempts} of {most} attempts")
         await self.clock.sleep(delay)
+
+
+@dataclasses.dataclass(slots=True)
+class Notices:
+    """Tells whoever watches that calls wait for the server: a rollout seems to stand still then."""
+
+    clock: Clock
+    _last: float = float("-inf")
+
+    def waiting(self, failure: AttemptError, delay: float, tried: str) -> None:
+        """Logs why a call waits, unless that was told just now."""
+        now = self.clock.monotonic()
+        if now - self._last < _TOLD_EVERY:
+            return
+        self._last = now
+        said = _CONTROLS.sub("?", str(failure)[:_MOST_TOLD])  # It may end up on a terminal.
+        _logger.warning("%s Trying again in %.0f s (%s failed).", said, delay, tried)
 
 
 @dataclasses.dataclass(slots=True)
