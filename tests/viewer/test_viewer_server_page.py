@@ -13,6 +13,7 @@ from PIL import Image
 from typer.testing import CliRunner
 from viewer_server_support import HOSTILE, SVG, picture, rich_episode, write
 
+from webtraj import errors
 from webtraj.cli.app import make_app
 from webtraj.collectors.blobs import BlobStore, LazyBlob
 from webtraj.datasets.dataset import open_dataset
@@ -130,6 +131,13 @@ def test_the_command_exports_one_episode(tmp_path):
     done = CliRunner().invoke(make_app(), command)
     assert done.exit_code == 0, done.output
     assert [path.name for path in (tmp_path / "out").glob("*.html")] == ["rich.html"]
+
+
+def test_pages_go_into_a_folder_and_not_into_a_file(tmp_path):
+    place = write(tmp_path / "d", rich_episode())
+    with pytest.raises(errors.InvalidInputError, match=r"'rich.html' would be a folder"):
+        export_dataset(open_dataset(place), tmp_path / "rich.html", format="html")
+    assert [path.name for path in tmp_path.iterdir()] == ["d"]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
+from webtraj import errors
 from webtraj.datasets.exporters import base
 from webtraj.viewer.page import episode_html
 
@@ -20,6 +21,11 @@ class HtmlExporter:
 
     def export(self, job: base.Job) -> None:
         """See `base.Exporter.export`."""
+        if job.name.endswith((".html", ".htm")):
+            raise errors.InvalidInputError(
+                f"{job.name!r:.100} would be a folder, with a page an episode in it; name it as "
+                "one, such as pages. The page of a single episode is in it by the episode's id."
+            )
         for episode in job.episodes:
             name = f"{episode.episode_id}.html"
             content = episode_html(episode).encode()
