@@ -25,7 +25,7 @@ def has_form(request):
 async def asked():
     """Asks a server that goes by a rule; returns the answer and the requests."""
 
-    async def ask(rule, *, times=1, **options):
+    async def ask(rule, *, times=1, messages=MESSAGES, **options):
         options = {
             "sampling": Sampling(temperature=0.0, structure=FORM),
             "again": lambda broken: f"Not so: {broken}",
@@ -38,7 +38,7 @@ async def asked():
             )
             async with client:
                 answers = [
-                    await asking.ask(client, MESSAGES, asking.object_of, **options)
+                    await asking.ask(client, messages, asking.object_of, **options)
                     for _ in range(times)
                 ]
             assert not server.errors
@@ -134,3 +134,12 @@ def test_what_is_known_of_a_client_is_known_of_no_other() -> None:
     forms.refused(OpenAICompatibleClient("m", "http://127.0.0.1:1/v1"))
     # The first one is kept, so that no other can be taken for it.
     assert all(forms.takes(OpenAICompatibleClient("m", "http://127.0.0.1:1/v1")) for _ in range(20))
+
+
+async def test_texts_of_a_message_are_asked_as_one_and_the_last_stands_by_itself(asked) -> None:
+    """A server would put them together with nothing in between."""
+    shown = Message.of("user", "<<<1 page>>>\n<<<end 1>>>", "Which goal is it?")
+    _, (first, again) = await asked(["", json.dumps(GOOD)], messages=(shown,))
+    assert first.messages[-1]["content"] == "<<<1 page>>>\n<<<end 1>>>\n\nWhich goal is it?"
+    told = f"{first.messages[-1]['content']}\n\nNot so: The reply is empty."
+    assert again.messages[-1]["content"] == told

@@ -4,17 +4,21 @@ A server is asked to hold the reply to the form that the sampling has. One that 
 words alone; `Forms` remembers it. A reply that cannot be used is asked for again, with what was
 wrong with it. It is not shown again: it may be what a page has made the model say.
 
+What is shown and what is asked may come as texts of their own. Servers put the parts of a message
+together with nothing in between, the question on the line of a fence; so texts are joined here.
+
 All calls are kept, in order, failed ones included.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from webtraj import errors
-from webtraj.agents.models.base import Message, ModelClient, Sampling
+from webtraj.agents.models.base import Message, ModelClient, Part, Sampling, Text
 from webtraj.asking.objects import Reading
 from webtraj.trajectory import ModelCall
 
@@ -70,7 +74,8 @@ async def ask(
 
     Args:
         client: The model.
-        messages: The conversation; the question is its last message.
+        messages: The conversation; the question is its last message. Texts that follow one another
+            in a message are asked as one, a blank line between them.
         read: Says what a reply is, or why it cannot be used.
         sampling: How replies are sampled; its `structure` is the form that they must have.
         again: Makes the note that is added to the question, of why a reply could not be used.
@@ -81,7 +86,7 @@ async def ask(
     forms = Forms() if forms is None else forms
     calls: list[ModelCall] = []
     structured = sampling.structure is not None and forms.takes(client)
-    asked = messages
+    asked = messages = tuple(map(_joined, messages))
     replies = 0
     while True:
         form = sampling.structure if structured else None
@@ -108,4 +113,16 @@ async def ask(
 
 def _with_note(messages: Sequence[Message], note: str) -> tuple[Message, ...]:
     last = messages[-1]
-    return (*messages[:-1], Message.of(last.role, *last.parts, note))
+    return (*messages[:-1], _joined(Message.of(last.role, *last.parts, note)))
+
+
+def _joined(message: Message) -> Message:
+    return Message(message.role, tuple(_parts_of(message)))
+
+
+def _parts_of(message: Message) -> Iterator[Part]:
+    for are_texts, run in itertools.groupby(message.parts, lambda part: isinstance(part, Text)):
+        if are_texts:
+            yield Text("\n\n".join(part.text for part in run if isinstance(part, Text)))
+        else:
+            yield from run

@@ -26,7 +26,7 @@ from webtraj.trajectory import EpisodeTrajectory, Judgement, ModelCall, Outcome
 
 __all__ = ["ModelJudge", "rewarded"]
 
-_CODE_VERSION = "2"
+_CODE_VERSION = "3"
 """Changes with what the code of this package makes of evidence and replies."""
 _NOT_JUDGEABLE = "The episode did not end by itself, so it says nothing of the agent."
 _REWARDS = {Outcome.SUCCESS: 1.0, Outcome.FAILURE: 0.0}
