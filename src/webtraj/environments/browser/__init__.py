@@ -8,6 +8,7 @@
 * `acting`: how each verb is done; `policies`: what an agent may reach.
 * `settling`, `traffic`: when a page counts as settled.
 * `session`: the tabs of one lease; `page_script` and `page/`: what runs in every page.
+* `sessions`: the session for an episode, a new one or the last.
 * `pool`, `running`, `processes`, `guard`, `deadlines`, `executable`: browsers, from start to end.
 
 Importing any of these loads no browser library; Playwright is loaded when a pool first starts.

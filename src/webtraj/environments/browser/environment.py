@@ -18,16 +18,15 @@ from webtraj.environments import actions as actions_lib
 from webtraj.environments import redaction as redaction_lib
 from webtraj.environments.browser import acting as acting_lib
 from webtraj.environments.browser import action_spec as action_spec_lib
-from webtraj.environments.browser import boundary as boundary_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import observation_specs as observation_specs_lib
 from webtraj.environments.browser import observing as observing_lib
 from webtraj.environments.browser import operations as operations_lib
-from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import policies as policies_lib
 from webtraj.environments.browser import pool as pool_lib
 from webtraj.environments.browser import secrecy as secrecy_lib
 from webtraj.environments.browser import session as session_lib
+from webtraj.environments.browser import sessions as sessions_lib
 from webtraj.environments.browser import settling as settling_lib
 from webtraj.environments.browser import tasks as tasks_lib
 
@@ -99,7 +98,6 @@ class BrowserEnvironment:
         self._observe = observation_lib.Observe.of(observe)
         self._default_max_steps = default_max_steps
         self.set_max_steps(max_steps)
-        self._settle = settle
         self._policy = policy or policies_lib.NoAccess()
         self._pool = pool or pool_lib.BrowserPool(
             contexts_per_browser=1, confined=policies_lib.network_of(self._policy) is not None
@@ -107,20 +105,21 @@ class BrowserEnvironment:
         self._keeper = secrecy_lib.SecretKeeper(
             secrets, passwords=redact_passwords, rules=_rules(redaction, several)
         )
-        self._boundary: boundary_lib.Boundary | None = None
         self._context_options = {
             "viewport": {"width": viewport[0], "height": viewport[1]},
             **(context_options or {}),
         }
-        self._session: session_lib.BrowserSession | None = None
-        self._session_key: Any = None
-        self._hands: acting_lib.Hands | None = None
+        self._sessions = sessions_lib.Sessions(
+            self._pool,
+            policy=self._policy,
+            observe=self._observe,
+            settle=settle,
+            keeper=self._keeper,
+            context_options=self._context_options,
+        )
         self._active = False
         self._busy = False
         self._closed = False
-        self._suspect = False
-        self._waited = 0.0
-        self._browser_version = ""
         self._goal = ""
         self._observer = observing_lib.Observer(self._observe, self._keeper)
         self._steps = 0
@@ -168,7 +167,7 @@ class BrowserEnvironment:
         self._active = False
         try:
             await self._end_task()
-            await self._drop_session()
+            await self._sessions.drop()
         finally:
             if self._owns_pool:
                 await self._pool.close()
@@ -292,9 +291,9 @@ class BrowserEnvironment:
         Raises:
             EnvironmentMisuseError: No episode is under way.
         """
-        if not self._active or self._session is None:
+        if not self._active or self._sessions.place is None:
             raise errors_lib.EnvironmentMisuseError("No episode is under way; reset first.")
-        return self._session
+        return self._sessions.place.session
 
     async def _begin_episode(self) -> dm_env.TimeStep:
         self._active = False
@@ -303,14 +302,14 @@ class BrowserEnvironment:
         self._episode += 1
         self._episode_seed = self._seed_of(self._episode)
         self._next_seed = None
-        reused = self._session
+        reused = self._sessions.place
         try:
             observation = await self._set_up(self.task)
         except errors_lib.BrowserError:
-            if self._session is not reused:
+            if self._sessions.place is not reused:
                 raise
             # What the last episode did to its page, a fresh one does not suffer from.
-            await self._drop_session()
+            await self._sessions.drop()
             observation = await self._set_up(self.task)
         self._active = True
         return dm_env.restart(observation)
@@ -318,36 +317,34 @@ class BrowserEnvironment:
     async def _set_up(self, task: tasks_lib.BrowserTask) -> dict[str, Any]:
         """Brings a session to the beginning of the episode; returns the first observation."""
         begun = time.perf_counter()
-        session = await self._healthy_session(task)
-        assert self._hands is not None
+        place = await self._sessions.place_for(task)
+        session = place.session
         if len(session.tabs) > 1:
             await session.keep_one_tab()
-        await self._hands.rest()
+        await place.hands.rest()
         self._task_to_tear_down = task
-        assert self._boundary is not None
-        self._boundary.take_blocked()
+        place.boundary.take_blocked()
         begin = await task.setup(session, self._episode_seed)
-        seen = await self._look(begin=begin)
-        self._boundary.begin_episode(session)
+        seen = await self._look(place, begin=begin)
+        place.boundary.begin_episode(session)
         self._goal = task.goal_of(seen.get("begun"))
         self._steps = 0
         self._verdict = await task.validate(session, seen["task"], None)
         self._outcome = trajectory_lib.Outcome.UNKNOWN
-        return await self._observation(seen, observation_lib.no_action(), begun, begun)
+        return await self._observation(place, seen, observation_lib.no_action(), begun, begun)
 
     async def _observation(
         self,
+        place: sessions_lib.Place,
         seen: Mapping[str, Any],
         last_action: observation_lib.LastAction,
         begun: float,
         acted: float,
     ) -> dict[str, Any]:
-        assert self._session is not None
-        assert self._boundary is not None
         return await self._observer.observation(
-            self._session,
+            place.session,
             seen,
-            blocked=self._boundary.take_blocked(),
+            blocked=place.boundary.take_blocked(),
             step=self._steps,
             goal=self._goal,
             verdict=self._verdict,
@@ -356,10 +353,11 @@ class BrowserEnvironment:
             acted=acted,
         )
 
-    async def _look(self, *, begin: Mapping[str, Any] | None = None) -> Any:
-        assert self._session is not None
+    async def _look(
+        self, place: sessions_lib.Place, *, begin: Mapping[str, Any] | None = None
+    ) -> Any:
         capture = begin is None and self._observer.camera.may_shoot_early(self._steps + 1)
-        seen = await self._session.look(hidden=self.task.hidden, begin=begin, capture=capture)
+        seen = await place.session.look(hidden=self.task.hidden, begin=begin, capture=capture)
         if "passwords" in seen:
             self._keeper.saw_passwords(seen["passwords"])
         if "private" in seen:
@@ -367,30 +365,29 @@ class BrowserEnvironment:
         return seen
 
     async def _act(self, action: actions_lib.Action) -> dm_env.TimeStep:
-        assert self._hands is not None
-        assert self._session is not None
-        assert self._boundary is not None
+        place = self._sessions.place
+        assert place is not None
         begun = time.perf_counter()
         error = error_kind = ""
         try:
-            async with self._session.lease.turns.at(operations_lib.operation_of(action)):
-                await self._hands.perform(action)
+            async with place.session.lease.turns.at(operations_lib.operation_of(action)):
+                await place.hands.perform(action)
         except acting_lib.ActionRefused as refusal:
             error, error_kind = str(refusal), refusal.kind
         acted = time.perf_counter()
-        seen = await self._look()
-        strayed = await self._boundary.enforce(self._session)
+        seen = await self._look(place)
+        strayed = await place.boundary.enforce(place.session)
         if strayed:
-            seen = await self._look()
+            seen = await self._look(place)
             error, error_kind = error or strayed, error_kind or "blocked"
         last_action = observing_lib.describe_action(
-            self._hands.touched, error=error, error_kind=error_kind
+            place.hands.touched, error=error, error_kind=error_kind
         )
         self._steps += 1
         answer = action.text if isinstance(action, actions_lib.Answer) else None
-        verdict = await self.task.validate(self._session, seen["task"], answer)
+        verdict = await self.task.validate(place.session, seen["task"], answer)
         self._verdict = verdict
-        observation = await self._observation(seen, last_action, begun, acted)
+        observation = await self._observation(place, seen, last_action, begun, acted)
         said_so = isinstance(action, actions_lib.Answer | actions_lib.ReportInfeasible)
         if verdict.done or said_so:
             return self._last(dm_env.termination(verdict.reward, observation))
@@ -412,79 +409,16 @@ class BrowserEnvironment:
     def _seed_of(self, episode: int) -> int:
         return self._seed + episode if self._next_seed is None else self._next_seed
 
-    # The session.
-
-    async def _healthy_session(self, task: tasks_lib.BrowserTask) -> session_lib.BrowserSession:
-        """Returns a session for the task: the last one if it may be shared and can be trusted."""
-        key = (task.script, dict(task.context_options))
-        if self._session is not None and (
-            self._suspect
-            or not task.shares_context
-            or key != self._session_key
-            or not self._session.lease.healthy
-        ):
-            await self._drop_session()
-        if self._session is None:
-            boundary = boundary_lib.Boundary(self._policy, getattr(task, "start_url", ""))
-            lease = await self._lease(task, boundary)
-            self._boundary = boundary
-            self._session_key = key
-            self._session = session_lib.BrowserSession(
-                lease,
-                script=page_script_lib.page_script(task.script),
-                # A task's own script reaches into the page, which is then one to be trusted.
-                isolated=not task.script,
-                observe=self._observe,
-                settle=self._settle,
-                look_for_passwords=self._keeper.watches_passwords,
-                private=self._keeper.selectors,
-            )
-            boundary.watch(self._session)
-            self._hands = acting_lib.Hands(self._session, self._policy)
-            self._suspect = False
-            self._browser_version = lease.browser_version
-            await self._session.start()
-        return self._session
-
-    async def _lease(
-        self, task: tasks_lib.BrowserTask, boundary: boundary_lib.Boundary
-    ) -> pool_lib.Lease:
-        """Returns a lease inside of a boundary, which is then open."""
-        await boundary.open()
-        try:
-            options = {
-                "accept_downloads": "downloads" in self._observe.channels,
-                **self._context_options,
-                **task.context_options,
-            }
-            lease = await self._pool.lease(owner=task.name, **boundary.context_options(options))
-        except BaseException:
-            await boundary.close()
-            raise
-        lease.turns.waited += self._waited
-        self._waited = 0.0
-        return lease
-
     async def _end_task(self) -> None:
         """Ends the solution and tears the task down, if an episode was begun."""
         solution, self._solution = self._solution, None
         if solution is not None:
             await solution.close()
         task, self._task_to_tear_down = self._task_to_tear_down, None
-        if task is not None and self._session is not None:
+        place = self._sessions.place
+        if task is not None and place is not None:
             with contextlib.suppress(errors_lib.BrowserError):  # A dead page has nothing to undo.
-                await task.teardown(self._session)
-
-    async def _drop_session(self) -> None:
-        session, self._session = self._session, None
-        boundary, self._boundary = self._boundary, None
-        try:
-            if session is not None:
-                await session.lease.release()
-                self._waited += session.lease.turns.take_waited()
-        finally:
-            if boundary is not None:
-                await boundary.close()
+                await task.teardown(place.session)
 
     @contextlib.contextmanager
     def _exclusively(self) -> Iterator[None]:
@@ -500,15 +434,15 @@ class BrowserEnvironment:
         except BaseException:
             # Failed or cancelled half way: what state the page is in, nobody knows.
             self._active = False
-            self._suspect = True
+            self._sessions.suspect()
             raise
         finally:
             self._busy = False
 
     def _versions(self) -> dict[str, str]:
         versions = {"webtraj": webtraj.__version__}
-        if self._browser_version:
-            versions["browser"] = self._browser_version
+        if self._sessions.browser_version:
+            versions["browser"] = self._sessions.browser_version
         return versions
 
 
