@@ -84,10 +84,14 @@ def _select(ref: str, text: str) -> actions.Action:
     return actions.SelectOption(ref, (text,))
 
 
+# What fields are for is what is mostly done to them: a form of several would hardly ever get filled
+# in before something else ends it.
+_FILL: tuple[_Choice, ...] = (actions.Fill,) * 4
+
 _CHOICES: Mapping[str, tuple[_Choice, ...]] = {
-    "textbox": (_click, actions.Fill, _enter),
-    "searchbox": (_click, actions.Fill, _enter),
-    "spinbutton": (_click, actions.Fill),
+    "textbox": (_click, *_FILL, _enter),
+    "searchbox": (_click, *_FILL, _enter),
+    "spinbutton": (_click, *_FILL),
     "combobox": (_click, actions.Fill, _select),
     "listbox": (_click, _select),
 }

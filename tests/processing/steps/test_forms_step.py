@@ -279,9 +279,23 @@ def test_wording_is_ones_own():
     assert made.info.goal == "press Send with A on, Name=Ada"
 
 
+def test_of_several_wordings_each_episode_has_one():
+    enter = ('enter "{value}" into the {name} field', 'type "{value}" as {name}')
+    goals = {}
+    for number in range(12):
+        trajectory = filled(fill("Ada", form(text="Ada")), episode_id=f"e{number}")
+        _, made = RelabelForms(enter=enter)(trajectory).trajectories
+        _, again = RelabelForms(enter=list(enter))(trajectory).trajectories
+        assert made == again
+        goals[made.info.goal] = made
+    first, second = 'Enter "Ada" into the Name field', 'Type "Ada" as Name'
+    assert set(goals) == {f"{first} and click Send.", f"{second} and click Send."}
+
+
 @pytest.mark.parametrize(
     "options",
     [
+        {"enter": ()}, {"enter": ['"{value}" as {name}', "{value}"]},
         {"most": 0}, {"keep_original": 1}, {"wording": "{what}"}, {"select": ""},
         {"enter": "{value}"}, {"choose": 3},
     ],

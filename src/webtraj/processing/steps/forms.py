@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from webtraj.environments import actions as actions_lib
 from webtraj.judging.masked import is_masked, typed_texts
 from webtraj.processing.base import Changed, Drop
-from webtraj.processing.steps import deriving, looking, options
+from webtraj.processing.steps import deriving, looking, options, wordings
 from webtraj.processing.steps.form_state import EXCLUSIVE, Field, FormState, form_in
 from webtraj.processing.steps.relabel import RELABELLED
 from webtraj.trajectory import EpisodeTrajectory
@@ -59,14 +59,15 @@ class RelabelForms:
     name: str = dataclasses.field(default="relabel-forms", init=False)
     version: str = dataclasses.field(default="2", init=False)
     needs_model: ClassVar[bool] = False
-    wording: str = "{what} and click {button}."
+    wording: str | tuple[str, ...] = "{what} and click {button}."
     """The goal; `{what}` is made of the following, with commas between, and begins with a capital
-    if the goal does."""
-    select: str = "select {checked}"
+    if the goal does. This and the following may be several texts each: then it depends on the
+    episode which one is taken."""
+    select: str | tuple[str, ...] = "select {checked}"
     """What was checked or selected, by their names."""
-    choose: str = 'choose "{value}" from the {name} list'
+    choose: str | tuple[str, ...] = 'choose "{value}" from the {name} list'
     """What was chosen from a list. A list without a name is just the list."""
-    enter: str = 'enter "{value}" into the {name} field'
+    enter: str | tuple[str, ...] = 'enter "{value}" into the {name} field'
     """What was typed."""
     most: int = 20
     """The most episodes that are made of one; the first forms count."""
@@ -82,7 +83,8 @@ class RelabelForms:
             ("choose", ("{value}", "{name}")),
             ("enter", ("{value}", "{name}")),
         ):
-            options.check_wording(self.name, option, getattr(self, option), blanks)
+            texts = wordings.checked(self.name, option, getattr(self, option), blanks)
+            object.__setattr__(self, option, texts)
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -111,12 +113,14 @@ class RelabelForms:
             first = states[begin]
             assert first is not None  # As `final`, which has its shape.
             asked = _changed(first, final) | _changed(states[path[0] - 1], final)
-            goal = self._goal(asked, final, button)
+            suffix = f".form{trajectory.steps[sending].index}"
+            words = self._words_for(f"{trajectory.episode_id}{suffix}")
+            goal = _goal(words, asked, final, button)
             if goal:
                 made = deriving.derived(
                     trajectory,
                     [*path, sending],
-                    suffix=f".form{trajectory.steps[sending].index}",
+                    suffix=suffix,
                     task=_TASK,
                     goal=goal,
                     rule=_rule(asked, final, button),
@@ -126,28 +130,35 @@ class RelabelForms:
                 if sent is not None and not _changed(sent, final) & asked:
                     yield made
 
-    def _goal(self, asked: set[Field], final: FormState, button: str) -> str:
-        """Returns the goal; empty if there are no words for it."""
-        # In the order of the page, as somebody would say it.
-        fields = [field for field in final.values if field in asked]
-        if not all(_is_sayable(field, final) for field in fields):
-            return ""
-        checked = [f.name for f in fields if f.is_toggle and final.values[f] == _ON]
-        parts = []
-        if checked:
-            parts.append(options.worded(self.select, {"checked": ", ".join(checked)}))
-        for field in fields:
-            if not field.is_toggle:
-                wording = self.choose if field.role == "combobox" else self.enter
-                name = field.called or _UNNAMED[field.role]
-                words = {"value": final.values[field], "name": name}
-                if not name:
-                    wording = wording.replace(" {name}", "")
-                parts.append(options.worded(wording, words))
-        goal = options.worded(self.wording, {"what": ", ".join(parts), "button": button})
-        if self.wording.startswith("{what}"):
-            goal = goal[:1].upper() + goal[1:]
-        return goal if parts and len(goal) <= _LONGEST_GOAL else ""
+    def _words_for(self, episode_id: str) -> dict[str, str]:
+        """Returns the wordings that one episode gets, by option."""
+        return {
+            option: wordings.dealt(getattr(self, option), f"{option}/{episode_id}")
+            for option in ("wording", "select", "choose", "enter")
+        }
+
+
+def _goal(words: Mapping[str, str], asked: set[Field], final: FormState, button: str) -> str:
+    """Returns the goal; empty if there are no words for it."""
+    # In the order of the page, as somebody would say it.
+    fields = [field for field in final.values if field in asked]
+    if not all(_is_sayable(field, final) for field in fields):
+        return ""
+    checked = [f.name for f in fields if f.is_toggle and final.values[f] == _ON]
+    parts = []
+    if checked:
+        parts.append(options.worded(words["select"], {"checked": ", ".join(checked)}))
+    for field in fields:
+        if not field.is_toggle:
+            wording = words["choose" if field.role == "combobox" else "enter"]
+            name = field.called or _UNNAMED[field.role]
+            if not name:
+                wording = wording.replace(" {name}", "")
+            parts.append(options.worded(wording, {"value": final.values[field], "name": name}))
+    goal = options.worded(words["wording"], {"what": ", ".join(parts), "button": button})
+    if words["wording"].startswith("{what}"):
+        goal = goal[:1].upper() + goal[1:]
+    return goal if parts and len(goal) <= _LONGEST_GOAL else ""
 
 
 def _states_of(trajectory: EpisodeTrajectory) -> list[FormState | None]:
