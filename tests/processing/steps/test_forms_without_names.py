@@ -99,6 +99,7 @@ async def test_field_is_called_by_the_text_before_it(case):
     (made,) = result.trajectories
     assert_valid_trajectory(made)
     assert (made.info.goal, result.changes) == (goal, {"forms": [steps]})
+    assert made.info.task == "hindsight/typed-form"
     assert (await RuleJudge().judge(made)).outcome is Outcome.SUCCESS
 
 

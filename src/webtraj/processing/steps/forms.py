@@ -18,6 +18,7 @@ from webtraj.trajectory import EpisodeTrajectory
 __all__ = ["RelabelForms"]
 
 _TASK = "hindsight/form"
+_TYPED_TASK = "hindsight/typed-form"
 _LONGEST_GOAL = 500
 _ON = "on"
 _SENDS = ("button",)
@@ -52,8 +53,9 @@ class RelabelForms:
     so far. Where a box had to be unchecked, or a field emptied, there is no episode.
 
     Goal, outcome, decisions and `metadata["relabelled"]` are as `relabel-clicks` has them. The
-    rule says that the last action was on that button, and that all fields of the form held what
-    they held, those that are off included.
+    task is `hindsight/typed-form` where something was typed, else `hindsight/form`. The rule says
+    that the last action was on that button, and that all fields of the form held what they held,
+    those that are off included.
     """
 
     name: str = dataclasses.field(default="relabel-forms", init=False)
@@ -121,7 +123,7 @@ class RelabelForms:
                     trajectory,
                     [*path, sending],
                     suffix=suffix,
-                    task=_TASK,
+                    task=_TYPED_TASK if any(map(_is_typed, asked)) else _TASK,
                     goal=goal,
                     rule=_rule(asked, final, button),
                 )
@@ -249,6 +251,10 @@ def _changed(before: FormState | None, after: FormState) -> set[Field]:
     """Returns the fields that hold something else."""
     values = {} if before is None else before.values
     return {field for field, value in after.values.items() if values.get(field) != value}
+
+
+def _is_typed(field: Field) -> bool:
+    return not field.is_toggle and field.role != "combobox"
 
 
 def _is_wordable(field: Field, value: str) -> bool:
