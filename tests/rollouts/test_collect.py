@@ -300,11 +300,14 @@ async def test_collector_that_was_given_is_left_open_and_out_is_closed(climber, 
         ({"out": "x", "trajectory_collector": NullTrajectoryCollector()}, "not both"),
         ({"environment_options": {"depth": 1}}, "depth"),
         ({"agent": "orakle"}, "Did you mean 'oracle'"),
+        ({"agent": object()}, "has begin_episode.*got <object"),
+        ({"agent": OracleAgent}, "Pass an instance"),
+        ({"tasks": object()}, "by name, such as.*got <object"),
     ],
 )
 async def test_wrong_argument_is_a_clear_error(arguments, words):
     with pytest.raises(errors.InvalidInputError, match=words):
-        await collect("ladder/climb", **{"agent": "oracle", **arguments})
+        await collect(**{"tasks": "ladder/climb", "agent": "oracle", **arguments})
 
 
 @pytest.mark.parametrize(

@@ -69,8 +69,14 @@ class TrajectoryCollectingEnvironment:
                 the call in which it happened; "warn" logs it and notes it in the episode's end.
 
         Raises:
-            InvalidInputError: `on_collector_error` is neither.
+            InvalidInputError: `on_collector_error` is neither, or what was given is no environment
+                or no collector.
         """
+        if not callable(getattr(trajectory_collector, "begin_episode", None)):
+            raise errors.InvalidInputError(
+                "TrajectoryCollectingEnvironment takes an environment and a collector, which has "
+                f"begin_episode; got {trajectory_collector!r:.200} as the collector."
+            )
         if on_collector_error not in ("raise", "warn"):
             raise errors.InvalidInputError(
                 f"on_collector_error={on_collector_error!r} is not known; "

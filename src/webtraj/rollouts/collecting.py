@@ -147,6 +147,11 @@ async def collect(
         judged_place(out)  # There is one; or it is said before anything is played.
     if isinstance(agent, str):
         agent = catalog.make_agent(agent, seed=seed)
+    elif isinstance(agent, type) or not callable(getattr(agent, "begin_episode", None)):
+        raise errors.InvalidInputError(
+            "An agent has begin_episode(environment), which returns who acts in that episode (see "
+            f"webtraj.agents.base.Agent); got {agent!r:.200}. Pass an instance, or an agent's name."
+        )
     plan = () if resume else plan_of(tasks, episodes=episodes, attempts=attempts, seed=seed)
     observer = observer or NullRolloutObserver()
     async with contextlib.AsyncExitStack() as stack:
@@ -214,7 +219,13 @@ def plan_of(
     """
     if isinstance(tasks, str):
         tasks = [tasks]
-    items: list[Any] = list(tasks)
+    try:
+        items: list[Any] = list(tasks)
+    except TypeError:
+        raise errors.InvalidInputError(
+            f"A rollout plays presets by name, such as 'miniwob/click-test', or TaskSpecs; got "
+            f"{tasks!r:.200}. An environment of your own gets a name by webtraj.register."
+        ) from None
     if all(isinstance(item, str) for item in items):
         if attempts != 1 and episodes is None:
             episodes = attempts * len(plan_episodes(items))

@@ -93,6 +93,16 @@ def test_an_unknown_policy_for_collector_errors_is_refused():
         )
 
 
+@pytest.mark.parametrize(
+    ("environment", "collector"),
+    [(MemoryTrajectoryCollector(), CatchEnvironment()), (CatchEnvironment(), "runs/catch")],
+    ids=["the other way round", "a folder"],
+)
+def test_what_is_no_collector_is_refused(environment, collector):
+    with pytest.raises(errors.InvalidInputError, match="as the collector"):
+        TrajectoryCollectingEnvironment(environment, collector)
+
+
 # What it takes.
 
 
