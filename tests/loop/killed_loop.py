@@ -97,6 +97,16 @@ class KilledLoop:
         print(f"{time.monotonic() - self._began:6.1f} s: {text}", flush=True)
 
 
+def _patient(section: str) -> list[str]:
+    """Has a rollout wait for a server that is started again, on however busy a machine."""
+    env = f"{section}.overrides.env_config"
+    return [
+        f"{env}.max_retries=1000",
+        f"{env}.max_consecutive_errors=1000000",
+        f"{env}.retry_policy.max_pause=10",
+    ]
+
+
 def show(killed: KilledLoop, audit: Audit) -> None:
     targets = collections.Counter(kill.target for kill in killed.done)
     print(
@@ -133,12 +143,11 @@ def main() -> None:
         f"out={out}", "iterations=2", f"seed={options.seed}", "retries=3",
         f"rollout.overrides.env_config.train_tasks={TASKS}",
         f"rollout.overrides.env_config.attempts_per_task={options.attempts}",
-        "rollout.overrides.env_config.max_retries=5",
+        *_patient("rollout"), *_patient("evaluation"),
         f"evaluation.overrides.env_config.attempts_per_task={options.evaluated}",
-        "evaluation.overrides.env_config.max_retries=5",
         "export.iterations=1", f"export.options.copies={options.copies}",
         "train.overrides.schedule=stable", "train.overrides.save_steps=20",
-        "train.overrides.log_steps=1",
+        "train.overrides.log_steps=1", "serve.start_timeout=3600",
     ]  # fmt: skip
     killed = KilledLoop(out, overrides, options.seed)
     killed.run()

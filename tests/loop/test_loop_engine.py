@@ -115,6 +115,26 @@ async def test_failed_phase_is_tried_again(small_loop, monkeypatch):
     assert json.loads(line)["retries"] == 1
 
 
+async def test_playing_phase_is_tried_again_when_its_server_is_back(small_loop, monkeypatch):
+    from webtraj.loop import servers
+
+    waited = []
+
+    class Server(servers._NoServer):
+        async def ensure(self, version, weights):
+            place = "train_trajectories/iteration_0001"
+            begun = (small_loop.out / place).exists()
+            waited.append(small_loop.starts(place) if begun else 0)
+            return await super().ensure(version, weights)
+
+    monkeypatch.setattr(servers, "open_server", lambda *_: Server())
+    monkeypatch.setenv("FAIL", "train_trajectories:1")
+    rollout = {**small_loop.data()["rollout"], "retries": 1}
+    first = {"policy": "some/model"}
+    await run_loop(small_loop.config(**SHORT, rollout=rollout, first=first))
+    assert waited == [0, 1]
+
+
 @pytest.mark.parametrize(
     ("command", "said"),
     [

@@ -36,6 +36,7 @@ _NOT_AGAIN = frozenset({2, 126, 127})
 _SIGNALLED = 128
 """Exit statuses above this one are those of signals."""
 _LONGEST_PAUSE = 60.0
+_PLAYING = ("rollout", "evaluate")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,6 +231,9 @@ class _Loop:
             tries += 1
             self._observer.phase_failed(slot, why, pause=pause)
             await asyncio.sleep(pause)
+            if slot.name in _PLAYING:
+                # If its server had died, there is one again.
+                phase = make_phase(self._config, slot, await self._policy(slot))
 
     async def _take_as_found(self, phase: Phase) -> None:
         await asyncio.to_thread(self._state.add_ended, phase, 0.0, found=True)
@@ -246,7 +250,7 @@ class _Loop:
 
     async def _policy(self, slot: Slot) -> Policy:
         """Returns who plays, served; for phases that do not play, whose weights they are about."""
-        if slot.name not in ("rollout", "evaluate"):
+        if slot.name not in _PLAYING:
             if slot.name == "train":
                 await self._server.rest()
             version = max(slot.iteration - 1, 0)
