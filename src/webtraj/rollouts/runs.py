@@ -5,6 +5,7 @@ Its files lie beside the episodes, in the same folder or bucket::
     <dataset>/runs/<run id>/plan.jsonl      written before the first episode (see `plan`)
                             settings.json   what it was run with, for people
                             sessions/<n>    one each time that it was played on many machines
+                            underway.json   what was under way there lately, for those who watch
 
 What has been done is not written down a second time: the episodes say it themselves. An episode's
 id is `<run id>-<row>-<try>`, so the dataset's index tells which rows of the plan were played, how

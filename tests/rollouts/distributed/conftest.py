@@ -108,7 +108,7 @@ class Machines:
 
     async def play(
         self, tasks=(), *, episodes=None, resume=None, settings=None, parallel=None, observer=None,
-        rows_per_lease=2, gather=False, join_timeout=30, format_name="json",
+        rows_per_lease=2, gather=False, join_timeout=30, format_name="json", note_interval=10.0,
     ):  # fmt: skip
         """Plays a run called `one`; returns its results and the driver."""
         settings = settings or RolloutSettings()
@@ -123,7 +123,7 @@ class Machines:
         driver = Driver(
             cluster=self, run=run, record=record, settings=settings, lease=LEASE,
             observer=observer or NullRolloutObserver(), parallel=parallel,
-            rows_per_lease=rows_per_lease, join_timeout=join_timeout,
+            rows_per_lease=rows_per_lease, join_timeout=join_timeout, note_interval=note_interval,
         )  # fmt: skip
         async with driver:
             if resume:

@@ -5,6 +5,7 @@
 * `node`: what runs on each machine: one browser pool, one collector, a runner for each lease.
 * `messages`: what driver and nodes say to each other.
 * `sizing`: how many episodes a machine plays at once.
+* `underway`: a note of what is under way on which machine, for those who watch.
 * `record`: what the store says of episodes whose machine says nothing any more.
 * `cluster`: machines, as Ray has them. Ray is imported there, and nowhere else but in `submitting`.
 * `submitting`: such a rollout as a job of Ray's.

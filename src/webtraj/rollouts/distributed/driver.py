@@ -22,6 +22,7 @@ from webtraj.rollouts.distributed.messages import Failure, Report
 from webtraj.rollouts.distributed.nodes import Cluster, NodeLostError, Place
 from webtraj.rollouts.distributed.record import Record
 from webtraj.rollouts.distributed.shares import Shares
+from webtraj.rollouts.distributed.underway import NOTE_INTERVAL, UnderwayNote
 from webtraj.rollouts.observer import RolloutObserver
 from webtraj.rollouts.results import EpisodeResult
 from webtraj.rollouts.runs import TRIES_A_SESSION, Run
@@ -55,6 +56,8 @@ class Driver:
     join_timeout: float = 300.0
     """Seconds to wait for a machine where there is none, and for a node to begin."""
     blocklist: Blocklist | None = None
+    note_interval: float = NOTE_INTERVAL
+    """Seconds after which is noted again what is under way, for those who watch."""
 
     def __post_init__(self) -> None:
         self.lost_nodes = 0
@@ -69,6 +72,7 @@ class Driver:
             blocklist=self.blocklist,
         )
         self._shares = Shares()
+        self._note = UnderwayNote(self.run, interval=self.note_interval)
         self._serving: dict[str, asyncio.Task[None]] = {}
         self._failures: dict[str, int] = {}
         self._lonely_since = time.monotonic()
@@ -117,6 +121,7 @@ class Driver:
         timer = None if end is None else loop.call_later(end, self._ledger.cut, f"{end} s are over")
         self._lonely_since = time.monotonic()
         self._do(self._discover())
+        self._do(self._keep_note())
         self._ledger.begin(turns, session)
         try:
             await self._ledger.over.wait()
@@ -282,6 +287,12 @@ class Driver:
         finally:
             member.flushing = False
 
+    async def _keep_note(self) -> None:
+        """Notes what is under way, again and again."""
+        while True:
+            await asyncio.sleep(self.note_interval)
+            await asyncio.to_thread(self._note.write, self._note.of(self._members))
+
     # The end.
 
     def _do(self, call: Coroutine[Any, Any, None]) -> None:
@@ -302,6 +313,7 @@ class Driver:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
+        await asyncio.to_thread(self._note.finish)
         for error in await asyncio.gather(*map(self._close, members)):
             self._ledger.raised = self._ledger.raised or error
 
