@@ -498,7 +498,10 @@ def test_the_command_serves_until_a_signal(tmp_path):
         with httpx.Client(trust_env=False) as client:
             assert client.get(found[1], follow_redirects=True).status_code == 200
             names = client.get(httpx.URL(found[1]).join("/api/datasets")).json()["datasets"]
-        assert [found["name"] for found in names] == ["iteration_0001", "iteration_0002"]
+        assert [found["name"] for found in names] == [
+            "train-iteration_0001",
+            "train-iteration_0002",
+        ]
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=60) == ("", "")
         assert process.returncode == 130

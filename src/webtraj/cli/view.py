@@ -9,15 +9,11 @@ import typer
 from webtraj.cli.options import OPTION_HELP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
     from typing import Any
 
     from webtraj.viewer.viewer import Viewer
 
 __all__ = ["view"]
-
-_DEPTHS = ("*", "*/*", "*/*/*")
 
 
 def view(
@@ -26,7 +22,7 @@ def view(
         typer.Argument(
             metavar="DATASET...",
             help="Datasets' folders, or URLs: s3://bucket/prefix, ...; or a folder of datasets, "
-            "such as the save_path of rollouts.",
+            "such as the save_path of rollouts or what a loop makes: those that come to it, too.",
         ),
     ],
     host: Annotated[
@@ -73,11 +69,10 @@ def view(
     from webtraj.viewer.viewer import Viewer
 
     options = storage_options(option)
-    places = [place for given in datasets for place in _datasets_in(given)]
     if write_labels is not None:
-        _write_labels(places, write_labels, options)
+        _write_labels(datasets, write_labels, options)
         return
-    with Viewer(places, storage_options=options, blob_cache=blob_cache, person=person) as viewer:
+    with Viewer(datasets, storage_options=options, blob_cache=blob_cache, person=person) as viewer:
         signals.run(_serve(viewer, host, port, token, open_browser))
 
 
@@ -97,31 +92,13 @@ async def _serve(
         await asyncio.Event().wait()
 
 
-def _datasets_in(place: str) -> list[str]:
-    """Returns a dataset, or those that are in a folder that is none."""
-    from pathlib import Path
-
-    from webtraj.collectors.layout import HEADER
-    from webtraj.storage import is_url
-
-    if is_url(place) or (Path(place) / HEADER).exists():
-        return [place]
-    found: list[Path] = []
-    for depth in _DEPTHS:
-        headers = Path(place).glob(f"{depth}/{HEADER}")
-        found += [path.parent for path in headers if not _is_inside(path.parent, found)]
-    return [str(path) for path in sorted(found)] or [place]
-
-
-def _is_inside(path: Path, folders: Iterable[Path]) -> bool:
-    return path.name.startswith(".") or any(folder in path.parents for folder in folders)
-
-
-def _write_labels(places: list[str], file: str, options: dict[str, Any] | None) -> None:
+def _write_labels(named: list[str], file: str, options: dict[str, Any] | None) -> None:
     from webtraj.judging.labels import write_labels
     from webtraj.storage import is_url
+    from webtraj.viewer.finding import FoundDataset, datasets_in
     from webtraj.viewer.labels import judge_labels, read_person_labels
 
+    places = [found.place for one in named for found in datasets_in(one) or [FoundDataset(one, "")]]
     labels = [
         label
         for place in places

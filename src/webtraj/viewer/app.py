@@ -67,6 +67,7 @@ def make_app(viewer: Viewer) -> ASGIApp:
         Route("/api/episodes", _answering(handlers.episodes)),
         Route("/api/episodes/{dataset}/{id}", _answering(handlers.episode)),
         Route("/api/blobs/{dataset}/{name}", _answering(handlers.blob)),
+        Route("/api/iterations", _answering(handlers.iterations)),
         Route("/api/changes", _answering(handlers.changes)),
         Route("/api/labels/{dataset}/{id}", _answering(handlers.label), methods=["PUT"]),
     ]
@@ -105,6 +106,9 @@ class _Handlers:
         rows = [row.to_data() for row in page.rows]
         answer = {"total": page.total, "offset": query.offset, "rows": rows, "facets": page.facets}
         return _json(answer)
+
+    async def iterations(self, request: Request) -> Response:
+        return _json(await _in_thread(self._viewer.iterations))
 
     async def episode(self, request: Request) -> Response:
         names = request.path_params

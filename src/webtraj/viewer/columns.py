@@ -47,6 +47,7 @@ class Words(Generic[_Row]):
     Attributes:
         codes: The code of each row's word.
         known: The code of each word that any row has, or has had.
+        words: Those words, each where its code says.
     """
 
     def __init__(self, read: Callable[[_Row], str]) -> None:
@@ -54,11 +55,7 @@ class Words(Generic[_Row]):
         self._seen = 0
         self.codes = np.empty(0, np.int64)
         self.known: dict[str, int] = {}
-
-    @property
-    def words(self) -> list[str]:
-        """All words, each at the place that its code says."""
-        return list(self.known)
+        self.words: list[str] = []
 
     def of(self, rows: Sequence[_Row], replaced: Sequence[int]) -> Self:
         """Returns the column, brought up to date."""
@@ -70,6 +67,8 @@ class Words(Generic[_Row]):
         if have < len(rows):
             new = np.fromiter(map(self._code, rows[have:]), np.int64, len(rows) - have)
             self.codes = np.concatenate((self.codes, new))
+        if len(self.words) < len(self.known):
+            self.words = list(self.known)
         return self
 
     def ranks(self) -> NDArray[np.float64]:

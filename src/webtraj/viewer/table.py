@@ -11,135 +11,26 @@ import collections
 import dataclasses
 import heapq
 import math
-import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from webtraj.collectors.index import EpisodeSummary
-from webtraj.datasets.exporters.plain import unicode_text
-from webtraj.trajectory import EndReason, Outcome
+from webtraj.trajectory import Outcome
 from webtraj.viewer.columns import Numbers, Ranks, Texts, Words
 from webtraj.viewer.queries import FACETS, NO_LABEL, Query
+from webtraj.viewer.rows import NUMBERS, TEXTS, WORDS, Row, reading, searched
 
 __all__ = ["MOST_COUNTED", "Page", "Row", "Table"]
 
 MOST_COUNTED = 200
 """Values of a field that are counted for a page, the most frequent ones."""
-_GOAL_LENGTH = 500
 _KEPT = 16
 _T = TypeVar("_T")
-# To ask an enum for its name costs more than all else of a row.
-_OUTCOMES = {outcome: outcome.name.lower() for outcome in Outcome}
-_END_REASONS = {reason: reason.name.lower() for reason in EndReason}
 _Mask = NDArray[np.bool_]
 _Order = NDArray[np.intp]
 _Found = tuple[_Order, dict[str, Any]]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Row:
-    """One episode of the list."""
-
-    dataset: str
-    """Its dataset's name."""
-    summary: EpisodeSummary
-    iteration: int | None = None
-    """The number of the iteration that its dataset is of, where that is known."""
-    state: str = ""
-    """Empty for a sealed episode; of an open one, `running` or `unsealed`."""
-    label: str = ""
-    """What a person says of it."""
-    note: str = ""
-    """What a person has noted with that."""
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """Names the episode among all datasets."""
-        return self.dataset, self.summary.episode_id
-
-    def to_data(self) -> dict[str, Any]:
-        """Returns the row as JSON data."""
-        summary, seconds = self.summary, _seconds(self)
-        return {
-            "id": summary.episode_id,
-            "dataset": self.dataset,
-            "task": unicode_text(summary.task),
-            "goal": unicode_text(summary.goal[:_GOAL_LENGTH]),
-            "site": unicode_text(summary.site),
-            "outcome": _outcome(self),
-            "end_reason": _end_reason(self),
-            "reward": summary.total_reward if math.isfinite(summary.total_reward) else None,
-            "steps": summary.num_steps,
-            "seconds": None if math.isnan(seconds) else seconds,
-            "policy": unicode_text(summary.policy),
-            "policy_version": unicode_text(summary.policy_version),
-            "iteration": self.iteration,
-            "attempt": summary.attempt,
-            "group": unicode_text(summary.group_id),
-            "seed": summary.seed,
-            "start_time": summary.start_time,
-            "label": self.label,
-            "note": unicode_text(self.note),
-            "state": self.state,
-        }
-
-
-def _outcome(row: Row) -> str:
-    return row.state or _OUTCOMES[row.summary.outcome]
-
-
-def _end_reason(row: Row) -> str:
-    return row.state or _END_REASONS[row.summary.end_reason]
-
-
-def _seconds(row: Row) -> float:
-    start, end = row.summary.start_time, row.summary.end_time
-    return math.nan if start is None or end is None else end - start
-
-
-def _valid(text: str) -> str:
-    return text if text.isascii() else unicode_text(text)
-
-
-def _reading(read: Callable[[Row], str]) -> Callable[[Iterable[Row]], list[str]]:
-    """Returns what reads a text of many rows."""
-
-    def read_all(rows: Iterable[Row]) -> list[str]:
-        texts = list(map(read, rows))
-        return texts if all(map(str.isascii, texts)) else list(map(_valid, texts))
-
-    return read_all
-
-
-_WORDS: dict[str, Callable[[Row], str]] = {
-    "dataset": lambda row: row.dataset,
-    "task": lambda row: _valid(row.summary.task),
-    "site": lambda row: _valid(row.summary.site),
-    "outcome": _outcome,
-    "end_reason": _end_reason,
-    "policy": lambda row: _valid(row.summary.policy),
-    "policy_version": lambda row: _valid(row.summary.policy_version),
-    "label": lambda row: row.label,
-}
-# What nothing is chosen by, and what differs from episode to episode.
-_TEXTS: dict[str, Callable[[Row], str]] = {
-    "goal": operator.attrgetter("summary.goal"),
-    "group": operator.attrgetter("summary.group_id"),
-    "id": operator.attrgetter("summary.episode_id"),
-}
-_NUMBERS: dict[str, Callable[[Row], float]] = {
-    "start_time": lambda row: (
-        math.nan if row.summary.start_time is None else row.summary.start_time
-    ),
-    "reward": lambda row: row.summary.total_reward,
-    "steps": lambda row: row.summary.num_steps,
-    "seconds": _seconds,
-    "iteration": lambda row: math.nan if row.iteration is None else row.iteration,
-    "attempt": lambda row: row.summary.attempt,
-}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -161,10 +52,10 @@ class Table:
         self._rows: list[Row] = []
         self._positions: dict[tuple[str, str], int] = {}
         self._replaced: list[int] = []
-        self._words = {name: Words(read) for name, read in _WORDS.items()}
-        self._numbers = {name: Numbers(read) for name, read in _NUMBERS.items()}
-        self._ranks = {name: Ranks(_reading(read)) for name, read in _TEXTS.items()}
-        self._texts = Texts(_text)
+        self._words = {name: Words(read) for name, read in WORDS.items()}
+        self._numbers = {name: Numbers(read) for name, read in NUMBERS.items()}
+        self._ranks = {name: Ranks(reading(read)) for name, read in TEXTS.items()}
+        self._texts = Texts(searched)
         self._word_ranks: dict[str, NDArray[np.float64]] = {}
         self._found = _Kept[_Found]()
         self._orders = _Kept[_Order]()
@@ -209,6 +100,28 @@ class Table:
         order = self._orders.get(asked, lambda: self._sorted(positions, query))
         shown = order[query.offset : query.offset + query.limit]
         return Page(len(order), tuple(self._rows[position] for position in shown), facets)
+
+    def graded(self, datasets: Collection[str]) -> dict[str, dict[str, tuple[int, int]]]:
+        """Returns successes, and those with failures, of some datasets' tasks; both by name."""
+        places, tasks = self._words_of("dataset"), self._words_of("task")
+        outcomes = self._words_of("outcome")
+        wanted = [places.known[name] for name in datasets if name in places.known]
+        # A pair of a dataset and a task is one number.
+        pairs = places.codes * max(len(tasks.known), 1) + tasks.codes
+        found: dict[str, dict[str, list[int]]] = {}
+        for outcome in (Outcome.SUCCESS, Outcome.FAILURE):
+            code = outcomes.known.get(outcome.name.lower(), -1)
+            mask = (outcomes.codes == code) & np.isin(places.codes, wanted)
+            for pair, count in zip(*np.unique(pairs[mask], return_counts=True), strict=True):
+                place, task = divmod(int(pair), len(tasks.known))
+                of_place = found.setdefault(places.words[place], {})
+                both = of_place.setdefault(tasks.words[task], [0, 0])
+                both[0] += int(count) * (outcome is Outcome.SUCCESS)
+                both[1] += int(count)
+        return {
+            name: {task: (solved, graded) for task, (solved, graded) in of_place.items()}
+            for name, of_place in found.items()
+        }
 
     def _sorted(self, positions: _Order, query: Query) -> _Order:
         keys = self._sort_keys(query.sort)[positions]
@@ -273,9 +186,9 @@ class Table:
 
     def _sort_keys(self, name: str) -> NDArray[np.float64]:
         """Returns numbers that sort as a field does; what is not known is NaN, and comes last."""
-        if name in _NUMBERS:
+        if name in NUMBERS:
             return self._numbers_of(name)
-        if name in _TEXTS:
+        if name in TEXTS:
             return self._ranks[name].of(self._rows, self._replaced)
         if name not in self._word_ranks:
             self._word_ranks[name] = self._words_of(name).ranks()
@@ -312,11 +225,3 @@ def _all_of(mask: _Mask, others: Iterable[_Mask]) -> _Mask:
     for other in others:
         mask = mask & other
     return mask
-
-
-def _text(row: Row) -> str:
-    """Returns what is looked through for words."""
-    summary = row.summary
-    who = summary.policy, summary.policy_version
-    parts = (summary.episode_id, summary.task, summary.goal, *who, row.note)
-    return "\n".join(parts).casefold()

@@ -3,14 +3,15 @@
 All calls block and are safe to share between threads. Datasets are followed as they are written:
 each question looks first whether there is anything new, but not more often than `REFRESH` seconds,
 and of a bucket than `REFRESH_BUCKET`. While one looks into a bucket, others are answered by what is
-known; so they are while it is away.
+known; so they are while it is away. A folder of datasets is looked into for more of them every
+few seconds.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import getpass
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,11 +20,10 @@ from typing import Any
 from webtraj import errors
 from webtraj.closing import Closing
 from webtraj.collectors.index import EpisodeSummary
-from webtraj.datasets.place import Place, open_place
+from webtraj.datasets.place import Place
 from webtraj.serialization.blobs import Blob
-from webtraj.storage import is_url
-from webtraj.viewer.following import RUNNING, Changes, Follower
-from webtraj.viewer.labels import LabelBook
+from webtraj.viewer.following import RUNNING, Changes
+from webtraj.viewer.gathering import Followed, Gathering
 from webtraj.viewer.queries import Query
 from webtraj.viewer.source import Source
 from webtraj.viewer.table import Page, Row, Table
@@ -34,23 +34,6 @@ REFRESH = 0.5
 REFRESH_BUCKET = 10.0
 _WRITING = 60.0
 """Seconds for which a dataset counts as being written after something has come."""
-_ITERATION = re.compile(r"iteration[_-](\d{1,9})")
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
-
-
-@dataclasses.dataclass(slots=True)
-class _Followed:
-    source: Source
-    follower: Follower
-    book: LabelBook
-    looked: float | None = None
-    last_change: float | None = None
-    still_open: tuple[str, ...] = ()
-    running: int = 0
-    problem: str = ""
-    """Why it could not be looked at the last time."""
-    looking: threading.Lock = dataclasses.field(default_factory=threading.Lock)
-    """Held by who looks. It is taken before the viewer's own lock, never after it."""
 
 
 class Viewer(Closing):
@@ -77,7 +60,8 @@ class Viewer(Closing):
         """Opens the datasets, and reads their indexes.
 
         Args:
-            places: Folders or URLs, each of a dataset.
+            places: Folders or URLs, each of a dataset; or folders in which datasets are, or come
+                to be.
             storage_options: For buckets: what `webtraj.storage.bucket.BucketStorage` takes.
             blob_cache: For buckets: a folder that keeps what was read.
             person: Who gives labels; by default the user who runs this.
@@ -89,44 +73,29 @@ class Viewer(Closing):
             UnsupportedSchemaError: One was written by a newer webtraj.
             StorageError: A bucket cannot be read.
         """
-        if not places:
-            raise errors.InvalidInputError("Name a dataset to look at, or several.")
         self._clock = clock
         self._person = _user() if person is None else person
         self._lock = threading.RLock()
         self._table = Table()
         self._version = time.time_ns() // 1_000_000  # Another one after each start.
-        self._followed: dict[str, _Followed] = {}
-        for place in places:
-            opened = open_place(
-                place,
-                storage_options if is_url(place) else None,
-                blob_cache=blob_cache if is_url(place) else None,
-            )
-            url = opened.url.rstrip("/")
-            if any(
-                followed.source.place.url.rstrip("/") == url for followed in self._followed.values()
-            ):
-                raise errors.InvalidInputError(f"The dataset {opened.url!r} is given twice.")
-            found = _ITERATION.fullmatch(url.rpartition("/")[2])
-            name = _name(url, self._followed)
-            source = Source(name, opened, int(found[1]) if found else None)
-            self._followed[name] = _Followed(source, Follower(opened), LabelBook(opened))
+        self._iterations: tuple[Any, dict[str, Any]] = (None, {})
+        self._begun = False
+        self._gathering = Gathering(
+            places, storage_options=storage_options, blob_cache=blob_cache, clock=clock
+        )
         self._refresh()
         self._table.page(Query())  # So that who asks first need not wait longer than others.
+        self._begun = True
 
     def close(self) -> None:
         """Lets go of the files of labels. Idempotent."""
-        for followed in self._followed.values():
-            followed.book.close()
+        self._gathering.close()
 
     def datasets(self) -> list[dict[str, Any]]:
         """Returns what there is to look at."""
         self._refresh()
         with self._lock:
-            counts: dict[str, int] = dict.fromkeys(self._followed, 0)
-            for row in self._table.rows:
-                counts[row.dataset] += 1
+            counts = collections.Counter(row.dataset for row in self._table.rows)
             return [
                 {
                     "name": name,
@@ -137,7 +106,7 @@ class Viewer(Closing):
                     "writing": self._is_written(followed),
                     "problem": followed.problem,
                 }
-                for name, followed in self._followed.items()
+                for name, followed in self._gathering.followed.items()
             ]
 
     def page(self, query: Query) -> Page:
@@ -145,6 +114,20 @@ class Viewer(Closing):
         self._refresh()
         with self._lock:
             return self._table.page(query)
+
+    def iterations(self) -> dict[str, Any]:
+        """Returns success by iteration and task, as `iterations_data` gives it."""
+        from webtraj.viewer.iterations import iterations_data  # Which takes its time to import.
+
+        self._refresh()
+        with self._lock:
+            followed = self._gathering.followed
+            writing = tuple(name for name, one in followed.items() if self._is_written(one))
+            known = (self._version, writing)
+            if self._iterations[0] != known:
+                sources = [one.source for one in followed.values()]
+                self._iterations = known, iterations_data(self._table, sources, writing=writing)
+            return self._iterations[1]
 
     def changes(self, since: int) -> dict[str, Any]:
         """Returns a version that goes up with each change, and whether it has since another."""
@@ -160,7 +143,7 @@ class Viewer(Closing):
                         "writing": self._is_written(followed),
                         "problem": followed.problem,
                     }
-                    for name, followed in self._followed.items()
+                    for name, followed in self._gathering.followed.items()
                 ],
             }
 
@@ -209,18 +192,19 @@ class Viewer(Closing):
             StorageError: It could not be kept.
         """
         self._find(dataset, episode_id)
-        followed = self._followed[dataset]
+        followed = self._gathering.followed[dataset]
         made = followed.book.put(episode_id, label, note, self._person)
         with self._lock:
             self._relabel(dataset)
         return dataclasses.asdict(made)
 
     def _source(self, dataset: str) -> Source:
-        if dataset not in self._followed:
+        known = self._gathering.followed
+        if dataset not in known:
             raise errors.UnknownEpisodeError(
-                f"There is no dataset {dataset!r:.150}; those here are {', '.join(self._followed)}."
+                f"There is no dataset {dataset!r:.150}; those here are {', '.join(known)}."
             )
-        return self._followed[dataset].source
+        return known[dataset].source
 
     def _find(
         self, dataset: str, episode_id: str, *, at_once: bool = False
@@ -237,7 +221,7 @@ class Viewer(Closing):
             raise errors.UnknownEpisodeError(f"{dataset!r} has no episode {episode_id!r:.150}.")
         return source, None if row.state else row.summary
 
-    def _is_written(self, followed: _Followed) -> bool:
+    def _is_written(self, followed: Followed) -> bool:
         recent = followed.last_change is not None and (
             self._clock() - followed.last_change < _WRITING
         )
@@ -245,7 +229,10 @@ class Viewer(Closing):
 
     def _refresh(self, *, at_once: bool = False) -> None:
         """Looks for what is new; the first time, raises what keeps it from that."""
-        for name, followed in self._followed.items():
+        came = self._gathering.rescan()
+        with self._lock:
+            self._version += came
+        for name, followed in self._gathering.followed.items():
             in_bucket = followed.source.place.layout is None
             if not self._is_due(followed, at_once):
                 continue
@@ -257,18 +244,17 @@ class Viewer(Closing):
             finally:
                 followed.looking.release()
 
-    def _is_due(self, followed: _Followed, at_once: bool) -> bool:
+    def _is_due(self, followed: Followed, at_once: bool) -> bool:
         in_bucket = followed.source.place.layout is None
         pause = REFRESH_BUCKET if in_bucket else 0.0 if at_once else REFRESH
         return followed.looked is None or self._clock() - followed.looked >= pause
 
-    def _look(self, name: str, followed: _Followed) -> None:
-        first = followed.looked is None
+    def _look(self, name: str, followed: Followed) -> None:
         try:
             changes = followed.follower.look()
             labelled = followed.book.refresh()
         except (errors.DatasetError, errors.StorageError) as error:
-            if first:
+            if not self._begun:
                 raise
             with self._lock:
                 self._version += str(error) != followed.problem
@@ -278,13 +264,13 @@ class Viewer(Closing):
         with self._lock:
             self._version += bool(followed.problem)
             followed.problem = ""
-            if self._take(followed, changes) and not first:
+            if self._take(followed, changes) and self._begun:
                 followed.last_change = self._clock()
             if labelled:
                 self._relabel(name)
         followed.looked = self._clock()
 
-    def _take(self, followed: _Followed, changes: Changes) -> bool:
+    def _take(self, followed: Followed, changes: Changes) -> bool:
         """Puts what is new into the table; returns whether there was anything."""
         source, labels = followed.source, followed.book.labels
         if changes.anew and followed.looked is not None:
@@ -311,7 +297,7 @@ class Viewer(Closing):
         return changed
 
     def _relabel(self, dataset: str) -> None:
-        labels = self._followed[dataset].book.labels
+        labels = self._gathering.followed[dataset].book.labels
         new = []
         for row in self._table.rows:
             found = labels.get(row.summary.episode_id) if row.dataset == dataset else None
@@ -320,16 +306,6 @@ class Viewer(Closing):
             elif row.dataset == dataset and (row.label or row.note):
                 new.append(dataclasses.replace(row, label="", note=""))
         self._version += self._table.put(new)
-
-
-def _name(url: str, taken: Mapping[str, Any]) -> str:
-    """Returns a name for a dataset that a URL holds, and that no other has."""
-    parts = [part for part in re.split(r"[/\\]+", url) if part and not part.endswith(":")]
-    name = _UNSAFE.sub("-", parts[-1] if parts else "").strip(".-")[:80] or "dataset"
-    made, number = name, 2
-    while made in taken:
-        made, number = f"{name}-{number}", number + 1
-    return made
 
 
 def _user() -> str:

@@ -1,29 +1,11 @@
 """axe finds nothing in any view, in light and in dark; the focus is seen wherever it goes."""
 
-from importlib import resources
-
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import expect
 
-pytest.importorskip("axe_playwright_python")
+from axe_support import violations
+
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
-
-AXE = (resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
-
-
-async def violations(page: Page, rules: tuple[str, ...] = ()) -> list[str]:
-    """Returns what axe finds, a line for each."""
-    if not await page.evaluate("'axe' in window"):
-        await page.evaluate(AXE)
-    options = {"resultTypes": ["violations"]}
-    if rules:
-        options["runOnly"] = {"type": "rule", "values": list(rules)}
-    found = await page.evaluate("options => axe.run(document, options)", options)
-    return [
-        f"{one['id']}: {one['help']}: {node['html'][:200]}"
-        for one in found["violations"]
-        for node in one["nodes"][:3]
-    ]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

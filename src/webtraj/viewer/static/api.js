@@ -46,6 +46,11 @@ export function fetchEpisode(dataset, id) {
   return request(`api/episodes/${placeOf(dataset, id)}`);
 }
 
+// Returns {series, tasks, left_out}: success by iteration.
+export function fetchIterations() {
+  return request("api/iterations");
+}
+
 // Returns what has changed in datasets that are still written, since an earlier answer.
 export function fetchChanges(since) {
   return request(`api/changes?since=${encodeURIComponent(since)}`);

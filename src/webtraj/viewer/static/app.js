@@ -6,14 +6,16 @@ import { compareView } from "./compare.js";
 import { episodePanes } from "./episode.js";
 import { h } from "./dom.js";
 import { listenToKeys, setKeys, showHelp } from "./keys.js";
+import { iterationsView } from "./iterations.js";
 import { listView } from "./list.js";
 import { watchChanges } from "./live.js";
 import { failureNotice, notify } from "./notices.js";
+import { markPlace, offerPlaces } from "./places.js";
 import { go, watchRoute } from "./router.js";
 import { episodeView } from "./served.js";
 import { nextTheme, restoreTheme } from "./theme.js";
 
-const VIEWS = { list: listView, episode: episodeView, compare: compareView };
+const VIEWS = { list: listView, episode: episodeView, compare: compareView, iterations: iterationsView };
 
 function begin() {
   restoreTheme();
@@ -29,6 +31,7 @@ function begin() {
   if (embedded) showEmbedded(embedded);
   else {
     showServed();
+    offerPlaces();
     watchChanges();
   }
 }
@@ -38,6 +41,7 @@ function showServed() {
   let view = null;
   let shown = "";
   watchRoute((route) => {
+    markPlace(route.view);
     const key = identityOf(route);
     if (key === shown) {
       view.update(route);

@@ -17,7 +17,12 @@ const ATTRIBUTES = new Set([
   "inputmode", "decoding", "draggable", "scope", "colspan", "datetime", "maxlength", "loading",
 ]);
 
-const SHAPES = new Set(["svg", "path", "circle", "rect", "line", "g"]);
+const SHAPES = new Set(["svg", "path", "circle", "g", "a", "text"]);
+
+const DRAWN = new Set([
+  "viewBox", "class", "d", "x", "y", "cx", "cy", "r", "role", "tabindex", "text-anchor",
+  "transform",
+]);
 
 const PICTURE = /^data:image\/(png|jpeg|webp);base64,[A-Za-z0-9+/=]*$/;
 
@@ -92,15 +97,22 @@ export function isOwnPicture(url) {
 
 // Returns a drawn icon of one path, 16 by 16, for the eye only.
 export function icon(path) {
-  const svg = shape("svg", { viewBox: "0 0 16 16", class: "icon", "aria-hidden": "true" });
-  svg.append(shape("path", { d: path }));
-  return svg;
+  return drawn("svg", { viewBox: "0 0 16 16", class: "icon", aria: { hidden: true } }, drawn("path", { d: path }));
 }
 
-function shape(tag, attributes) {
+// Returns a shape of a drawing, as `h` does an element.
+export function drawn(tag, props, ...children) {
   if (!SHAPES.has(tag)) throw new Error(`No shape <${tag}> is drawn here.`);
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  for (const [name, value] of Object.entries(props ?? {})) {
+    if (name === "on") for (const [type, f] of Object.entries(value)) element.addEventListener(type, f);
+    else if (name === "data") Object.assign(element.dataset, value);
+    else if (name === "aria") setAria(element, value);
+    else if (name === "href") element.setAttribute("href", ownLink(value));
+    else if (DRAWN.has(name)) element.setAttribute(name, String(value));
+    else throw new Error(`No attribute ${name} is drawn here.`);
+  }
+  add(element, children);
   return element;
 }
 

@@ -10,6 +10,7 @@ const FACETS = [
   { name: "task", title: "Task" },
   { name: "site", title: "Site" },
   { name: "policy", title: "Policy" },
+  { name: "policy_version", title: "Weights" },
   { name: "iteration", title: "Iteration" },
   { name: "end_reason", title: "End" },
 ];

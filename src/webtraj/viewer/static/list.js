@@ -39,7 +39,10 @@ class EpisodeList {
     this.chosen = [];
     this.generation = 0;
     this.build();
-    this.endListening = onChange(() => this.refresh());
+    this.endListening = onChange(({ datasets }) => {
+      if (datasets.length !== this.datasets.options.length - 1) this.fetchDatasets();
+      this.refresh();
+    });
     this.setOwnKeys();
     this.fetchDatasets();
   }

@@ -3,6 +3,7 @@
 //   #/?dataset=..&q=..&sort=..                      the list
 //   #/episode/DATASET/ID/step/3?tab=model           an episode
 //   #/compare/DATASET/ID/DATASET/ID/step/3          two episodes
+//   #/iterations?q=..&order=..                      success by iteration
 //
 // What a place cannot be read as is the list.
 
@@ -19,6 +20,7 @@ export function parseRoute(hash) {
     const right = { dataset: parts[3], id: parts[4] };
     return { view: "compare", left, right, step: stepOf(parts.slice(5)), params };
   }
+  if (parts[0] === "iterations" && parts.length === 1) return { view: "iterations", params };
   return { view: "list", params };
 }
 
@@ -29,6 +31,7 @@ export function formatRoute(route) {
   if (route.view === "compare") {
     parts.push("compare", route.left.dataset, route.left.id, route.right.dataset, route.right.id);
   }
+  if (route.view === "iterations") parts.push("iterations");
   if (Number.isInteger(route.step)) parts.push("step", route.step);
   const given = Object.entries(route.params ?? {}).filter(([, value]) => value !== "" && value !== null && value !== undefined);
   const query = new URLSearchParams(given).toString();

@@ -1,0 +1,142 @@
+"""The datasets that are looked at together, under the names that they have there.
+
+Those in a folder that was named are taken in when they come; none is ever let go.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from webtraj import errors
+from webtraj.closing import Closing
+from webtraj.datasets.place import Place, open_place
+from webtraj.storage import is_url
+from webtraj.viewer.finding import FoundDataset, datasets_in, is_dataset_or_url, unique_name
+from webtraj.viewer.following import Follower
+from webtraj.viewer.labels import LabelBook
+from webtraj.viewer.source import Source
+
+__all__ = ["RESCAN", "Followed", "Gathering"]
+
+_logger = logging.getLogger(__name__)
+
+RESCAN = 3.0
+"""Seconds between two looks into folders, at least."""
+_ITERATION = re.compile(r"iteration[_-](\d{1,9})")
+_LOOP = "state.jsonl"
+"""What a loop's folder has before it has any dataset."""
+
+
+@dataclasses.dataclass(slots=True)
+class Followed:
+    """One dataset, and how far it has been looked at."""
+
+    source: Source
+    follower: Follower
+    book: LabelBook
+    looked: float | None = None
+    last_change: float | None = None
+    still_open: tuple[str, ...] = ()
+    running: int = 0
+    problem: str = ""
+    """Why it could not be looked at the last time."""
+    looking: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+    """Held by who looks. It is taken before the viewer's own lock, never after it."""
+
+
+class Gathering(Closing):
+    """The datasets by name. Safe to share between threads.
+
+    Args:
+        places: Datasets, and folders of datasets.
+        storage_options: For buckets.
+        blob_cache: For buckets: a folder that keeps what was read.
+        clock: Returns seconds.
+
+    Raises:
+        InvalidInputError: There are none, or one is given twice.
+        NotADatasetError: One is no dataset, and has none in it.
+        UnsupportedSchemaError: One was written by a newer webtraj.
+        StorageError: A bucket cannot be read.
+    """
+
+    def __init__(
+        self,
+        places: Sequence[Place],
+        *,
+        storage_options: Mapping[str, Any] | None,
+        blob_cache: Place | None,
+        clock: Callable[[], float],
+    ) -> None:
+        if not places:
+            raise errors.InvalidInputError("Name a dataset to look at, or several.")
+        self.followed: Mapping[str, Followed] = {}
+        """By name, in the order in which they came. It is another mapping when one has come."""
+        self._options = storage_options
+        self._blob_cache = blob_cache
+        self._clock = clock
+        self._said = len(places) > 1
+        self._folders = [place for place in places if not is_dataset_or_url(place)]
+        self._scanning = threading.Lock()
+        self._scanned = clock()
+        for place in places:
+            found = datasets_in(place, said=self._said)
+            if not found and not Path(place, _LOOP).exists():
+                open_place(place)  # Which says what is wrong with it.
+            for one in found:
+                self._open(one)
+
+    def close(self) -> None:
+        """Lets go of the files of labels. Idempotent."""
+        for followed in self.followed.values():
+            followed.book.close()
+
+    def rescan(self) -> bool:
+        """Looks into the folders, but not too often; returns whether a dataset has come."""
+        if not self._folders or self._clock() - self._scanned < RESCAN:
+            return False
+        if not self._scanning.acquire(blocking=False):
+            return False
+        try:
+            before = self.followed
+            known = {_url(followed) for followed in before.values()}
+            for folder in self._folders:
+                for found in datasets_in(folder, said=self._said):
+                    if str(found.place).rstrip("/") not in known:
+                        self._take_in(found)
+            self._scanned = self._clock()
+            return self.followed is not before
+        finally:
+            self._scanning.release()
+
+    def _take_in(self, found: FoundDataset) -> None:
+        try:
+            self._open(found)
+        except errors.WebtrajError as error:  # It is tried again with the next look.
+            _logger.warning("%s cannot be looked at: %s", found.place, error)
+
+    def _open(self, found: FoundDataset) -> None:
+        in_bucket = is_url(found.place)
+        opened = open_place(
+            found.place,
+            self._options if in_bucket else None,
+            blob_cache=self._blob_cache if in_bucket else None,
+        )
+        url = opened.url.rstrip("/")
+        if url in map(_url, self.followed.values()):
+            raise errors.InvalidInputError(f"The dataset {opened.url!r} is given twice.")
+        number = _ITERATION.fullmatch(url.rpartition("/")[2])
+        name = unique_name(found.name, self.followed)
+        source = Source(name, opened, int(number[1]) if number else None)
+        followed = Followed(source, Follower(opened), LabelBook(opened))
+        self.followed = {**self.followed, name: followed}
+
+
+def _url(followed: Followed) -> str:
+    return followed.source.place.url.rstrip("/")

@@ -1,0 +1,149 @@
+"""Success by iteration: of datasets that are iterations of something, as a loop makes them.
+
+A *series* is the iterations of one split, side by side in a folder (see `rollouts.iterations`), or
+of any other folder whose datasets are called `iteration_0001` and so on. Where an iteration was
+judged, what judges made of it counts. Episodes that were neither a success nor a failure do not
+count, as in a loop's metrics; so the numbers are those of its `metrics.jsonl`, but as soon as an
+episode is over.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from webtraj.rollouts.metrics.estimators import mean_of_tasks, wilson_interval
+from webtraj.storage import is_url
+from webtraj.viewer.source import Source
+from webtraj.viewer.table import Table
+
+__all__ = ["MOST_TASKS", "Series", "iterations_data", "series_of"]
+
+MOST_TASKS = 1000
+"""Of more tasks, those with the lowest latest success are told one by one."""
+
+_JUDGED = "judged"
+_SPLITS = {"train_trajectories": "train", "test_trajectories": "test"}
+_PROCESSED = "processed"
+_TITLES = {"test": "evaluation", "train": "episodes to train on"}
+_LOOP = "state.jsonl"
+
+
+@dataclasses.dataclass(slots=True)
+class Series:
+    """Iterations that follow each other."""
+
+    home: str
+    """Where they are saved to: a path or URL."""
+    split: str
+    """`train`, `test`, or empty for what has no splits."""
+    recorded: dict[int, Source] = dataclasses.field(default_factory=dict)
+    judged: dict[int, Source] = dataclasses.field(default_factory=dict)
+
+    @property
+    def shift(self) -> int:
+        """How much less the number is that a loop gives to an iteration than its dataset has.
+
+        In both splits iteration k is played with the weights of iteration k - 1. In a loop that is
+        an evaluation of iteration k - 1, and is told as that.
+        """
+        in_loop = self.split == "test" and not is_url(self.home)
+        return int(in_loop and (Path(self.home) / _LOOP).exists())
+
+
+def series_of(sources: Iterable[Source]) -> list[Series]:
+    """Returns the series that some datasets make, in their order; evaluations come first."""
+    found: dict[tuple[str, str], Series] = {}
+    for source in sources:
+        if source.iteration is None:
+            continue
+        *above, folder = ["", *source.place.url.rstrip("/").split("/")[:-1]]
+        judged = folder == _JUDGED and bool(above)
+        if judged:
+            *above, folder = above
+        split = _SPLITS.get(folder, "")
+        # A judged dataset without splits belongs to those beside the folder `judged`.
+        home = "/".join(above[1:] if split else [*above[1:], folder])
+        series = found.setdefault((home, split), Series(home, split))
+        (series.judged if judged else series.recorded).setdefault(source.iteration, source)
+    homes = {home for home, split in found if split}
+    for home, split in list(found):
+        place, _, name = home.rpartition("/")
+        if not split and name == _PROCESSED and place in homes:
+            del found[home, split]  # Chosen episodes tell nothing of success.
+    order = list(dict.fromkeys(home for home, _ in found))
+    return sorted(found.values(), key=lambda one: (order.index(one.home), one.split != "test"))
+
+
+def iterations_data(
+    table: Table, sources: Iterable[Source], *, writing: Iterable[str] = ()
+) -> dict[str, Any]:
+    """Returns success by iteration and task as JSON data. Its form stands in `docs/viewer.md`.
+
+    Args:
+        table: The episodes.
+        sources: The datasets that they are of.
+        writing: Names of datasets that are being written.
+    """
+    every = series_of(sources)
+    counts = table.graded({source.name for one in every for source in _all_of(one)})
+    now = set(writing)
+    several_homes = len({one.home for one in every}) > 1
+    told: list[dict[str, Any]] = []
+    tasks: dict[str, list[list[Any]]] = {}
+    for one in every:
+        points: list[dict[str, Any]] = []
+        for number in sorted({*one.recorded, *one.judged}):
+            shown = [source for source in _versions_of(one, number) if counts.get(source.name)]
+            if not shown:
+                continue
+            rates = counts[shown[0].name]
+            for task, (solved, graded) in rates.items():
+                ends = wilson_interval(solved, graded)
+                rate = [len(told), len(points), solved, graded, *(ends or (None, None))]
+                tasks.setdefault(task, []).append(rate)
+            solved = sum(solved for solved, _ in rates.values())
+            graded = sum(graded for _, graded in rates.values())
+            low, high = wilson_interval(solved, graded) or (None, None)
+            points.append(
+                {
+                    "at": number - one.shift,
+                    "dataset": shown[0].name,
+                    "iteration": number,
+                    "judged": shown[0] is one.judged.get(number),
+                    "writing": any(source.name in now for source in _versions_of(one, number)),
+                    "mean": mean_of_tasks(list(rates.values())),
+                    "all": {"successes": solved, "graded": graded, "low": low, "high": high},
+                }
+            )
+        if points:
+            name = one.home.rpartition("/")[2] or "iterations"
+            title = _TITLES.get(one.split, name)
+            if several_homes and one.split:
+                title = f"{name}: {title}"
+            told.append({"title": title, "split": one.split, "after": one.shift, "points": points})
+    kept = sorted(tasks, key=lambda task: (_latest(tasks[task]), task))[:MOST_TASKS]
+    return {
+        "series": told,
+        "tasks": [{"task": task, "rates": tasks[task]} for task in sorted(kept)],
+        "left_out": len(tasks) - len(kept),
+    }
+
+
+def _versions_of(series: Series, number: int) -> list[Source]:
+    """Returns an iteration's datasets, the one that counts first."""
+    found = (series.judged.get(number), series.recorded.get(number))
+    return [source for source in found if source is not None]
+
+
+def _all_of(series: Series) -> list[Source]:
+    return [*series.judged.values(), *series.recorded.values()]
+
+
+def _latest(rates: list[list[Any]]) -> float:
+    """Returns a task's latest success in the first series that has it."""
+    first = rates[0][0]
+    *_, last = (rate for rate in rates if rate[0] == first)
+    return float(last[2] / last[3])

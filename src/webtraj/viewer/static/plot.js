@@ -1,0 +1,87 @@
+// Draws rates by iteration: a line for each series, and with each point its interval and a link.
+
+import { drawn } from "./dom.js";
+
+// A mark for each series, so that its colour says nothing alone; 10 by 10, around the middle.
+const SERIES_MARKS = ["M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z", "M-4 -4h8v8h-8z", "M0 -5 5 0 0 5 -5 0z", "M-5 4 0 -5 5 4z"];
+const APART = 5;
+
+// Returns a series' mark, for a legend.
+export function seriesMark(series) {
+  return drawn("svg", { viewBox: "-8 -6 16 12", class: "mark", data: { series: series % SERIES_MARKS.length }, aria: { hidden: true } }, drawn("path", { d: SERIES_MARKS[series % SERIES_MARKS.length] }));
+}
+
+// Returns the drawing. `lines` is [{series, points: [{at, value, low, high, words, href, key, open}]}],
+// `range` the first and the last iteration of the axis, `told` called with a point that is looked at.
+export function plotOf(lines, { range, label, size, told }) {
+  const [width, height] = size;
+  const left = 44;
+  const room = { top: 10, right: 14, bottom: 24 };
+  const [first, last] = range;
+  const x = (at) => left + 12 + ((at - first) / Math.max(1, last - first)) * (width - left - 24 - room.right);
+  const y = (rate) => room.top + (1 - rate) * (height - room.top - room.bottom);
+  const links = [];
+  const shapes = lines.map(({ series, points }) => {
+    const kind = series % SERIES_MARKS.length;
+    const beside = (lines.length > 1 ? lines.findIndex((line) => line.series === series) - (lines.length - 1) / 2 : 0) * APART;
+    const places = points.map((point) => [x(point.at) + beside, y(point.value)]);
+    const way = places.map(([px, py], index) => `${index ? "L" : "M"}${fixed(px)} ${fixed(py)}`).join("");
+    const marks = points.map((point, index) => {
+      const link = linkOf(point, places[index], [y(point.low), y(point.high)], kind, told);
+      links.push(link);
+      return link;
+    });
+    return drawn("g", { data: { series: kind } }, drawn("path", { class: "plot-line", d: way }), marks);
+  });
+  links.sort((one, other) => Number(one.dataset.x) - Number(other.dataset.x));
+  links.forEach((link, index) => link.setAttribute("tabindex", index === 0 ? "0" : "-1"));
+  return drawn(
+    "svg",
+    { viewBox: `0 0 ${width} ${height}`, class: "plot", role: "group", aria: { label }, on: { keydown: (event) => walk(event, links) } },
+    axes({ width, height, left, right: room.right, x, y, range, fine: height > 200 }),
+    shapes,
+  );
+}
+
+function linkOf(point, [x, y], [low, high], kind, told) {
+  const caps = `M${fixed(x - 3)} ${fixed(high)}h6M${fixed(x)} ${fixed(high)}V${fixed(low)}M${fixed(x - 3)} ${fixed(low)}h6`;
+  const tell = () => told(point);
+  return drawn(
+    "a",
+    {
+      href: point.href, class: point.open ? "point-link open" : "point-link", aria: { label: point.words },
+      data: { key: point.key, x: fixed(x) }, on: { pointerenter: tell, focus: tell },
+    },
+    drawn("path", { class: "interval", d: caps }),
+    drawn("path", { class: "plot-mark", d: SERIES_MARKS[kind], transform: `translate(${fixed(x)} ${fixed(y)})` }),
+    drawn("circle", { class: "reach", cx: fixed(x), cy: fixed(y), r: 10 }),
+  );
+}
+
+function axes({ width, height, left, right, x, y, range, fine }) {
+  const rates = fine ? [0, 0.25, 0.5, 0.75, 1] : [0, 0.5, 1];
+  const [first, last] = range;
+  const step = Math.max(1, Math.ceil((last - first + 1) / (fine ? 16 : 6)));
+  const numbers = [];
+  for (let at = first; at <= last; at += step) numbers.push(at);
+  return drawn(
+    "g",
+    { class: "axes", aria: { hidden: true } },
+    rates.map((rate) => drawn("path", { class: "grid-line", d: `M${left} ${fixed(y(rate))}H${width - right}` })),
+    rates.map((rate) => drawn("text", { x: left - 6, y: fixed(y(rate) + 4), "text-anchor": "end" }, `${rate * 100} %`)),
+    numbers.map((at) => drawn("text", { x: fixed(x(at)), y: height - 6, "text-anchor": "middle" }, at)),
+  );
+}
+
+// The points of one drawing are one stop of the Tab key; arrows lead from one to the next.
+function walk(event, links) {
+  const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+  const next = links[links.indexOf(event.target) + by];
+  if (!by || !links.includes(event.target)) return;
+  event.preventDefault();
+  next?.focus();
+}
+
+function fixed(value) {
+  return String(Math.round(value * 10) / 10);
+}
