@@ -1,0 +1,52 @@
+"""axe finds nothing in the monitor's page, in light and in dark, whatever the run does."""
+
+import time
+
+import pytest
+from test_monitor_page import served
+
+from axe_support import violations_now
+from webtraj.monitor import RunMonitor
+
+pytestmark = pytest.mark.browser
+LATER = 1000.0
+"""Seconds after which a run that nobody plays is known to be gone."""
+
+
+def test_axe_finds_nothing_in_a_run(held_rollout, wait):
+    from playwright.sync_api import expect, sync_playwright
+
+    from webtraj.environments.browser.executable import find_browser
+
+    rollout = held_rollout("climb", "slip", "crash", "hold-act", "hold-ask")
+    monitor = rollout.monitor()
+    wait(monitor, lambda seen: seen.cells == "+-eaq")
+    found = {}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_browser().path)
+
+        def look(state, monitor, writer):
+            with served(monitor, every=0.05) as url:
+                for scheme in ("light", "dark"):
+                    page = browser.new_page(color_scheme=scheme)
+                    page.goto(str(url))
+                    expect(page.locator("#writer")).to_have_text(writer)
+                    page.locator("#grid").focus()
+                    page.keyboard.press("ArrowRight")
+                    expect(page.locator("#row")).to_contain_text("row 0: climb")
+                    found[state, scheme] = violations_now(page)
+                    page.close()
+
+        look("playing", monitor, "playing")
+        rollout.kill()
+        gone = RunMonitor(rollout.out, clock=lambda: time.time() + LATER)
+        look("gone", gone, "gone")
+        assert {place: lines for place, lines in found.items() if lines} == {}
+        # axe is awake.
+        with served(gone) as url:
+            page = browser.new_page()
+            page.goto(str(url))
+            expect(page.locator("#writer")).to_have_text("gone")
+            page.evaluate("document.documentElement.removeAttribute('lang')")
+            assert any("html-has-lang" in line for line in violations_now(page))
+        browser.close()
