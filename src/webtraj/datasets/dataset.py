@@ -26,7 +26,7 @@ from webtraj.datasets.place import DatasetPlace, Place, open_place
 from webtraj.serialization import references
 from webtraj.serialization.blobs import BlobSource
 
-__all__ = ["Blobs", "Dataset", "open_dataset"]
+__all__ = ["Blobs", "Dataset", "open_dataset", "with_unindexed"]
 
 Blobs = Literal["eager", "lazy"]
 _Enum = TypeVar("_Enum", trajectory_lib.EndReason, trajectory_lib.Outcome)
@@ -245,7 +245,23 @@ class Dataset:
 
 def _read_summaries(place: DatasetPlace, *, complete: bool = False) -> list[EpisodeSummary]:
     """Returns the summaries of all sealed episodes, ordered by the time they began."""
-    by_id = merge(place.read_index())
+    return with_unindexed(place, merge(place.read_index()).values(), complete=complete)
+
+
+def with_unindexed(
+    place: DatasetPlace, indexed: Iterable[EpisodeSummary], *, complete: bool = False
+) -> list[EpisodeSummary]:
+    """Returns what the index has, and those that only have a file, ordered by when they began.
+
+    Args:
+        place: The dataset.
+        indexed: What its index has.
+        complete: Whether to look for such files in a bucket too, if there is an index.
+
+    Raises:
+        StorageError: The files cannot be listed or read.
+    """
+    by_id = {summary.episode_id: summary for summary in indexed}
     if complete or place.layout is not None or not by_id:
         stored = place.sealed_episodes()
         lost = [episode_id for episode_id in stored if episode_id not in by_id]

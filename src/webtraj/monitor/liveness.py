@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from webtraj import errors
+from webtraj.datasets.index_tail import IndexTail
 from webtraj.monitor.locating import WatchedRun
 from webtraj.monitor.status import Cell, Writer
-from webtraj.monitor.tailing import IndexTail, JournalTail, LockTable
+from webtraj.monitor.tailing import JournalTail, LockTable
 from webtraj.rollouts.metrics.files import read_metrics
 from webtraj.storage.folder import FolderStorage
 

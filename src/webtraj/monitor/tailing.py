@@ -1,4 +1,4 @@
-"""Following a run's files as they grow: reading each byte once, and locking nothing.
+"""Following a run's journals as they grow: reading each byte once, and locking nothing.
 
 A monitor must not disturb what it looks at. So it locks no journal, not for a moment: one that is
 locked is taken for one that is being written, and recovery would pass it over. Who holds locks is
@@ -13,21 +13,15 @@ import dataclasses
 import fcntl
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from webtraj import errors
-from webtraj.collectors.index import EpisodeSummary, merge, parse_index_file
-from webtraj.collectors.layout import INDEX, is_episode_id
-from webtraj.datasets.parallel import map_in_order
+from webtraj.collectors.layout import is_episode_id
+from webtraj.datasets.index_tail import appended
 from webtraj.monitor.status import Cell
-from webtraj.storage import Storage
-from webtraj.storage.folder import FolderStorage
 
-__all__ = ["IndexTail", "JournalTail", "JournalTails", "LockTable"]
+__all__ = ["JournalTail", "JournalTails", "LockTable"]
 
-_WORKERS = 16
-_REMOVED = b'{"removed"'
 _LINE = re.compile(rb'\{"kind":"(\w+)",(?:"schema_version":\d+,)?"time":([0-9.e+-]+)')
 """How a line of a journal begins. What else it says, which may be long, is not read."""
 
@@ -38,86 +32,6 @@ _PHASES = {
     b"end": Cell.SEALING,
 }
 """What goes on after a line of that kind."""
-
-
-class IndexTail:
-    """The index lines of one run's episodes, as they come.
-
-    Args:
-        storage: The dataset.
-        run_id: The run.
-    """
-
-    def __init__(self, storage: Storage, run_id: str) -> None:
-        self._storage = storage
-        self._marker = run_id.encode()
-        self._read: dict[str, int] = {}
-
-    def read(self) -> tuple[bool, list[EpisodeSummary]]:
-        """Returns whether to begin anew, and the summaries since the last call, or all of them.
-
-        A compaction, or a deletion, makes it begin anew.
-
-        Raises:
-            StorageError: The index cannot be read.
-            UnsupportedSchemaError: It was written by a newer webtraj.
-        """
-        for _ in range(3):
-            before = dict(self._read)
-            try:
-                contents = dict(self._new())
-            except (FileNotFoundError, errors.StorageMissingError):  # Compacted meanwhile.
-                self._read = {}
-                continue
-            if self._shrank(before):
-                self._read = {}
-                continue
-            found = {name: parse_index_file(content) for name, content in contents.items()}
-            if any(file.removals for file in found.values()) and before:
-                self._read = {}
-                continue
-            return not before, list(merge(found).values())
-        return False, []  # It changes faster than it can be read; the next call has it.
-
-    def files(self) -> list[Path]:
-        """Returns the index's files, where it is in a folder."""
-        if not isinstance(self._storage, FolderStorage):
-            return []
-        return sorted((self._storage.root / INDEX).glob("[!.]*.jsonl"))
-
-    def _shrank(self, before: Mapping[str, int]) -> bool:
-        return any(self._read.get(name, -1) < size for name, size in before.items())
-
-    def _new(self) -> Iterator[tuple[str, bytes]]:
-        """Yields the whole lines that have come to each file."""
-        if isinstance(self._storage, FolderStorage):
-            paths = self.files()
-            self._read = {p.name: self._read[p.name] for p in paths if p.name in self._read}
-            for path in paths:
-                content = _appended(path, self._read.get(path.name, 0))
-                if content is None:  # It is another file than it was.
-                    self._read[path.name] = -1
-                    return
-                self._read[path.name] = self._read.get(path.name, 0) + len(content)
-                if content:
-                    yield path.name, self._mine(content)
-            return
-        names = [entry.key for entry in self._storage.list(INDEX) if entry.key.endswith(".jsonl")]
-        self._read = {name: self._read[name] for name in names if name in self._read}
-        new = [name for name in names if name not in self._read]
-        for name, content in zip(
-            new, map_in_order(self._storage.read, new, workers=_WORKERS), strict=True
-        ):
-            self._read[name] = len(content)
-            yield name.removeprefix(INDEX), self._mine(content)
-
-    def _mine(self, content: bytes) -> bytes:
-        """Returns the lines that may be about the run, so that no others are parsed."""
-        return b"".join(
-            line
-            for line in content.splitlines(keepends=True)
-            if self._marker in line or line.startswith(_REMOVED)
-        )
 
 
 @dataclasses.dataclass(slots=True)
@@ -147,7 +61,7 @@ class JournalTail:
             FileNotFoundError: It has been sealed.
         """
         self.inode = self.path.stat().st_ino
-        content = _appended(self.path, self._read)
+        content = appended(self.path, self._read)
         if content is None:
             raise FileNotFoundError(self.path)
         self._read += len(content)
@@ -238,16 +152,6 @@ class LockTable:
 
 
 _LOCK = re.compile(r"FLOCK .* [0-9a-f]+:[0-9a-f]+:(\d+) ")
-
-
-def _appended(path: Path, offset: int) -> bytes | None:
-    """Returns the whole lines after an offset; None if the file is shorter than that."""
-    with path.open("rb") as file:
-        if os.fstat(file.fileno()).st_size < offset:
-            return None
-        file.seek(offset)
-        content = file.read()
-    return content[: content.rfind(b"\n") + 1]
 
 
 def _names_in(folder: Path) -> list[str]:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from webtraj.collectors.index import EpisodeSummary
+from webtraj.datasets.index_tail import IndexTail
 from webtraj.monitor.locating import WatchedRun
 from webtraj.monitor.rows import Rows
 from webtraj.monitor.status import CELL_OF_OUTCOME, Cell
-from webtraj.monitor.tailing import IndexTail
 
 __all__ = ["Verdicts"]
 

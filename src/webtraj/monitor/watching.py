@@ -20,13 +20,14 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.collectors.index import EpisodeSummary
+from webtraj.datasets.index_tail import IndexTail
 from webtraj.monitor.faults import FaultBook
 from webtraj.monitor.liveness import Liveness
 from webtraj.monitor.locating import WatchedRun, find_run
 from webtraj.monitor.pace import Pace, Sites
 from webtraj.monitor.rows import Rows, retry_policy
 from webtraj.monitor.status import Cell, OpenEpisode, Rates, RunStatus, Writer
-from webtraj.monitor.tailing import IndexTail, JournalTail, JournalTails
+from webtraj.monitor.tailing import JournalTail, JournalTails
 from webtraj.monitor.verdicts import Verdicts
 from webtraj.monitor.waiting import Unsent
 from webtraj.reporting.faults import is_fault

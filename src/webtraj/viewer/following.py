@@ -1,13 +1,10 @@
 """A dataset's list of episodes, followed while it is written: only what is new is read.
 
-An index file is only ever appended to, and in a bucket there are only ever new ones; so what was
-read need not be read again. Where that does not hold (a deletion, a compaction) all is read anew.
 Nothing is locked or written: to look at a dataset must not be felt by who writes it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
@@ -15,11 +12,10 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.collectors import sealing
-from webtraj.collectors.index import EpisodeSummary, parse_index_file, summarize
+from webtraj.collectors.index import EpisodeSummary, summarize
 from webtraj.collectors.journal import Journal, read_journal
-from webtraj.collectors.layout import INDEX
-from webtraj.datasets.dataset import Dataset
-from webtraj.datasets.parallel import map_in_order
+from webtraj.datasets.dataset import with_unindexed
+from webtraj.datasets.index_tail import IndexTail
 from webtraj.datasets.place import DatasetPlace
 
 __all__ = ["RUNNING", "UNSEALED", "Changes", "Follower", "OpenEpisode", "journal_data"]
@@ -31,7 +27,6 @@ UNSEALED = "unsealed"
 gone."""
 
 _QUIET = 600.0
-_WORKERS = 16
 _JOURNALS = 1000
 
 
@@ -62,8 +57,8 @@ class Follower:
     def __init__(self, place: DatasetPlace, *, clock: Callable[[], float] = time.time) -> None:
         self._place = place
         self._clock = clock
+        self._index = IndexTail(place.storage)
         self._known: set[str] = set()
-        self._read: dict[str, int] | None = None
         self._open: dict[str, tuple[int, EpisodeSummary]] = {}
         self._shown: set[str] = set()
         self._gone: set[str] = set()
@@ -75,71 +70,27 @@ class Follower:
             DatasetError: The index cannot be read.
             StorageError: The place cannot be read.
         """
-        new = None if self._read is None else self._new_summaries()
-        anew = new is None
-        if new is None:
-            new = self._begin()
+        try:
+            return self._look()
+        except Exception:
+            self._index.forget()  # What was read is not lost: it is read again.
+            raise
+
+    def _look(self) -> Changes:
+        anew, new = self._index.read()
+        if anew:
+            new = with_unindexed(self._place, new)
+            self._known = set()
         self._known |= {summary.episode_id for summary in new}
         still_open = self._open_episodes()
         # One that is being sealed may be seen neither here nor there, but only once.
         gone = self._shown - self._open.keys() - self._known
         if gone & self._gone:  # It was taken away.
-            self._read = None
+            self._index.forget()
             gone = set()
         self._gone = gone
         self._shown = gone | self._open.keys()
         return Changes(new, still_open, anew)
-
-    def _begin(self) -> list[EpisodeSummary]:
-        self._read = None  # Until all is read; if that fails, it is begun again.
-        # How far the index is read is noted first: what comes meanwhile is read twice, not never.
-        read: dict[str, int] = {}
-        for name, size in self._sizes().items():
-            with contextlib.suppress(FileNotFoundError):  # It was compacted just now.
-                in_bucket = self._place.layout is None
-                read[name] = size if in_bucket else self._whole_lines(name, 0)[0]
-        found = list(Dataset(self._place, (), "lazy").refresh().summaries)
-        self._read, self._known = read, set()
-        return found
-
-    def _sizes(self) -> dict[str, int]:
-        entries = self._place.storage.list(INDEX)
-        return {
-            entry.key: entry.size
-            for entry in entries
-            if entry.key.endswith(".jsonl") and entry.key.count("/") == 1
-        }
-
-    def _new_summaries(self) -> list[EpisodeSummary] | None:
-        """Returns what index lines there are of new; None if all must be read anew."""
-        known = self._read or {}
-        sizes = self._sizes()
-        if any(sizes.get(name, -1) < size for name, size in known.items()):
-            return None  # It was compacted.
-        names = sorted(name for name, size in sizes.items() if size > known.get(name, 0))
-        try:
-            lines = map_in_order(
-                lambda name: self._whole_lines(name, known.get(name, 0)), names, workers=_WORKERS
-            )
-            read = dict(zip(names, lines, strict=True))
-        except (FileNotFoundError, errors.StorageMissingError):
-            return None  # It is being compacted.
-        files = [parse_index_file(lines) for _, lines in read.values()]
-        if any(file.removals for file in files):
-            return None
-        self._read = {**known, **{name: end for name, (end, _) in read.items()}}
-        return [summary for file in files for summary in file.summaries]
-
-    def _whole_lines(self, name: str, start: int) -> tuple[int, bytes]:
-        """Returns where the whole lines of an index file end, and those from a place on."""
-        if self._place.layout is None:
-            lines = self._place.storage.read(name)
-            return len(lines), lines
-        with (self._place.layout.root / name).open("rb") as file:
-            file.seek(start)
-            lines = file.read()
-        lines = lines[: lines.rfind(b"\n") + 1]
-        return start + len(lines), lines
 
     def _open_episodes(self) -> list[OpenEpisode]:
         layout = self._place.layout
