@@ -4,17 +4,19 @@ A model agent, behind a real HTTP model server whose replies follow from the pag
 MiniWoB++ tasks in a real browser twice, as two iterations of a policy of which the second is
 better. A model judge looks at what the second did. Then a browser takes pictures of the viewer.
 
-Usage: python scripts/viewer_images.py [FOLDER], by default docs/images
+The picture of iterations is of a loop that was run: with --loop, that one is made and no other.
+
+Usage: python scripts/viewer_images.py [FOLDER] [--loop OUT], by default docs/images
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import functools
 import io
 import re
-import sys
 import tempfile
 import zlib
 from pathlib import Path
@@ -181,6 +183,18 @@ async def take(folders: tuple[Path, ...], images: Path) -> None:
             "light",
         ),
     }
+    await _picture(folders, views, images)
+
+
+async def take_iterations(out: Path, images: Path) -> None:
+    """Takes the picture of a loop's iterations."""
+    await _picture((out,), {"viewer-iterations": ("#/iterations", "light")}, images)
+
+
+async def _picture(
+    folders: tuple[Path, ...], views: dict[str, tuple[str, str]], images: Path
+) -> None:
+    """Takes pictures of places of a viewer, in light or dark, by their names."""
     async with contextlib.AsyncExitStack() as stack:
         viewer = stack.enter_context(Viewer([str(folder) for folder in folders]))
         url = await stack.enter_async_context(serving(viewer))
@@ -194,7 +208,8 @@ async def take(folders: tuple[Path, ...], images: Path) -> None:
             )
             await page.route("**/api/episodes/**", _without_folders)
             await page.goto(url + place)
-            await page.locator(".body .row, .step[aria-current], .pair").first.wait_for()
+            shown = page.locator(".body .row, .step[aria-current], .pair, .plots .card")
+            await shown.first.wait_for()
             if name == "viewer-model":
                 tokens = page.locator(".tokens")
                 await tokens.scroll_into_view_if_needed()
@@ -224,8 +239,15 @@ def _write(path: Path, png: bytes) -> None:
 
 def main() -> None:
     """Records, and takes the pictures."""
-    images = Path(sys.argv[1]) if len(sys.argv) > 1 else IMAGES
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("images", nargs="?", type=Path, default=IMAGES, metavar="FOLDER")
+    parser.add_argument("--loop", type=Path, metavar="OUT")
+    given = parser.parse_args()
+    images = given.images
     images.mkdir(parents=True, exist_ok=True)
+    if given.loop is not None:
+        asyncio.run(take_iterations(given.loop, images))
+        return
     with tempfile.TemporaryDirectory() as temporary:
         first, second = asyncio.run(record(Path(temporary)))
         # The judged episodes are looked at as what they are: those of the second iteration.
