@@ -52,15 +52,17 @@ def make_of(home: str, name: str, options: Mapping[str, Any] | None = None) -> A
     known = [field.name for field in dataclasses.fields(made_class)]
     for option in options or ():
         if option not in known:
-            near = nearest(option, known)
             raise errors.InvalidInputError(
-                f"The format {name!r} has no option {option!r:.60}; "
-                f"{near[:1].lower()}{near[1:]}It has {', '.join(known) or 'none'}."
+                f"The format {name!r} has no option {option!r:.60}. "
+                f"{nearest(option, known)}Its options: {', '.join(known) or 'none'}."
             )
     try:
         return pydantic.TypeAdapter(made_class).validate_python(dict(options or {}))
     except pydantic.ValidationError as error:
         wrong = error.errors()[0]
+        refused = wrong.get("ctx", {}).get("error")
+        if isinstance(refused, errors.InvalidInputError):  # The class itself says what is wrong.
+            raise refused from error
         where = ".".join(map(str, wrong["loc"]))
         raise errors.InvalidInputError(
             f"The option {where}={wrong['input']!r:.100} of the format {name!r} does not do: "

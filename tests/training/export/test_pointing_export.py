@@ -119,7 +119,7 @@ def test_too_long_samples_are_left_out_and_told(tmp_path, model, selection):
 
 def test_a_format_without_its_model_is_refused(tmp_path):
     for folder in ("", str(tmp_path)):
-        with pytest.raises(errors.InvalidInputError, match="needs the model's folder"):
+        with pytest.raises(errors.InvalidInputError, match=r"^The format 'pointing' needs"):
             make_format("pointing", {"model": folder})
 
 

@@ -20,12 +20,29 @@ from webtraj.datasets.exporters.hf_tables import Column
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ShardWriter"]
+__all__ = ["ShardWriter", "pyarrow"]
 
 _GROUP_BYTES = 32 << 20
 _GROUP_ROWS = 5_000
 _ROW_BYTES = 500
 """What a row takes beside its texts and pictures, about."""
+
+
+def pyarrow() -> tuple[Any, Any]:
+    """Returns the modules `pyarrow` and `pyarrow.parquet`.
+
+    Raises:
+        MissingDependencyError: pyarrow is not installed.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise errors.MissingDependencyError(
+            "Parquet files need pyarrow, which is not installed: "
+            f'pip install "webtraj[parquet]" ({error}).'
+        ) from error
+    return pa, pq
 
 
 class ShardWriter:
@@ -45,15 +62,7 @@ class ShardWriter:
         Raises:
             MissingDependencyError: pyarrow is not installed.
         """
-        try:
-            import pyarrow as pa
-            import pyarrow.parquet as pq
-        except ImportError as error:
-            raise errors.MissingDependencyError(
-                "Parquet files need pyarrow, which is not installed: "
-                f'pip install "webtraj[parquet]" ({error}).'
-            ) from error
-        self._pa, self._pq = pa, pq
+        self._pa, self._pq = pyarrow()
         folder.mkdir(exist_ok=True)
         self._folder, self._name, self._shard_bytes = folder, name, shard_bytes
         self._schema = _schema(columns)

@@ -24,7 +24,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import pydantic
 
 from webtraj import errors
-from webtraj.datasets.exporters.hf_shards import ShardWriter
+from webtraj.datasets.exporters.hf_shards import ShardWriter, pyarrow
 from webtraj.datasets.exporters.plain import is_unicode
 from webtraj.training.export import conversations, trl_card, trl_rows
 from webtraj.training.export.base import ExportReport, LeftOut, Row
@@ -116,8 +116,7 @@ class TrlFormat(LengthOptions):
 
     def read(self, folder: Path, split: str) -> Iterator[Mapping[str, Any]]:
         """See `SampleFormat.read`."""
-        import pyarrow.parquet as pq
-
+        _, pq = pyarrow()
         for path in _files(folder, split):
             with pq.ParquetFile(path, pre_buffer=False) as file:
                 # Group by group: over all of them it keeps what it has read, to the file's end.
@@ -155,8 +154,7 @@ class TrlFormat(LengthOptions):
         return bool(first.data["images"]) if written is None else written
 
     def _written_in_parts(self, folder: Path) -> bool | None:
-        import pyarrow.parquet as pq
-
+        _, pq = pyarrow()
         path = next(_files(folder, ""), None)
         return None if path is None else "images" in pq.read_schema(path).names
 

@@ -84,7 +84,8 @@ def check_export(
     problems: list[Problem] = []
     counts: dict[str, int] = {}
     with_images = False
-    template = facts.known().templates.get(str((config or {}).get("template")))
+    # An export that no training is configured for needs no template, and nobody to read it.
+    template = None if config is None else facts.known().templates.get(str(config.get("template")))
     media = Path((config or {}).get("media_dir") or (config or {}).get("dataset_dir") or path)
     for name in _names(config, info):
         if name not in info:

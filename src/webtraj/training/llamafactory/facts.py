@@ -71,8 +71,17 @@ def known() -> Known:
 
     >>> known().templates["qwen3_vl_nothink"].image
     '<|image_pad|>'
+
+    Raises:
+        MissingDependencyError: PyYAML is not installed.
     """
-    import yaml  # type: ignore[import-untyped]
+    try:
+        import yaml  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise errors.MissingDependencyError(
+            "What LLaMA-Factory takes is kept as YAML; to read it, install "
+            'pip install "webtraj[config]".'
+        ) from error
 
     text = resources.files(__package__).joinpath("files", "llamafactory.yaml").read_text("utf-8")
     data = yaml.safe_load(text)
