@@ -1,0 +1,35 @@
+#!/bin/sh
+# Plays MiniWoB++ tasks that the loop on two cores has not trained on, once with what it has made and
+# once at random. Arguments: the loop's folder, and one for what is played.
+set -eu
+[ $# = 2 ] || { echo "usage: sh scripts/unseen_tasks.sh LOOP OUT" >&2; exit 2; }
+loop=$(realpath "$1")
+out=$(realpath -m "$2")
+cd "$(dirname "$0")/.."
+sh scripts/train_venv.sh
+sh scripts/vllm_venv.sh
+webtraj=".venv-train/bin/python -m webtraj.cli"
+
+tasks=$(sed 's/#.*//' configs/loop/unseen_tasks.txt | tr -s '\n ' ',,' | sed 's/^,//; s/,$//')
+common="env_config.test_tasks=[$tasks] env_config.split=test env_config.attempts_per_task=25"
+common="$common env_config.server_size=8 env_config.max_steps=10 iteration=1 seed=77"
+
+# As in configs/loop/two_cores.yaml, with room for longer pages.
+port=${PORT:-18555}
+OMP_NUM_THREADS=1 VLLM_CPU_OMP_THREADS_BIND=nobind VLLM_ENABLE_V1_MULTIPROCESSING=0 \
+    $webtraj serve "$loop/model.pt" --name policy --port "$port" --dtype float32 \
+    --max-model-len 1024 --max-num-seqs 64 --kv-cache-gib 0.5 --eager -- \
+    --no-enable-chunked-prefill --max-num-batched-tokens=8192 \
+    --distributed-executor-backend=uni &
+server=$!
+trap 'kill -INT $server 2>/dev/null; wait $server' EXIT
+until .venv-train/bin/python -c "import urllib.request as r; r.urlopen('http://127.0.0.1:$port/health')" \
+    2>/dev/null; do
+    kill -0 $server
+    sleep 1
+done
+$webtraj rollout --config-name rollout $common policy_config.agent=pointing \
+    policy_config.agent_options.temperature=0.0 policy_config.checkpoint_path=null \
+    policy_config.base_model=policy "env_config.vllm_server_url=http://127.0.0.1:$port/v1" \
+    save_path="$out/learned"
+$webtraj rollout --config-name rollout $common policy_config.agent=random save_path="$out/random"
