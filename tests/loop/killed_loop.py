@@ -69,6 +69,13 @@ class KilledLoop:
         command = [sys.executable, "-m", "webtraj.cli", "loop", "--config", str(CONFIG)]
         log = self.out.with_name("loop.log")
         loop = Loop([*command, *self.overrides, *resume], log=log, variables={"COLUMNS": "120"})
+        try:
+            return self._live_through(loop)
+        finally:
+            if loop.status() is None:
+                loop.kill("all", lambda: None)
+
+    def _live_through(self, loop: Loop) -> bool:
         while self._left:
             kill = self._left[0]
             come = self._watch.wait(kill, loop)

@@ -43,6 +43,7 @@ def _off(folder: Path, calls: list[ModelCall]) -> float:
     import torch
     import transformers
 
+    transformers.logging.disable_progress_bar()
     model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     model.eval()
     apart: list[float] = []
