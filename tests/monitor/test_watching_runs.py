@@ -4,6 +4,7 @@ import asyncio
 import collections
 import dataclasses
 import time
+from pathlib import Path
 
 import orjson
 import pytest
@@ -174,6 +175,20 @@ def test_a_save_path_means_the_latest_run_of_its_iterations(played, tmp_path):
         monitor.row(2)
     with pytest.raises(errors.InvalidInputError, match="no run 'other' to watch"):
         RunMonitor(saved, "other")
+
+
+def test_a_run_whose_settings_come_after_its_plan_is_seen_as_any_other(played):
+    out = played("climb", "flaky")
+    (kept,) = Path(out).glob("runs/*/settings.json")
+    settings = kept.read_bytes()
+    kept.unlink()
+    monitor = RunMonitor(out)
+    assert monitor.look().parallel is None
+    kept.write_bytes(settings)
+    status = monitor.look()
+    assert (status.cells, status.parallel) == ("++", RunMonitor(out).look().parallel)
+    assert status.parallel
+    assert (status.tries, status.outcomes) == (3, {"success": 2, "env_error": 1})
 
 
 def test_what_has_no_run_is_refused(tmp_path):

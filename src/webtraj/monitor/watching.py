@@ -40,6 +40,7 @@ __all__ = ["RunMonitor"]
 _RETRY = RetryPolicy(deadline=5.0)
 """A bucket that is away is looked at again by the next look, which tells so meanwhile."""
 
+_LOOKS_FOR_SETTINGS = 10
 _SHOWN = 50
 _SITES_SHOWN = 10
 
@@ -72,10 +73,10 @@ class RunMonitor:
         self._options = storage_options
         self._clock = clock
         self._plan = self._watched.run.read_plan()
-        settings = self._watched.run.read_settings()
-        self._retry = retry_policy(settings)
-        parallel = settings.get("parallel")
-        self._parallel = parallel if isinstance(parallel, int) else None
+        self._looks_for_settings = _LOOKS_FOR_SETTINGS
+        self._retry = retry_policy({})
+        self._parallel: int | None = None
+        self._read_settings()
         storage, run = self._watched.run.storage, self._watched.run.run_id
         self._index = IndexTail(storage, run)
         self._verdicts = Verdicts(self._watched)
@@ -155,7 +156,26 @@ class RunMonitor:
         self._judged_outcomes: tuple[Any, collections.Counter[Outcome]]
         self._judged_outcomes = (None, collections.Counter())
 
+    def _read_settings(self) -> bool:
+        """Reads what the run was made with, which comes after its plan; returns whether it is new.
+
+        A run that has none is not asked for ever.
+        """
+        if not self._looks_for_settings:
+            return False
+        self._looks_for_settings -= 1
+        settings = self._watched.run.read_settings()
+        if not settings:
+            return False
+        self._looks_for_settings = 0
+        parallel = settings.get("parallel")
+        self._retry = retry_policy(settings)
+        self._parallel = parallel if isinstance(parallel, int) else None
+        return True
+
     def _look(self, now: float) -> RunStatus:
+        if self._read_settings():
+            self._index.forget()  # Which rows are over follows from how often they are tried.
         tails = self._journals.look()  # First: what is sealed meanwhile is in the index.
         unsent = self._unsent.look()
         anew, summaries = self._index.read()
