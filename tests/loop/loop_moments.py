@@ -26,7 +26,7 @@ __all__ = ["KILLS", "Kill", "Watch"]
 _POLL = 0.02
 _SOON = 0.4
 """Seconds after a moment of a long phase within which the kill comes."""
-_GUESSED = {"scratch": 4.0, "export": 3.0, "publish": 0.15}
+_GUESSED = {"scratch": 4.0, "postprocess": _SOON, "export": 3.0, "publish": 0.15}
 """Seconds that a phase is taken to last as long as none has ended."""
 
 
@@ -119,7 +119,7 @@ class Watch:
                 return lambda: begun() and _played(self._places.evaluated(number), share)
             case "rollout":
                 return lambda: begun() and _played(self._places.recorded(number), share)
-            case "postprocess":
+            case "postprocess" if number == 1:  # Nobody knows yet how long it takes.
                 made, read = self._places.processed(number), self._places.recorded(number)
                 return lambda: begun() and _sealed(made) >= 0.3 * share * _sealed(read)
             case "train":

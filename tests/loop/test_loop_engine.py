@@ -230,7 +230,7 @@ async def test_phases_of_ones_own(small_loop):
     extra = {
         "name": "vocabulary", "after": "rollout", "iterations": "first",
         "command": ["{python}", "-c", "import sys; open(sys.argv[1], 'w').write(sys.argv[2])",
-                    "{out}/words", "{{latest}} is {latest}"],
+                    "{out}/words", "{{latest}} is {latest}, not {{name2}}"],
         "outputs": ["{out}/words"],
     }  # fmt: skip
     notes = Notes()
@@ -238,7 +238,7 @@ async def test_phases_of_ones_own(small_loop):
     assert [key for key in notes.began if key[1] == "vocabulary"] == [(1, "vocabulary")]
     assert notes.began[1] == (1, "vocabulary")
     latest = f"{small_loop.out}/train_trajectories/iteration_0001"
-    assert (small_loop.out / "words").read_text() == f"{{latest}} is {latest}"
+    assert (small_loop.out / "words").read_text() == f"{{latest}} is {latest}, not {{name2}}"
 
 
 @pytest.mark.slow
