@@ -41,7 +41,7 @@ NAMES: Mapping[str, str] = {
 
 Values = Mapping[str, str | Sequence[str]]
 
-_PLACEHOLDER = re.compile(r"\{\{([a-z_]+)\}\}|\{([a-z_]+)\}")
+_PLACEHOLDER = re.compile(r"\{\{([a-z_][a-z0-9_]*)\}\}|\{([a-z_][a-z0-9_]*)\}")
 
 
 def check(value: Any, key: str) -> None:
