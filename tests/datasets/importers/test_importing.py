@@ -53,6 +53,9 @@ def test_what_comes_from_nowhere_that_is_known_is_refused(tmp_path):
     for path in (tmp_path, tmp_path / "readme.txt"):
         with pytest.raises(errors.InvalidInputError, match="holds nothing that is known"):
             import_episodes(Source(path=path), tmp_path / "out")
+    DatasetWriter(tmp_path / "ours").close()
+    with pytest.raises(errors.InvalidInputError, match="is a webtraj dataset already"):
+        import_episodes(Source(path=tmp_path / "ours"), tmp_path / "out")
     with pytest.raises(errors.InvalidInputError, match="is not there"):
         import_episodes(Source(path=tmp_path / "none"), tmp_path / "out", system="atif")
     with pytest.raises(errors.InvalidInputError, match="no system to import from"):

@@ -15,6 +15,7 @@ from typing import Any
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.index import EpisodeSummary
+from webtraj.collectors.layout import HEADER
 from webtraj.datasets.dataset import open_dataset
 from webtraj.datasets.importers.base import Found, Problem, Reader, Skipped, Source
 from webtraj.datasets.place import Place
@@ -57,6 +58,11 @@ def detect(path: Path) -> str:
     for system, home in _HOMES.items():
         if importlib.import_module(home).recognises(path):
             return system
+    if (path / HEADER).is_file():
+        raise errors.InvalidInputError(
+            f"{str(path)!r} is a webtraj dataset already. `webtraj copy`, `convert` and `merge` "
+            "bring it elsewhere."
+        )
     raise errors.InvalidInputError(
         f"{str(path)!r} holds nothing that is known; expected experiment folders of AgentLab or "
         "BrowserGym, WebGym's .pt files, Orby's .pb files, demonstrations of MiniWoB++, or ATIF. "
