@@ -113,6 +113,13 @@ def test_datasets_that_are_named_one_by_one_are_iterations_too(loop_folder):
     assert points(series) == [(0, "iteration_0001"), (1, "iteration_0002")]
 
 
+def test_a_folder_that_one_is_in_is_the_same(loop_folder, monkeypatch):
+    monkeypatch.chdir(loop_folder / "test_trajectories")
+    with Viewer(["."]) as viewer:
+        (series,) = viewer.iterations()["series"]
+    assert (series["title"], points(series)[0]) == ("evaluation", (0, "iteration_0001"))
+
+
 def test_where_no_episode_is_graded_there_is_no_point(tmp_path):
     write(tmp_path / "d/iteration_1", episode("e", "t", Outcome.ENV_ERROR))
     write(tmp_path / "d/iteration_2", episode("e", "", Outcome.SUCCESS))

@@ -59,7 +59,9 @@ def series_of(sources: Iterable[Source]) -> list[Series]:
     for source in sources:
         if source.iteration is None:
             continue
-        *above, folder = ["", *source.place.url.rstrip("/").split("/")[:-1]]
+        layout = source.place.layout
+        url = source.place.url if layout is None else str(layout.root.absolute())
+        *above, folder = ["", *url.rstrip("/").split("/")[:-1]]
         judged = folder == _JUDGED and bool(above)
         if judged:
             *above, folder = above
