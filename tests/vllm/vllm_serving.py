@@ -67,7 +67,7 @@ async def serve(model, folder, **settings):
         launch,
         log_file=folder / f"{model.name}.log",
         restarts=RestartPolicy(first_pause=0.1),
-        start_timeout=240,
+        start_timeout=900,  # On a machine with much else to do.
     )
     start = time.monotonic()
     async with server:
