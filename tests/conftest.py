@@ -2,6 +2,9 @@
 # one module `conftest`.
 collect_ignore_glob = ["*conftest.py"]
 
+import os  # noqa: E402
+
+import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
 # How long an example may take would be a test of the machine.
@@ -16,3 +19,11 @@ from bucket_servers import (  # noqa: E402, F401
     s3_server,
     s3_servers,
 )
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_state_home(tmp_path_factory):
+    """No test leaves a spool among those of the person who runs it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", os.fspath(tmp_path_factory.mktemp("state")))
+        yield
