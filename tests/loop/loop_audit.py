@@ -90,7 +90,8 @@ class Audit:
             yield f"phases: {dict(keys)} are done"
         for entry in ended:
             for path, known_by in entry["outputs"].items():
-                if digest(path) != known_by:
+                # The next model is published in the place of the one before.
+                if entry["phase"] != "publish" and digest(path) != known_by:
                     yield f"{entry['phase']} {entry['iteration']}: {path} was changed afterwards"
         last = self.places.model(self.config.iterations)
         if self.places.latest_model.resolve() != Path(last).resolve():
