@@ -3,11 +3,13 @@
 import asyncio
 import collections
 import dataclasses
+import io
 import time
 from pathlib import Path
 
 import orjson
 import pytest
+from rich.console import Console
 
 from fault_proxy import Fault
 from webtraj import Outcome, errors, open_dataset
@@ -17,6 +19,8 @@ from webtraj.datasets.compaction import compact
 from webtraj.datasets.recovery import recover
 from webtraj.judging.base import Judgement
 from webtraj.monitor import Cell, RunMonitor, Writer
+from webtraj.monitor.screen import rendered
+from webtraj.rollouts.distributed.underway import Away, Underway
 from webtraj.rollouts.iterations import Iterations
 from webtraj.rollouts.judging import judge_rollout
 
@@ -189,6 +193,42 @@ def test_a_run_whose_settings_come_after_its_plan_is_seen_as_any_other(played):
     assert (status.cells, status.parallel) == ("++", RunMonitor(out).look().parallel)
     assert status.parallel
     assert (status.tries, status.outcomes) == (3, {"success": 2, "env_error": 1})
+
+
+def test_what_other_machines_play_is_seen_by_the_drivers_note(played):
+    out = Path(played("climb", "slip"))
+    run_id = RunMonitor(str(out)).run_id
+    _, second = sorted(open_dataset(str(out)).summaries, key=lambda one: one.task)
+    for index in (out / "index").glob("*.jsonl"):
+        kept = index.read_bytes()
+        index.write_bytes(b"")  # As if no record had come yet.
+    now = [1000.0]
+    monitor = RunMonitor(str(out), clock=lambda: now[0])
+    assert monitor.look().cells == ".."
+    away = {second.episode_id: Away("far", 990.0), "of-another-run": Away("far", 990.0)}
+    note = out / "runs" / run_id / "underway.json"
+    note.write_bytes(orjson.dumps(Underway(1009.0, 10.0, away).to_data()))
+    assert monitor.look().cells == ".."  # No more often than it is written.
+    now[0] = 1010.0
+    status = monitor.look()
+    assert (status.cells, status.writer) == (".m", Writer.PLAYING)
+    (episode,) = status.underway
+    assert (episode.machine, episode.cell, episode.age) == ("far", Cell.ELSEWHERE, 20.0)
+    assert (episode.steps, episode.quiet) == (None, None)
+    assert "far" in shown(status)
+    index.write_bytes(kept)
+    assert monitor.look().cells == "+-"
+    index.write_bytes(b"")
+    now[0] = 1040.0
+    assert RunMonitor(str(out), clock=lambda: now[0]).look().cells == ".."  # The driver is gone.
+    note.write_bytes(b"torn")
+    assert RunMonitor(str(out), clock=lambda: now[0]).look().cells == ".."
+
+
+def shown(status):
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(rendered(status, width=120))
+    return console.export_text()
 
 
 def test_what_has_no_run_is_refused(tmp_path):

@@ -30,6 +30,7 @@ _STYLES = {
     Cell.ASKING: ("?", "magenta"),
     Cell.ACTING: ("▶", "blue"),
     Cell.SEALING: ("s", "cyan"),
+    Cell.ELSEWHERE: ("▷", "blue"),
     Cell.LOST: ("x", "bold red"),
     Cell.JUDGING: ("j", "magenta"),
     Cell.SUCCESS: ("■", "green"),
@@ -205,10 +206,10 @@ def _underway(status: RunStatus) -> Table:
         table.add_row(
             _printable(f"{episode.row} {episode.task}"),
             _printable(episode.site) or "-",
-            episode.cell.name.lower(),
-            str(episode.steps),
+            _printable(episode.machine) or episode.cell.name.lower(),
+            "-" if episode.steps is None else str(episode.steps),
             _span(episode.age),
-            _span(episode.quiet),
+            "-" if episode.quiet is None else _span(episode.quiet),
         )
     return table
 

@@ -38,6 +38,8 @@ class Cell(enum.StrEnum):
     """The environment does what the agent decided, and observes what came of it."""
     SEALING = "s"
     """It has ended, and its record is being closed."""
+    ELSEWHERE = "m"
+    """Another machine plays it; how far it is, only that machine sees."""
     LOST = "x"
     """It is open, and nobody writes it any more."""
     JUDGING = "j"
@@ -55,7 +57,7 @@ class Cell(enum.StrEnum):
     """It was cancelled, or its process died; a resumed run plays it again."""
 
 
-UNDER_WAY = (Cell.RESETTING, Cell.ASKING, Cell.ACTING, Cell.SEALING)
+UNDER_WAY = (Cell.RESETTING, Cell.ASKING, Cell.ACTING, Cell.SEALING, Cell.ELSEWHERE)
 """What somebody works at."""
 
 CELL_OF_OUTCOME: Mapping[Outcome, Cell] = {
@@ -96,19 +98,21 @@ class Rates:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class OpenEpisode:
-    """An episode that is under way, as its journal tells."""
+    """An episode that is under way, as its journal tells, or the note on another machine's."""
 
     episode_id: str
     row: int
     task: str
     site: str
     cell: Cell
-    steps: int
-    """Steps that its environment took."""
+    steps: int | None
+    """Steps that its environment took; None if that is not seen from here."""
     age: float
     """Seconds since it began."""
-    quiet: float
-    """Seconds since its last line."""
+    quiet: float | None
+    """Seconds since its last line; None if that is not seen from here."""
+    machine: str = ""
+    """The machine that plays it, if it is another one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

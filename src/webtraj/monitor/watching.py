@@ -5,9 +5,9 @@ is to be played; the dataset's index, what has ended; the journals of open episo
 line say what goes on (`tailing`), what is under way. Each look reads only what has come since the
 last one. So any number of monitors may look, at any time, also at a run that died long ago.
 
-What is not seen: episodes that are played on another machine, until they are in the dataset; their
-rows are waiting until then. Episodes on their way to a bucket are seen on the machine that plays
-them, in its spool.
+Of episodes that are played on another machine it is seen that they are, if the run has a driver
+that notes it (`elsewhere`), and then what they came to. Episodes on their way to a bucket are seen
+on the machine that plays them, in its spool.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 from webtraj import errors
 from webtraj.collectors.index import EpisodeSummary
 from webtraj.datasets.index_tail import IndexTail
+from webtraj.monitor.elsewhere import Elsewhere
 from webtraj.monitor.faults import FaultBook
 from webtraj.monitor.liveness import Liveness
 from webtraj.monitor.locating import WatchedRun, find_run
@@ -31,6 +32,7 @@ from webtraj.monitor.tailing import JournalTail, JournalTails
 from webtraj.monitor.verdicts import Verdicts
 from webtraj.monitor.waiting import Unsent
 from webtraj.reporting.faults import is_fault
+from webtraj.rollouts.distributed.underway import Away
 from webtraj.rollouts.metrics.estimators import wilson_interval
 from webtraj.storage import RetryPolicy, is_url
 from webtraj.trajectory import Outcome
@@ -82,6 +84,7 @@ class RunMonitor:
         self._verdicts = Verdicts(self._watched)
         self._journals = JournalTails(self._watched.journals, run)
         self._unsent = Unsent(self._watched.spools, run)
+        self._elsewhere = Elsewhere(self._watched.run)
         self._liveness = Liveness(self._watched, self._index)
         self._last: RunStatus | None = None
         self._begin_anew()
@@ -190,6 +193,12 @@ class RunMonitor:
             for episode_id, tail in tails.items()
             if episode_id not in self._ended and self._row_of(episode_id) is not None
         }
+        away = {
+            episode_id: machine
+            for episode_id, machine in self._elsewhere.look(now).items()
+            if episode_id not in self._ended and episode_id not in tails
+            if self._row_of(episode_id) is not None
+        }
         judged = self._verdicts.look(now)
         self._faults.read_some()
         writer = self._liveness.writer(
@@ -199,7 +208,10 @@ class RunMonitor:
             latest=self._pace.latest,
             now=now,
         )
+        if away and writer is not Writer.OVER:
+            writer = Writer.PLAYING
         phases = self._liveness.phases(tails, writer, now)
+        phases |= dict.fromkeys(away, Cell.ELSEWHERE)
         rows = {self._row_of(episode_id): phase for episode_id, phase in phases.items()}
         others = {row: phase for row, phase in rows.items() if row is not None}
         cells = self._rows.cells(others, self._verdicts.cells(judged, self._rows, now))
@@ -208,7 +220,7 @@ class RunMonitor:
             began.append(self._pace.started)
         outcomes = self._outcomes_with(judged)
         solved, failed = outcomes[Outcome.SUCCESS], outcomes[Outcome.FAILURE]
-        whole = self._pace.whole(now if tails and writer is not Writer.GONE else None)
+        whole = self._pace.whole(now if phases and writer is not Writer.GONE else None)
         return RunStatus(
             run_id=self.run_id,
             place=self.place,
@@ -229,7 +241,7 @@ class RunMonitor:
             remaining=None if writer is Writer.GONE else self._remaining(whole),
             judged=None if judged is None else len(judged),
             unsent=len(unsent),
-            underway=self._underway(tails, phases, now),
+            underway=self._underway(tails, away, phases, now),
             sites=self._sites.slowest(_SITES_SHOWN),
             faults=self._faults.counts(),
             faults_unread=self._faults.unread,
@@ -283,24 +295,31 @@ class RunMonitor:
         return (len(self._plan) - self._rows.over) * tries_a_row / whole.episodes_per_second
 
     def _underway(
-        self, tails: Mapping[str, JournalTail], phases: Mapping[str, Cell], now: float
+        self,
+        tails: Mapping[str, JournalTail],
+        away: Mapping[str, Away],
+        phases: Mapping[str, Cell],
+        now: float,
     ) -> tuple[OpenEpisode, ...]:
         found = []
-        for episode_id, tail in tails.items():
+        for episode_id, cell in phases.items():
             row = self._row_of(episode_id)
             assert row is not None
             planned = self._plan[row]
-            began, last = tail.began or now, tail.last or now
+            tail = tails.get(episode_id)
+            machine = "" if tail else away[episode_id].machine
+            began = (tail.began or now) if tail else away[episode_id].since
             found.append(
                 OpenEpisode(
                     episode_id=episode_id,
                     row=planned.row,
                     task=planned.task,
                     site=planned.spec.site,
-                    cell=phases[episode_id],
-                    steps=tail.steps,
+                    cell=cell,
+                    steps=tail.steps if tail else None,
                     age=max(now - began, 0.0),
-                    quiet=max(now - last, 0.0),
+                    quiet=max(now - (tail.last or now), 0.0) if tail else None,
+                    machine=machine,
                 )
             )
         return tuple(sorted(found, key=lambda episode: -episode.age)[:_SHOWN])

@@ -1,7 +1,8 @@
 // Shows what /api/status says, again each second. All text goes in by textContent.
 
 const LETTERS = {
-  ".": "waiting", w: "again", r: "resetting", q: "asking", a: "acting", s: "sealing", x: "lost",
+  ".": "waiting", w: "again", r: "resetting", q: "asking", a: "acting", s: "sealing", m: "elsewhere",
+  x: "lost",
   j: "judging", "+": "success", "-": "failure", u: "ungraded", b: "blocked", e: "env_error",
   g: "agent_error", v: "judge_error", t: "timeout", c: "cut_short",
 };
@@ -9,6 +10,7 @@ const MEANINGS = {
   waiting: "nobody has begun it, or it is out of sight", again: "to be tried again",
   resetting: "the environment is being reset", asking: "the agent decides",
   acting: "the environment acts and observes", sealing: "its record is being closed",
+  elsewhere: "another machine plays it",
   lost: "open, and nobody writes it any more", judging: "recorded, and not judged yet",
   success: "a success", failure: "a failure", ungraded: "nobody said what it was worth",
   blocked: "the site refused the agent", env_error: "environment or browser failed",
@@ -203,7 +205,7 @@ function show(status) {
   draw();
   fill(byId("underway"),
     [["row", "number"], ["task", ""], ["site", ""], ["phase", ""], ["steps", "number"], ["for", "number"], ["quiet", "number"]],
-    status.underway.map((one) => [String(one.row), one.task, one.site || "–", words(one.phase), String(one.steps), span(one.age), span(one.quiet)]),
+    status.underway.map((one) => [String(one.row), one.task, one.site || "–", one.machine || words(one.phase), String(one.steps ?? "–"), span(one.age), one.quiet === null ? "–" : span(one.quiet)]),
     "Nothing is under way.");
   const outcomes = Object.entries(status.outcomes).sort((one, other) => other[1] - one[1]);
   fill(byId("outcomes"), [["outcome", ""], ["episodes", "number"]],
