@@ -5,6 +5,7 @@ PYTEST_ARGS ?= -n 2 --dist worksteal
 EPISODES ?= 2000
 ROLLOUTS ?= 1000
 PROCESSED ?= 5000
+ORACLE_SEEDS ?= 20
 SEED ?= 0
 OUT ?= runs/two_cores
 LOOP ?= --resume
@@ -54,7 +55,7 @@ test: check
 	$(BIN)/pytest $(PYTEST_ARGS) -m "not slow"
 
 test-slow: setup
-	$(BIN)/pytest $(PYTEST_ARGS) -m slow --ignore=tests/docs
+	WEBTRAJ_ORACLE_SEEDS=$(ORACLE_SEEDS) $(BIN)/pytest $(PYTEST_ARGS) -m slow --ignore=tests/docs
 
 test-s3: setup
 	WEBTRAJ_S3_EPISODES=10000 $(BIN)/pytest -p no:xdist tests/collectors/object_store/test_s3_scale.py

@@ -1,6 +1,7 @@
 """Every oracle solves 20 of 20 episodes."""
 
 import asyncio
+import os
 
 import pytest
 
@@ -8,7 +9,7 @@ from webtraj.environments.miniwob import MiniwobEnvironment, oracles
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-SEEDS = 20
+SEEDS = int(os.environ.get("WEBTRAJ_ORACLE_SEEDS", "20"))
 PAGES = 4
 """Played at once, since most of the time goes into waiting for pages."""
 MOST_STEPS = 40
