@@ -1,5 +1,6 @@
 """What the recorder keeps of episodes that a bridge had to cut short."""
 
+import _thread
 import asyncio
 import random as random_lib
 import signal
@@ -61,16 +62,32 @@ async def test_the_late_timestep_of_a_cancelled_call_is_in_no_episode():
     assert_no_open_episode(collector)
 
 
+def send():
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+
 class _Interrupting(fakes.ScriptedEnvironment):
+    def __init__(self, script, interrupt):
+        super().__init__(script)
+        self.interrupt = interrupt
+
     async def step(self, action):
-        main = threading.main_thread().ident
-        asyncio.get_running_loop().call_soon(signal.pthread_kill, main, signal.SIGINT)
+        # By then the caller waits; if not, the interrupt is seen in any case.
+        asyncio.get_running_loop().call_later(0.2, self.interrupt)
         return await super().step(action)
 
 
-def test_an_interrupt_of_a_synchronous_caller_ends_the_episode_before_it_is_raised():
+@pytest.mark.parametrize(
+    "interrupt",
+    [
+        pytest.param(send, id="that-ends-a-wait"),
+        # As one that comes just before a thread begins to wait: it ends no wait.
+        pytest.param(_thread.interrupt_main, id="that-ends-no-wait"),
+    ],
+)
+def test_an_interrupt_of_a_synchronous_caller_ends_the_episode_before_it_is_raised(interrupt):
     collector = MemoryTrajectoryCollector()
-    inner = _Interrupting([dm_env.restart(0.0), fakes.HANG])
+    inner = _Interrupting([dm_env.restart(0.0), fakes.HANG], interrupt)
     env = as_sync(collecting.TrajectoryCollectingEnvironment(inner, collector))
     env.reset()
     with pytest.raises(KeyboardInterrupt):

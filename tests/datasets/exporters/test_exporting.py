@@ -249,7 +249,7 @@ def test_a_format_that_is_not_known_is_told_with_the_nearest(name, shop, export,
 
 
 def test_an_option_that_is_not_known_is_told_with_the_nearest(shop, export):
-    with pytest.raises(errors.InvalidInputError, match="did you mean 'license'"):
+    with pytest.raises(errors.InvalidInputError, match="Did you mean 'license'"):
         export(shop, "huggingface", options={"licence": "mit"})
     with pytest.raises(errors.InvalidInputError, match="messages"):
         export(shop, "atif", options={"messages": "perhaps"})

@@ -289,7 +289,7 @@ def test_openai_may_have_pictures_in_its_rows(tmp_path):
     ("name", "options", "message"),
     [
         ("sharegtp", {}, "Did you mean 'sharegpt'"),
-        ("sharegpt", {"weigths": "copies"}, "did you mean 'weights'"),
+        ("sharegpt", {"weigths": "copies"}, "Did you mean 'weights'"),
         ("sharegpt", {"weights": "loss"}, "weights='loss'"),
     ],
     ids=["format", "option", "value"],

@@ -187,7 +187,7 @@ def test_the_command_exports_splits_and_previews(played, tmp_path):
         ("--format", "trl", "--limit", "3"): "--shareable, --redact, --id and --limit",
         ("--format", "trl", "--filter", "min_step=1"): "no filter 'min_step'",
         ("--format", "trl", "--recency-bias-power", "3"): "give --samples too",
-        ("--format", "sharegpt", "--set", "cutof_len=3"): "did you mean 'cutoff_len'",
+        ("--format", "sharegpt", "--set", "cutof_len=3"): "Did you mean 'cutoff_len'",
         ("--format", "sharegpt", "--where", "task == 'x'"): "not asked for: 8",
     }.items():
         with pytest.raises(errors.InvalidInputError, match=message):

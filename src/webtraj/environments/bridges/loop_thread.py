@@ -24,6 +24,10 @@ _CALLED_FROM_ITS_OWN_LOOP = (
     "the asynchronous environment itself, with await."
 )
 
+_LONGEST_WAIT = 0.5
+"""Seconds that a thread waits for a lock at a time. A Ctrl-C that comes when it is just about to
+wait is seen when the wait ends: of one without an end, only the next Ctrl-C would make an end."""
+
 
 class LoopThread:
     """Runs coroutines on an event loop of its own and waits for their results.
@@ -64,7 +68,7 @@ class LoopThread:
         if not self.running:
             self._start()
         if self._unfinished is not None:
-            concurrent.futures.wait([self._unfinished])
+            _wait_for(self._unfinished)
             self._unfinished = None
         return self._run(call)
 
@@ -99,12 +103,12 @@ class LoopThread:
 
         try:
             loop.call_soon_threadsafe(begin)  # It copies the caller's context.
-            return finished.result()
+            return _result_of(finished)
         except BaseException:
             if not finished.done():  # It was not the call that raised, but this thread.
                 self._unfinished = finished
                 loop.call_soon_threadsafe(cancel)
-                concurrent.futures.wait([finished])
+                _wait_for(finished)
                 self._unfinished = None
             raise
 
@@ -172,3 +176,17 @@ def _ensure_finished(finished: concurrent.futures.Future[_T]) -> None:
     # A task that is cancelled before its first step never gets to run its own code.
     if not finished.done():
         finished.set_exception(asyncio.CancelledError())
+
+
+def _result_of(future: concurrent.futures.Future[_T]) -> _T:
+    while not future.done():
+        try:
+            return future.result(_LONGEST_WAIT)
+        except TimeoutError:
+            continue  # Of this wait; or of the call, which is done then.
+    return future.result()
+
+
+def _wait_for(future: concurrent.futures.Future[Any]) -> None:
+    while not concurrent.futures.wait([future], _LONGEST_WAIT).done:
+        pass
