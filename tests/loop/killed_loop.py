@@ -138,7 +138,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seed", type=int, default=0, help="of the moments, and of the loop")
     parser.add_argument("--out", type=Path, required=True, help="a new folder")
-    parser.add_argument("--attempts", type=int, default=100, help="episodes of a task to train on")
+    parser.add_argument("--attempts", type=int, default=200, help="episodes of a task to train on")
     parser.add_argument("--evaluated", type=int, default=40, help="and to measure by")
     parser.add_argument("--copies", type=int, default=40, help="of each sample")
     options = parser.parse_args()
