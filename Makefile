@@ -17,7 +17,7 @@ help:
 	@echo "make demo       play real tasks in a real browser, and record them to runs/demo"
 	@echo "make check      formatting, lint, types"
 	@echo "make test       check, and all tests that are quick"
-	@echo "make test-slow  the others: kills by the hundred, every oracle, commands as people run them"
+	@echo "make test-slow  the others: kills by the hundred, every oracle (ORACLE_SEEDS=$(ORACLE_SEEDS)), commands as people run them"
 	@echo "make test-s3    ten thousand episodes to an S3 server"
 	@echo "make test-vllm  agents with a real vLLM on the CPU, in an environment of its own"
 	@echo "make test-ray   rollouts on two machines of a Ray cluster, in network namespaces (as root)"

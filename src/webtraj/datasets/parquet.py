@@ -23,7 +23,7 @@ from webtraj.storage import is_url, open_storage
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["write_parquet"]
+__all__ = ["pyarrow", "write_parquet"]
 
 _ROWS_AT_ONCE = 10_000
 _TEXTS = (
@@ -74,7 +74,12 @@ def write_parquet(
     return count
 
 
-def _write(summaries: Iterable[EpisodeSummary], path: Path) -> int:
+def pyarrow() -> tuple[Any, Any]:
+    """Returns the modules `pyarrow` and `pyarrow.parquet`.
+
+    Raises:
+        MissingDependencyError: pyarrow is not installed.
+    """
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -83,6 +88,11 @@ def _write(summaries: Iterable[EpisodeSummary], path: Path) -> int:
             "Parquet files need pyarrow, which is not installed: "
             f'pip install "webtraj[parquet]" ({error}).'
         ) from error
+    return pa, pq
+
+
+def _write(summaries: Iterable[EpisodeSummary], path: Path) -> int:
+    pa, pq = pyarrow()
     schema = _schema()
     count = 0
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:

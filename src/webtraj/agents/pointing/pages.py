@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from webtraj.environments.browser.captions import captions_in
-from webtraj.environments.browser.observation import Ref, refs_in
+from webtraj.environments.browser.observation import Ref, refs_in, text_in
 
 __all__ = ["Item", "color_name", "items_of"]
 
@@ -18,7 +18,6 @@ _EDITABLE = frozenset({"textbox", "searchbox", "spinbutton"})
 _UNSAID_ROLES = frozenset({"generic", "paragraph", "strong", "emphasis"})
 _BULLET = "\u2022"
 _UNSAID_STATES = ("level", "scrollable", "image")
-_TEXT = re.compile(r'^ *text (?P<text>"(?:[^"\\]|\\.)*")$')
 _WORD = re.compile(r"\S+")
 _NUMBERS = re.compile(r"\d+")
 
@@ -80,9 +79,9 @@ def _items(axtree: str) -> Iterator[Item]:
     captions = captions_in(axtree)
     around = ""
     for line in axtree.splitlines():
-        text = _TEXT.match(line)
+        text = text_in(line)
         if text is not None:
-            yield Item(_shortened(json.loads(text["text"])))
+            yield Item(_shortened(text))
             continue
         for element in refs_in(line):
             if element.role == "generic" and element.name and element.name == around:

@@ -13,36 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from webtraj import errors
 from webtraj.datasets.exporters.base import unequal
 from webtraj.datasets.exporters.hf_tables import Column
+from webtraj.datasets.parquet import pyarrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ShardWriter", "pyarrow"]
+__all__ = ["ShardWriter"]
 
 _GROUP_BYTES = 32 << 20
 _GROUP_ROWS = 5_000
 _ROW_BYTES = 500
 """What a row takes beside its texts and pictures, about."""
-
-
-def pyarrow() -> tuple[Any, Any]:
-    """Returns the modules `pyarrow` and `pyarrow.parquet`.
-
-    Raises:
-        MissingDependencyError: pyarrow is not installed.
-    """
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise errors.MissingDependencyError(
-            "Parquet files need pyarrow, which is not installed: "
-            f'pip install "webtraj[parquet]" ({error}).'
-        ) from error
-    return pa, pq
 
 
 class ShardWriter:

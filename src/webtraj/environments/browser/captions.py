@@ -6,11 +6,9 @@ without `for`, a cell of a table). A person reads them as names; so do goals, ru
 
 from __future__ import annotations
 
-import json
-import re
 from typing import Final
 
-from webtraj.environments.browser.observation import refs_in
+from webtraj.environments.browser.observation import refs_in, text_in
 
 __all__ = ["FIELDS", "captions_in"]
 
@@ -24,7 +22,6 @@ _SAYING: Final = frozenset(
     }
 )  # fmt: skip
 """Roles of elements whose name is a text on the page. That of a column stands above, not before."""
-_TEXT = re.compile(r'^ *text (?P<text>"(?:[^"\\]|\\.)*")$')
 _LONGEST = 60
 _MARKS = " :*\u2013-"
 _SENTENCE = (".", "!")
@@ -46,9 +43,9 @@ def captions_in(axtree: str) -> dict[str, str]:
     found: dict[str, str] = {}
     before = around = ""
     for line in axtree.splitlines():
-        text = _TEXT.match(line)
+        text = text_in(line)
         if text is not None:
-            before = json.loads(text["text"])
+            before = text
             continue
         for element in refs_in(line):
             if element.role in FIELDS and (caption := _caption_of(before)):

@@ -49,6 +49,7 @@ __all__ = [
     "TaskInfo",
     "Timings",
     "refs_in",
+    "text_in",
 ]
 
 
@@ -355,7 +356,18 @@ _LINE = re.compile(
     rf"(?P<states>(?: [a-z]+(?:=(?:{_STRING}|\w+))?)*)$",
     re.MULTILINE,
 )
+_TEXT_LINE = re.compile(rf"^ *text (?P<text>{_STRING})$")
 _STATE = re.compile(rf"[a-z]+(?:=(?:{_STRING}|\w+))?")
+
+
+def text_in(line: str) -> str | None:
+    r"""Returns the text of an axtree's line that is nothing but text; None for any other.
+
+    >>> text_in('  text "Hi"'), text_in('[1] button "Hi"')
+    ('Hi', None)
+    """
+    found = _TEXT_LINE.match(line)
+    return None if found is None else str(json.loads(found["text"]))
 
 
 def refs_in(axtree: str) -> list[Ref]:
