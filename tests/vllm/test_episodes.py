@@ -112,19 +112,21 @@ async def test_server_that_is_killed_in_the_middle_costs_no_episode(
 
     outcomes = collections.Counter(result.outcome for result in observer.results)
     assert set(outcomes) <= {Outcome.SUCCESS, Outcome.FAILURE, Outcome.UNKNOWN}
-    assert outcomes[Outcome.SUCCESS] > 0
     ends = {result.end_reason for result in observer.results}
     assert ends <= {EndReason.TERMINATED, EndReason.TRUNCATED}
 
-    sequences = []
+    sequences, acted = [], 0
     for record in dataset:
         for step in record.steps[1:]:
             (call,) = step.decision.model_calls
             # What the grammar lets through is an action, unless it was cut off.
             assert step.decision.parse_error == "" or call.finish_reason == "length"
+            acted += step.decision.parse_error == ""
             assert call.policy_version
             assert len(call.logprobs) == len(call.completion_token_ids) > 0
             sequences.append((call, (call.prompt_token_ids, call.completion_token_ids, 1.0)))
+    # How often weights drawn at random are right is chance, and not asked for.
+    assert acted >= EPISODES
     # What was recorded, and read from the disk again, is what the model saw and said.
     sample = sequences[:: len(sequences) // 24]
     answers = reference("text-0", [sequence for _, sequence in sample])
