@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 import peers  # noqa: E402 (it lives with the benchmarks)
 
 WANDB = ["wandb==0.31.0"]
-SINKS = ROOT / "tests" / "rollouts" / "metrics" / "test_metrics_sinks.py"
+WANDB_TESTS = ["tests/rollouts/metrics/test_metrics_sinks.py", "tests/loop/test_loop_wandb.py"]
 
 
 def main() -> int:
@@ -41,7 +41,7 @@ def main() -> int:
             command, cwd=ROOT, env={**os.environ, **variables}, check=False
         ).returncode
     # They start the other environment's Python themselves, and are skipped where it is not.
-    sinks = [sys.executable, "-m", "pytest", "-p", "no:xdist", str(SINKS), "-k", "wandb"]
+    sinks = [sys.executable, "-m", "pytest", "-p", "no:xdist", *WANDB_TESTS, "-k", "wandb"]
     return status or subprocess.run(sinks, cwd=ROOT, check=False).returncode
 
 

@@ -63,4 +63,5 @@ class IterationSink:
             mode=target.mode,
             folder=target.folder or str(out / "wandb"),
             config=self._config.model_dump(mode="json"),
+            step_name="iteration",
         )

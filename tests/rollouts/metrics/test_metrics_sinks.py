@@ -1,8 +1,6 @@
 """TensorBoard's files are read back by TensorBoard, W&B's by W&B; neither needs a network."""
 
 import importlib.util
-import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +8,7 @@ from pathlib import Path
 import pytest
 from measured_episodes import make_trajectory
 
+from wandb_support import needs_wandb, offline_runs, run_with_wandb
 from webtraj import errors
 from webtraj.rollouts import collect
 from webtraj.rollouts.metrics import (
@@ -19,8 +18,6 @@ from webtraj.rollouts.metrics import (
     measure_trajectories,
 )
 
-ROOT = Path(__file__).resolve().parents[3]
-WANDB = "wandb"
 needs_tensorboard = pytest.mark.skipif(
     importlib.util.find_spec("tensorboard") is None, reason="needs tensorboard"
 )
@@ -128,54 +125,12 @@ def test_metrics_import_neither_until_asked():
     assert done.stdout == "[]\n"
 
 
-def python_with_wandb():
-    """Returns an interpreter that has wandb: this one, or that of `.venv-wandb`; None if none."""
-    if importlib.util.find_spec(WANDB) is not None:
-        return sys.executable
-    other = Path(os.environ.get("WEBTRAJ_WANDB_PYTHON", ROOT / ".venv-wandb" / "bin" / "python"))
-    return str(other) if other.exists() else None
-
-
-@pytest.mark.skipif(
-    python_with_wandb() is None,
-    reason="needs wandb, or WEBTRAJ_WANDB_PYTHON, an interpreter that has it",
-)
+@needs_wandb
 def test_wandb_keeps_what_was_written_offline(tmp_path):
-    call_with_wandb("write", tmp_path)
-    run, *points = json.loads(call_with_wandb("read", tmp_path).splitlines()[-1])
+    run_with_wandb(tmp_path, Path(__file__).with_name("wandb_points.py"), tmp_path)
+    (run,) = offline_runs(tmp_path, tmp_path)
     assert (run["project"], run["name"]) == ("webtraj-test", "a run")
-    kept = [{k: v for k, v in point.items() if not k.startswith("_")} for point in points]
-    assert kept == [
+    assert run["points"] == [
         {"episodes": 4, "rollout/success_rate": 0.25, "rollout/total": 4.0},
         {"episodes": 2, "rollout/success_rate": 0.5, "rollout/total": 2.0},
     ]
-
-
-def call_with_wandb(what, folder):
-    """Returns what wandb_offline.py prints."""
-    script = str(Path(__file__).with_name("wandb_offline.py"))
-    # Its own packages first; ours for what webtraj needs.
-    ours = [str(ROOT / "src"), *(path for path in sys.path if path.endswith("site-packages"))]
-    code = f"""
-import runpy, sys
-sys.path += {ours!r}
-sys.argv = {[script, what, str(folder)]!r}
-runpy.run_path({script!r}, run_name="__main__")
-"""
-    variables = {
-        "HOME": str(folder),
-        "WANDB_SILENT": "true",
-        "WANDB_CACHE_DIR": str(folder / "cache"),
-        "WANDB_CONFIG_DIR": str(folder / "config"),
-        "WANDB_DATA_DIR": str(folder / "data"),
-    }
-    done = subprocess.run(
-        [python_with_wandb(), "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        env={**os.environ, **variables},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout

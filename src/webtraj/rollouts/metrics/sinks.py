@@ -113,13 +113,12 @@ class WandbSink:
             default what `WANDB_MODE` says, else online.
         folder: Where W&B keeps its files.
         config: What the run was made with.
+        step_name: What steps count; the axis of all curves.
 
     Raises:
         MissingDependencyError: wandb is not installed.
         Exception: What wandb raises if no run can be begun, such as without an API key.
     """
-
-    _STEP = "episodes"
 
     def __init__(
         self,
@@ -131,8 +130,10 @@ class WandbSink:
         mode: Literal["online", "offline", "disabled"] | None = None,
         folder: str | os.PathLike[str] | None = None,
         config: Mapping[str, Any] | None = None,
+        step_name: str = "episodes",
     ) -> None:
         wandb = _imported("wandb")
+        self._step_name = step_name
         if folder is not None:
             Path(folder).mkdir(parents=True, exist_ok=True)
         self._run = wandb.init(
@@ -147,11 +148,11 @@ class WandbSink:
         )
         # W&B drops what comes with a step below the last, as after a death. By a metric, it does
         # not.
-        self._run.define_metric("*", step_metric=self._STEP)
+        self._run.define_metric("*", step_metric=step_name)
 
     def write(self, values: Mapping[str, float], *, step: int) -> None:
         """See `MetricsSink`."""
-        self._run.log({self._STEP: step, **values})
+        self._run.log({**values, self._step_name: step})
 
     def close(self) -> None:
         """Ends W&B's run. What is kept offline is all on disk when this process has ended."""
