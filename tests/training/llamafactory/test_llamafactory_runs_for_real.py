@@ -8,7 +8,7 @@ import shutil
 import subprocess
 
 import pytest
-from llamafactory_runs import ON_A_CPU, PYTHON, ROOT, record_some
+from llamafactory_runs import ON_A_CPU, PYTHON, record_some
 from omegaconf import OmegaConf
 
 from webtraj import errors
@@ -49,16 +49,6 @@ def tree(folder):
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models") / "qwen_vl"
-    corpus = folder.with_name("corpus.txt")
-    corpus.write_text("".join(page.read_text() for page in sorted((ROOT / "docs").glob("*.md"))))
-    script = ROOT / "tests" / "training" / "llamafactory" / "make_tiny_qwen_vl.py"
-    subprocess.run([PYTHON, "-W", "ignore", script, folder, corpus], check=True)
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,101 @@
+"""The loop for a node of GPUs, as its recipe has it but for what needs GPUs.
+
+Two iterations in which LLaMA-Factory trains a tiny model, killed while it trains and gone on with.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+from llamafactory_runs import ON_A_CPU, PYTHON, ROOT
+
+from webtraj import open_dataset
+from webtraj.loop.state import read_entries
+from webtraj.testing.model_server import FakeModelServer
+from webtraj.training.llamafactory.publishing import changed, read_about
+
+pytestmark = [pytest.mark.timeout(900), pytest.mark.browser]
+
+TASKS = ["miniwob/click-test", "miniwob/focus-text"]
+SMALL = {"server_size": 2, "max_retries": 0, "attempts_per_task": 6}
+
+
+def press(request):
+    """Clicks the one thing that has a mark, as a model does that has learned to."""
+    assert request.images
+    return (
+        "Action: Press it.\n<tool_call>\n"
+        '{"name": "web_interaction", "arguments": {"action": "click", "element_id": "1"}}\n'
+        "</tool_call>"
+    )
+
+
+def recipe(out, url, model):
+    """The recipe with a server that needs no GPU, no judge, a tiny model and few tasks."""
+    told = yaml.safe_load((ROOT / "configs/loop/node_of_8.yaml").read_text())
+    overrides = [*ON_A_CPU, "algorithm_config.min_steps=1", "algorithm_config.cutoff_len=4096"]
+    for override in overrides:
+        *path, key = override.partition("=")[0].split(".")
+        section = told["train"]["overrides"]
+        for name in path:
+            section = section.setdefault(name, {})
+        section[key] = yaml.safe_load(override.partition("=")[2])
+    serve = {"engine": "external", "url": url, "name": "fake-model", "update_command": ["true"]}
+    asked = {"context_config": {"interaction_mode": "set_of_marks"}}
+    return told | {
+        "out": str(out),
+        "iterations": 2,
+        "retries": 0,
+        "first": {"policy": str(model)},
+        "serve": serve,
+        "judge": None,
+        "rollout": {
+            "config": "rollout_train",
+            "overrides": {"env_config": {**SMALL, "train_tasks": TASKS}, **asked},
+        },
+        "evaluation": None,
+        "train": told["train"] | {"python": str(PYTHON)},
+    }  # fmt: skip
+
+
+def start(config, *arguments):
+    command = [sys.executable, "-m", "webtraj.cli", "loop", "--config", str(config), *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def test_the_recipe_of_a_node_trains_twice_and_goes_on_after_a_kill(tmp_path, model):
+    config, out = tmp_path / "loop.yaml", tmp_path / "loop"
+    with FakeModelServer(press) as server:
+        config.write_text(yaml.safe_dump(recipe(out, server.url, model)))
+        log = out / "training/iteration_0002"
+        with start(config) as process:
+            deadline = time.monotonic() + 600
+            while not list(log.rglob("trainer_log.jsonl")) and time.monotonic() < deadline:
+                assert process.poll() is None, process.stdout.read()
+                time.sleep(0.05)
+            os.kill(process.pid, signal.SIGKILL)
+        with start(config, "--resume") as process:
+            said, _ = process.communicate(timeout=600)
+        assert process.returncode == 0, said
+
+    tried = [e["phase"] for e in read_entries(out / "state.jsonl") if e["event"] == "begun"]
+    assert tried == ["rollout", "train", "publish", "rollout", "train", "train", "publish"]
+    models = [out / f"training/iteration_000{number}/model.pt" for number in (1, 2)]
+    assert (out / "model.pt").resolve() == models[1]
+    assert changed(model, models[0])
+    assert changed(models[0], models[1])
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert [line["retries"] for line in lines] == [0, 1]
+    assert [line["success"]["value"] for line in lines] == [1.0, 1.0]
+    # An iteration is 12 episodes of a step, less one for validation; a batch is 4, seen twice.
+    assert [line["train_steps"] for line in lines] == [2 * 3, 2 * 6]
+    assert [read_about(trained)["global_step"] for trained in models] == [2 * 3, 2 * 6]
+    assert lines[1]["loss"] < 0.9 * lines[0]["loss"]
+    for number in (1, 2):
+        recorded = open_dataset(out / f"train_trajectories/iteration_000{number}")
+        assert len(recorded) == len(TASKS) * SMALL["attempts_per_task"]
