@@ -125,6 +125,7 @@ def test_two_iterations_the_first_killed_while_it_plays(small_loop):
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     assert [line["iteration"] for line in lines] == [0, 1, 2]
     assert [line.get("success", {}).get("value") for line in lines] == [None, 1.0, 1.0]
+    assert [line.get("kept") for line in lines] == [None, 3, 3]
     assert [line.get("samples") for line in lines] == [None, 3, 6]
     assert lines[2]["evaluation"]["mean"]["value"] == 1.0
     assert lines[2]["evaluation"]["by_task"]["miniwob/click-test"]["denominator"] == 1

@@ -160,8 +160,14 @@ def _brief(line: Mapping[str, Any]) -> str:
             f"{evaluated['high']:.1%}), mean of {evaluated['tasks']} tasks, after iteration "
             f"{line['iteration']}"
         )
+    if "evaluation" in line or "samples" in line or "loss" in line:
+        return ""
+    if "kept" in line:
+        if not line["kept"]:
+            return "nothing of this iteration is left to train on"
+        return f"{line['kept']:,} episodes to train on"
     success = line.get("success", {})
-    if success.get("value") is not None and "evaluation" not in line and "loss" not in line:
+    if success.get("value") is not None:
         return f"success {success['value']:.1%} of {success['denominator']} episodes"
     return ""
 

@@ -165,7 +165,7 @@ class _Build:
             *_option("--parallel", given.parallel),
             *self._model(given),
         )
-        return self._phase(command, Output(self.places.processed(self.number), "dataset"))
+        return self._phase(command, Output(self.places.processed(self.number), "kept"))
 
     def _model(self, given: JudgeConfig | PostprocessConfig) -> Iterator[str]:
         yield from _option("--model", self._filled(given.model))

@@ -22,7 +22,7 @@ __all__ = ["Following"]
 
 _logger = logging.getLogger(__name__)
 
-_MEASURED = ("rollout", "evaluate", "publish")
+_MEASURED = ("rollout", "postprocess", "evaluate", "publish")
 """The phases after which an iteration is measured."""
 
 

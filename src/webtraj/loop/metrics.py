@@ -4,7 +4,7 @@
 
     {"iteration": 2, "policy": 1, "staleness": 0, "episodes": 128, "steps": 410,
      "success": {"value": 0.71, "numerator": 91, "denominator": 128, "low": 0.63, "high": 0.78},
-     "samples": 310, "rows": 310, "loss": 0.42, "train_steps": 50,
+     "kept": 120, "samples": 310, "rows": 310, "loss": 0.42, "train_steps": 50,
      "evaluation": {"policy": 2, "episodes": 96, "success": {...},
                     "mean": {"value": 0.8, "low": 0.74, "high": 0.86, "tasks": 3},
                     "by_task": {"miniwob/click-test": {"value": ..., ...}, ...}},
@@ -45,6 +45,8 @@ def measure_iteration(config: LoopConfig, state: LoopState, iteration: int) -> d
         line |= {"policy": policy, "staleness": _staleness(config, iteration, policy)}
         judged = config.judge is not None and state.ended((iteration, "judge")) is not None
         line |= _played((places.judged if judged else places.recorded)(iteration))
+    if state.ended((iteration, "postprocess")) is not None:
+        line |= _kept(places.processed(iteration))
     if state.ended((iteration, "export")) is not None:
         line |= _exported(places.export(iteration))
     if state.ended((iteration, "train")) is not None:
@@ -123,6 +125,13 @@ def _played(dataset: str) -> dict[str, Any]:
         "success": overall.success_rate.to_data(),
         "infrastructure_failures": overall.infrastructure_failures,
     }
+
+
+def _kept(dataset: str) -> dict[str, int]:
+    """Returns how many episodes processing has left, those that it made included."""
+    from webtraj.datasets.dataset import open_dataset
+
+    return {"kept": len(open_dataset(dataset).summaries)} if _is_dataset(dataset) else {}
 
 
 def _evaluated(config: LoopConfig, places: Places, iteration: int) -> dict[str, Any]:

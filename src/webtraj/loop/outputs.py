@@ -25,8 +25,9 @@ class Output:
 
     path: str
     """Where."""
-    kind: Literal["dataset", "export", "model", "any"] = "any"
-    """What it is: a dataset with episodes, an export, a model's folder, or anything."""
+    kind: Literal["dataset", "kept", "export", "model", "any"] = "any"
+    """What it is: a dataset with episodes, one of what was kept of others, which may be nothing, an
+    export, a model's folder, or anything."""
 
     @property
     def missing(self) -> str:
@@ -42,13 +43,14 @@ class Output:
             if not (path / "config.json").is_file():
                 return "has no config.json"
             return "" if any(path.glob("*.safetensors")) else "has no *.safetensors"
-        return self._dataset_missing() if self.kind == "dataset" else ""
+        return self._dataset_missing() if self.kind in ("dataset", "kept") else ""
 
     def _dataset_missing(self) -> str:
         from webtraj.datasets.dataset import open_dataset
 
         try:
-            return "" if len(open_dataset(self.path).summaries) else "has no episodes"
+            found = len(open_dataset(self.path).summaries)
+            return "" if found or self.kind == "kept" else "has no episodes"
         except errors.DatasetError as error:
             return f"is no dataset ({error})"
 
