@@ -9,7 +9,9 @@ from omegaconf import OmegaConf
 from PIL import Image as Pillow
 
 from webtraj import errors
+from webtraj.training.export import export_samples
 from webtraj.training.llamafactory import check_export, load_update_config, prepare_update
+from webtraj.training.replay import samples_of
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +77,17 @@ def only_problem(folder):
     report = check_export(folder)
     assert len({problem.what for problem in report.problems}) == 1, report.problems
     return report.problems[0]
+
+
+def test_an_export_for_others_is_told_from_a_broken_one(tmp_path):
+    export = tmp_path / "export"
+    samples = samples_of(make_episode("e1", 1))
+    export_samples({"train": samples}, export, format="openai")
+    with pytest.raises(errors.InvalidInputError, match=r"for others .* openai; .*sharegpt"):
+        check_export(export)
+    (export / "webtraj-export.jsonl").unlink()
+    with pytest.raises(errors.InvalidInputError, match=r"dataset_info.json' cannot be read"):
+        check_export(export)
 
 
 def test_what_webtraj_writes_is_clean(prepared, folder):

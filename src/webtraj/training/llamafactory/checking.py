@@ -18,6 +18,7 @@ from typing import Any
 import orjson
 
 from webtraj import errors
+from webtraj.datasets.exporters.manifest import MANIFEST, is_manifest, read_manifest
 from webtraj.training.llamafactory import facts, lengths, rows, settings
 from webtraj.training.llamafactory.problems import Problem
 from webtraj.training.llamafactory.train_config import FILE
@@ -140,6 +141,13 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 def _read_info(folder: Path) -> dict[str, Any]:
     path = folder / INFO
+    if not path.exists() and is_manifest(folder / MANIFEST):
+        made = read_manifest(folder)[0].get("format")
+        raise errors.InvalidInputError(
+            f"{str(folder)!r} is an export for others than LLaMA-Factory, by format {made}; it was "
+            "read back and checked when it was written. What LLaMA-Factory reads is exported by "
+            "--format sharegpt."
+        )
     try:
         data = orjson.loads(path.read_bytes())
     except (OSError, ValueError) as error:
