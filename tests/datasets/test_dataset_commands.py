@@ -72,7 +72,7 @@ def test_datasets_are_merged_and_clashes_told(run, five, tmp_path, episode):
 def test_a_dataset_is_split(run, five, tmp_path):
     output = run("split", five, tmp_path, "--part", "train=0.8", "--part", "test=0.2")
     assert "train: 4 episodes written" in output
-    assert "test: 1 episodes written" in output
+    assert "test: 1 episode written" in output
     with pytest.raises(errors.InvalidInputError, match="--part 'train'"):
         run("split", five, tmp_path, "--part", "train")
 

@@ -42,12 +42,14 @@ def convert(
 def print_report(report: TransferReport, target: str) -> None:
     """Says what became of the episodes; exits with 1 if some are not where they should be."""
     from webtraj.cli import terminal, text
+    from webtraj.cli.text import counted
 
     console = terminal.make_console()
     for what in (*report.clashes, *report.failed):
         console.print(text.printable(what))
     console.print(
-        f"{target}: {len(report.added)} episodes written, {len(report.skipped)} there already"
+        f"{target}: {counted(len(report.added), 'episode')} written, "
+        f"{len(report.skipped)} there already"
         + (f", {len(report.clashes)} clash with others" if report.clashes else "")
         + (f", {len(report.failed)} cannot be read" if report.failed else "")
     )

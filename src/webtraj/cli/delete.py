@@ -27,6 +27,7 @@ def delete(
     """Delete episodes for good, and blobs that none refers to. Safe beside living writers."""
     from webtraj.cli import terminal
     from webtraj.cli.options import storage_options
+    from webtraj.cli.text import counted
     from webtraj.datasets import deletion
     from webtraj.datasets.conditions import parse_condition
     from webtraj.datasets.dataset import open_dataset
@@ -43,12 +44,13 @@ def delete(
         return
     report = deletion.delete(dataset, wanted, alone=alone, storage_options=options)
     garbage = report.garbage
-    console.print(f"{len(report.deleted)} episodes deleted")
+    console.print(f"{counted(len(report.deleted), 'episode')} deleted")
     if garbage.skipped:
         console.print("their blobs are left; --alone removes them, if nobody is writing there")
     else:
         console.print(
-            f"{garbage.removed} blobs removed ({garbage.bytes:,} bytes), {garbage.kept} kept"
+            f"{counted(garbage.removed, 'blob')} removed ({garbage.bytes:,} bytes), "
+            f"{garbage.kept} kept"
             + (
                 f", {garbage.too_young} of nobody kept since they are young"
                 if garbage.too_young

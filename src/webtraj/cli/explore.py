@@ -211,6 +211,7 @@ def _propose(
 
 def _tell(proposed: Proposed) -> None:
     from webtraj.cli import terminal, text
+    from webtraj.cli.text import counted
 
     console = terminal.make_console()
 
@@ -218,7 +219,8 @@ def _tell(proposed: Proposed) -> None:
         console.print(text.printable(line), soft_wrap=True, markup=False, highlight=False)
 
     say(
-        f"{len(proposed.tasks)} tasks of {proposed.episodes} episodes ({proposed.new} new) are in "
+        f"{counted(len(proposed.tasks), 'task')} of {counted(proposed.episodes, 'episode')} "
+        f"({proposed.new} new) are in "
         f"{proposed.tasks_place}."
     )
     for task in proposed.tasks[:_MOST_SHOWN]:

@@ -260,6 +260,7 @@ def _share(
     options: dict[str, Any] | None,
 ) -> None:
     from webtraj.cli import terminal, text
+    from webtraj.cli.text import counted
     from webtraj.datasets.sharing import share
     from webtraj.environments.redaction import RedactionRules
     from webtraj.storage import is_url
@@ -278,7 +279,8 @@ def _share(
     counts += [f"{count} {name} redacted" for name, count in report.redactions.items()]
     console.print(
         text.printable(
-            f"{out}: {len(report.added)} episodes written, {len(report.skipped)} there already; "
+            f"{out}: {counted(len(report.added), 'episode')} written, "
+            f"{len(report.skipped)} there already; "
             f"left out of them: {', '.join(counts) or 'nothing'}"
         ),
         soft_wrap=True,
@@ -330,6 +332,7 @@ def _print_report(report: ExportReport, out: str, dataset: Dataset) -> None:
     from rich.table import Table
 
     from webtraj.cli import terminal, text
+    from webtraj.cli.text import counted
 
     console = terminal.make_console()
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -358,7 +361,8 @@ def _print_report(report: ExportReport, out: str, dataset: Dataset) -> None:
     still_open = len(dataset.open_episodes)
     console.print(
         text.printable(
-            f"{out}: {len(report.written)} episodes of {steps} steps written as {report.format}"
+            f"{out}: {counted(len(report.written), 'episode')} of {counted(steps, 'step')} "
+            f"written as {report.format}"
             + (f", {len(report.left_out)} left out" if report.left_out else "")
             + (f"; {still_open} are still open or wait for recovery" if still_open else "")
         ),

@@ -22,6 +22,7 @@ def check(
 ) -> None:
     """Find what LLaMA-Factory would abort on, or drop without a word. Exits with 1 then."""
     from webtraj.cli import terminal, text
+    from webtraj.cli.text import counted
     from webtraj.training.llamafactory.checking import check_export
 
     report = check_export(folder, python=python)
@@ -29,6 +30,6 @@ def check(
     for problem in report.problems:
         console.print(text.printable(str(problem)), soft_wrap=True)
     if report.problems:
-        console.print(f"{len(report.problems)} problems", soft_wrap=True)
+        console.print(counted(len(report.problems), "problem"), soft_wrap=True)
         raise typer.Exit(1)
     console.print(text.printable(f"{folder}: LLaMA-Factory takes it as it is"), soft_wrap=True)

@@ -187,6 +187,7 @@ def _print_report(report: ExportReport, out: str, drawn: Selection, leaking: int
     from rich.table import Table
 
     from webtraj.cli import terminal, text
+    from webtraj.cli.text import counted
 
     console = terminal.make_console()
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -207,8 +208,8 @@ def _print_report(report: ExportReport, out: str, drawn: Selection, leaking: int
     if table.row_count:
         console.print(table)
     rows = "; ".join(
-        f"{name}: {split.rows:,} rows of {split.samples:,} samples of {len(split.episodes):,} "
-        "episodes"
+        f"{name}: {counted(split.rows, 'row')} of {counted(split.samples, 'sample')} of "
+        + counted(len(split.episodes), "episode")
         for name, split in report.splits.items()
     )
     pictures = f"; {report.num_pictures:,} pictures" if report.num_pictures else ""

@@ -40,6 +40,7 @@ def import_(
     Run again it adds what is new. Pickles are read as data: nothing in them is loaded or run.
     """
     from webtraj.cli import terminal, text
+    from webtraj.cli.text import counted
     from webtraj.collectors.index import EpisodeSummary
     from webtraj.datasets import importers
 
@@ -55,7 +56,8 @@ def import_(
         else:
             console.print(
                 text.printable(
-                    f"imported {found.episode_id}  {found.task}: {found.num_steps} steps, "
+                    f"imported {found.episode_id}  {found.task}: "
+                    f"{counted(found.num_steps, 'step')}, "
                     f"{found.end_reason.name.lower()}, {found.outcome.name.lower()}"
                 )
             )

@@ -25,6 +25,7 @@ def index(
     from webtraj import errors
     from webtraj.cli import terminal, text
     from webtraj.cli.options import storage_options
+    from webtraj.cli.text import counted
     from webtraj.datasets import compaction
     from webtraj.datasets.dataset import open_dataset
     from webtraj.datasets.parquet import write_parquet
@@ -38,7 +39,7 @@ def index(
         opened = open_dataset(dataset, storage_options=options if is_url(dataset) else None)
         elsewhere = options if is_url(parquet) else None
         rows = write_parquet(opened.summaries, parquet, storage_options=elsewhere)
-        console.print(f"{parquet}: {rows} rows")
+        console.print(f"{parquet}: {counted(rows, 'row')}")
         return
     do = compaction.rebuild if rebuild else compaction.compact
     report = do(dataset, storage_options=options)
@@ -47,7 +48,7 @@ def index(
     for what in report.unreadable:
         console.print(text.printable(what))
     console.print(
-        f"{report.num_episodes} episodes, {report.files_before} index files before, "
+        f"{counted(report.num_episodes, 'episode')}, {report.files_before} index files before, "
         f"{report.files_after} now"
         + (f", {report.being_written} of them being written" if report.being_written else "")
     )

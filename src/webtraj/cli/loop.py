@@ -153,6 +153,8 @@ class _Progress:
 
 
 def _brief(line: Mapping[str, Any]) -> str:
+    from webtraj.cli.text import counted
+
     evaluated = line.get("evaluation", {}).get("mean", {})
     if evaluated.get("value") is not None:
         return (
@@ -165,7 +167,7 @@ def _brief(line: Mapping[str, Any]) -> str:
     if "kept" in line:
         if not line["kept"]:
             return "nothing of this iteration is left to train on"
-        return f"{line['kept']:,} episodes to train on"
+        return f"{counted(line['kept'], 'episode')} to train on"
     success = line.get("success", {})
     if success.get("value") is not None:
         return f"success {success['value']:.1%} of {success['denominator']} episodes"

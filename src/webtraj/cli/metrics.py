@@ -219,9 +219,13 @@ def _prices(given: list[str] | None) -> dict[str, Price] | None:
 def _said_of(name: str, report: MetricsReport) -> str:
     """Returns what a reader of the table has to know of a report besides."""
     from webtraj.cli import text
+    from webtraj.cli.text import counted
 
     metrics = report.overall
-    parts = [f"{metrics.total} episodes, {metrics.infrastructure_failures} infrastructure failures"]
+    parts = [
+        f"{counted(metrics.total, 'episode')}, "
+        + counted(metrics.infrastructure_failures, "infrastructure failure")
+    ]
     if report.run:
         parts.append(f"run {report.run}: {report.played} of {report.planned} rows played")
     if report.unreadable:

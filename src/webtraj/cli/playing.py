@@ -109,10 +109,12 @@ def _propose(built: ConfiguredRollout, go_on: str) -> bool:
     if built.proposing is None:
         return True
     from webtraj.cli import signals, terminal, text
+    from webtraj.cli.text import counted
 
     proposed = signals.run(built.propose())
     assert proposed is not None
-    told = f"{len(proposed.tasks)} tasks of {proposed.episodes} episodes ({proposed.new} new)"
+    found = f"{counted(len(proposed.tasks), 'task')} of {counted(proposed.episodes, 'episode')}"
+    told = f"{found} ({proposed.new} new)"
     lines = [f"{told} are in {proposed.tasks_place}."]
     if proposed.rejections:
         lines.append("What became no task, and why:")

@@ -183,6 +183,7 @@ async def _play(
 def print_report(report: ProcessingReport, target: str) -> None:
     """Shows what came of a dataset: a table of its steps, one of its tasks, and what failed."""
     from webtraj.cli import terminal, text
+    from webtraj.cli.text import counted
 
     console = terminal.make_console()
     console.print(_steps_table(report))
@@ -205,7 +206,7 @@ def print_report(report: ProcessingReport, target: str) -> None:
         console.print(_all_dropped(report), soft_wrap=True)
     found = f", {report.found} of them found done" if report.found else ""
     console.print(
-        f"{target}: {report.outputs} episodes of {report.episodes} recorded ones "
+        f"{target}: {counted(report.outputs, 'episode')} of {report.episodes} recorded ones "
         f"({report.dropped} dropped, {len(report.failures)} failed); {report.now} in this run"
         f"{found}.",
         soft_wrap=True,

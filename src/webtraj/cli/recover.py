@@ -20,6 +20,7 @@ def recover(
 
     from webtraj.cli import text
     from webtraj.cli.options import storage_options
+    from webtraj.cli.text import counted
     from webtraj.datasets import recovery
 
     report = recovery.recover(dataset, storage_options=storage_options(option))
@@ -27,7 +28,7 @@ def recover(
     for summary in report.sealed:
         console.print(
             f"{summary.episode_id}  {text.printable(summary.task)}: "
-            f"{summary.end_reason.name.lower()} after {summary.num_steps} steps"
+            f"{summary.end_reason.name.lower()} after {counted(summary.num_steps, 'step')}"
         )
     for what in report.unreadable:
         console.print(text.printable(what))

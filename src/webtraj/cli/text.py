@@ -11,7 +11,7 @@ import numpy as np
 
 from webtraj.collectors.blobs import LazyBlob
 
-__all__ = ["brief", "clock", "printable"]
+__all__ = ["brief", "clock", "counted", "printable"]
 
 
 def printable(text: str, *, keep_lines: bool = False) -> str:
@@ -30,6 +30,15 @@ def brief(value: Any, width: int = 60) -> str:
     """Returns a value on one line of at most `width` characters."""
     text = printable(_describe(value))
     return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def counted(number: int, noun: str) -> str:
+    """Returns how many there are of something.
+
+    >>> counted(1, "episode"), counted(1200, "episode"), counted(0, "episode")
+    ('1 episode', '1,200 episodes', '0 episodes')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def clock(seconds: float | None) -> str:

@@ -205,8 +205,10 @@ class _Progress:
 
 
 def _tell(result: TrainResult, settings: TrainConfig) -> None:
+    from webtraj.cli.text import counted
+
     if result.resumed_from == result.planned:
-        print(f"The run in {settings.output} was done already: {result.steps} steps.")
+        print(f"The run in {settings.output} was done already: {counted(result.steps, 'step')}.")
         return
     loss = "" if result.loss is None else f" Loss {result.loss:.4f}"
     measured = "" if result.eval_loss is None else f", {result.eval_loss:.4f} on held-out samples"

@@ -87,7 +87,7 @@ def check_folder(folder: Path, python: Path | None) -> None:
     Raises:
         Exit: Something is.
     """
-    from webtraj.cli.text import printable
+    from webtraj.cli.text import counted, printable
     from webtraj.training.llamafactory import check_export
 
     report = check_export(folder, python=python)
@@ -97,16 +97,19 @@ def check_folder(folder: Path, python: Path | None) -> None:
         print(f"... and {more} more problems")
     if not report.clean:
         raise typer.Exit(1)
-    rows = ", ".join(f"{count} rows of {name}" for name, count in report.rows.items())
+    rows = ", ".join(f"{counted(count, 'row')} of {name}" for name, count in report.rows.items())
     longest = "" if report.max_tokens is None else f"; the longest has {report.max_tokens} tokens"
     print(f"LLaMA-Factory would train on all of it: {rows}{longest}.")
 
 
 def _tell(prepared: Update) -> None:
+    from webtraj.cli.text import counted
+
     for name, value in prepared.replay.rows():
         print(f"{name}: {value}")
     for name, split in prepared.exported.splits.items():
-        print(f"{name}: {split.rows} rows of {len(split.episodes)} episodes")
+        episodes = counted(len(split.episodes), "episode")
+        print(f"{name}: {counted(split.rows, 'row')} of {episodes}")
         for why, count in split.left_out.most_common():
             print(f"  left out: {why} ({count})")
     if prepared.too_few_tokens:

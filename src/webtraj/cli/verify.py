@@ -20,6 +20,7 @@ def verify(
 
     from webtraj.cli import text
     from webtraj.cli.options import storage_options
+    from webtraj.cli.text import counted
     from webtraj.datasets import verification
 
     report = verification.verify(dataset, storage_options=storage_options(option))
@@ -27,8 +28,9 @@ def verify(
     for problem in report.problems:
         console.print(f"{text.printable(problem.where)}: {text.printable(problem.what)}")
     console.print(
-        f"{report.num_episodes} episodes, {report.num_steps} steps, {report.num_blobs} blobs: "
-        + ("all is well" if report.clean else f"{len(report.problems)} problems")
+        f"{counted(report.num_episodes, 'episode')}, {counted(report.num_steps, 'step')}, "
+        f"{counted(report.num_blobs, 'blob')}: "
+        + ("all is well" if report.clean else counted(len(report.problems), "problem"))
     )
     if report.being_written:
         console.print(f"{len(report.being_written)} episodes are being written")

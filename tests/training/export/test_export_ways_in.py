@@ -54,7 +54,7 @@ def test_an_export_of_nothing_names_the_option(made, told, tmp_path):
 def test_the_option_does_let_it_in(tmp_path):
     done = export(tmp_path, [{"actions": 1}], "--filter", "min_steps=1")
     assert done.exit_code == 0, done.exception
-    assert "1 rows of 1 samples" in done.output
+    assert "1 row of 1 sample" in done.output
 
 
 def test_what_is_rendered_already_is_not_asked_for_again(tmp_path):
