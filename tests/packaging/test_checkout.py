@@ -58,7 +58,7 @@ def test_scripts_are_posix_shell(script):
 
 def test_continuous_integration_runs_the_tests():
     assert os.access(ROOT / ".ci/run", os.X_OK)
-    assert "\nmake test\n" in (ROOT / ".ci/run").read_text()
+    assert "\ntimed make test\n" in (ROOT / ".ci/run").read_text()
 
 
 @pytest.fixture
