@@ -3,9 +3,14 @@
 collect_ignore_glob = ["*conftest.py"]
 
 import os  # noqa: E402
+import signal  # noqa: E402
 
 import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
+
+# A shell that runs the tests in the background has them ignore Ctrl-C, and so what they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example may take would be a test of the machine.
 settings.register_profile("webtraj", deadline=None)
