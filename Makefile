@@ -6,6 +6,7 @@ EPISODES ?= 2000
 ROLLOUTS ?= 1000
 PROCESSED ?= 5000
 ORACLE_SEEDS ?= 20
+EXAMPLES ?= 40
 SEED ?= 0
 OUT ?= runs/two_cores
 LOOP ?= --resume
@@ -16,7 +17,7 @@ help:
 	@echo "make setup      .venv with everything, and a browser"
 	@echo "make demo       play real tasks in a real browser, and record them to runs/demo"
 	@echo "make check      formatting, lint, types"
-	@echo "make test       check, and all tests that are quick"
+	@echo "make test       check, and all tests that are quick (EXAMPLES=$(EXAMPLES) of what must hold of all)"
 	@echo "make test-slow  the others: kills by the hundred, every oracle (ORACLE_SEEDS=$(ORACLE_SEEDS)), commands as people run them"
 	@echo "make test-s3    ten thousand episodes to an S3 server"
 	@echo "make test-vllm  agents with a real vLLM on the CPU, in an environment of its own"
@@ -52,7 +53,7 @@ format: setup
 	$(BIN)/ruff check --fix .
 
 test: check
-	$(BIN)/pytest $(PYTEST_ARGS) -m "not slow"
+	WEBTRAJ_EXAMPLES=$(EXAMPLES) $(BIN)/pytest $(PYTEST_ARGS) -m "not slow"
 
 test-slow: setup
 	WEBTRAJ_ORACLE_SEEDS=$(ORACLE_SEEDS) $(BIN)/pytest $(PYTEST_ARGS) -m slow --ignore=tests/docs

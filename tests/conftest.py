@@ -13,7 +13,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example may take would be a test of the machine.
-settings.register_profile("webtraj", deadline=None)
+examples = int(os.environ.get("WEBTRAJ_EXAMPLES", "40"))
+settings.register_profile("webtraj", deadline=None, max_examples=examples)
 settings.load_profile("webtraj")
 
 from bucket_servers import (  # noqa: E402, F401

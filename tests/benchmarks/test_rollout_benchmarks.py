@@ -113,6 +113,7 @@ def test_a_simulation_follows_from_its_seed(simulation):
     assert one.steps != other.steps
 
 
+@pytest.mark.slow
 async def test_the_driver_is_measured_by_what_it_really_holds(simulation):
     memory = simulation.driver_memory(2000, 500)
     assert min(memory.plan, memory.scheduler, memory.leases, memory.results) > 0

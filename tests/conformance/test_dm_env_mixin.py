@@ -88,7 +88,14 @@ def _outcomes(make, *, times):
     return result, collector
 
 
-@pytest.mark.parametrize("times", [0, 1, 2], ids=["bare", "recorded", "recorded twice"])
+@pytest.mark.parametrize(
+    "times",
+    [
+        pytest.param(0, id="bare", marks=pytest.mark.slow),
+        pytest.param(1, id="recorded"),
+        pytest.param(2, id="recorded twice", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize(
     "make",
     [

@@ -78,6 +78,7 @@ BACKLOG = """
 """
 
 
+@pytest.mark.slow
 def test_a_long_backlog_takes_no_memory(tmp_path):
     result = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(BACKLOG), str(tmp_path / "spool")],

@@ -196,7 +196,9 @@ async def test_uploads_that_were_cut_leave_no_parts_behind(
 
 # rclone keeps its data on disk, so that a kill loses nothing; moto would lose all.
 @pytest.mark.parametrize("s3_server", ["rclone"], indirect=True)
-@pytest.mark.parametrize("way", ["killed", "frozen", "cut off"])
+@pytest.mark.parametrize(
+    "way", ["killed", pytest.param("frozen", marks=pytest.mark.slow), "cut off"]
+)
 async def test_a_server_that_goes_in_the_middle_and_comes_back(
     collect, records, shot, s3_server, fault_proxy, bucket_url, through_proxy, impatient, way
 ):

@@ -276,6 +276,7 @@ class IdsExporter:
                 job.ledger.wrote(episode)
 
 
+@pytest.mark.slow
 def test_no_more_than_a_few_episodes_are_in_memory(tmp_path, monkeypatch):
     """Forty episodes of 2 MB."""
     monkeypatch.setattr(hf_shards, "_GROUP_BYTES", 4_000_000)

@@ -227,6 +227,7 @@ async def test_a_browser_whose_leases_run_out_of_time_one_after_the_other_is_rep
         await again.run(again.page.screenshot(), what="take a screenshot")
 
 
+@pytest.mark.slow
 async def test_pages_that_hang_now_and_then_cost_the_browser_nothing():
     limits = dataclasses.replace(QUICK, call=1.5)
     async with BrowserPool(limits=limits) as pool:
