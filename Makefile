@@ -7,6 +7,7 @@ ROLLOUTS ?= 1000
 PROCESSED ?= 5000
 ORACLE_SEEDS ?= 20
 EXAMPLES ?= 40
+ITERATIONS ?= 2
 SEED ?= 0
 OUT ?= runs/two_cores
 LOOP ?= --resume
@@ -30,7 +31,7 @@ help:
 	@echo "make test-peers a live BrowserGym environment, wrapped and recorded"
 	@echo "make test-soak  a long rollout while browsers fail (EPISODES=$(EPISODES) SEED=$(SEED))"
 	@echo "make test-docs  every block of the documentation; the whole of it after test-train and test-peers"
-	@echo "make test-loop  the loop in small, killed in every phase (SEED=$(SEED)); must beat chance clearly"
+	@echo "make test-loop  the loop in small, killed in every phase (ITERATIONS=$(ITERATIONS) SEED=$(SEED)); must beat chance clearly"
 	@echo "make loop       from no model to a good one on two cores: runs/two_cores (OUT=$(OUT))"
 	@echo "make docs       the documentation site, in build/site"
 	@echo "make images     the viewer's pictures for the documentation"
@@ -86,7 +87,7 @@ test-docs: setup
 	$(BIN)/pytest $(PYTEST_ARGS) -m slow tests/docs
 
 test-loop: setup
-	@sh scripts/test_loop.sh --seed $(SEED)
+	@sh scripts/test_loop.sh --seed $(SEED) --iterations $(ITERATIONS)
 
 loop: setup
 	@sh scripts/loop.sh out=$(OUT) $(LOOP)

@@ -43,7 +43,7 @@ class KilledLoop:
     out: Path
     overrides: list[str]
     seed: int
-    kills: tuple[Kill, ...] = KILLS
+    kills: tuple[Kill, ...]
     done: list[Kill] = dataclasses.field(default_factory=list)
     late: list[Kill] = dataclasses.field(default_factory=list)
     evidence: list[Evidence] = dataclasses.field(default_factory=list)
@@ -138,6 +138,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seed", type=int, default=0, help="of the moments, and of the loop")
     parser.add_argument("--out", type=Path, required=True, help="a new folder")
+    parser.add_argument("--iterations", type=int, default=2, help="how many, 1 or 2")
     parser.add_argument("--attempts", type=int, default=200, help="episodes of a task to train on")
     parser.add_argument("--evaluated", type=int, default=40, help="and to measure by")
     parser.add_argument("--copies", type=int, default=40, help="of each sample")
@@ -147,7 +148,7 @@ def main() -> None:
     adopt_orphans()
     out = options.out.absolute() / "loop"
     overrides = [
-        f"out={out}", "iterations=2", f"seed={options.seed}", "retries=3",
+        f"out={out}", f"iterations={options.iterations}", f"seed={options.seed}", "retries=3",
         f"rollout.overrides.env_config.train_tasks={TASKS}",
         f"rollout.overrides.env_config.attempts_per_task={options.attempts}",
         *_patient("rollout"), *_patient("evaluation"),
@@ -156,7 +157,8 @@ def main() -> None:
         "train.overrides.schedule=stable", "train.overrides.save_steps=20",
         "train.overrides.log_steps=1", "serve.start_timeout=3600",
     ]  # fmt: skip
-    killed = KilledLoop(out, overrides, options.seed)
+    kills = tuple(kill for kill in KILLS if kill.iteration <= options.iterations)
+    killed = KilledLoop(out, overrides, options.seed, kills)
     killed.run()
     audit = Audit(killed.config, killed.evidence, options.out / "again")
     found = problems(killed, audit)
