@@ -8,6 +8,7 @@ PROCESSED ?= 5000
 ORACLE_SEEDS ?= 20
 EXAMPLES ?= 40
 ITERATIONS ?= 2
+KILLS ?= 100
 SEED ?= 0
 OUT ?= runs/two_cores
 LOOP ?= --resume
@@ -19,7 +20,7 @@ help:
 	@echo "make demo       play real tasks in a real browser, and record them to runs/demo"
 	@echo "make check      formatting, lint, types"
 	@echo "make test       check, and all tests that are quick (EXAMPLES=$(EXAMPLES) of what must hold of all)"
-	@echo "make test-slow  the others: kills by the hundred, every oracle (ORACLE_SEEDS=$(ORACLE_SEEDS)), commands as people run them"
+	@echo "make test-slow  the others: kills (KILLS=$(KILLS)), every oracle (ORACLE_SEEDS=$(ORACLE_SEEDS)), commands as people run them"
 	@echo "make test-s3    ten thousand episodes to an S3 server"
 	@echo "make test-vllm  agents with a real vLLM on the CPU, in an environment of its own"
 	@echo "make test-ray   rollouts on two machines of a Ray cluster, in network namespaces (as root)"
@@ -57,7 +58,7 @@ test: check
 	WEBTRAJ_EXAMPLES=$(EXAMPLES) $(BIN)/pytest $(PYTEST_ARGS) -m "not slow"
 
 test-slow: setup
-	WEBTRAJ_ORACLE_SEEDS=$(ORACLE_SEEDS) $(BIN)/pytest $(PYTEST_ARGS) -m slow --ignore=tests/docs
+	WEBTRAJ_ORACLE_SEEDS=$(ORACLE_SEEDS) WEBTRAJ_KILLS=$(KILLS) $(BIN)/pytest $(PYTEST_ARGS) -m slow --ignore=tests/docs
 
 test-s3: setup
 	WEBTRAJ_S3_EPISODES=10000 $(BIN)/pytest -p no:xdist tests/collectors/object_store/test_s3_scale.py
@@ -69,7 +70,7 @@ test-ray: setup
 	@sh scripts/test_ray.sh
 
 test-rollouts: setup
-	$(BIN)/python -W error tests/soak/rollout_soak.py --episodes $(ROLLOUTS) --seed $(SEED)
+	WEBTRAJ_ROLLOUTS=$(ROLLOUTS) WEBTRAJ_SEED=$(SEED) $(BIN)/pytest -s -p no:xdist tests/soak/test_rollout_soak.py
 
 test-judges: setup
 	WEBTRAJ_TEST_JUDGES=1 $(BIN)/pytest -p no:xdist tests/judging -k "labelled or real or rules"

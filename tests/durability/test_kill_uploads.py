@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+KILLS = int(os.environ.get("WEBTRAJ_KILLS", "100"))
 SCRIPT = Path(__file__).with_name("kill_uploads.py")
 
 
@@ -30,11 +31,11 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.slow
 @pytest.mark.parametrize("s3_server", ["rclone"], indirect=True)
 @pytest.mark.parametrize(("format_name", "seed"), [("json", 0), ("pb.zst", 5000)])
-def test_nothing_is_lost_in_100_killed_collections(
+def test_nothing_is_lost_in_so_many_killed_collections(
     format_name: str, seed: int, folder: Path, bucket_url: str, bucket_options: dict
 ) -> None:
     result = subprocess.run(
-        [sys.executable, str(SCRIPT), "100", str(seed), str(folder), bucket_url, format_name],
+        [sys.executable, str(SCRIPT), str(KILLS), str(seed), str(folder), bucket_url, format_name],
         # The ids are new, so nothing is lost by not looking for what has the same key.
         input=json.dumps({**bucket_options, "conditional_writes": True}),
         capture_output=True,
@@ -43,11 +44,11 @@ def test_nothing_is_lost_in_100_killed_collections(
     )
     assert result.returncode == 0, result.stderr[-3000:]
     totals = json.loads(result.stdout)
-    assert totals["runs"] == 100
+    assert totals["runs"] == KILLS
     # The kills must have hit something at every stage.
-    assert totals["crashed"] >= 100
-    assert totals["in_flight"] >= 50
-    assert totals["in_the_spool"] >= 20
-    assert totals["not_in_the_index"] >= 10
-    assert totals["in_the_bucket"] >= 20
-    assert totals["pushes_killed"] >= 5
+    assert totals["crashed"] >= KILLS
+    assert totals["in_flight"] >= KILLS // 2
+    assert totals["in_the_spool"] >= KILLS // 5
+    assert totals["not_in_the_index"] >= KILLS // 10
+    assert totals["in_the_bucket"] >= KILLS // 5
+    assert totals["pushes_killed"] >= KILLS // 20

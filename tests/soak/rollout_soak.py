@@ -11,12 +11,11 @@ One plan is played three times, each by a process of its own, against a model se
 3. killed: the same, and the process gets SIGKILL five times, once while it finds out what is left
    to play, and is resumed each time.
 
-What must hold is in `rollout_audit`; the figures are printed. Exits 1 if anything does not hold.
+What must hold is in `rollout_audit`; `test_rollout_soak` asks it. The figures are printed.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import collections
 import contextlib
@@ -24,13 +23,11 @@ import dataclasses
 import json
 import random
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import rollout_audit
 from click_policy import FailingPolicy
 from rollout_child import KILLS, Orders
 
@@ -218,30 +215,3 @@ def show(soak: RolloutSoak) -> None:
         errors = collections.Counter(t["error"].partition(":")[0] for t in told if t["error"])
         print("    errors:", ", ".join(f"{name} {n}" for name, n in errors.most_common()) or "none")
         print("    faults:", ", ".join(f"{name} {n}" for name, n in sorted(play.faults.items())))
-
-
-async def soak_in(folder: Path, episodes: int, seed: int) -> RolloutSoak:
-    soak = RolloutSoak(folder, episodes, seed)
-    try:
-        await soak.run()
-    finally:
-        show(soak)
-    return soak
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--episodes", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--keep", type=Path, help="record to this folder, and leave it there")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        soak = asyncio.run(soak_in(options.keep or Path(folder), options.episodes, options.seed))
-        problems = list(rollout_audit.audit(soak))
-    for problem in problems:
-        print(f"FAILED: {problem}")
-    sys.exit(1 if problems else 0)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,31 +1,34 @@
-"""Episodes under fire, in short; and that the audit sees each thing that may go wrong there."""
+"""Episodes under fire (`make test-rollouts`), and an audit that sees all that may go wrong."""
 
 import copy
+import os
 import shutil
 import sys
 
 import pytest
 import rollout_audit
 from click_policy import FailingPolicy, decide
-from rollout_soak import RolloutSoak, show
+from rollout_soak import KILLS, RolloutSoak, show
 
 from webtraj import EndReason, open_dataset
 from webtraj.datasets.deletion import delete
 from webtraj.testing.model_server import ModelRequest
 
-EPISODES = 48
-KILLS = 3
-"""In the middle, twice, and once while it resumes: of each kind one."""
+EPISODES = int(os.environ.get("WEBTRAJ_ROLLOUTS", "0"))
+SEED = int(os.environ.get("WEBTRAJ_SEED", "0"))
 
 
 @pytest.mark.browser
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(7200)
+@pytest.mark.skipif(not EPISODES, reason="make test-rollouts says how many: WEBTRAJ_ROLLOUTS")
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's parent-death signal")
 async def test_every_row_ends_as_when_nothing_fails(tmp_path):
-    soak = RolloutSoak(tmp_path, EPISODES, seed=0, kills=KILLS)
-    await soak.run()
-    show(soak)
+    # In the middle, twice, and once while it resumes: of each kind one, at least.
+    soak = RolloutSoak(tmp_path, EPISODES, SEED, kills=KILLS if EPISODES >= 500 else 3)
+    try:
+        await soak.run()
+    finally:
+        show(soak)
     assert list(rollout_audit.audit(soak)) == []
     the_audit_sees_what_is_wrong(soak)
 
