@@ -62,7 +62,7 @@ def test_every_number_stands_beside_its_counts(dataset):
     assert found["go-back rate"] == ["33.3%", "1 / 3"]
     assert found["characters per response"] == ["-", "0 / 0"]
     assert found["pass@2"] == ["100.0%", "1 tasks"]
-    assert f"{dataset}: 3 episodes, 1 infrastructure failures." in call(dataset)
+    assert f"{dataset}: 3 episodes, 1 infrastructure failure." in call(dataset)
 
 
 def test_by_task(dataset):
