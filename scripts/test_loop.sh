@@ -1,6 +1,6 @@
 #!/bin/sh
 # The loop in small, with everything real: a browser, a training, vLLM. First the recipe for one GPU,
-# on the CPU. Then three tasks and two iterations from random weights, killed in every phase and gone
+# on the CPU. Then three tasks, an iteration or two from random weights, killed in every phase and gone
 # on with: it fails unless that ends as if nobody had, and what was learned is clearly better than
 # chance. Arguments go to tests/loop/killed_loop.py.
 set -eu

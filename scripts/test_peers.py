@@ -42,8 +42,8 @@ def main() -> int:
             command, cwd=ROOT, env={**os.environ, **variables}, check=False
         ).returncode
     # They start the other environment's Python themselves, and are skipped where it is not.
-    sinks = [sys.executable, "-m", "pytest", "-p", "no:xdist", *WANDB_TESTS, "-k", "wandb"]
-    return status or subprocess.run(sinks, cwd=ROOT, check=False).returncode
+    wandb = [sys.executable, "-m", "pytest", "-p", "no:xdist", *WANDB_TESTS, "-k", "wandb"]
+    return status or subprocess.run(wandb, cwd=ROOT, check=False).returncode
 
 
 if __name__ == "__main__":

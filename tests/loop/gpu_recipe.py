@@ -20,11 +20,14 @@ from pathlib import Path
 import orjson
 
 from webtraj import ModelCall, open_dataset
+from webtraj.loop import load_loop_config
 from webtraj.loop.state import read_entries
 from webtraj.testing.tiny_models import make_vision_model
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "configs/loop/one_gpu.yaml"
+ON_A_CPU = ROOT / "configs/loop/two_cores.yaml"
+"""Knows how a server runs here."""
 ATTEMPTS = 6
 TASKS = "[miniwob/click-button,miniwob/click-dialog-2]"
 CONTEXT = 4096
@@ -32,14 +35,11 @@ CONTEXT = 4096
 
 def overrides(out: Path, model: Path) -> list[str]:
     """Returns what is otherwise than in the recipe."""
-    on_a_cpu = {
-        "dtype": "float32", "max_model_len": CONTEXT, "max_num_seqs": 4, "kv_cache_gib": 0.5,
-        "gpu_memory_utilization": None, "enforce_eager": True,
-        "environment": {"OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-                        "VLLM_ENABLE_V1_MULTIPROCESSING": "0"},
-        "extra_args": ["--no-enable-chunked-prefill", f"--max-num-batched-tokens={2 * CONTEXT}",
-                       "--distributed-executor-backend=uni"],
-    }  # fmt: skip
+    on_a_cpu = load_loop_config(ON_A_CPU).serve.options | {
+        "max_model_len": CONTEXT,
+        "max_num_seqs": 4,
+        "gpu_memory_utilization": None,
+    }
     few = {"attempts_per_task": ATTEMPTS, "server_size": 2, "max_steps": 2}
     return [
         f"out={out}", "iterations=2", "first.policy=oracle", f"train.model={model}",

@@ -2,11 +2,11 @@
 
     .venv-train/bin/python tests/loop/killed_loop.py --out /tmp/killed    (as `make test-loop` does)
 
-Three tasks, two iterations, a browser, PyTorch, vLLM. In each kind of phase something gets SIGKILL
-at a random moment: the loop's process, all processes at once, the phase's alone, or the server's;
-`loop_moments.KILLS` says what where. After each kill the loop goes on by itself, or is gone on with
-by `--resume`. What must hold in the end is in `loop_audit`; what was learned must be clearly better
-than chance, as in `check_learned`. Exits 1 if anything does not hold, and says what.
+Three tasks, an iteration or two, a browser, PyTorch, vLLM. In each kind of phase something gets
+SIGKILL at a random moment: the loop's process, all processes at once, the phase's alone, or the
+server's; `loop_moments.KILLS` says what where. After each kill the loop goes on by itself, or is
+gone on with by `--resume`. What must hold in the end is in `loop_audit`; what was learned must be
+clearly better than chance, as in `check_learned`. Exits 1 if anything does not hold, and says what.
 """
 
 from __future__ import annotations

@@ -41,12 +41,12 @@ def convert(
 
 def print_report(report: TransferReport, target: str) -> None:
     """Says what became of the episodes; exits with 1 if some are not where they should be."""
-    from webtraj.cli import terminal, text
-    from webtraj.cli.text import counted
+    from webtraj.cli import terminal
+    from webtraj.cli.text import counted, printable
 
     console = terminal.make_console()
     for what in (*report.clashes, *report.failed):
-        console.print(text.printable(what))
+        console.print(printable(what))
     console.print(
         f"{target}: {counted(len(report.added), 'episode')} written, "
         f"{len(report.skipped)} there already"

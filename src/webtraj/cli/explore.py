@@ -210,13 +210,13 @@ def _propose(
 
 
 def _tell(proposed: Proposed) -> None:
-    from webtraj.cli import terminal, text
-    from webtraj.cli.text import counted
+    from webtraj.cli import terminal
+    from webtraj.cli.text import counted, printable
 
     console = terminal.make_console()
 
     def say(line: str) -> None:
-        console.print(text.printable(line), soft_wrap=True, markup=False, highlight=False)
+        console.print(printable(line), soft_wrap=True, markup=False, highlight=False)
 
     say(
         f"{counted(len(proposed.tasks), 'task')} of {counted(proposed.episodes, 'episode')} "

@@ -259,8 +259,8 @@ def _share(
     redact: list[str] | None,
     options: dict[str, Any] | None,
 ) -> None:
-    from webtraj.cli import terminal, text
-    from webtraj.cli.text import counted
+    from webtraj.cli import terminal
+    from webtraj.cli.text import counted, printable
     from webtraj.datasets.sharing import share
     from webtraj.environments.redaction import RedactionRules
     from webtraj.storage import is_url
@@ -274,11 +274,11 @@ def _share(
     )
     console = terminal.make_console()
     for problem in (*report.failed, *report.clashes):
-        console.print(text.printable(problem), soft_wrap=True)
+        console.print(printable(problem), soft_wrap=True)
     counts = [f"{count} {kind}" for kind, count in report.dropped.items() if count]
     counts += [f"{count} {name} redacted" for name, count in report.redactions.items()]
     console.print(
-        text.printable(
+        printable(
             f"{out}: {counted(len(report.added), 'episode')} written, "
             f"{len(report.skipped)} there already; "
             f"left out of them: {', '.join(counts) or 'nothing'}"
@@ -331,8 +331,8 @@ def _settings(given: list[str] | None) -> dict[str, str]:
 def _print_report(report: ExportReport, out: str, dataset: Dataset) -> None:
     from rich.table import Table
 
-    from webtraj.cli import terminal, text
-    from webtraj.cli.text import counted
+    from webtraj.cli import terminal
+    from webtraj.cli.text import counted, printable
 
     console = terminal.make_console()
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -348,19 +348,19 @@ def _print_report(report: ExportReport, out: str, dataset: Dataset) -> None:
         # Each that cannot be read has words of its own.
         left.setdefault(item.why, []).append(item.episode_id)
     for why, ids in sorted(left.items()):
-        table.add_row("left out", text.printable(f"{why} ({_some(ids)})"), str(len(ids)), "")
+        table.add_row("left out", printable(f"{why} ({_some(ids)})"), str(len(ids)), "")
     notes: dict[tuple[str, str], list[int]] = {}
     for note in report.notes:
         notes.setdefault((note.field, note.why), []).append(note.count)
     for (field, why), counts in sorted(notes.items()):
-        row = (text.printable(field), text.printable(why), str(len(counts)), str(sum(counts)))
+        row = (printable(field), printable(why), str(len(counts)), str(sum(counts)))
         table.add_row(*row)
     if table.row_count:
         console.print(table)
     steps = sum(item.num_steps for item in report.written)
     still_open = len(dataset.open_episodes)
     console.print(
-        text.printable(
+        printable(
             f"{out}: {counted(len(report.written), 'episode')} of {counted(steps, 'step')} "
             f"written as {report.format}"
             + (f", {len(report.left_out)} left out" if report.left_out else "")

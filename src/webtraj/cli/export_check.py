@@ -21,15 +21,15 @@ def check(
     ] = None,
 ) -> None:
     """Find what LLaMA-Factory would abort on, or drop without a word. Exits with 1 then."""
-    from webtraj.cli import terminal, text
-    from webtraj.cli.text import counted
+    from webtraj.cli import terminal
+    from webtraj.cli.text import counted, printable
     from webtraj.training.llamafactory.checking import check_export
 
     report = check_export(folder, python=python)
     console = terminal.make_console()
     for problem in report.problems:
-        console.print(text.printable(str(problem)), soft_wrap=True)
+        console.print(printable(str(problem)), soft_wrap=True)
     if report.problems:
         console.print(counted(len(report.problems), "problem"), soft_wrap=True)
         raise typer.Exit(1)
-    console.print(text.printable(f"{folder}: LLaMA-Factory takes it as it is"), soft_wrap=True)
+    console.print(printable(f"{folder}: LLaMA-Factory takes it as it is"), soft_wrap=True)

@@ -186,8 +186,8 @@ def _with_seed(to: str, settings: Mapping[str, str], seed: int | None) -> dict[s
 def _print_report(report: ExportReport, out: str, drawn: Selection, leaking: int) -> None:
     from rich.table import Table
 
-    from webtraj.cli import terminal, text
-    from webtraj.cli.text import counted
+    from webtraj.cli import terminal
+    from webtraj.cli.text import counted, printable
 
     console = terminal.make_console()
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -202,7 +202,7 @@ def _print_report(report: ExportReport, out: str, drawn: Selection, leaking: int
     for name, split in report.splits.items():
         for why, count in sorted(split.left_out.items()):
             first = split.left_out_first[why]
-            table.add_row(f"{name}: left out", text.printable(f"{why} ({first})"), f"{count:,}")
+            table.add_row(f"{name}: left out", printable(f"{why} ({first})"), f"{count:,}")
         for change, count in sorted(split.changes.items()):
             table.add_row(f"{name}: changed", change.replace("_", " "), f"{count:,}")
     if table.row_count:
@@ -213,4 +213,4 @@ def _print_report(report: ExportReport, out: str, drawn: Selection, leaking: int
         for name, split in report.splits.items()
     )
     pictures = f"; {report.num_pictures:,} pictures" if report.num_pictures else ""
-    console.print(text.printable(f"{out}: {report.format}: {rows}{pictures}"), soft_wrap=True)
+    console.print(printable(f"{out}: {report.format}: {rows}{pictures}"), soft_wrap=True)

@@ -39,8 +39,8 @@ def import_(
 
     Run again it adds what is new. Pickles are read as data: nothing in them is loaded or run.
     """
-    from webtraj.cli import terminal, text
-    from webtraj.cli.text import counted
+    from webtraj.cli import terminal
+    from webtraj.cli.text import counted, printable
     from webtraj.collectors.index import EpisodeSummary
     from webtraj.datasets import importers
 
@@ -48,14 +48,14 @@ def import_(
 
     def tell(found: EpisodeSummary | importers.Problem | importers.Skipped) -> None:
         if isinstance(found, importers.Problem):
-            console.print(text.printable(f"failed   {found.where}: {found.error}"))
+            console.print(printable(f"failed   {found.where}: {found.error}"))
         elif quiet:
             return
         elif isinstance(found, importers.Skipped):
-            console.print(text.printable(f"skipped  {found.where}: {found.why}"))
+            console.print(printable(f"skipped  {found.where}: {found.why}"))
         else:
             console.print(
-                text.printable(
+                printable(
                     f"imported {found.episode_id}  {found.task}: "
                     f"{counted(found.num_steps, 'step')}, "
                     f"{found.end_reason.name.lower()}, {found.outcome.name.lower()}"
@@ -75,7 +75,7 @@ def import_(
         on_found=tell,
     )
     console.print(
-        text.printable(
+        printable(
             f"{report.system}: {len(report.imported)} imported, {len(report.skipped)} skipped, "
             f"{len(report.problems)} failed"
         )

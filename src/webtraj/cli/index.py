@@ -23,9 +23,9 @@ def index(
 ) -> None:
     """Make one index file of many. Safe beside living writers and readers."""
     from webtraj import errors
-    from webtraj.cli import terminal, text
+    from webtraj.cli import terminal
     from webtraj.cli.options import storage_options
-    from webtraj.cli.text import counted
+    from webtraj.cli.text import counted, printable
     from webtraj.datasets import compaction
     from webtraj.datasets.dataset import open_dataset
     from webtraj.datasets.parquet import write_parquet
@@ -46,7 +46,7 @@ def index(
     for episode_id in report.dropped:
         console.print(f"{episode_id}: its file is missing; taken out of the index")
     for what in report.unreadable:
-        console.print(text.printable(what))
+        console.print(printable(what))
     console.print(
         f"{counted(report.num_episodes, 'episode')}, {report.files_before} index files before, "
         f"{report.files_after} now"

@@ -218,8 +218,7 @@ def _prices(given: list[str] | None) -> dict[str, Price] | None:
 
 def _said_of(name: str, report: MetricsReport) -> str:
     """Returns what a reader of the table has to know of a report besides."""
-    from webtraj.cli import text
-    from webtraj.cli.text import counted
+    from webtraj.cli.text import counted, printable
 
     metrics = report.overall
     parts = [
@@ -235,4 +234,4 @@ def _said_of(name: str, report: MetricsReport) -> str:
         )
     if report.left_out:
         parts.append(f"too many groups to keep by {', '.join(report.left_out)}")
-    return text.printable(f"{name}: {'; '.join(parts)}.")
+    return printable(f"{name}: {'; '.join(parts)}.")

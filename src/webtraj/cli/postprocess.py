@@ -182,8 +182,8 @@ async def _play(
 
 def print_report(report: ProcessingReport, target: str) -> None:
     """Shows what came of a dataset: a table of its steps, one of its tasks, and what failed."""
-    from webtraj.cli import terminal, text
-    from webtraj.cli.text import counted
+    from webtraj.cli import terminal
+    from webtraj.cli.text import counted, printable
 
     console = terminal.make_console()
     console.print(_steps_table(report))
@@ -192,7 +192,7 @@ def print_report(report: ProcessingReport, target: str) -> None:
         console.print(_tasks_table(report))
     for failed in report.failures[:_MAX_FAILURES_SHOWN]:
         line = f"{failed.episode_id}: {failed.step}: {failed.error}"
-        console.print(text.printable(line), soft_wrap=True)
+        console.print(printable(line), soft_wrap=True)
     more = len(report.failures) - _MAX_FAILURES_SHOWN
     if more > 0:
         console.print(f"... and {more} more failed; report.json names them.")

@@ -73,7 +73,6 @@ def _print_episode(console: Console, trajectory: trajectory_lib.EpisodeTrajector
     from rich.table import Table
 
     from webtraj.cli import text
-    from webtraj.cli.text import counted
 
     facts = Table(box=None, show_header=False, pad_edge=False)
     for field in dataclasses.fields(trajectory.info):
@@ -102,7 +101,7 @@ def _print_episode(console: Console, trajectory: trajectory_lib.EpisodeTrajector
     assert end is not None  # A sealed episode has one.
     console.print(
         f"{end.reason.name} in {end.phase or '?'}{end.detail and f': {text.printable(end.detail)}'}"
-        f", outcome {end.outcome.name.lower()}, {counted(trajectory.num_steps, 'step')}, "
+        f", outcome {end.outcome.name.lower()}, {text.counted(trajectory.num_steps, 'step')}, "
         f"total reward {trajectory.total_reward:g}"
     )
     for judgement in end.judgements:

@@ -18,15 +18,14 @@ def verify(
     """Check every byte of a dataset. Exits with 1 if anything is wrong."""
     from rich.console import Console
 
-    from webtraj.cli import text
     from webtraj.cli.options import storage_options
-    from webtraj.cli.text import counted
+    from webtraj.cli.text import counted, printable
     from webtraj.datasets import verification
 
     report = verification.verify(dataset, storage_options=storage_options(option))
     console = Console(markup=False, highlight=False)
     for problem in report.problems:
-        console.print(f"{text.printable(problem.where)}: {text.printable(problem.what)}")
+        console.print(f"{printable(problem.where)}: {printable(problem.what)}")
     console.print(
         f"{counted(report.num_episodes, 'episode')}, {counted(report.num_steps, 'step')}, "
         f"{counted(report.num_blobs, 'blob')}: "

@@ -11,8 +11,8 @@ import sys
 import time
 
 import pytest
-import yaml
 from llamafactory_runs import ON_A_CPU, PYTHON, ROOT
+from omegaconf import OmegaConf
 
 from webtraj import open_dataset
 from webtraj.loop.state import read_entries
@@ -37,14 +37,10 @@ def press(request):
 
 def recipe(out, url, model):
     """The recipe with a server that needs no GPU, no judge, a tiny model and few tasks."""
-    told = yaml.safe_load((ROOT / "configs/loop/node_of_8.yaml").read_text())
-    overrides = [*ON_A_CPU, "algorithm_config.min_steps=1", "algorithm_config.cutoff_len=4096"]
-    for override in overrides:
-        *path, key = override.partition("=")[0].split(".")
-        section = told["train"]["overrides"]
-        for name in path:
-            section = section.setdefault(name, {})
-        section[key] = yaml.safe_load(override.partition("=")[2])
+    told = OmegaConf.load(ROOT / "configs/loop/node_of_8.yaml")
+    small = [*ON_A_CPU, "algorithm_config.min_steps=1", "algorithm_config.cutoff_len=4096"]
+    told.train.overrides.merge_with_dotlist(small)
+    told = OmegaConf.to_container(told)
     serve = {"engine": "external", "url": url, "name": "fake-model", "update_command": ["true"]}
     asked = {"context_config": {"interaction_mode": "set_of_marks"}}
     return told | {
@@ -71,7 +67,7 @@ def start(config, *arguments):
 def test_the_recipe_of_a_node_trains_twice_and_goes_on_after_a_kill(tmp_path, model):
     config, out = tmp_path / "loop.yaml", tmp_path / "loop"
     with FakeModelServer(press) as server:
-        config.write_text(yaml.safe_dump(recipe(out, server.url, model)))
+        OmegaConf.save(recipe(out, server.url, model), config)
         log = out / "training/iteration_0002"
         with start(config) as process:
             deadline = time.monotonic() + 600
