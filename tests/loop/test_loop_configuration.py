@@ -142,6 +142,15 @@ def test_evaluations_play_the_same_and_rollouts_do_not():
     assert phases[1, "evaluate"].outputs[0].path == "runs/test_trajectories/iteration_0002"
 
 
+@pytest.mark.parametrize(("window", "kinds"), [(None, ["dataset", "kept"]), (1, ["dataset"] * 2)])
+def test_an_iteration_may_come_to_nothing_where_earlier_ones_are_trained_on(window, kinds):
+    given = {**PLAYED, "postprocess": {"steps": ["clean"]}, "export": {"iterations": window}}
+    config = load_loop_config(given=given)
+    slots = [Slot(number, "postprocess", "rollout") for number in (1, 2)]
+    made = [make_phase(config, slot, Policy(version=0)).outputs[0].kind for slot in slots]
+    assert made == kinds
+
+
 def test_export_replays_the_last_iterations():
     config = load_loop_config(
         given={

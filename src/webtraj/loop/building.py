@@ -165,7 +165,10 @@ class _Build:
             *_option("--parallel", given.parallel),
             *self._model(given),
         )
-        return self._phase(command, Output(self.places.processed(self.number), "kept"))
+        # Where earlier iterations are trained on as well, this one may come to nothing.
+        alone = len(self.places.trained_on(self.number)) == 1
+        processed = self.places.processed(self.number)
+        return self._phase(command, Output(processed, "dataset" if alone else "kept"))
 
     def _model(self, given: JudgeConfig | PostprocessConfig) -> Iterator[str]:
         yield from _option("--model", self._filled(given.model))

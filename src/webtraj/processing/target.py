@@ -187,8 +187,8 @@ class Target:
         if theirs.hash != self._identity.hash:
             raise errors.InvalidInputError(
                 f"{self._place.url!r} is made by another pipeline ({theirs.hash}: {theirs}) than "
-                f"this one ({self._identity.hash}: {self._identity}). Name another place, or run "
-                "that pipeline."
+                f"this one ({self._identity.hash}: {self._identity}). Name another place, "
+                "remove this one, or run that pipeline."
             )
 
     def _look_at(self, episode_id: str) -> tuple[str, _Found | None]:
