@@ -30,7 +30,8 @@ async function settle({quiet, cap}) {
   const start = now();
   // Where scripts are turned off nothing moves by itself, and timers do not run, ours neither.
   if (scriptsAreOff()) return {ended: "quiet", ms: 0, moved: false};
-  let animated = start - scriptBegan < YOUNG_MS;
+  // What is over before the page counts as still was in motion when a picture was taken meanwhile.
+  let animated = start - scriptBegan < YOUNG_MS || isAnimating();
   for (;;) {
     const time = now();
     const still = time - Math.max(start, lastMutation);
