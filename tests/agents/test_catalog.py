@@ -52,6 +52,7 @@ async def test_agent_goes_by_the_name_it_is_made_by(name, tmp_path):
 
 def test_seed_goes_to_agents_that_take_one():
     assert make_agent("random", seed=7) == RandomAgent(7)
+    assert make_agent("random", seed=7, options={"untouched": 0.5}) == RandomAgent(7, 0.5)
     assert make_agent("oracle", seed=7) == make_agent("oracle")
 
 
@@ -65,6 +66,7 @@ def test_unknown_agent_is_an_error_that_names_those_there_are():
     [
         ("oracle", {"model": "tiny"}, "'oracle' does not take 'model'; its options: none"),
         ("random", {"seed": 3}, "does not take 'seed'"),
+        ("random", {"untouched": "often"}, "untouched is 'often'; expected a share"),
         ("scripted", {}, r"needs 'script'; its options: script \(the file\)"),
         ("replay", {}, "needs 'dataset'"),
         ("replay", {"dataset": ".", "task": "x"}, "does not take 'task'"),

@@ -34,7 +34,7 @@ def make_agent(name: str, *, seed: int = 0, options: Mapping[str, Any] | None = 
     An agent with a method `aclose` holds connections; who makes it closes it.
 
     >>> make_agent("random", seed=3)
-    RandomAgent(seed=3, name='random')
+    RandomAgent(seed=3, untouched=0.0, name='random')
 
     Args:
         name: A key of `AGENTS`.
@@ -59,8 +59,14 @@ def _oracle(seed: int, options: Mapping[str, Any]) -> Agent:
 
 
 def _random(seed: int, options: Mapping[str, Any]) -> Agent:
-    _check("random", options)
-    return RandomAgent(seed)
+    _check("random", options, optional=("untouched",))
+    untouched = options.get("untouched", 0.0)
+    try:
+        return RandomAgent(seed, float(untouched))
+    except (TypeError, ValueError):
+        raise errors.InvalidInputError(
+            f"The random agent's untouched is {untouched!r}; expected a share, from 0 to 1."
+        ) from None
 
 
 def _model(seed: int, options: Mapping[str, Any]) -> Agent:
@@ -111,7 +117,11 @@ def _check(
 
 AGENTS: Mapping[str, AgentKind] = {
     "oracle": AgentKind("Does what the environment's own solution says.", _oracle),
-    "random": AgentKind("Does at random what fits the page's elements.", _random),
+    "random": AgentKind(
+        "Does at random what fits the page's elements.",
+        _random,
+        "untouched (how often it picks what it has not acted on, from 0, the default, to 1)",
+    ),
     "model": AgentKind(
         "Asks a model.", _model, "model, base_url and those of webtraj.agents.options.ModelOptions"
     ),

@@ -31,10 +31,24 @@ class RandomAgent:
     from the task and seed that the environment gives the episode, so that an episode can be run
     again, alone or among others. An environment that does not describe its episodes gets the same
     choices in each.
+
+    Attributes:
+        seed: Of its choices.
+        untouched: How often, from 0 to 1, it picks among the elements that it has not acted on in
+            the episode, if there are any. At 0 all are as likely; nearer to 1 it fills in a form
+            of several fields more often before it sends it.
+        name: What it is called.
     """
 
     seed: int = 0
+    untouched: float = 0.0
     name: str = "random"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.untouched <= 1:
+            raise errors.InvalidInputError(
+                f"The random agent's untouched is {self.untouched}; expected a share, from 0 to 1."
+            )
 
     def begin_episode(self, environment: environment_lib.Environment) -> _RandomActor:
         """Returns an actor with a random source of its own."""
@@ -42,12 +56,14 @@ class RandomAgent:
         episode: Mapping[str, Any] = describe() if callable(describe) else {}
         # A text, which Random digests, gives nearby seeds nothing in common.
         source = f"{self.seed}/{episode.get('task', '')}/{episode.get('seed', '')}"
-        return _RandomActor(random.Random(source))
+        return _RandomActor(random.Random(source), self.untouched)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _RandomActor:
     random: random.Random
+    untouched: float
+    touched: set[str] = dataclasses.field(default_factory=set)
 
     async def act(self, observation: Any) -> trajectory_lib.Decision:
         return trajectory_lib.Decision(action=self._choose(observation))
@@ -63,7 +79,12 @@ class _RandomActor:
         elements = refs_in(observation["axtree"])
         if not elements:
             return actions.Scroll(dx=0, dy=self.random.choice((-_SCROLL, _SCROLL)))
+        fresh = [element for element in elements if element.ref not in self.touched]
+        # Nothing is drawn where nothing hangs on it: plainly random choices stay what they were.
+        if self.untouched and fresh and self.random.random() < self.untouched:
+            elements = fresh
         element = self.random.choice(elements)
+        self.touched.add(element.ref)
         choice = self.random.choice(_CHOICES.get(element.role, (_click,)))
         return choice(element.ref, _some_text(observation.get("goal", ""), self.random))
 
