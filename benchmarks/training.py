@@ -2,6 +2,7 @@
 
     make bench-training
     .venv/bin/python benchmarks/training.py --model Qwen/Qwen3-VL-2B-Instruct
+    .venv/bin/python benchmarks/training.py --size 2b        (as large, with random weights)
 
 Each trainer has a process and an environment of its own: webtraj and transformers' Trainer
 `.venv-train`, TRL's SFTTrainer `.venv-trl` (scripts/trl_venv.sh), LLaMA-Factory
@@ -9,9 +10,10 @@ Each trainer has a process and an environment of its own: webtraj and transforme
 the same batches' size, accumulation, learning rate and number of steps, all weights, and no
 gradient checkpointing; each reads what webtraj exports for it.
 
-It prints tokens per second, padding left out; the highest memory (of the process; on a GPU, of the
-tensors on it); the arithmetic that the samples need at least as a share of what a product of
-matrices reaches here; and the mean loss, which tells that all did the same.
+It prints tokens per second, padding left out, of the whole run and by the median step (a GPU's
+first steps are mostly preparations); the highest memory (of the process; on a GPU, of the tensors
+on it); the arithmetic that the samples need at least, at the median step's speed, as a share of
+what a product of matrices reaches here; and the mean loss, which tells that all did the same.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ NAMES = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--model", help="default: a tiny Qwen3-VL, made on the spot")
+    parser.add_argument("--model", help="default: a Qwen3-VL of random weights, made on the spot")
+    parser.add_argument("--size", choices=("tiny", "2b"), default="tiny", help="of that")
     parser.add_argument("--template", default="qwen3_vl_nothink", help="LLaMA-Factory's")
     parser.add_argument("--samples", type=int, default=96)
     parser.add_argument("--batch-size", type=int, default=4)
@@ -77,18 +80,21 @@ def main() -> None:
             f"{peak['flops'] / 1e12:.3f} TFLOP/s by a product of matrices; load "
             f"{os.getloadavg()[0]:.1f}."
         )
-        print(f"{'':34}{'steps':>6}{'tokens/s':>10}{'GiB':>7}{'of peak':>9}{'loss':>8}")
+        print(
+            f"{'':34}{'steps':>6}{'tokens/s':>10}{'median':>9}{'GiB':>7}{'of peak':>9}{'loss':>8}"
+        )
         for name, (venv, script) in TRAINERS.items():
             found, error = measured(name, venv, job)
             if found is None:
                 print(f"{NAMES[name]:34}not measured: {error} (sh {script} makes {venv})")
                 continue
-            seconds = found["seconds"]
-            share = work["flops"] / seconds / peak["flops"]
+            steady = found["median"] * found["steps"]
+            share = work["flops"] / steady / peak["flops"]
             title = f"{NAMES[name]} {found['version']}"
             print(
-                f"{title:34}{found['steps']:>6}{work['tokens'] / seconds:>10,.0f}"
-                f"{found['gib']:>7.2f}{share:>9.1%}{found['loss']:>8.3f}"
+                f"{title:34}{found['steps']:>6}{work['tokens'] / found['seconds']:>10,.0f}"
+                f"{work['tokens'] / steady:>9,.0f}{found['gib']:>7.2f}{share:>9.1%}"
+                f"{found['loss']:>8.3f}"
             )
 
 
@@ -104,6 +110,7 @@ def prepared(folder: Path, arguments: argparse.Namespace) -> Path:
             str(TINY),
             model,
             str(folder / "corpus.txt"),
+            arguments.size,
         ]
         subprocess.run(command, check=True, capture_output=True)
     samples = make_samples(corpus, arguments.samples, arguments.width)

@@ -3,14 +3,17 @@
     python training_peers.py NAME JOB.json
 
 It runs in that trainer's own environment, so that webtraj is imported only where it is needed. The
-time is that of the steps, with the making of batches and without what comes before and after.
+time is that of the steps, with the making of batches and without what comes before and after; and
+the median of a step, since a GPU's first steps are mostly preparations.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
+import itertools
 import json
 import resource
+import statistics
 import sys
 import time
 from pathlib import Path
@@ -86,7 +89,7 @@ def measure_webtraj(job: dict[str, Any]) -> dict[str, Any]:
     return {
         "version": importlib.metadata.version("webtraj"),
         "steps": result.steps,
-        "seconds": watch.end - watch.start,
+        **timed(watch.times),
         "loss": sum(watch.losses) / len(watch.losses),
     }
 
@@ -95,15 +98,21 @@ class Watch:
     """Looks on while webtraj trains."""
 
     def __init__(self) -> None:
-        self.start = self.end = 0.0
+        self.times: list[float] = []
         self.losses: list[float] = []
 
     def training_begins(self, report: object, *, start: int, total: int) -> None:
-        self.start = time.perf_counter()
+        self.times.append(time.perf_counter())
 
     def logged(self, entry: dict[str, Any]) -> None:
-        self.end = time.perf_counter()
+        self.times.append(time.perf_counter())
         self.losses.append(entry["loss"])
+
+
+def timed(times: list[float]) -> dict[str, float]:
+    """Returns how long steps took: from when the first began, and when each ended."""
+    steps = [end - start for start, end in itertools.pairwise(times)]
+    return {"seconds": times[-1] - times[0], "median": statistics.median(steps)}
 
 
 def measure_transformers(job: dict[str, Any]) -> dict[str, Any]:
@@ -232,17 +241,18 @@ def clock_callback() -> Any:
     import transformers
 
     class Clock(transformers.TrainerCallback):
-        start = end = 0.0
-        steps = 0
         loss: float | None = None
 
+        def __init__(self) -> None:
+            self.times: list[float] = []
+
         def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-            self.start = time.perf_counter()
+            self.times.append(time.perf_counter())
 
         def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
             if GPU:
                 torch.cuda.synchronize()
-            self.end, self.steps = time.perf_counter(), state.global_step
+            self.times.append(time.perf_counter())
 
         def on_log(
             self, args: Any, state: Any, control: Any, logs: Any = None, **more: Any
@@ -250,7 +260,7 @@ def clock_callback() -> Any:
             self.loss = (logs or {}).get("train_loss", self.loss)
 
         def result(self) -> dict[str, Any]:
-            return {"seconds": self.end - self.start, "steps": self.steps, "loss": self.loss}
+            return {"steps": len(self.times) - 1, **timed(self.times), "loss": self.loss}
 
     return Clock()
 
@@ -267,6 +277,7 @@ def ours(job: dict[str, Any]) -> tuple[Any, Any, Any]:
         cutoff_len=job["cutoff_len"],
         learning_rate=job["learning_rate"],
         schedule="constant",
+        log_steps=1,
     )
     return settings, open_samples([job["sharegpt"]]), load_tools(job["model"])
 

@@ -92,7 +92,7 @@ def test_postprocessing_has_these_steps():
             make_pipeline(
                 [(name, {**said, **given.options.get(name, {})}) for name, said in choices]
             )
-    assert with_steps == ["one_gpu", "two_cores"]
+    assert with_steps == ["all_tasks", "one_gpu", "two_cores"]
 
 
 def test_rollouts_can_be_built(recipe):
@@ -142,4 +142,5 @@ def test_server_of_one_gpu_may_sleep_and_take_adapters():
 
 
 def test_there_are_these_recipes():
-    assert [path.stem for path in RECIPES] == ["node_of_8", "one_gpu", "ray_cluster", "two_cores"]
+    names = ["all_tasks", "node_of_8", "one_gpu", "ray_cluster", "two_cores"]
+    assert [path.stem for path in RECIPES] == names

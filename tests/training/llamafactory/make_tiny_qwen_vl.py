@@ -1,6 +1,6 @@
-"""Makes a Qwen3-VL of 0.3 million random parameters. Run by LLaMA-Factory's Python.
+"""Makes a Qwen3-VL of random parameters: 0.3 million, or as many as the model of 2B has.
 
-python make_tiny_qwen_vl.py FOLDER CORPUS
+python make_tiny_qwen_vl.py FOLDER CORPUS [tiny | 2b]     (with LLaMA-Factory's Python, or another)
 """
 
 import sys
@@ -21,11 +21,49 @@ SPECIAL = [
     "<|image_pad|>",
     "<|video_pad|>",
 ]
-WIDTH = 64
+TEXT = {
+    "tiny": {
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "head_dim": 32,
+    },
+    "2b": {
+        "vocab_size": 151936,
+        "hidden_size": 2048,
+        "intermediate_size": 6144,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+    },
+}
+ROTATIONS = {"tiny": [6, 5, 5], "2b": [24, 20, 20]}
+VISION = {
+    "tiny": {
+        "depth": 2,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_heads": 2,
+        "num_position_embeddings": 64,
+        "deepstack_visual_indexes": [0],
+    },
+    "2b": {
+        "depth": 24,
+        "hidden_size": 1024,
+        "intermediate_size": 4096,
+        "num_heads": 16,
+        "num_position_embeddings": 2304,
+        "deepstack_visual_indexes": [5, 11, 17],
+    },
+}
 
 
 def main() -> None:
     folder, corpus = Path(sys.argv[1]), Path(sys.argv[2]).read_text()
+    size = sys.argv[3] if len(sys.argv) > 3 else "tiny"
     fast = tokenizers.Tokenizer(models.BPE())
     fast.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     fast.decoder = decoders.ByteLevel()
@@ -50,32 +88,22 @@ def main() -> None:
     config = transformers.Qwen3VLConfig(
         text_config={
             "vocab_size": len(tokenizer),
-            "hidden_size": WIDTH,
-            "intermediate_size": 2 * WIDTH,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "num_key_value_heads": 2,
-            "head_dim": 32,
             "max_position_embeddings": 4096,
-            "rope_scaling": {"rope_type": "default", "mrope_section": [6, 5, 5]},
+            "rope_scaling": {"rope_type": "default", "mrope_section": ROTATIONS[size]},
             "rope_parameters": {
                 "rope_type": "default",
                 "rope_theta": 10000.0,
-                "mrope_section": [6, 5, 5],
+                "mrope_section": ROTATIONS[size],
                 "mrope_interleaved": True,
             },
+            **TEXT[size],
         },
         vision_config={
-            "depth": 2,
-            "hidden_size": 32,
-            "intermediate_size": 64,
-            "num_heads": 2,
-            "out_hidden_size": WIDTH,
+            "out_hidden_size": TEXT[size]["hidden_size"],
             "patch_size": 14,
             "spatial_merge_size": 2,
             "temporal_patch_size": 2,
-            "num_position_embeddings": 64,
-            "deepstack_visual_indexes": [0],
+            **VISION[size],
         },
         image_token_id=ids["<|image_pad|>"],
         video_token_id=ids["<|video_pad|>"],
@@ -83,7 +111,8 @@ def main() -> None:
         vision_end_token_id=ids["<|vision_end|>"],
         tie_word_embeddings=True,
     )
-    model = transformers.Qwen3VLForConditionalGeneration(config)
+    with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
+        model = transformers.Qwen3VLForConditionalGeneration(config)
     pixels = {"shortest_edge": 28 * 28, "longest_edge": 65536}
     processor = transformers.Qwen3VLProcessor(
         image_processor=transformers.Qwen2VLImageProcessor(
