@@ -19,7 +19,7 @@ from webtraj.training.preparing.encoding import Encoder
 from webtraj.training.preparing.image_tokens import ImageTokens
 from webtraj.training.preparing.planning import MicroBatch
 from webtraj.training.preparing.tools import ModelTools, load_tools
-from webtraj.training.sft import models, publish, read_log, train
+from webtraj.training.sft import NullTrainObserver, models, publish, read_log, train
 from webtraj.training.sft.data import TrainingData
 from webtraj.training.sft.loss import token_losses, weighted_sum
 
@@ -28,6 +28,22 @@ SAMPLES = [sample(number) for number in range(8)]
 
 def logits(model):
     return model(input_ids=torch.arange(5, 25)[None]).logits
+
+
+def test_attention_of_cudnn_which_plans_for_every_length_is_off_while_training(
+    text_model, tmp_path
+):
+    seen = []
+
+    class Watch(NullTrainObserver):
+        def logged(self, entry):
+            seen.append(torch.backends.cuda.cudnn_sdp_enabled())
+
+    assert torch.backends.cuda.cudnn_sdp_enabled()
+    train(settings(text_model, tmp_path / "run", log_steps=1), SAMPLES, observer=Watch())
+    assert seen
+    assert not any(seen)
+    assert torch.backends.cuda.cudnn_sdp_enabled()
 
 
 def test_adapters_are_trained_and_merged(text_model, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,13 @@ from webtraj import errors
 from webtraj.training.preparing.tools import ModelTools
 from webtraj.training.sft.settings import SftSettings
 
-__all__ = ["check_packing", "computes_in_bf16", "load_model", "load_weights"]
+__all__ = [
+    "attention_for_changing_shapes",
+    "check_packing",
+    "computes_in_bf16",
+    "load_model",
+    "load_weights",
+]
 
 
 def load_model(settings: SftSettings, tools: ModelTools, *, checkpoint: Path | None = None) -> Any:
@@ -61,6 +68,20 @@ def load_weights(
         else transformers.AutoModelForImageTextToText
     )
     return kind.from_pretrained(source, dtype=dtype, attn_implementation=attention)
+
+
+def attention_for_changing_shapes() -> contextlib.AbstractContextManager[None]:
+    """Returns a context in which PyTorch's attention does without cuDNN's.
+
+    PyTorch takes cuDNN's first, which makes a plan for every shape that is new to it; here each
+    batch has a length of its own. With the others, steps on an H100 take two thirds of the time,
+    the first ones a third (docs/benchmarks.md).
+    """
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    kernels = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+    context: contextlib.AbstractContextManager[None] = sdpa_kernel(kernels)
+    return context
 
 
 def computes_in_bf16(settings: SftSettings) -> bool:

@@ -166,7 +166,8 @@ class _Run:
                 self._data.report, start=start, total=self._plan.num_steps
             )
         try:
-            return self._loop(model, optimizer, start, log, stopped)
+            with models.attention_for_changing_shapes():
+                return self._loop(model, optimizer, start, log, stopped)
         finally:
             if log is not None:
                 log.close()
