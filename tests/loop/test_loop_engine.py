@@ -1,6 +1,7 @@
 """The loop's engine, with small phases that are real processes."""
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -10,7 +11,7 @@ import time
 import pytest
 
 from webtraj import errors
-from webtraj.loop import PhaseFailedError
+from webtraj.loop import PhaseFailedError, load_loop_config
 from webtraj.loop import run as run_loop
 from webtraj.loop.observer import NullLoopObserver
 from webtraj.loop.state import LoopState, read_entries
@@ -180,6 +181,42 @@ async def test_loop_may_be_made_longer_and_tells_what_changed(small_loop):
     assert "iterations was 1, and is 2 from here on." in notes.notes
     assert result.finished
     assert notes.began[0] == (2, "rollout")
+
+
+async def test_what_was_made_and_removed_before_it_was_trained_on_is_made_again(small_loop):
+    given = small_loop.data(iterations=1, evaluation=None)
+    broken = {**given["train"], "command": ["{python}", "-IS", "-c", "raise SystemExit(1)"]}
+    with pytest.raises(PhaseFailedError, match="The phase train of iteration 1"):
+        await run_loop(small_loop.config(iterations=1, evaluation=None, train=broken))
+    made = small_loop.results()
+    for place in ("processed", "exports"):
+        shutil.rmtree(small_loop.out / place / "iteration_0001")
+    notes = Notes()
+    config = small_loop.config(iterations=1, evaluation=None)
+    result = await run_loop(config, resume=True, observer=notes)
+    assert result.finished
+    assert notes.began == [(1, name) for name in ("postprocess", "export", "train", "publish")]
+    assert (notes.total, notes.done) == (6, 2)
+    assert [note for note in notes.notes if note.startswith("Again")] == [
+        f"Again {name} of iteration 1: what it made is not there any more."
+        for name in ("postprocess", "export")
+    ]
+    again = small_loop.results()
+    assert {place: again[place] for place in made} == made
+    shutil.rmtree(small_loop.out / "exports")  # It was trained on, and nobody needs it now.
+    assert (await run_loop(config, resume=True)).run == 0
+
+
+async def test_what_was_recorded_and_removed_is_not_recorded_again(small_loop):
+    given = small_loop.data(iterations=1, evaluation=None, judge=None, postprocess=None)
+    broken = {**given["export"], "command": ["{python}", "-IS", "-c", "raise SystemExit(1)"]}
+    with pytest.raises(PhaseFailedError, match="The phase export of iteration 1"):
+        await run_loop(load_loop_config(given={**given, "export": broken}))
+    shutil.rmtree(small_loop.out / "train_trajectories" / "iteration_0001")
+    notes = Notes()
+    with contextlib.suppress(PhaseFailedError):
+        await run_loop(load_loop_config(given=given), resume=True, observer=notes)
+    assert (1, "rollout") not in notes.began
 
 
 async def test_two_loops_do_not_share_a_folder(small_loop):

@@ -37,6 +37,8 @@ _SIGNALLED = 128
 """Exit statuses above this one are those of signals."""
 _LONGEST_PAUSE = 60.0
 _PLAYING = ("rollout", "evaluate")
+_DERIVED = ("judge", "postprocess", "export")
+"""Phases whose outputs can be made again of what was recorded."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,22 +147,39 @@ class _Loop:
 
         A phase that was passed, since it was not asked for then, is not made up for.
         """
-        ended = [key for key in self._order if self._state.ended(key) is not None]
         left: list[Slot] = []
         for slot in lane:
-            passed = any(
-                (iteration == slot.iteration and self._order[iteration, name] >= self._place(slot))
-                or (iteration > slot.iteration and name == slot.name)
-                for iteration, name in ended
-            )
-            if passed:
-                self._done[slot.key].set()
-            else:
+            if not self._passed(slot.key):
                 left.append(slot)
+            elif self._gone(slot):
+                self._observer.note(f"Again {slot}: what it made is not there any more.")
+                left.append(slot)
+            else:
+                self._done[slot.key].set()
         return left
 
-    def _place(self, slot: Slot) -> int:
-        return self._order[slot.key]
+    def _passed(self, key: tuple[int, str]) -> bool:
+        """Returns whether a phase, or one after it, is done."""
+        return any(
+            (iteration == key[0] and place >= self._order[key])
+            or (iteration > key[0] and name == key[1])
+            for (iteration, name), place in self._order.items()
+            if self._state.ended((iteration, name)) is not None
+        )
+
+    def _gone(self, slot: Slot) -> bool:
+        """Returns whether what a phase made was removed before it was trained on.
+
+        That is how one asks for it to be made again, in another way for instance. What was
+        recorded is not: it would be other data.
+        """
+        ended = self._state.ended(slot.key)
+        return (
+            slot.name in _DERIVED
+            and ended is not None
+            and not self._passed((slot.iteration, "train"))
+            and not all(Path(path).exists() for path in ended["outputs"])
+        )
 
     def _chosen(self, lane: Sequence[Slot]) -> list[Slot]:
         """Returns those of a lane's phases that are to be run now."""

@@ -38,6 +38,7 @@ TEXT = {
         "num_attention_heads": 16,
         "num_key_value_heads": 8,
         "head_dim": 128,
+        "max_position_embeddings": 262144,
     },
 }
 ROTATIONS = {"tiny": [6, 5, 5], "2b": [24, 20, 20]}
