@@ -99,7 +99,8 @@ async def test_field_is_called_by_the_text_before_it(case):
     (made,) = result.trajectories
     assert_valid_trajectory(made)
     assert (made.info.goal, result.changes) == (goal, {"forms": [steps]})
-    assert made.info.task == "hindsight/typed-form"
+    typed = "" if goal.count('"') == 2 else "-2"
+    assert made.info.task == f"hindsight/typed-form{typed}"
     assert (await RuleJudge().judge(made)).outcome is Outcome.SUCCESS
 
 

@@ -53,13 +53,13 @@ class RelabelForms:
     so far. Where a box had to be unchecked, or a field emptied, there is no episode.
 
     Goal, outcome, decisions and `metadata["relabelled"]` are as `relabel-clicks` has them. The
-    task is `hindsight/typed-form` where something was typed, else `hindsight/form`. The rule says
-    that the last action was on that button, and that all fields of the form held what they held,
-    those that are off included.
+    task is `hindsight/form`; where a text was typed `hindsight/typed-form`, where several were
+    `hindsight/typed-form-2` and so on. The rule says that the last action was on that button, and
+    that all fields of the form held what they held, those that are off included.
     """
 
     name: str = dataclasses.field(default="relabel-forms", init=False)
-    version: str = dataclasses.field(default="2", init=False)
+    version: str = dataclasses.field(default="3", init=False)
     needs_model: ClassVar[bool] = False
     wording: str | tuple[str, ...] = "{what} and click {button}."
     """The goal; `{what}` is made of the following, with commas between, and begins with a capital
@@ -123,7 +123,7 @@ class RelabelForms:
                     trajectory,
                     [*path, sending],
                     suffix=suffix,
-                    task=_TYPED_TASK if any(map(_is_typed, asked)) else _TASK,
+                    task=_task_of(asked),
                     goal=goal,
                     rule=_rule(asked, final, button),
                 )
@@ -251,6 +251,12 @@ def _changed(before: FormState | None, after: FormState) -> set[Field]:
     """Returns the fields that hold something else."""
     values = {} if before is None else before.values
     return {field for field, value in after.values.items() if values.get(field) != value}
+
+
+def _task_of(asked: set[Field]) -> str:
+    # By how many texts, so that a cap by task leaves the few with several beside the many with one.
+    typed = sum(map(_is_typed, asked))
+    return _TASK if not typed else _TYPED_TASK if typed == 1 else f"{_TYPED_TASK}-{typed}"
 
 
 def _is_typed(field: Field) -> bool:
