@@ -60,9 +60,7 @@ if ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/d
 fi
 rm -f "$stamp"
 echo "setup: installing webtraj and its development packages"
-# Python compiles what is imported by itself; all of it would take a minute, here as in the other
-# environments.
-.venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check \
+.venv/bin/python -m pip install --quiet --disable-pip-version-check \
     --constraint constraints.txt --editable '.[dev]' ||
     fail "pip could not install the packages; its message is above."
 

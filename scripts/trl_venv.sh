@@ -22,7 +22,7 @@ if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
 fi
 
 install() {
-    .venv-trl/bin/python -m pip install --quiet --no-compile --disable-pip-version-check \
+    .venv-trl/bin/python -m pip install --quiet --disable-pip-version-check \
         --constraint constraints.txt --requirement "$requirements" "$@"
 }
 

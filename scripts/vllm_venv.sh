@@ -23,7 +23,7 @@ if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
 fi
 
 install() {
-    .venv-vllm/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --no-deps \
+    .venv-vllm/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
         --requirement "$requirements" "$@"
 }
 
