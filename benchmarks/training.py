@@ -36,7 +36,7 @@ from webtraj.training.export import export_samples
 from webtraj.training.samples import Sample, SampleKey
 
 ROOT = Path(__file__).resolve().parents[1]
-TINY = ROOT / "tests" / "training" / "llamafactory" / "make_tiny_qwen_vl.py"
+MAKER = ROOT / "tests" / "training" / "llamafactory" / "make_qwen_vl.py"
 TRAINERS = {
     "webtraj": (".venv-train", "scripts/train_venv.sh"),
     "transformers": (".venv-train", "scripts/train_venv.sh"),
@@ -107,7 +107,7 @@ def prepared(folder: Path, arguments: argparse.Namespace) -> Path:
         (folder / "corpus.txt").write_text(corpus)
         command = [
             str(ROOT / ".venv-train/bin/python"),
-            str(TINY),
+            str(MAKER),
             model,
             str(folder / "corpus.txt"),
             arguments.size,

@@ -52,7 +52,7 @@ async def test_agent_goes_by_the_name_it_is_made_by(name, tmp_path):
 
 def test_seed_goes_to_agents_that_take_one():
     assert make_agent("random", seed=7) == RandomAgent(7)
-    assert make_agent("random", seed=7, options={"untouched": 0.5}) == RandomAgent(7, 0.5)
+    assert make_agent("random", options={"untouched": 0.5}) == RandomAgent(untouched=0.5)
     assert make_agent("oracle", seed=7) == make_agent("oracle")
 
 

@@ -67,7 +67,9 @@ async def test_every_element_is_chosen_about_equally_often():
 
 async def test_untouched_elements_come_first_if_asked_for():
     for seed in range(20):
-        chosen = [action.ref for action in await choices(RandomAgent(seed, 1.0), Page(), n=8)]
+        chosen = [
+            action.ref for action in await choices(RandomAgent(seed, untouched=1.0), Page(), n=8)
+        ]
         assert sorted(chosen[:4]) == ["1", "2", "3", "4"]
         assert set(chosen[4:]) <= {"1", "2", "3", "4"}  # Nothing is left: all are as likely.
 
@@ -75,7 +77,7 @@ async def test_untouched_elements_come_first_if_asked_for():
 async def test_untouched_elements_are_preferred_as_often_as_asked_for():
     again = 0
     for seed in range(400):
-        first, second = await choices(RandomAgent(seed, 0.5), Page(), n=2)
+        first, second = await choices(RandomAgent(seed, untouched=0.5), Page(), n=2)
         again += first.ref == second.ref
     assert 25 <= again <= 80  # Half of a quarter of 400.
 
@@ -83,7 +85,7 @@ async def test_untouched_elements_are_preferred_as_often_as_asked_for():
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
 def test_a_share_that_is_none_is_refused(share):
     with pytest.raises(errors.InvalidInputError, match=r"untouched is .*; expected a share"):
-        RandomAgent(0, share)
+        RandomAgent(untouched=share)
 
 
 @pytest.mark.parametrize(

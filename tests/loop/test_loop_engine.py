@@ -216,7 +216,7 @@ async def test_what_was_recorded_and_removed_is_not_recorded_again(small_loop):
     notes = Notes()
     with contextlib.suppress(PhaseFailedError):
         await run_loop(load_loop_config(given=given), resume=True, observer=notes)
-    assert (1, "rollout") not in notes.began
+    assert notes.began[0] == (1, "export")
 
 
 async def test_two_loops_do_not_share_a_folder(small_loop):

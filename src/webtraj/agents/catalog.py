@@ -34,7 +34,7 @@ def make_agent(name: str, *, seed: int = 0, options: Mapping[str, Any] | None = 
     An agent with a method `aclose` holds connections; who makes it closes it.
 
     >>> make_agent("random", seed=3)
-    RandomAgent(seed=3, untouched=0.0, name='random')
+    RandomAgent(seed=3, name='random', untouched=0.0)
 
     Args:
         name: A key of `AGENTS`.
@@ -60,13 +60,7 @@ def _oracle(seed: int, options: Mapping[str, Any]) -> Agent:
 
 def _random(seed: int, options: Mapping[str, Any]) -> Agent:
     _check("random", options, optional=("untouched",))
-    untouched = options.get("untouched", 0.0)
-    try:
-        return RandomAgent(seed, float(untouched))
-    except (TypeError, ValueError):
-        raise errors.InvalidInputError(
-            f"The random agent's untouched is {untouched!r}; expected a share, from 0 to 1."
-        ) from None
+    return RandomAgent(seed, untouched=options.get("untouched", 0.0))
 
 
 def _model(seed: int, options: Mapping[str, Any]) -> Agent:

@@ -34,20 +34,21 @@ class RandomAgent:
 
     Attributes:
         seed: Of its choices.
+        name: What it is called.
         untouched: How often, from 0 to 1, it picks among the elements that it has not acted on in
             the episode, if there are any. At 0 all are as likely; nearer to 1 it fills in a form
             of several fields more often before it sends it.
-        name: What it is called.
     """
 
     seed: int = 0
-    untouched: float = 0.0
     name: str = "random"
+    untouched: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.untouched <= 1:
+        if not (isinstance(self.untouched, int | float) and 0 <= self.untouched <= 1):
             raise errors.InvalidInputError(
-                f"The random agent's untouched is {self.untouched}; expected a share, from 0 to 1."
+                f"The random agent's untouched is {self.untouched!r:.100}; expected a share, a "
+                "number from 0 to 1."
             )
 
     def begin_episode(self, environment: environment_lib.Environment) -> _RandomActor:

@@ -147,28 +147,35 @@ class _Loop:
 
         A phase that was passed, since it was not asked for then, is not made up for.
         """
+        passed = self._passed()
         left: list[Slot] = []
         for slot in lane:
-            if not self._passed(slot.key):
+            if slot.key not in passed:
                 left.append(slot)
-            elif self._gone(slot):
+            elif (slot.iteration, "train") not in passed and self._gone(slot):
                 self._observer.note(f"Again {slot}: what it made is not there any more.")
                 left.append(slot)
             else:
                 self._done[slot.key].set()
         return left
 
-    def _passed(self, key: tuple[int, str]) -> bool:
-        """Returns whether a phase, or one after it, is done."""
-        return any(
-            (iteration == key[0] and place >= self._order[key])
-            or (iteration > key[0] and name == key[1])
+    def _passed(self) -> set[tuple[int, str]]:
+        """Returns the phases that are done, or that a later one is done of."""
+        ended = [key for key in self._order if self._state.ended(key) is not None]
+        farthest: dict[int, int] = {}
+        latest: dict[str, int] = {}
+        for key in ended:
+            iteration, name = key
+            farthest[iteration] = max(farthest.get(iteration, -1), self._order[key])
+            latest[name] = max(latest.get(name, -1), iteration)
+        return {
+            (iteration, name)
             for (iteration, name), place in self._order.items()
-            if self._state.ended((iteration, name)) is not None
-        )
+            if place <= farthest.get(iteration, -1) or iteration < latest.get(name, -1)
+        }
 
     def _gone(self, slot: Slot) -> bool:
-        """Returns whether what a phase made was removed before it was trained on.
+        """Returns whether what a phase made was removed.
 
         That is how one asks for it to be made again, in another way for instance. What was
         recorded is not: it would be other data.
@@ -177,7 +184,6 @@ class _Loop:
         return (
             slot.name in _DERIVED
             and ended is not None
-            and not self._passed((slot.iteration, "train"))
             and not all(Path(path).exists() for path in ended["outputs"])
         )
 

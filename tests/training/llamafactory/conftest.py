@@ -8,7 +8,7 @@ from llamafactory_runs import PYTHON, ROOT
 
 ENABLED = "WEBTRAJ_TEST_LLAMAFACTORY"
 
-collect_ignore_glob = ["conftest.py", "llamafactory_runs.py", "make_tiny_qwen_vl.py"]
+collect_ignore_glob = ["conftest.py", "llamafactory_runs.py", "make_qwen_vl.py"]
 if os.environ.get(ENABLED) != "1":
     collect_ignore_glob += ["test_llamafactory_runs_*.py"]
 
@@ -19,6 +19,6 @@ def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / "qwen_vl"
     corpus = folder.with_name("corpus.txt")
     corpus.write_text("".join(page.read_text() for page in sorted((ROOT / "docs").glob("*.md"))))
-    script = ROOT / "tests" / "training" / "llamafactory" / "make_tiny_qwen_vl.py"
+    script = ROOT / "tests" / "training" / "llamafactory" / "make_qwen_vl.py"
     subprocess.run([PYTHON, "-W", "ignore", script, folder, corpus], check=True)
     return folder

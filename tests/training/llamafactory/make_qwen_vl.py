@@ -1,6 +1,6 @@
 """Makes a Qwen3-VL of random parameters: 0.3 million, or as many as the model of 2B has.
 
-python make_tiny_qwen_vl.py FOLDER CORPUS [tiny | 2b]     (with LLaMA-Factory's Python, or another)
+python make_qwen_vl.py FOLDER CORPUS [tiny | 2b]     (with LLaMA-Factory's Python, or another)
 """
 
 import sys
