@@ -39,12 +39,14 @@ ROOT = Path(__file__).resolve().parents[1]
 MAKER = ROOT / "tests" / "training" / "llamafactory" / "make_qwen_vl.py"
 TRAINERS = {
     "webtraj": (".venv-train", "scripts/train_venv.sh"),
+    "webtraj_cudnn": (".venv-train", "scripts/train_venv.sh"),
     "transformers": (".venv-train", "scripts/train_venv.sh"),
     "trl": (".venv-trl", "scripts/trl_venv.sh"),
     "llamafactory": (".venv-llamafactory", "scripts/llamafactory_venv.sh"),
 }
 NAMES = {
     "webtraj": "webtraj",
+    "webtraj_cudnn": "with cuDNN's attention",
     "transformers": "transformers' Trainer",
     "trl": "TRL's SFTTrainer",
     "llamafactory": "LLaMA-Factory",
@@ -84,6 +86,8 @@ def main() -> None:
             f"{'':34}{'steps':>6}{'tokens/s':>10}{'median':>9}{'GiB':>7}{'of peak':>9}{'loss':>8}"
         )
         for name, (venv, script) in TRAINERS.items():
+            if name == "webtraj_cudnn" and not peak["gpu"]:
+                continue
             found, error = measured(name, venv, job)
             if found is None:
                 print(f"{NAMES[name]:34}not measured: {error} (sh {script} makes {venv})")

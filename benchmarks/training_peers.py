@@ -9,6 +9,7 @@ the median of a step, since a GPU's first steps are mostly preparations.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import itertools
 import json
@@ -46,7 +47,7 @@ def measure_matmul(job: dict[str, Any]) -> dict[str, Any]:
         if GPU:
             torch.cuda.synchronize()
         best = min(best, time.perf_counter() - start)
-    return {"flops": 2 * size**3 / best, "threads": torch.get_num_threads()}
+    return {"flops": 2 * size**3 / best, "threads": torch.get_num_threads(), "gpu": GPU}
 
 
 def measure_work(job: dict[str, Any]) -> dict[str, Any]:
@@ -92,6 +93,14 @@ def measure_webtraj(job: dict[str, Any]) -> dict[str, Any]:
         **timed(watch.times),
         "loss": sum(watch.losses) / len(watch.losses),
     }
+
+
+def measure_webtraj_cudnn(job: dict[str, Any]) -> dict[str, Any]:
+    """Trains as webtraj does, but lets PyTorch take cuDNN's attention."""
+    from webtraj.training.sft import models
+
+    models.attention_for_changing_shapes = contextlib.nullcontext
+    return measure_webtraj({**job, "out": str(Path(job["out"]) / "cudnn")})
 
 
 class Watch:
