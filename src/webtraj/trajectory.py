@@ -85,6 +85,10 @@ class Outcome(enum.IntEnum):
     CANCELLED = 8
 
 
+LAST_TIME = 253402300800.0
+"""The year 10000, in seconds since the epoch: Python's calendar ends before it."""
+
+
 def new_episode_id() -> str:
     """Returns an id that is unique and sorts by time: `20261120T130405-9f86d081884c7d65`."""
     now = datetime.datetime.now(datetime.UTC)

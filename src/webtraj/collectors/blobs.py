@@ -33,14 +33,19 @@ _KNOWN_LIMIT = 100_000
 class BlobStore:
     """A folder of blobs. A `BlobSink` and a `BlobSource`."""
 
-    def __init__(self, root: Path, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, root: Path, *, within: Path | None = None, clock: Callable[[], float] = time.time
+    ) -> None:
         """Initializes the store; makes no folder before the first blob.
 
         Args:
             root: The folder.
+            within: The folder that the store must stay in: no symbolic link below it is followed
+                to write. By default `root`, which then may itself be a link.
             clock: Returns the seconds that have passed, those in which the machine slept included.
         """
         self.root = root
+        self._within = root if within is None else within
         self._clock = clock
         self._known: dict[Blob, float] = {}
         self._folders: set[str] = set()
@@ -118,6 +123,7 @@ class BlobStore:
 
     def _make_folder(self, name: str) -> None:
         if name not in self._folders:
+            files.check_no_links(self._within, self.root / name)
             (self.root / name).mkdir(parents=True, exist_ok=True)
             self._folders.add(name)
 
@@ -207,7 +213,7 @@ def as_text(data: bytes, where: str) -> str:
 def _touch(path: Path) -> bool:
     """Returns whether a file is there, after it was given the present as its time."""
     try:
-        os.utime(path)
+        os.utime(path, follow_symlinks=False)
     except FileNotFoundError:
         return False
     except PermissionError:  # Another user's: that it was put again cannot be told.
@@ -217,6 +223,6 @@ def _touch(path: Path) -> bool:
 
 def _has_size(path: Path, size: int) -> bool:
     try:
-        return path.stat().st_size == size
+        return path.stat(follow_symlinks=False).st_size == size
     except OSError:
         return False

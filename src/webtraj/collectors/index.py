@@ -148,7 +148,6 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "seed": (int, type(None)),
     "total_reward": (float, int),
 }
-_LAST_TIME = 253402300800.0  # The year 10000, in which Python's calendar ends.
 _INFO_FIELDS = (
     "episode_id", "task", "goal", "site", "environment", "policy", "seed", "group_id", "attempt",
 )  # fmt: skip
@@ -249,7 +248,11 @@ def _plain(info: dict[str, Any]) -> dict[str, Any]:
 
 def _time(value: Any) -> float | None:
     """Returns a time if it is one that a calendar has."""
-    is_time = isinstance(value, (float, int)) and math.isfinite(value) and 0 <= value < _LAST_TIME
+    is_time = (
+        isinstance(value, (float, int))
+        and math.isfinite(value)
+        and 0 <= value < trajectory_lib.LAST_TIME
+    )
     return value if is_time else None
 
 
@@ -340,7 +343,7 @@ class IndexWriter:
 
 def _open_locked(path: Path) -> int:
     """Returns the descriptor of a file to append to that is locked, and still there."""
-    flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+    flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
     while True:
         descriptor = os.open(path, flags, 0o644)
         with contextlib.suppress(OSError):  # The file system may have no locks.

@@ -78,7 +78,7 @@ class JournalingCollector(AsyncClosing, Closing):
         formats.format_named(self._header.format)  # What it needs is missed now, or never.
         self._fsync = fsync
         self._on_sealed = on_sealed
-        self._shared = BlobStore(self._layout.blobs)
+        self._shared = BlobStore(self._layout.blobs, within=self._layout.root)
         self._index = open_index(self._layout, self._header)
         self._sealing = BackgroundQueue("webtraj-seal")
         self._lock = threading.Lock()

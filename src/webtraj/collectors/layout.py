@@ -195,6 +195,30 @@ class DatasetLayout:
         """Returns where an open episode's journal lies."""
         return self.journals / f"{check_episode_id(episode_id)}.jsonl"
 
+    def check_no_links(self) -> None:
+        """Refuse a dataset with a symbolic link among its folders, before anything is written.
+
+        Raises:
+            StorageDeniedError: A folder of the dataset is a symbolic link.
+        """
+        for folder in (*self._folders, self.root / "unshared"):
+            files.check_no_links(self.root, folder)
+
+    @property
+    def _folders(self) -> tuple[Path, ...]:
+        return (self.episodes, self.index, self.journals, self.blobs)
+
+    def make_folders(self) -> None:
+        """Make the folders that are missing; an empty folder may not have been copied.
+
+        Raises:
+            StorageDeniedError: A folder of the dataset is a symbolic link.
+            OSError: A folder cannot be made.
+        """
+        self.check_no_links()
+        for folder in self._folders:
+            folder.mkdir(exist_ok=True)
+
     def unshared(self, episode_id: str) -> Path:
         """Returns the folder of blobs that are one episode's alone."""
         return self.root / "unshared" / check_episode_id(episode_id)
@@ -220,6 +244,7 @@ class DatasetLayout:
 
         Raises:
             CollectorError: The folder cannot be written.
+            StorageDeniedError: A folder in it is a symbolic link.
             InvalidInputError: It is a dataset, of another format or destination than `header` says.
             NotADatasetError: It holds other things already.
             UnsupportedSchemaError: It was made by a newer webtraj.
@@ -230,8 +255,9 @@ class DatasetLayout:
                 self._check_empty()
                 self.root.mkdir(parents=True, exist_ok=True)
                 files.write_atomically(self.header, wanted.to_bytes())
-            for folder in (self.episodes, self.index, self.journals, self.blobs):
-                folder.mkdir(exist_ok=True)
+            self.make_folders()
+        except errors.StorageDeniedError:
+            raise
         except OSError as error:
             raise errors.CollectorError(
                 f"The dataset folder {str(self.root)!r} cannot be written: {error}. "

@@ -40,7 +40,8 @@ class Index(Protocol):
 
 def blob_store(layout: DatasetLayout, header: DatasetHeader, episode_id: str) -> BlobStore:
     """Returns where an open episode's blobs are kept."""
-    return BlobStore(layout.blobs if header.shares_blobs else layout.unshared(episode_id))
+    folder = layout.blobs if header.shares_blobs else layout.unshared(episode_id)
+    return BlobStore(folder, within=layout.root)
 
 
 def seal(

@@ -36,7 +36,7 @@ from webtraj import errors, formats
 from webtraj.collectors.blobs import BlobStore
 from webtraj.collectors.index import EpisodeSummary, IndexWriter, summarize
 from webtraj.collectors.journal import claim
-from webtraj.collectors.layout import DatasetHeader, DatasetLayout
+from webtraj.collectors.layout import DatasetHeader, DatasetLayout, is_episode_id
 from webtraj.serialization import references
 from webtraj.serialization.blobs import Blob
 from webtraj.storage import files
@@ -137,7 +137,9 @@ class Spool:
             InvalidInputError: Its episodes go nowhere: it is a dataset.
             UnsupportedSchemaError: It was made by a newer webtraj.
         """
-        header = DatasetLayout(Path(path)).check()
+        layout = DatasetLayout(Path(path))
+        header = layout.check()
+        layout.check_no_links()
         if not header.destination:
             raise errors.InvalidInputError(
                 f"{os.fspath(path)!r} is a dataset, and no spool whose episodes go to a bucket. "
@@ -242,7 +244,7 @@ class Spool:
 
     def blobs(self, episode_id: str) -> BlobStore:
         """Returns where the blobs of an episode lie."""
-        return BlobStore(self.layout.unshared(episode_id))
+        return BlobStore(self.layout.unshared(episode_id), within=self.layout.root)
 
     def remove(self, episode_id: str) -> None:
         """Removes an episode that is in the bucket, and in its index. Safe to repeat.
@@ -264,7 +266,7 @@ class Spool:
             shutil.rmtree(folder, ignore_errors=True)
         for line in self.layout.index.glob("*.jsonl"):
             # A line comes after its file, and goes after it.
-            if not self._file(line.stem).exists():
+            if is_episode_id(line.stem) and not self._file(line.stem).exists():
                 line.unlink(missing_ok=True)
 
     def _file(self, episode_id: str) -> Path:

@@ -149,6 +149,7 @@ def exclusive(place: DatasetPlace) -> Iterator[None]:
     if place.layout is None:
         yield
         return
+    place.layout.check_no_links()
     with locked(place.layout.index / ".compaction.lock"):
         yield
 

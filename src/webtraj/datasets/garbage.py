@@ -27,7 +27,7 @@ import dataclasses
 import os
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +100,7 @@ def collect_garbage(
         )
     if opened.layout is None:
         return _collect_in_bucket(opened) if alone else GarbageReport(skipped=True)
+    opened.layout.check_no_links()
     try:
         with locked(opened.layout.blobs / ".collection.lock"):
             return _collect_in_folder(opened, opened.layout, 0.0 if alone else grace)
@@ -118,7 +119,7 @@ def restore(layout: DatasetLayout) -> None:
     Raises:
         OSError: It cannot be put back.
     """
-    for path in layout.blobs.glob(f"*/.*{_ASIDE}"):
+    for path in _files(layout, f".*{_ASIDE}"):
         with contextlib.suppress(FileNotFoundError):  # A collection that lives was faster.
             _put_back(path, path.with_name(path.name[1:].removesuffix(_ASIDE)))
 
@@ -126,7 +127,7 @@ def restore(layout: DatasetLayout) -> None:
 def _collect_in_folder(place: DatasetPlace, layout: DatasetLayout, grace: float) -> GarbageReport:
     restore(layout)
     cutoff = _file_system_time(layout.blobs) - grace
-    blobs = sorted(layout.blobs.glob("??/[!.]*"))
+    blobs = sorted(_files(layout, "[!.]*"))
     named = _named_in_journals(layout)
     named |= _named_in_episodes(place)
     removed = size = kept = too_young = 0
@@ -139,6 +140,13 @@ def _collect_in_folder(place: DatasetPlace, layout: DatasetLayout, grace: float)
             removed += 1
             size += freed
     return GarbageReport(removed, size, kept, too_young)
+
+
+def _files(layout: DatasetLayout, pattern: str) -> Iterator[Path]:
+    """Yield the files among the blobs that match a pattern, in no folder that is a link."""
+    for folder in layout.blobs.glob("??"):
+        if not folder.is_symlink():
+            yield from folder.glob(pattern)
 
 
 def _file_system_time(folder: Path) -> float:

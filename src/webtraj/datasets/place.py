@@ -31,7 +31,7 @@ from webtraj.collectors.layout import (
 from webtraj.datasets.bucket_blobs import BucketBlobs, read_checked
 from webtraj.datasets.parallel import map_in_order
 from webtraj.storage import is_url, open_storage
-from webtraj.storage.base import Storage
+from webtraj.storage.base import Storage, is_key
 from webtraj.storage.folder import FolderStorage
 
 __all__ = ["DatasetPlace", "Place", "create_place", "open_place"]
@@ -124,7 +124,7 @@ class DatasetPlace:
         if self.layout is not None:
             return sorted(path.name for path in self.layout.index.glob("[!.]*.jsonl"))
         names = (entry.key.removeprefix(INDEX) for entry in self.storage.list(INDEX))
-        return sorted(name for name in names if name.endswith(".jsonl") and "/" not in name)
+        return sorted(name for name in names if name.endswith(".jsonl") and is_key(name))
 
     def read_index(self) -> dict[str, IndexFile]:
         """Returns what the index's files say, by their names.
@@ -184,7 +184,9 @@ def open_place(
     storage = _storage(place, storage_options)
     if isinstance(storage, FolderStorage):
         layout = DatasetLayout(storage.root)
-        return DatasetPlace(storage, layout.check(), layout, BlobStore(layout.blobs))
+        return DatasetPlace(
+            storage, layout.check(), layout, BlobStore(layout.blobs, within=layout.root)
+        )
     try:
         content = storage.read(HEADER)
     except errors.StorageMissingError as error:
@@ -211,7 +213,9 @@ def create_place(
     storage = _storage(place, storage_options)
     if isinstance(storage, FolderStorage):
         layout = DatasetLayout(storage.root)
-        return DatasetPlace(storage, layout.create(header), layout, BlobStore(layout.blobs))
+        return DatasetPlace(
+            storage, layout.create(header), layout, BlobStore(layout.blobs, within=layout.root)
+        )
     try:
         found = open_place(place, storage_options)
     except errors.NotADatasetError:

@@ -55,6 +55,7 @@ def recover(place: Place, *, storage_options: Mapping[str, Any] | None = None) -
         NotADatasetError: There is no dataset.
         UnsupportedSchemaError: It was written by a newer webtraj.
         CollectorError: Something could not be written; run it again once that is mended.
+        StorageDeniedError: A folder of the dataset is a symbolic link; nothing was changed.
         StorageError: The bucket could not be read or written.
     """
     opened = open_place(place, storage_options)
@@ -99,8 +100,9 @@ def _recover_folder(layout: DatasetLayout, header: DatasetHeader) -> RecoveryRep
 def _make_folders(layout: DatasetLayout) -> None:
     """Makes the folders anew that were not copied since they were empty."""
     try:
-        for folder in (layout.episodes, layout.index, layout.journals, layout.blobs):
-            folder.mkdir(exist_ok=True)
+        layout.make_folders()
+    except errors.StorageDeniedError:
+        raise
     except OSError as error:
         raise errors.CollectorError(
             f"The dataset folder {str(layout.root)!r} cannot be written: {error}."

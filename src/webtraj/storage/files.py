@@ -1,4 +1,4 @@
-"""Writing files so that they are there whole or not at all."""
+"""Write files whole or not at all, and only inside the folder they belong to."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from webtraj import errors
 
 __all__ = [
+    "check_no_links",
     "locked",
     "make_folder",
     "sync_file",
@@ -21,6 +22,31 @@ __all__ = [
     "write_all",
     "write_atomically",
 ]
+
+
+def check_no_links(root: Path, folder: Path) -> None:
+    """Refuse a folder below `root` that is reached through a symbolic link.
+
+    Call this before writing or removing anything in `folder`: a dataset that came from elsewhere
+    may hold links that lead out of it. `root` itself may be a link, or lie below one. Reading may
+    follow links.
+
+    Args:
+        root: The folder that everything written must stay in.
+        folder: `root` or a folder below it, which may be missing.
+
+    Raises:
+        StorageDeniedError: A part of the way from `root` to `folder` is a symbolic link.
+    """
+    current = root
+    for part in folder.relative_to(root).parts:
+        current /= part
+        if current.is_symlink():
+            raise errors.StorageDeniedError(
+                f"{str(current)!r} is a symbolic link, and webtraj writes and removes files only "
+                f"inside {str(root)!r} itself. Replace the link by the folder it points to. (The "
+                "dataset's own folder may be a link.)"
+            )
 
 
 def write_all(descriptor: int, data: bytes) -> None:
@@ -122,7 +148,8 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
     """
     try:
         path.parent.mkdir(exist_ok=True)
-        descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
+        flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(path, flags, 0o644)
     except OSError as error:
         raise errors.StorageError(f"{str(path)!r} cannot be written: {error}.") from error
     try:

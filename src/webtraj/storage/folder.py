@@ -57,9 +57,11 @@ class FolderStorage:
 
         Raises:
             StorageConflictError: It is there already, and was not to be overwritten.
+            StorageDeniedError: A folder on the way to it is a symbolic link.
             StorageError: It cannot be written.
         """
         path = self.path(key)
+        files.check_no_links(self.root, path.parent)
         try:
             try:
                 files.write_atomically(path, data, sync=self._sync, overwrite=overwrite)
@@ -107,9 +109,11 @@ class FolderStorage:
         """Deletes an object. It is no error if there is none.
 
         Raises:
+            StorageDeniedError: A folder on the way to it is a symbolic link.
             StorageError: It cannot be deleted.
         """
         path = self.path(key)
+        files.check_no_links(self.root, path.parent)
         try:
             path.unlink()
         except _ABSENT:

@@ -30,6 +30,7 @@ from typing import Any, Self
 import orjson
 
 from webtraj import errors
+from webtraj import trajectory as trajectory_lib
 from webtraj.closing import Closing
 from webtraj.collectors.index import index_file_name
 from webtraj.collectors.layout import check_episode_id
@@ -38,6 +39,7 @@ from webtraj.datasets.parallel import map_in_order
 from webtraj.datasets.place import DatasetPlace, Place, open_place
 from webtraj.judging.labels import Label
 from webtraj.storage import files
+from webtraj.storage.base import is_key
 from webtraj.trajectory import Outcome
 
 __all__ = ["LABELS", "LabelBook", "PersonLabel", "judge_labels", "read_person_labels"]
@@ -94,7 +96,10 @@ class PersonLabel:
         known = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
         if not all(isinstance(value, str) for name, value in known.items() if name != "time"):
             raise TypeError("expected texts")
-        return cls(**{**known, "time": float(known.get("time", 0.0))})
+        when = float(known.get("time", 0.0))
+        if not 0.0 <= when < trajectory_lib.LAST_TIME:  # It would outrank every later label.
+            raise ValueError(f"the time {when!r} is no date")
+        return cls(**{**known, "time": when})
 
 
 class LabelBook(Closing):
@@ -174,7 +179,9 @@ class LabelBook(Closing):
         keys = [
             entry.key
             for entry in entries
-            if entry.key.endswith(".jsonl") and self._read.get(entry.key, 0) < entry.size
+            if entry.key.endswith(".jsonl")
+            and is_key(entry.key)
+            and self._read.get(entry.key, 0) < entry.size
         ]
         contents = map_in_order(storage.read, keys, workers=1 if layout else _WORKERS)
         lines: list[bytes] = []
@@ -213,6 +220,7 @@ class LabelBook(Closing):
         layout = self._place.layout
         assert layout is not None
         folder = layout.root / _FOLDER.rstrip("/")
+        files.check_no_links(layout.root, folder)
         files.make_folder(folder, sync=True)
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
         descriptor = os.open(folder / index_file_name(), flags, 0o644)
