@@ -15,7 +15,7 @@ import datetime
 import enum
 import secrets
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from dm_env import StepType
@@ -89,6 +89,20 @@ LAST_TIME = 253402300800.0
 """The year 10000, in seconds since the epoch: Python's calendar ends before it."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Within:
+    """The bounds of a number, as part of a field's annotation; reading checks them."""
+
+    least: float
+    below: float
+
+
+Timestamp = Annotated[float, Within(0.0, LAST_TIME)]
+"""Seconds since the epoch (UTC)."""
+Count = Annotated[int, Within(0, 2**63)]
+"""A number of things, or a position among them."""
+
+
 def new_episode_id() -> str:
     """Returns an id that is unique and sorts by time: `20261120T130405-9f86d081884c7d65`."""
     now = datetime.datetime.now(datetime.UTC)
@@ -143,7 +157,7 @@ class EpisodeInfo:
     """Name of the policy (agent, model and its weights) that acted."""
     group_id: str = ""
     """Shared by the attempts that are compared with each other (as in GRPO)."""
-    attempt: int = 0
+    attempt: Count = 0
     """Number of this attempt within its group, from 0."""
     parent_episode_id: str = ""
     """The episode that this one continues or branched off from."""
@@ -183,7 +197,7 @@ class ModelCall:
     """The sampled token ids, in order."""
     logprobs: tuple[float, ...] = ()
     """Natural-log probability of each completion token; empty, or as long as those."""
-    start_time: float | None = None
+    start_time: Timestamp | None = None
     """When the request was made, in seconds since the epoch (UTC)."""
     latency: float | None = None
     """Seconds from the first attempt to the full reply, without waiting for a turn."""
@@ -213,7 +227,7 @@ class Decision:
 class StepRecord:
     """One timestep as the environment emitted it, with the action that led to it."""
 
-    index: int
+    index: Count
     """Position in the episode, from 0."""
     step_type: StepType
     """FIRST, MID or LAST."""
@@ -225,9 +239,9 @@ class StepRecord:
     """The reward as emitted: None on FIRST, else usually a float."""
     discount: Any = None
     """The discount as emitted: None on FIRST; 0 on a termination, above 0 on a truncation."""
-    start_time: float | None = None
+    start_time: Timestamp | None = None
     """When `step` or `reset` was called, in seconds since the epoch (UTC)."""
-    end_time: float | None = None
+    end_time: Timestamp | None = None
     """When it returned, in seconds since the epoch (UTC)."""
     decision: Decision | None = None
     """The agent's decision behind the action, where the agent gave one."""
@@ -321,7 +335,7 @@ class Judgement:
     """What it found on the way: each criterion, the pictures it looked at, votes."""
     model_calls: tuple[ModelCall, ...] = ()
     """Every question it asked a model and the reply, in order, failed ones included."""
-    time: float | None = None
+    time: Timestamp | None = None
     """When it was made, in seconds since the epoch (UTC)."""
 
 
@@ -372,9 +386,9 @@ class EpisodeTrajectory:
     steps: tuple[StepRecord, ...] = ()
     end: EpisodeEnd | None = None
     """How it ended; None while it is still open."""
-    start_time: float | None = None
+    start_time: Timestamp | None = None
     """When the episode was begun, in seconds since the epoch (UTC)."""
-    end_time: float | None = None
+    end_time: Timestamp | None = None
     """When it ended; for a crashed episode, when its last record was written."""
 
     @property

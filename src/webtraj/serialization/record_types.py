@@ -33,8 +33,11 @@ class OpaqueRecord:
     fields: Mapping[str, Any]
 
     def __hash__(self) -> int:
-        # Fields may be unhashable, and it may have to stand for a key of a dict.
-        return hash(self.type_name)
+        # It may have to stand for a key of a dict, where many of one hash would take for ever.
+        try:
+            return hash((self.type_name, frozenset(self.fields.items())))
+        except TypeError:  # Fields may be unhashable.
+            return hash(self.type_name)
 
 
 def record_type(name: str) -> Callable[[type[_T]], type[_T]]:

@@ -1,26 +1,43 @@
-"""The records of `webtraj.trajectory` as plain JSON data.
+"""The records of `webtraj.trajectory` as plain JSON data, and back.
 
 A record becomes an object with its fields by name. Fields that hold their default are left out, so
 that a reader fills in what an older writer did not know. Enums are written by name, in lower case;
 a name that is not known decodes to the enum's UNKNOWN. Fields that may hold any value follow
 `webtraj.serialization.values`.
+
+What is read is checked once, here, against the annotations of the records' classes: all that uses a
+record may rely on its types and bounds.
 """
 
 from __future__ import annotations
 
+import collections.abc
 import dataclasses
 import enum
+import functools
+import types
+import typing
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+import numpy as np
 import orjson
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.serialization import decoding, encoding
+from webtraj.serialization import decoding, encoding, record_types
 from webtraj.serialization.blobs import BlobSink, BlobSource
+from webtraj.serialization.decoding import Reading
+from webtraj.storage.budget import Budget
 
-__all__ = ["decode_record", "dumps_fields", "encode_record"]
+__all__ = [
+    "WrongFieldError",
+    "decode_record",
+    "dumps_fields",
+    "encode_record",
+    "field_readers",
+    "read_fields",
+]
 
 _Record = TypeVar("_Record")
 
@@ -55,7 +72,7 @@ _LIST_FIELDS = {
 }
 
 _ToJson = Callable[[Any, encoding.Encoder, str], Any]
-_FromJson = Callable[[Any, BlobSource | None], Any]
+_FromJson = Callable[[Any, Reading], Any]
 
 
 def encode_record(record: Any, encoder: encoding.Encoder, path: str = "") -> dict[str, Any]:
@@ -88,29 +105,273 @@ def dumps_fields(
 
 
 def decode_record(
-    cls: type[_Record], data: Mapping[str, Any], blobs: BlobSource | None = None
+    cls: type[_Record],
+    data: Mapping[str, Any],
+    blobs: BlobSource | None = None,
+    budget: Budget | None = None,
 ) -> _Record:
-    """Returns the record of class `cls` that `data`, parsed JSON, stands for.
+    """Return the record of class `cls` that `data`, parsed JSON, stands for.
 
-    Fields that this version does not know are left aside.
+    Every field is checked against its annotation, bounds included. A field that this version does
+    not know is left aside, and null counts as a missing field where a field cannot be None.
+
+    Args:
+        cls: One of the records of `webtraj.trajectory`.
+        data: The parsed JSON.
+        blobs: Gives the blobs that it refers to.
+        budget: The memory that it may take, and the name of its file for errors.
 
     Raises:
-        CorruptDataError: A field is missing or does not follow the format.
+        CorruptDataError: A field is missing, of another type, or does not follow the format.
     """
     try:
-        readers = _READERS[cls]
-        fields = {
-            name: readers[name](value, blobs) for name, value in data.items() if name in readers
-        }
-        return cls(**fields)
-    except (TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, errors.WebtrajError):
-            raise
+        record: _Record = _read_record(cls, data, Reading(blobs, budget))
+    except WrongFieldError as error:
+        where = f"{budget.where!r}" if budget is not None else f"A stored {cls.__name__}"
         raise errors.CorruptDataError(
-            f"A stored {cls.__name__} does not follow the format: {type(error).__name__}: {error}. "
-            "Run `webtraj verify` on the dataset."
+            f"{where} does not follow the format: {error}. Run `webtraj verify` on the dataset."
         ) from error
+    return record
 
+
+class WrongFieldError(ValueError):
+    """A field of a stored record is not what it should be; the message says which, and why."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{path} {why}" if path else why)
+        self.path = path
+        self.why = why
+
+
+def read_fields(cls: type, data: Any, reading: Reading) -> dict[str, Any]:
+    """Return the fields of a dataclass that parsed JSON has, checked against their annotations.
+
+    Raises:
+        WrongFieldError: A field is of another type.
+    """
+    if type(data) is not dict:
+        raise WrongFieldError("", f"is {data!r:.60}; expected an object")
+    readers = field_readers(cls)
+    fields = {}
+    name = ""
+    try:
+        for name, value in data.items():
+            reader = readers.get(name)
+            if reader is not None:
+                found = reader(value, reading)
+                if found is not _MISSING:
+                    fields[name] = found
+    except WrongFieldError as error:
+        inner = error.path
+        path = f"{name}{inner}" if inner.startswith("[") else f"{name}.{inner}" if inner else name
+        raise WrongFieldError(path, error.why) from error
+    except errors.WebtrajError:  # Of a blob, or of the budget: it says what is wrong.
+        raise
+    except decoding.MALFORMED as error:
+        raise WrongFieldError(name, f"cannot be read: {type(error).__name__}: {error}") from error
+    return fields
+
+
+def _read_record(cls: type[Any], data: Any, reading: Reading) -> Any:
+    fields = read_fields(cls, data, reading)
+    try:
+        return cls(**fields)
+    except TypeError as error:
+        raise WrongFieldError("", f"is incomplete: {error}") from error
+
+
+# How a field is read: by its annotation, compiled once for each class.
+
+_MISSING: Any = object()
+"""Stands for null in a field that cannot be None: its default counts."""
+
+
+@functools.cache
+def field_readers(cls: type) -> dict[str, _FromJson]:
+    """Return what reads and checks each field of a dataclass, by its name."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    readers = {}
+    for field in dataclasses.fields(cls):
+        read = _reader(hints[field.name])
+        required = (
+            field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        )
+        readers[field.name] = read if required or read in _TAKE_NULL else _without_null(read)
+    return readers
+
+
+def _reader(hint: Any) -> _FromJson:
+    """Return what reads values of an annotation."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return decoding.decode_value
+    if origin is typing.Annotated:
+        return _bounded(_reader(arguments[0]), arguments[1])
+    if origin in (typing.Union, types.UnionType):
+        (inner,) = (argument for argument in arguments if argument is not type(None))
+        return _or_none(_reader(inner))
+    if origin is tuple:
+        item = arguments[0]
+        if dataclasses.is_dataclass(item):
+            return _takes_null(_records(item))  # A list of records is there or missing.
+        return _items(_reader(item), _PLAIN.get(_bare(item), ()))
+    if origin is collections.abc.Mapping:
+        return _mapping(_reader(arguments[1]), plain=arguments[1] is Any)
+    if dataclasses.is_dataclass(hint):
+        return functools.partial(_read_record, hint)
+    if issubclass(hint, enum.Enum):
+        return lambda data, _: _enum_member(hint, data)
+    return _SCALARS[hint]
+
+
+def _bare(hint: Any) -> Any:
+    return typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
+
+
+def _wrong(value: Any, expected: str) -> WrongFieldError:
+    return WrongFieldError("", f"is {_shown(value)}; expected {expected}")
+
+
+def _shown(value: Any) -> str:
+    try:
+        return f"{value!r:.60}"
+    except Exception:  # Of a number with too many digits, for example.
+        return f"a {type(value).__name__}"
+
+
+def _scalar_of(data: Any, reading: Reading) -> Any:
+    """Return a value; a numpy scalar as Python's."""
+    value = decoding.decode_value(data, reading)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _str(data: Any, reading: Reading) -> Any:
+    if type(data) is str:
+        return data
+    if type(data) is dict and data.get(encoding.TAG) == "text":
+        return decoding.decode_value(data, reading)  # Text, or what reads it later.
+    value = _scalar_of(data, reading)
+    # An environment may name its task by a number or an object of its own; it is kept as text.
+    if type(value) in (str, int, float, bool):
+        return str(value)
+    if isinstance(value, record_types.OpaqueRecord) and type(value.fields.get("repr")) is str:
+        return value.fields["repr"]
+    raise _wrong(value, "text")
+
+
+def _int(data: Any, reading: Reading) -> int:
+    value = data if type(data) is int else _scalar_of(data, reading)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int) or abs(value) >> _INT_BITS:
+        raise _wrong(value, f"an integer of at most {_INT_BITS} bits")
+    return value
+
+
+def _float(data: Any, reading: Reading) -> float:
+    value = data if type(data) is float else _scalar_of(data, reading)
+    if not isinstance(value, (float, int)) or isinstance(value, bool):
+        raise _wrong(value, "a number")
+    if isinstance(value, int) and abs(value) >> _INT_BITS:
+        raise _wrong(value, "a number that a float can hold")
+    return value
+
+
+def _bool(data: Any, reading: Reading) -> bool:
+    value = data if type(data) is bool else _scalar_of(data, reading)
+    if type(value) is not bool:
+        raise _wrong(value, "true or false")
+    return value
+
+
+_INT_BITS = 1000
+"""More than any seed has, and few enough for a float and for printing."""
+
+_SCALARS: dict[Any, _FromJson] = {str: _str, int: _int, float: _float, bool: _bool}
+_PLAIN: dict[Any, tuple[type, ...]] = {str: (str,), int: (int,), float: (float,)}
+"""The types of JSON values that need no reading; integers are in 64 bits by themselves."""
+
+
+def _bounded(read: _FromJson, bounds: trajectory_lib.Within) -> _FromJson:
+    least, below = bounds.least, bounds.below
+
+    def bounded(data: Any, reading: Reading) -> Any:
+        value = read(data, reading)
+        if not least <= value < below:  # NaN is in no bounds.
+            raise _wrong(value, f"at least {least:g} and less than {below:g}")
+        return value
+
+    return bounded
+
+
+def _or_none(read: _FromJson) -> _FromJson:
+    return _takes_null(lambda data, reading: None if data is None else read(data, reading))
+
+
+def _takes_null(read: _FromJson) -> _FromJson:
+    """Have a reader see null too."""
+    _TAKE_NULL.add(read)
+    return read
+
+
+def _without_null(read: _FromJson) -> _FromJson:
+    return lambda data, reading: _MISSING if data is None else read(data, reading)
+
+
+_TAKE_NULL: set[_FromJson] = {decoding.decode_value}
+
+
+def _records(cls: type) -> _FromJson:
+    def read(data: Any, reading: Reading) -> tuple[Any, ...]:
+        if type(data) is not list:
+            raise _wrong(data, "a list")
+        made: list[Any] = []
+        try:
+            for item in data:
+                made.append(_read_record(cls, item, reading))  # noqa: PERF401
+        except WrongFieldError as error:
+            path = f"[{len(made)}]"
+            raise WrongFieldError(
+                f"{path}.{error.path}" if error.path else path, error.why
+            ) from error
+        return tuple(made)
+
+    return read
+
+
+def _items(read: _FromJson, plain: tuple[type, ...]) -> _FromJson:
+    wanted = frozenset(plain)
+
+    def items(data: Any, reading: Reading) -> tuple[Any, ...]:
+        if type(data) is list and wanted.issuperset(map(type, data)):
+            return tuple(data)  # Token ids, of which there are thousands.
+        values = data if type(data) is list else decoding.decode_value(data, reading)
+        if not isinstance(values, (list, tuple)):
+            raise _wrong(values, "a list")
+        if values is not data:  # Decoded already.
+            return tuple(values)
+        return tuple(read(item, reading) for item in values)
+
+    return items
+
+
+def _mapping(read: _FromJson, *, plain: bool) -> _FromJson:
+    def mapping(data: Any, reading: Reading) -> Mapping[Any, Any]:
+        if type(data) is dict and encoding.TAG not in data:
+            if plain:
+                return {key: decoding.decode_value(value, reading) for key, value in data.items()}
+            return {k: read(value, reading) for k, value in data.items() if value is not None}
+        value = decoding.decode_value(data, reading)
+        if isinstance(value, dict) and plain:
+            return value
+        if isinstance(data, dict) and plain and data[encoding.TAG] in _OBJECTS:
+            return {"value": value}  # An object that was recorded where a mapping belongs.
+        raise _wrong(value, "an object with names")
+
+    return mapping
+
+
+_OBJECTS = ("record", "namedtuple", "unwritable", "repr")
 
 _EMPTY = (str, tuple, dict, int, bool)
 
@@ -147,32 +408,12 @@ def _to_json(cls: type, name: str) -> _ToJson:
     return lambda value, encoder, path: encoder.encode(value, path)
 
 
-def _from_json(cls: type, name: str) -> _FromJson:
-    key = (cls, name)
-    if key in _ENUM_FIELDS:
-        enum_class = _ENUM_FIELDS[key]
-        return lambda data, blobs: _enum_member(enum_class, data)
-    if key in _RECORD_FIELDS:
-        record_class = _RECORD_FIELDS[key]
-        return lambda data, blobs: (
-            None if data is None else decode_record(record_class, data, blobs)
-        )
-    if key in _RECORD_LIST_FIELDS:
-        item_class = _RECORD_LIST_FIELDS[key]
-        return lambda data, blobs: tuple(decode_record(item_class, item, blobs) for item in data)
-    if key in _LIST_FIELDS:
-        return lambda data, blobs: tuple(decoding.decode(data, blobs))
-    return decoding.decode
-
-
 def _enum_member(enum_class: type[enum.Enum], name: str | None) -> enum.Enum | None:
     member = enum_class.__members__.get(str(name).upper())
     if member is None and "UNKNOWN" in enum_class.__members__:
         return enum_class["UNKNOWN"]
     if member is None and enum_class is trajectory_lib.StepType:
-        raise errors.CorruptDataError(
-            f"A stored step type is {name!r}; expected one of first, mid, last."
-        )
+        raise _wrong(name, "one of first, mid, last")
     return member
 
 
@@ -193,9 +434,5 @@ _WRITERS: dict[type, tuple[tuple[str, Any, _ToJson], ...]] = {
         (field.name, _default(field), _to_json(cls, field.name))
         for field in dataclasses.fields(cls)
     )
-    for cls in _RECORDS
-}
-_READERS: dict[type, dict[str, _FromJson]] = {
-    cls: {field.name: _from_json(cls, field.name) for field in dataclasses.fields(cls)}
     for cls in _RECORDS
 }

@@ -9,12 +9,13 @@ import zstandard
 
 from webtraj import errors
 from webtraj.formats.base import unreadable
+from webtraj.storage import budget
 
 __all__ = ["FLOOR", "MAX_RATIO", "MAX_SIZE", "compress_zst", "decompress"]
 
 MAX_SIZE = 2**31 - 1
 """Bytes of the largest message that Protobuf can read or write."""
-MAX_RATIO = 64
+MAX_RATIO = budget.RATIO
 """How much larger than the file its content may be,"""
 FLOOR = 16 * 2**20
 """if it is larger than so many bytes at all. Messages made to do harm take 60 times that memory."""
