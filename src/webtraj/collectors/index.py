@@ -35,7 +35,7 @@ import orjson
 from webtraj import errors, formats
 from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.layout import check_episode_id, is_episode_id
-from webtraj.serialization import decoding, encoding
+from webtraj.serialization import decoding, encoding, records
 from webtraj.serialization.blobs import BlobSource
 from webtraj.storage import files
 
@@ -70,19 +70,19 @@ class EpisodeSummary:
     """Which weights answered, by `version_span`; empty in lines of before there was this field."""
     seed: int | None = None
     group_id: str = ""
-    attempt: int = 0
+    attempt: trajectory_lib.Count = 0
     end_reason: trajectory_lib.EndReason = trajectory_lib.EndReason.UNKNOWN
     outcome: trajectory_lib.Outcome = trajectory_lib.Outcome.UNKNOWN
-    num_steps: int = 0
+    num_steps: trajectory_lib.Count = 0
     """Number of transitions, as in `EpisodeTrajectory.num_steps`."""
     total_reward: float = 0.0
-    start_time: float | None = None
+    start_time: trajectory_lib.Timestamp | None = None
     """In seconds since the epoch (UTC)."""
-    end_time: float | None = None
+    end_time: trajectory_lib.Timestamp | None = None
     """In seconds since the epoch (UTC)."""
     format: str = "json"
     """The format of the episode's file: the end of its name."""
-    size: int = 0
+    size: trajectory_lib.Count = 0
     """Bytes of the episode's file, blobs that lie beside it not counted."""
     sha256: str = ""
     """Of the episode's file."""
@@ -104,8 +104,7 @@ class EpisodeSummary:
             ValueError: It is no such line.
         """
         try:
-            data = orjson.loads(line)
-            return cls._from_data(decoding.decode(data) if b'"$"' in line else data)
+            return cls._from_data(orjson.loads(line))
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"no summary of an episode: {error!r:.300}") from error
 
@@ -117,37 +116,14 @@ class EpisodeSummary:
                 f"An index line has schema version {version}; this webtraj reads up to "
                 f"{formats.SCHEMA_VERSION}. Install a newer one."
             )
-        check_episode_id(data["episode_id"])
-        known = {}
-        for name, kinds in _KINDS.items():
-            if name in data:
-                known[name] = value = data[name]
-                if not isinstance(value, kinds):
-                    raise TypeError(f"{name} is {value!r:.100}")
-        for name in _TIMES:
-            if _time(known.get(name)) != known.get(name):
-                raise TypeError(f"{name} is {known[name]!r:.100}")
+        known = records.read_fields(cls, data, decoding.Reading())
+        check_episode_id(known["episode_id"])
         if known.get("format", "json") not in formats.FORMATS:
             raise TypeError(f"format is {known['format']!r:.100}")
-        known["end_reason"] = _member(trajectory_lib.EndReason, data.get("end_reason"))
-        known["outcome"] = _member(trajectory_lib.Outcome, data.get("outcome"))
         return cls(**known)
 
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(EpisodeSummary))
-_TEXTS = (
-    "task", "goal", "site", "environment", "policy", "policy_version", "group_id", "format",
-    "sha256",
-)  # fmt: skip
-_TIMES = ("start_time", "end_time")
-_KINDS: dict[str, tuple[type, ...]] = {
-    "episode_id": (str,),
-    **dict.fromkeys(_TEXTS, (str,)),
-    **dict.fromkeys(("attempt", "num_steps", "size"), (int,)),
-    **dict.fromkeys(_TIMES, (float, int, type(None))),
-    "seed": (int, type(None)),
-    "total_reward": (float, int),
-}
 _INFO_FIELDS = (
     "episode_id", "task", "goal", "site", "environment", "policy", "seed", "group_id", "attempt",
 )  # fmt: skip

@@ -143,7 +143,8 @@ class Dataset:
         Raises:
             UnknownEpisodeError: There is no episode of that id.
             IndexError: There is no episode at that position.
-            CorruptDataError: The episode, or a blob of it, is missing or damaged.
+            CorruptDataError: The episode, or a blob of it, is missing, damaged, or not what the
+                index says.
             StorageError: The bucket cannot be read.
         """
         if isinstance(key, slice):
@@ -233,14 +234,20 @@ class Dataset:
         summary = self._by_id[episode_id]
         format_name = summary.format
         content = self._place.read_episode(episode_id, format_name, sha256=summary.sha256)
-        stored = formats.format_named(format_name).decode(content, f"{self.url}: {episode_id}")
+        where = f"{self.url}: {episode_id}"
+        stored = formats.format_named(format_name).decode(content, where)
         beside = self._place.blobs_of(episode_id)
         source: BlobSource = stored.blobs or beside
         if self._blobs == "lazy":
             source = LazyBlobs(source)
         elif isinstance(source, BucketBlobs):
             source = source.read_all(references.blobs_of(stored.data))
-        return decode_episode(stored.data, source)
+        found = decode_episode(stored.data, source, where=where, size=len(content))
+        if found.episode_id != episode_id:
+            raise errors.CorruptDataError(
+                f"{where!r} holds the episode {found.episode_id!r}: it was copied or renamed."
+            )
+        return found
 
 
 def _read_summaries(place: DatasetPlace, *, complete: bool = False) -> list[EpisodeSummary]:

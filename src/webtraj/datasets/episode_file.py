@@ -9,22 +9,37 @@ import orjson
 from webtraj import errors, formats
 from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.index import EpisodeSummary, summarize
-from webtraj.collectors.layout import SCHEMA_VERSION, check_episode_id, episode_key
+from webtraj.collectors.layout import SCHEMA_VERSION, check_episode_id, episode_key, is_episode_id
 from webtraj.serialization import records
 from webtraj.serialization.blobs import BlobSink, BlobSource
+from webtraj.storage.budget import Budget
 
 __all__ = ["decode_episode", "encode_episode", "summarize_file"]
 
 
 def decode_episode(
-    episode: dict[str, Any], blobs: BlobSource | None
+    episode: dict[str, Any], blobs: BlobSource | None, *, where: str = "", size: int = 0
 ) -> trajectory_lib.EpisodeTrajectory:
-    """Returns the trajectory that an episode's data stands for.
+    """Return the trajectory that an episode's data stands for.
+
+    Args:
+        episode: The episode's data.
+        blobs: Gives the blobs that it refers to.
+        where: Names its file in errors.
+        size: The bytes of its file; the memory that it may take is in proportion to them.
 
     Raises:
-        CorruptDataError: It does not follow the format, or a blob is missing.
+        CorruptDataError: It does not follow the format, asks for too much memory, or a blob is
+            missing.
     """
-    return records.decode_record(trajectory_lib.EpisodeTrajectory, episode, blobs)
+    budget = Budget(where or "A stored episode", size)
+    found = records.decode_record(trajectory_lib.EpisodeTrajectory, episode, blobs, budget)
+    if not is_episode_id(found.episode_id):  # It becomes the name of files.
+        raise errors.CorruptDataError(
+            f"{budget.where!r} holds an episode called {found.episode_id!r:.200}, which cannot "
+            "name a file."
+        )
+    return found
 
 
 def encode_episode(trajectory: trajectory_lib.EpisodeTrajectory, blobs: BlobSink) -> dict[str, Any]:

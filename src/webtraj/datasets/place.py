@@ -67,13 +67,12 @@ class DatasetPlace:
         return self.blobs
 
     def read_episode(self, episode_id: str, format_name: str, *, sha256: str = "") -> bytes:
-        """Returns the content of an episode's file.
+        """Return the content of an episode's file.
 
         Args:
             episode_id: The episode.
             format_name: The format that the end of the file's name says.
-            sha256: The file's hash, where it is known. It is checked in a bucket, from which bytes
-                have a long way.
+            sha256: The file's hash in the index, which is checked; empty if there is none.
 
         Raises:
             CorruptDataError: It is not there, or is another than the hash says.
@@ -81,7 +80,7 @@ class DatasetPlace:
         """
         key = episode_key(episode_id, format_name)
         try:
-            if self.layout is not None or not sha256:
+            if not sha256:
                 return self.storage.read(key)
             content = read_checked(self.storage, key, sha256)
         except errors.StorageMissingError as error:
@@ -91,8 +90,10 @@ class DatasetPlace:
             ) from error
         if content is None:
             raise errors.CorruptDataError(
-                f"The episode {episode_id!r} in {self.url!r} is not what the index says: changed "
-                f"or damaged. Run `webtraj verify {self.url}`."
+                f"The file {key!r} of {self.url!r} is not what the index says of the episode "
+                f"{episode_id!r}: it was changed or damaged after it was written. Run `webtraj "
+                f"verify {self.url}`; if the change is meant to stay, `webtraj index {self.url} "
+                "--rebuild` makes the index anew."
             )
         return content
 

@@ -192,7 +192,7 @@ class _Verification:
                     blobs = beside.read_all(wanted)
                 self._check_blobs(episode_id, wanted, blobs)
             found = summarize(stored.data, content, blobs, format_name)
-            trajectory = decode_episode(stored.data, blobs)
+            trajectory = decode_episode(stored.data, blobs, where=where, size=len(content))
         except errors.WebtrajError as error:
             if isinstance(error, errors.StorageError):
                 raise  # That the bucket is away says nothing of what is in it.

@@ -7,7 +7,6 @@ import contextlib
 import copy
 import dataclasses
 import functools
-import hashlib
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -274,17 +273,13 @@ def _read(place: DatasetPlace, summary: EpisodeSummary) -> EpisodeTrajectory:
         StorageError: It cannot be read.
     """
     episode_id = summary.episode_id
-    content = place.read_episode(episode_id, summary.format)
-    if hashlib.sha256(content).hexdigest() != summary.sha256:
-        raise errors.CorruptDataError(
-            f"The episode {episode_id!r} in {place.url!r} is not what the index says: changed or "
-            f"damaged. Run `webtraj verify {place.url}`."
-        )
-    stored = formats.format_named(summary.format).decode(content, f"{place.url}: {episode_id}")
+    content = place.read_episode(episode_id, summary.format, sha256=summary.sha256)
+    where = f"{place.url}: {episode_id}"
+    stored = formats.format_named(summary.format).decode(content, where)
     blobs: BlobSource = stored.blobs or place.blobs_of(episode_id)
     if isinstance(blobs, BucketBlobs):
         blobs = blobs.read_all(references.blobs_of(stored.data))
-    return decode_episode(stored.data, blobs)
+    return decode_episode(stored.data, blobs, where=where, size=len(content))
 
 
 def _entry(summary: EpisodeSummary, outcome: _Outcome, number: int) -> Entry:

@@ -212,12 +212,12 @@ def _reader(hint: Any) -> _FromJson:
         return _or_none(_reader(inner))
     if origin is tuple:
         item = arguments[0]
-        if dataclasses.is_dataclass(item):
+        if isinstance(item, type) and dataclasses.is_dataclass(item):
             return _takes_null(_records(item))  # A list of records is there or missing.
         return _items(_reader(item), _PLAIN.get(_bare(item), ()))
     if origin is collections.abc.Mapping:
         return _mapping(_reader(arguments[1]), plain=arguments[1] is Any)
-    if dataclasses.is_dataclass(hint):
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return functools.partial(_read_record, hint)
     if issubclass(hint, enum.Enum):
         return lambda data, _: _enum_member(hint, data)

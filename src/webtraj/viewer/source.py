@@ -95,7 +95,8 @@ class Source:
         if isinstance(store, BucketBlobs):
             store = store.read_all(references.blobs_of(data))
         problems: list[str] = []
-        return decode_episode(data, _ShownBlobs(store, problems)), problems
+        where = f"{self.place.url}: {episode_id}"
+        return decode_episode(data, _ShownBlobs(store, problems), where=where), problems
 
     def _read(self, episode_id: str, summary: EpisodeSummary | None) -> tuple[dict[str, Any], Any]:
         """Returns an episode's data and where its blobs are."""
