@@ -117,6 +117,10 @@ class EpisodeSummary:
                 f"{formats.SCHEMA_VERSION}. Install a newer one."
             )
         known = records.read_fields(cls, data, decoding.Reading())
+        for name, value in known.items():
+            # What an environment puts into an episode may be read as text; here all is our own.
+            if type(value) is str and type(data[name]) not in (str, dict):
+                raise TypeError(f"{name} is {data[name]!r:.100}")
         check_episode_id(known["episode_id"])
         if known.get("format", "json") not in formats.FORMATS:
             raise TypeError(f"format is {known['format']!r:.100}")

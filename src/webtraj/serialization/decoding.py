@@ -26,7 +26,7 @@ from webtraj.serialization.blobs import Blob, BlobSource
 from webtraj.serialization.encoding import TAG
 from webtraj.storage.budget import Budget
 
-__all__ = ["MALFORMED", "Reading", "decode", "decode_value"]
+__all__ = ["MALFORMED", "Reading", "check_hashes", "check_text", "decode", "decode_value"]
 
 
 class Reading:
@@ -164,7 +164,7 @@ def _decode_ndarray(data: dict[str, Any], reading: Reading) -> Any:
         reading.budget.take(math.prod(shape) * _ROW)
         return np.ndarray(shape, dtype, raw)
     array = np.frombuffer(raw, dtype=dtype).reshape(shape)
-    _check_text(array)
+    check_text(array)
     if repeated and not reading.budget.allows(array.nbytes):
         return array  # Too many of the same to copy each: these share their bytes, read-only.
     return array.copy()
@@ -175,12 +175,12 @@ _ROW = 64
 _LAST_CHARACTER = 0x10FFFF
 
 
-def _check_text(array: np.ndarray[Any, Any]) -> None:
+def check_text(array: np.ndarray[Any, Any]) -> None:
     """Refuse text that is no Unicode, on which numpy raises a SystemError later."""
     dtype = array.dtype
     if dtype.names is not None:
         for name in dtype.names:
-            _check_text(array[name])
+            check_text(array[name])
     elif dtype.kind == "U" and array.size and dtype.itemsize:
         points = np.ascontiguousarray(array).view(np.dtype("u4").newbyteorder(dtype.byteorder))
         if points.max() > _LAST_CHARACTER:
@@ -204,7 +204,7 @@ def _decode_scalar(data: dict[str, Any], reading: Reading) -> Any:
     if dtype.itemsize > len(raw):
         raise ValueError(f"a scalar of {dtype.itemsize} bytes has {len(raw)}")
     array = np.ndarray((1,), dtype, raw)
-    _check_text(array)
+    check_text(array)
     return array.copy()[0]
 
 

@@ -47,7 +47,7 @@ class Pictures:
         if not parts.is_absolute() and ".." not in parts.parts:
             try:
                 data = self._source.read(self._folder / parts)
-            except errors.WebtrajError:
+            except (errors.WebtrajError, ValueError):  # ValueError: no file can be called so.
                 data = b""
             if base.is_image(data):
                 return data

@@ -33,6 +33,7 @@ import webtraj
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.importers.restricted_pickle import Limits
+from webtraj.storage import budget
 
 __all__ = [
     "IMPORTER_VERSION",
@@ -57,6 +58,9 @@ IMPORTER_VERSION = 1
 """Raised whenever an importer makes something else of the same files."""
 
 _IMAGE_STARTS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"RIFF")
+_PART = 1 << 20
+_UNPACKED_FLOOR = 64 << 20
+"""Bytes that even a tiny file may decompress to."""
 _DATA_URI = re.compile(r"data:image/[\w.+-]{1,20};base64,")
 
 
@@ -142,7 +146,10 @@ class Source:
                     f"{self.limits.file_bytes:,} are read."
                 )
             return path.read_bytes()
-        except (OSError, RuntimeError) as error:  # RuntimeError: links that lead in a circle.
+        except (OSError, RuntimeError, ValueError) as error:
+            # RuntimeError: links that lead in a circle. ValueError: a zero byte in the name.
+            if isinstance(error, errors.WebtrajError):
+                raise
             raise errors.StorageError(f"{where!r} cannot be read: {error}.") from error
 
 
@@ -184,14 +191,18 @@ def provenance(system: str, where: str, sha256: str, **more: Any) -> dict[str, A
 
 
 def gunzip(content: bytes, where: str, limit: int) -> bytes:
-    """Returns what a gzip file holds.
+    """Return what a gzip file holds.
 
     Raises:
-        CorruptDataError: It is none, is cut off, or holds more than `limit` bytes.
+        CorruptDataError: It is none, is cut off, or holds more than `limit` bytes, or more than a
+            file of its size may.
     """
+    limit = min(limit, max(_UNPACKED_FLOOR, budget.RATIO * len(content)))
+    data = bytearray()
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
-            data = file.read(limit + 1)
+            while len(data) <= limit and (part := file.read(_PART)):
+                data += part
         if not content:
             raise EOFError("it is empty")
     except (OSError, EOFError, zlib.error) as error:
@@ -202,7 +213,7 @@ def gunzip(content: bytes, where: str, limit: int) -> bytes:
         raise errors.CorruptDataError(
             f"{where!r} decompresses to more than {limit:,} bytes; it was not read further."
         )
-    return data
+    return bytes(data)
 
 
 def is_image(data: bytes) -> bool:

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from webtraj.datasets.importers.pickled_objects import Name, NotPlainError
+from webtraj.serialization.decoding import check_text
+from webtraj.storage.budget import Budget
 
 __all__ = ["BUILDERS", "PendingArray", "PendingDtype"]
 
@@ -64,7 +66,7 @@ class PendingArray:
             raise NotPlainError("a numpy array has a state of another kind")
         self.shape, self.dtype, self.fortran, self.data = state[-4:]
 
-    def resolve(self, plain: Callable[[Any], Any]) -> Any:
+    def resolve(self, plain: Callable[[Any], Any], budget: Budget) -> Any:
         """Returns the array."""
         if not isinstance(self.dtype, PendingDtype):
             raise NotPlainError("a numpy array has no dtype")
@@ -74,19 +76,27 @@ class PendingArray:
             raise NotPlainError(f"a numpy array has the shape {shape!r:.60}")
         count = math.prod(shape)
         dtype = self.dtype.resolve()
-        flat = self._objects(count, plain) if dtype is None else self._numbers(count, dtype)
+        if not count:  # Even an empty row becomes an object for whoever goes through it.
+            budget.take(math.prod(max(size, 1) for size in shape) * 64)
+        numbers = self._numbers
+        flat = self._objects(count, plain) if dtype is None else numbers(count, dtype, budget)
         if self.scalar:
             return flat[0]
         return flat.reshape(shape, order="F" if self.fortran else "C")
 
-    def _numbers(self, count: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    def _numbers(self, count: int, dtype: np.dtype[Any], budget: Budget) -> np.ndarray[Any, Any]:
         if not isinstance(self.data, (bytes, bytearray)):
             raise NotPlainError("a numpy array's data are no bytes")
         if len(self.data) != count * dtype.itemsize:
             raise NotPlainError(
                 f"a numpy array of {count} times {dtype.itemsize} bytes has {len(self.data)}"
             )
-        return np.frombuffer(self.data, dtype).copy() if count else np.empty(0, dtype)
+        if not count:
+            return np.empty(0, dtype)
+        budget.take(len(self.data))
+        found = np.frombuffer(self.data, dtype)
+        check_text(found)
+        return found.copy()
 
     def _objects(self, count: int, plain: Callable[[Any], Any]) -> np.ndarray[Any, Any]:
         if not isinstance(self.data, list) or len(self.data) != count or self.scalar:

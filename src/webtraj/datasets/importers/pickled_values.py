@@ -9,19 +9,22 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from webtraj.datasets.importers import pickled_arrays
 from webtraj.datasets.importers.pickled_arrays import PendingArray, PendingDtype
 from webtraj.datasets.importers.pickled_objects import Name, NotPlainError, StandIn
+from webtraj.serialization.decoding import check_hashes
 from webtraj.serialization.record_types import OpaqueRecord
+from webtraj.storage.budget import Budget
 
-__all__ = ["BUILDERS", "TAKES_STATE", "modern", "settle"]
+__all__ = ["BUILDERS", "TAKES_STATE", "is_small", "modern", "settle"]
 
 _ATOMS = (type(None), bool, int, float, complex, str, bytes)
-_TEXT_UNIT = 1024
-"""Characters or bytes that count as one value."""
+_CONTAINER = 64
+"""Bytes of memory that a container takes, and each of its items about an eighth of it."""
+_KEY_VALUES = 1000
 
 
 TAKES_STATE = (StandIn, PendingDtype, PendingArray)
@@ -34,53 +37,71 @@ def modern(module: str) -> str:
     return {"__builtin__": "builtins", "copy_reg": "copyreg"}.get(module, module)
 
 
-def settle(value: Any, *, depth: int, expanded: int) -> Any:
+def is_small(key: Any) -> bool:
+    """Return whether a key, such as a tuple of tuples, has few values in all, and can be hashed."""
+    waiting, count = [key], 0
+    while waiting:
+        value = waiting.pop()
+        count += 1
+        if count > _KEY_VALUES:
+            return False
+        if isinstance(value, (tuple, frozenset)):
+            waiting.extend(value)
+    return True
+
+
+def settle(value: Any, *, depth: int, expanded: int, budget: Budget) -> Any:
     """Returns plain data for what the machine has made.
 
     Args:
         value: What the machine has made.
         depth: How many levels of containers it may have.
         expanded: How many values it may have, shared ones counted each time.
+        budget: The memory that it may take, shared values counted each time.
 
     Raises:
+        CorruptDataError: It takes more memory than it may.
         NotPlainError: It contains itself, or is too deep or too large.
     """
-    return _Settling(depth, expanded).plain(value)
+    return _Settling(depth, expanded, budget).plain(value)
 
 
 class _Settling:
     """One pass over what a machine has made. Each value is settled once."""
 
-    def __init__(self, depth: int, expanded: int) -> None:
-        self._max_depth, self._max_weight = depth, expanded
-        self._done: dict[int, tuple[Any, int]] = {}
+    def __init__(self, depth: int, expanded: int, budget: Budget) -> None:
+        self._max_depth, self._max_weight, self._budget = depth, expanded, budget
+        self._done: dict[int, tuple[Any, int, int]] = {}
         self._open: set[int] = set()
         self._weight = 0
+        self._size = 0
 
     def plain(self, value: Any) -> Any:
         """Returns a value as plain data, and counts its weight."""
         if isinstance(value, _ATOMS):
-            self._weigh(1 + (len(value) // _TEXT_UNIT if isinstance(value, (str, bytes)) else 0))
+            self._weigh(1, len(value) if isinstance(value, (str, bytes)) else 8)
             return value
         key = id(value)
         if key in self._done:
-            result, weight = self._done[key]
-            self._weigh(weight)
+            result, weight, size = self._done[key]
+            self._weigh(weight, size)
             return result
         if key in self._open:
             raise NotPlainError("it contains itself")
         if len(self._open) >= self._max_depth:
             raise NotPlainError(f"it is nested more than {self._max_depth} levels deep")
         self._open.add(key)
-        before = self._weight
-        self._weigh(1)
+        before, size_before = self._weight, self._size
+        self._weigh(1, _CONTAINER)
         result = self._convert(value)
         self._open.discard(key)
-        self._done[key] = (result, self._weight - before)
+        self._done[key] = (result, self._weight - before, self._size - size_before)
         return result
 
-    def _weigh(self, weight: int) -> None:
+    def _weigh(self, weight: int, size: int) -> None:
         self._weight += weight
+        self._size += size
+        self._budget.take(size)
         if self._weight > self._max_weight:
             raise NotPlainError(f"it holds more than {self._max_weight:,} values")
 
@@ -95,12 +116,10 @@ class _Settling:
             case set() | frozenset():
                 return type(value)(self._key(item) for item in value)
             case bytearray():
-                self._weigh(len(value) // _TEXT_UNIT)
+                self._weigh(0, len(value))
                 return bytes(value)
             case PendingArray():
-                data = value.data
-                self._weigh(len(data) // _TEXT_UNIT if isinstance(data, (bytes, bytearray)) else 0)
-                return value.resolve(self.plain)
+                return value.resolve(self.plain, self._budget)
             case PendingDtype():
                 dtype = value.resolve()
                 return "object" if dtype is None else dtype.str
@@ -121,7 +140,9 @@ class _Settling:
         return plain
 
     def _record(self, value: StandIn) -> Any:
-        items = {self._key(key): self.plain(item) for key, item in value.items}
+        pairs = [(self._key(key), self.plain(item)) for key, item in value.items]
+        check_hashes(key for key, _ in pairs)
+        items = dict(pairs)
         fields = self._fields(value.state)
         if items and not fields:
             return items  # A dict by another name.
@@ -166,17 +187,29 @@ def _reconstructed(cls: Any, base: Any, state: Any) -> StandIn:
     return made
 
 
+def _check_keys(keys: Iterable[Any]) -> None:
+    keys = list(keys)
+    if not all(map(is_small, keys)):
+        raise NotPlainError("a key of a dict or set is too large")
+    check_hashes(keys)
+
+
 def _collected(make: type) -> Callable[..., Any]:
     def build(values: Any = ()) -> Any:
         if not isinstance(values, (list, tuple)):
             raise NotPlainError(f"a {make.__name__} is made of something else than a list")
+        if make in (set, frozenset):
+            _check_keys(values)
         return make(values)
 
     return build
 
 
 def _dict(pairs: Any = ()) -> dict[Any, Any]:
-    return dict(pairs) if isinstance(pairs, (list, tuple)) else {}
+    if not isinstance(pairs, (list, tuple)):
+        return {}
+    _check_keys([key for key, _ in pairs])
+    return dict(pairs)
 
 
 def _no_bytes() -> bytes:

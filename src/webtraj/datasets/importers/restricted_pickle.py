@@ -5,11 +5,13 @@ own in which there is nothing to call: a name is only a `Name`, an object only a
 notes what it was made from, and numpy arrays are built from their bytes after everything about
 them has been checked (`pickled_values`). A name that is not listed, a persistent id, an extension
 code or a call of anything but a name is refused, and so is what is larger, deeper or longer than
-its `Limits`. An object comes out as an `OpaqueRecord`: its class's name and its fields.
+its `Limits`, or takes more memory than a file of its size may. An object comes out as an
+`OpaqueRecord`: its class's name and its fields.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import io
 import pickletools
@@ -20,6 +22,7 @@ from typing import Any, NoReturn
 from webtraj import errors
 from webtraj.datasets.importers import pickled_values
 from webtraj.datasets.importers.pickled_objects import Name, NotPlainError, StandIn
+from webtraj.storage.budget import Budget
 
 __all__ = ["Limits", "RestrictedUnpickler", "read_pickle"]
 
@@ -38,6 +41,21 @@ class Limits:
     """Levels of containers in each other."""
 
 
+_COST = 32
+"""Bytes of memory that an operation takes, roughly; the costly ones are told apart."""
+_COSTS = {
+    **dict.fromkeys(("EMPTY_LIST", "EMPTY_DICT", "LIST", "DICT", "TUPLE", "TUPLE1"), 128),
+    **dict.fromkeys(("TUPLE2", "TUPLE3", "MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT"), 128),
+    **dict.fromkeys(("EMPTY_SET", "FROZENSET", "GLOBAL", "STACK_GLOBAL"), 256),
+    **dict.fromkeys(("REDUCE", "NEWOBJ", "NEWOBJ_EX"), 512),
+}
+_ENTRY = 100
+"""Bytes of memory that an entry of a dict or set takes."""
+_SECRET_HASHES = (str, bytes, type(None), bool)
+_MODULUS = 2**61 - 1
+"""Integers below it have a hash of their own (`sys.hash_info.modulus`)."""
+_SAME_HASH = 1000
+
 _Handler = Callable[["RestrictedUnpickler", Any], None]
 _MARK = object()
 
@@ -54,6 +72,7 @@ class RestrictedUnpickler:
         any_name: bool = False,
         persistent_load: Callable[[Any], Any] | None = None,
         limits: Limits | None = None,
+        budget: Budget | None = None,
     ) -> None:
         """Initializes the unpickler.
 
@@ -64,10 +83,13 @@ class RestrictedUnpickler:
             any_name: Whether any class may. What is made of it is as inert as of the others.
             persistent_load: Returns what a persistent id stands for; without it they are refused.
             limits: How much the file may ask for.
+            budget: The memory that it may take; by default in proportion to its size.
 
         Raises:
             CorruptDataError: The file is too large.
         """
+        # A pickle has more bytes for each value than other files: a quarter of the usual is enough.
+        self.budget = budget or Budget(where, len(content) // 4)
         self._stream = io.BytesIO(content)
         self._where = where
         self._names = frozenset(names)
@@ -95,6 +117,7 @@ class RestrictedUnpickler:
     def load_unsettled(self) -> Any:
         """Reads the next pickle and returns what `settle` makes plain data of."""
         self._stack, self._memo = [], {}
+        self._same_hash: collections.Counter[tuple[int, int]] = collections.Counter()
         try:
             return self._run()
         except errors.CorruptDataError:
@@ -113,8 +136,10 @@ class RestrictedUnpickler:
         """Returns plain data for what the machine has made."""
         try:
             return pickled_values.settle(
-                value, depth=self._limits.depth, expanded=self._limits.expanded
+                value, depth=self._limits.depth, expanded=self._limits.expanded, budget=self.budget
             )
+        except errors.CorruptDataError:
+            raise
         except NotPlainError as error:
             self._fail(str(error))
         except (ValueError, TypeError, OverflowError) as error:
@@ -140,6 +165,7 @@ class RestrictedUnpickler:
         for count, (opcode, argument, _) in enumerate(pickletools.genops(self._stream)):
             if count >= self._limits.operations:
                 self._refuse(f"has more than {self._limits.operations:,} operations; no more are")
+            self.budget.take(_COSTS.get(opcode.name, _COST))
             if opcode.name == "STOP":
                 return self._pop()
             handler = _HANDLERS.get(opcode.name)
@@ -269,6 +295,7 @@ class RestrictedUnpickler:
 
     def _set_items(self, flat: list[Any]) -> None:
         target = self._top()
+        self._check_keys(target, flat[::2])
         pairs = zip(flat[::2], flat[1::2], strict=True)
         if type(target) is dict:
             target.update(pairs)
@@ -279,6 +306,7 @@ class RestrictedUnpickler:
 
     def _dict(self, _: Any) -> None:
         flat = self._pop_marked()
+        self._check_keys(flat, flat[::2])
         self._push(dict(zip(flat[::2], flat[1::2], strict=True)))
 
     def _additems(self, _: Any) -> None:
@@ -286,7 +314,26 @@ class RestrictedUnpickler:
         target = self._top()
         if type(target) is not set:
             raise TypeError(f"a {type(target).__name__} takes no members")
+        self._check_keys(target, items)
         target.update(items)
+
+    def _frozenset(self, _: Any) -> None:
+        items = self._pop_marked()
+        self._check_keys(items, items)
+        self._push(frozenset(items))
+
+    def _check_keys(self, target: Any, keys: Collection[Any]) -> None:
+        """Refuse keys that were made to take for ever: by their hashes, or to be hashed at all."""
+        self.budget.take(_ENTRY * len(keys))
+        for key in keys:
+            if type(key) in _SECRET_HASHES or (type(key) is int and -_MODULUS < key < _MODULUS):
+                continue
+            if not pickled_values.is_small(key):
+                raise ValueError("a key of a dict or set is too large")
+            same = (id(target), hash(key))
+            self._same_hash[same] += 1
+            if self._same_hash[same] > _SAME_HASH:
+                raise ValueError(f"more than {_SAME_HASH} keys of a dict or set have the same hash")
 
     # The memo.
 
@@ -330,7 +377,7 @@ _HANDLERS: dict[str, _Handler] = {
     "TUPLE1": lambda machine, _: machine._tuple_of(1),
     "TUPLE2": lambda machine, _: machine._tuple_of(2),
     "TUPLE3": lambda machine, _: machine._tuple_of(3),
-    "FROZENSET": lambda machine, _: machine._push(frozenset(machine._pop_marked())),
+    "FROZENSET": RestrictedUnpickler._frozenset,
     "DICT": RestrictedUnpickler._dict,
     "APPEND": RestrictedUnpickler._append,
     "APPENDS": RestrictedUnpickler._appends,

@@ -20,6 +20,7 @@ import numpy as np
 from webtraj import errors
 from webtraj.datasets.importers.pickled_objects import Name, NotPlainError
 from webtraj.datasets.importers.restricted_pickle import Limits, RestrictedUnpickler
+from webtraj.storage.budget import Budget
 
 __all__ = ["TORCH_NAMES", "is_torch_file", "read_torch_file"]
 
@@ -94,6 +95,7 @@ class _Tensor:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     data_of: Callable[[str], bytes]
+    budget: Budget
 
     def resolve(self) -> np.ndarray[Any, Any]:
         """Returns a copy of the tensor."""
@@ -102,13 +104,16 @@ class _Tensor:
         if len(data) != self.storage.count * dtype.itemsize:
             raise NotPlainError(f"the storage {self.storage.key!r} has not the size that it says")
         count = math.prod(self.shape)
-        if not count:
+        if not count:  # Even an empty row becomes an object for whoever goes through it.
+            self.budget.take(math.prod(max(size, 1) for size in self.shape) * 64)
             return np.empty(self.shape, dtype)
         steps = zip(self.shape, self.strides, strict=True)
         last = self.offset + sum((size - 1) * stride for size, stride in steps)
         # A stride of 0 repeats numbers: then a small storage could fill the memory.
         if last >= self.storage.count or count > max(self.storage.count, 1):
             raise NotPlainError("a tensor reaches beyond its storage")
+        # The copy, and the storage, which is read anew for each tensor.
+        self.budget.take(count * max(dtype.itemsize, 4) + len(data))
         flat = np.frombuffer(data, dtype)[self.offset :]
         view = np.lib.stride_tricks.as_strided(
             flat, self.shape, [stride * dtype.itemsize for stride in self.strides], writeable=False
@@ -128,9 +133,15 @@ class _TorchUnpickler(RestrictedUnpickler):
         names: Collection[str],
         limits: Limits,
         data_of: Callable[[str], bytes],
+        budget: Budget,
     ) -> None:
         super().__init__(
-            content, where, names=names, limits=limits, persistent_load=self.storage_of
+            content,
+            where,
+            names=names,
+            limits=limits,
+            persistent_load=self.storage_of,
+            budget=budget,
         )
         self._data_of = data_of
         self.storages: dict[str, _Storage] = {}
@@ -160,7 +171,7 @@ class _TorchUnpickler(RestrictedUnpickler):
             raise NotPlainError("a tensor is made of no storage")
         if not all(type(size) is int and 0 <= size < 2**40 for size in sizes):
             raise NotPlainError("a tensor's sizes are wrong")
-        return _Tensor(storage, offset, tuple(shape), tuple(strides), self._data_of)
+        return _Tensor(storage, offset, tuple(shape), tuple(strides), self._data_of, self.budget)
 
 
 def _read_zip(content: bytes, where: str, names: Collection[str], limits: Limits) -> Any:
@@ -178,6 +189,8 @@ def _read_zip(content: bytes, where: str, names: Collection[str], limits: Limits
                     f"{where!r} holds {sum(sizes.values()):,} bytes; at most "
                     f"{limits.file_bytes:,} are read."
                 )
+            budget = Budget(where, len(content))
+            budget.take(sum(sizes.values()))
             root = pickles[0].removesuffix("data.pkl")
             order = archive.read(f"{root}byteorder") if f"{root}byteorder" in sizes else b"little"
             if order != b"little":
@@ -189,7 +202,9 @@ def _read_zip(content: bytes, where: str, names: Collection[str], limits: Limits
                     raise NotPlainError(f"the storage {key[:40]!r} is missing")
                 return archive.read(name)
 
-            unpickler = _TorchUnpickler(archive.read(pickles[0]), where, names, limits, data_of)
+            unpickler = _TorchUnpickler(
+                archive.read(pickles[0]), where, names, limits, data_of, budget
+            )
             return unpickler.load()
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, OSError) as error:
         raise errors.CorruptDataError(
@@ -209,7 +224,7 @@ def _read_legacy(content: bytes, where: str, names: Collection[str], limits: Lim
             raise NotPlainError(f"the storage {key[:40]!r} is missing")
         return storages[key]
 
-    unpickler = _TorchUnpickler(content, where, names, limits, data_of)
+    unpickler = _TorchUnpickler(content, where, names, limits, data_of, Budget(where, len(content)))
     magic, protocol, system = unpickler.load(), unpickler.load(), unpickler.load()
     little = isinstance(system, dict) and system.get("little_endian") is True
     if magic != _LEGACY_MAGIC or protocol != _LEGACY_PROTOCOL or not little:

@@ -24,6 +24,9 @@ _LEVEL = 3
 _WINDOW = 2**27
 # No input of this size can become more than 32 MiB at once, which is then found too much.
 _CHUNK = 1024
+_XZ_PART = 2**16
+_MAX_FRAMES = 10_000
+"""More than any tool cuts a file into. Empty ones take time, and no other limit counts them."""
 _SKIPPABLE = b"\x50\x2a\x4d\x18"
 
 
@@ -90,8 +93,11 @@ def _plain(content: bytes, output: _Output) -> bytes:
 
 
 def _zst(content: bytes, output: _Output) -> bytes:
-    position = 0
+    position = frames = 0
     while position < len(content):
+        frames += 1
+        if frames > _MAX_FRAMES:
+            raise EOFError(f"it has more than {_MAX_FRAMES} frames")
         header = content[position : position + 8]
         if len(header) == 8 and header[1:4] == _SKIPPABLE[1:] and header[0] & 0xF0 == 0x50:
             position += 8 + int.from_bytes(header[4:], "little")
@@ -124,14 +130,20 @@ def _feed(
 
 
 def _xz(content: bytes, output: _Output) -> bytes:
-    rest = content
-    while rest:
+    position = 0
+    for _ in range(_MAX_FRAMES):
+        while content[position : position + 4] == bytes(4):  # Streams may be padded, by fours.
+            position += 4
+        if position >= len(content):
+            return bytes(output.data)
         decompressor = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=2 * _WINDOW)
-        part = rest
         while not decompressor.eof:
-            if decompressor.needs_input and not part:
-                raise EOFError("the last stream breaks off")
-            output.take(decompressor.decompress(part, max_length=2**20))
             part = b""
-        rest = decompressor.unused_data.lstrip(b"\0")  # Streams may be padded.
-    return bytes(output.data)
+            if decompressor.needs_input:
+                part = content[position : position + _XZ_PART]
+                position += len(part)
+                if not part:
+                    raise EOFError("the last stream breaks off")
+            output.take(decompressor.decompress(part, max_length=2**20))
+        position -= len(decompressor.unused_data)
+    raise EOFError(f"it has more than {_MAX_FRAMES} streams")
