@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes .venv-vllm in the checkout: vLLM for CPUs, pinned. Does nothing if it was done before and
-# vllm_requirements.txt and Python are the same. Runs on x86-64 Linux with Python 3.11 or newer.
+# the requirements and Python are the same. Runs on x86-64 Linux with Python 3.11 or newer.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -9,7 +9,7 @@ fail() {
     exit 1
 }
 
-requirements=scripts/vllm_requirements.txt
+requirements=src/webtraj/serving/vllm_cpu.txt
 python=.venv/bin/python
 [ -x "$python" ] || fail "there is no .venv; run make setup first."
 [ "$(uname -sm)" = "Linux x86_64" ] ||

@@ -13,6 +13,7 @@ It takes vLLM's command line. What goes wrong is said by variables:
 """
 
 import http.server
+import itertools
 import json
 import os
 import signal
@@ -30,6 +31,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     """vLLM's addresses that `webtraj.serving` uses, and two to make trouble."""
 
     options: dict[str, str]
+    names: list[str]
     state: ClassVar = {
         "version": os.environ.get("WEBTRAJ_WEIGHTS_VERSION", "default"),
         "weights": "",
@@ -49,10 +51,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.path == "/health":
             self.answer({}, 503 if "STAND_IN_UNREADY" in os.environ else 200)
         elif self.path == "/v1/models":
-            name = self.options["served-model-name"]
+            root = self.options["model"]
             adapters = self.state["adapters"].items()
-            listed = [{"id": key, "root": root, "parent": name} for key, root in adapters]
-            self.answer({"data": [{"id": name, "root": "", "parent": None}, *listed]})
+            listed = [{"id": name, "root": root, "parent": None} for name in self.names]
+            listed += [{"id": key, "root": root, "parent": self.names[0]} for key, root in adapters]
+            self.answer({"data": listed})
         elif self.path == "/is_sleeping":
             self.answer({"is_sleeping": self.state["asleep"]})
         elif self.path == "/weight_info":
@@ -122,6 +125,10 @@ def main() -> None:
     bound = int(value or 1) if kind != "model" else 0
     arguments = [argument.removeprefix("--").partition("=") for argument in sys.argv[1:]]
     Handler.options = {name: value for name, _, value in arguments}
+    first = sys.argv.index("--served-model-name") + 1
+    names = list(itertools.takewhile(lambda name: name[:2] != "--", sys.argv[first:]))
+    override = Handler.options["served-model-name"]  # One that came later.
+    Handler.names = [override] if override else names
     if kind == "model" and Path(Handler.options["model"]).name == value:
         sys.exit("stand-in: there is no such model")
     if bound and len(starts.read_text().splitlines()) >= bound:

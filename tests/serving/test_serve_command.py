@@ -77,7 +77,6 @@ def test_options_reach_vllm(stand_in):
     process.communicate(timeout=60)
     assert seen["arguments"][3:] == [
         f"--model={stand_in.model}",
-        "--served-model-name=mine",
         "--host=127.0.0.1",
         f"--port={httpx.URL(url).port}",
         "--tensor-parallel-size=2",
@@ -89,6 +88,9 @@ def test_options_reach_vllm(stand_in):
         "--dtype=float32",
         "--logprobs-mode=raw_logprobs",
         "--max-lora-rank=8",
+        "--served-model-name",
+        "mine",
+        f"{stand_in.model}",
         "--limit-mm-per-prompt.image=2",
         "--structured-outputs-config.backend=xgrammar",
         "--structured-outputs-config.disable_any_whitespace=true",

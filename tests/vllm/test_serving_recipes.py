@@ -34,7 +34,7 @@ def test_vllm_takes_the_arguments_of_every_recipe_and_way(models):
     commands = [launch.command("127.0.0.1", 8000) for launch in launches]
     assert all(command[1] == "-m" for command in commands)
     told = subprocess.run(
-        [interpreters.find_vllm_python(), "-c", PARSE],
+        [interpreters.require_python(interpreters.VLLM), "-c", PARSE],
         input="".join(json.dumps(command[3:]) + "\n" for command in commands),
         capture_output=True,
         text=True,

@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 def start_there(script, *arguments):
     """Starts a script of this folder with the Python that has vLLM."""
     return subprocess.Popen(
-        [interpreters.find_vllm_python(), HERE / script, *map(str, arguments)],
+        [interpreters.require_python(interpreters.VLLM), HERE / script, *map(str, arguments)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -27,6 +27,14 @@ def serve(
     python: Annotated[
         str | None, typer.Option(help="The Python that has vLLM; else one is looked for.")
     ] = None,
+    install: Annotated[
+        bool,
+        typer.Option(
+            "--install",
+            help="If no Python with vLLM is found, make one for this user first (2.5 GB for CPUs, "
+            "more for GPUs).",
+        ),
+    ] = False,
     tensor_parallel: Annotated[int, typer.Option(help="Devices that share each layer.")] = 1,
     data_parallel: Annotated[int, typer.Option(help="Copies of the model.")] = 1,
     max_model_len: Annotated[
@@ -75,10 +83,16 @@ def serve(
 
     Prints the URL when the server can be used. A server that dies is started again at the same
     URL; if that happens too often, this ends with exit code 1. Nothing of it outlives the command.
+
+    Requests name the model as --name says, by its folder's name, or by its path. To serve
+    SAVE_PATH/model.pt, the last training that LLaMA-Factory finished there is published first.
     """
     from webtraj.cli import signals
-    from webtraj.serving import ModelServer, RestartPolicy, VllmLaunch, vllm
+    from webtraj.serving import ModelServer, RestartPolicy, VllmLaunch, interpreters, vllm
 
+    _publish_first(Path(model))
+    if install and interpreters.find_python(interpreters.VLLM, python) is None:
+        python = str(interpreters.install_vllm())
     launch = VllmLaunch(
         model=model,
         name=name,
@@ -112,6 +126,18 @@ def serve(
         restarts=RestartPolicy(limit=restarts),
     )
     signals.run(_serve(server))
+
+
+def _publish_first(model: Path) -> None:
+    from webtraj.training.llamafactory import publishing
+
+    # Any other folder is not ours to replace.
+    ours = model.suffix == ".pt" or publishing.read_about(model).get("trainer") == "llamafactory"
+    if ours and (model.parent / publishing.CHECKPOINTS).is_dir():
+        if run := publishing.publish_finished(model.parent, model.name):
+            print(f"Published {run}, a finished training, as {model}.", flush=True)
+        elif run := publishing.unfinished(model.parent, model.name):
+            print(f"The training in {run} has not finished; it is not served.", flush=True)
 
 
 async def _serve(server: ModelServer) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from webtraj.training.llamafactory import Update
+    from webtraj.training.llamafactory import Update, UpdateConfig
 
 __all__ = ["update"]
 
@@ -40,12 +41,22 @@ def update(
         Path | None,
         typer.Option(
             help="The Python of LLaMA-Factory's environment, such as "
-            ".venv-llamafactory/bin/python. With it, rows are measured by LLaMA-Factory.",
+            ".venv-llamafactory/bin/python. With it, LLaMA-Factory measures the rows. --train "
+            "looks for one if none is given: in WEBTRAJ_LLAMAFACTORY_PYTHON, beside "
+            "llamafactory-cli on the PATH, in .venv-llamafactory here or above.",
             show_default=False,
         ),
     ] = None,
     train: Annotated[
-        bool, typer.Option("--train", help="Train, and publish the model. Needs --python.")
+        bool, typer.Option("--train", help="Train, and publish the model as model.pt.")
+    ] = False,
+    publish: Annotated[
+        bool,
+        typer.Option(
+            "--publish",
+            help="Only publish the last finished training as model.pt, and exit with 1 if there "
+            "is none. The next update and `webtraj serve SAVE_PATH/model.pt` do it by themselves.",
+        ),
     ] = False,
     check: Annotated[
         Path | None,
@@ -59,26 +70,64 @@ def update(
     """Prepare a training by LLaMA-Factory from recorded episodes; run it with --train.
 
     The files are in <save_path>/llamafactory_data. All are checked before anything is trained.
+    Without --train, train by hand with `llamafactory-cli train`; what you trained is published as
+    <save_path>/model.pt by --publish, by `webtraj serve`, or by the next update.
     """
     from webtraj import errors
 
     if check is not None:
         check_folder(check, python)
         return
-    if train and python is None:
-        raise errors.InvalidInputError(
-            "--train needs --python: the Python of LLaMA-Factory's environment."
-        )
+    if train and publish:
+        raise errors.InvalidInputError("--train publishes by itself; leave --publish out.")
+    from webtraj.serving import interpreters
     from webtraj.training.llamafactory import load_update_config, prepare_update
 
     config = load_update_config(config_name, overrides or (), config_dir=config_dir)
+    if publish:
+        _publish(config)
+        return
+    if train:
+        python = interpreters.require_python(interpreters.LLAMAFACTORY, python)
     prepared = prepare_update(config, python=python)
     _tell(prepared)
     if not train:
-        print(f"To train: llamafactory-cli train {prepared.data / 'train_config.yaml'}")
+        _tell_how_to_train(prepared)
         return
     assert python is not None
     _train(prepared, python)
+
+
+def _publish(config: UpdateConfig) -> None:
+    from webtraj.training.llamafactory import publishing
+
+    name = config.algorithm_config.model_output_name
+    model = config.folder / name
+    run = publishing.publish_finished(config.folder, name)
+    if run is not None:
+        print(f"Published {run} as {model}.")
+        return
+    unfinished = publishing.unfinished(config.folder, name)
+    if unfinished is not None:
+        print(f"The training in {unfinished} has not finished; nothing was published.")
+    elif model.exists():
+        print(f"{model} is up to date: no training finished since.")
+        return
+    else:
+        print(f"No finished training in {config.folder / publishing.CHECKPOINTS}.")
+    raise typer.Exit(1)
+
+
+def _tell_how_to_train(prepared: Update) -> None:
+    config = prepared.config
+    where = [f"{key}={value}" for key in ("save_path", "work_path")
+             if (value := getattr(config, key)) is not None]  # fmt: skip
+    if (name := config.algorithm_config.model_output_name) != "model.pt":
+        where.append(f"algorithm_config.model_output_name={name}")
+    print("To train:")
+    print(f"  . {shlex.quote(str(prepared.data / 'wandb_env.sh'))}")
+    print(f"  llamafactory-cli train {shlex.quote(str(prepared.data / 'train_config.yaml'))}")
+    print(f"  {shlex.join(['webtraj', 'update', '--publish', *where])}")
 
 
 def check_folder(folder: Path, python: Path | None) -> None:
@@ -116,10 +165,18 @@ def _tell(prepared: Update) -> None:
         print(f"too few tokens: {prepared.too_few_tokens} samples")
     if prepared.in_neither_part:
         print(f"in neither part, as they are trained on elsewhere: {prepared.in_neither_part}")
-    print(f"begins with {prepared.values['model_name_or_path']}")
-    if "resume_from_checkpoint" in prepared.values:
+    if prepared.published is not None:
+        print(f"published: {prepared.published}, a finished training, is the latest model now")
+    if prepared.unfinished is not None:
+        print(f"not used: the training in {prepared.unfinished} did not finish")
+    resumes = "resume_from_checkpoint" in prepared.values
+    print(
+        f"begins with {prepared.values['model_name_or_path']}"
+        + ("" if resumes else ", with a fresh optimizer")
+    )
+    if resumes:
         print(
-            f"goes on from {prepared.values['resume_from_checkpoint']} "
+            f"resumes the optimizer of {prepared.values['resume_from_checkpoint']} "
             f"to step {prepared.values['max_steps']}"
         )
     print(f"files: {prepared.data}")

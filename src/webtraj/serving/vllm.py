@@ -37,11 +37,12 @@ class VllmLaunch:
     model: str | os.PathLike[str]
     """A folder with a model and its tokenizer, or a name on the Hugging Face Hub."""
     name: str = ""
-    """The model's name in requests; by default the folder's, or the whole name on the Hub."""
+    """The model's name in requests and records; by default the folder's, or the whole name on the
+    Hub. A model in a folder also answers to its path, as given and absolute."""
     version: str = ""
     """What its weights are called. vLLM itself calls all that it was started with `default`."""
     python: str | os.PathLike[str] | None = None
-    """The Python that has vLLM; see `interpreters.find_vllm_python`."""
+    """The Python that has vLLM; see `interpreters.find_python`."""
     tensor_parallel: int = 1
     """How many devices share each layer."""
     data_parallel: int = 1
@@ -93,6 +94,15 @@ class VllmLaunch:
         model = os.fspath(self.model)
         return Path(model).absolute().name if Path(model).is_dir() else model
 
+    @property
+    def served_names(self) -> tuple[str, ...]:
+        """All names that requests may use: rollouts ask for a checkpoint by its path."""
+        names = [self.served_name]
+        model = Path(self.model)
+        if model.is_dir():
+            names += [os.fspath(self.model), str(model.absolute())]
+        return tuple(dict.fromkeys(names))
+
     def command(self, host: str, port: int) -> Sequence[str]:
         """Returns the program and its arguments.
 
@@ -101,7 +111,7 @@ class VllmLaunch:
             MissingDependencyError: No vLLM was found.
         """
         self._check(host)
-        python = interpreters.find_vllm_python(self.python)
+        python = interpreters.require_python(interpreters.VLLM, self.python)
         return (str(python), "-m", _MODULE, *self._arguments(host, port), *self.extra_args)
 
     def variables(self) -> Mapping[str, str]:
@@ -127,7 +137,6 @@ class VllmLaunch:
     def _arguments(self, host: str, port: int) -> Iterator[str]:
         for option, value in (
             ("model", os.fspath(self.model)),
-            ("served-model-name", self.served_name),
             ("host", host),
             ("port", port),
             ("tensor-parallel-size", self.tensor_parallel),
@@ -142,6 +151,8 @@ class VllmLaunch:
         ):
             if value is not None:
                 yield f"--{option}={value}"
+        yield "--served-model-name"
+        yield from self.served_names
         if self.images_per_prompt is not None:
             yield f"--limit-mm-per-prompt.image={self.images_per_prompt}"
         yield f"--structured-outputs-config.backend={self.structure_backend}"

@@ -198,7 +198,7 @@ def test_without_an_optimizer_there_is_none_to_go_on_with(tmp_path):
     record_some(tmp_path, 1, 6)
     weights(tmp_path / "model.pt")
     config = configuration(tmp_path, *ON_A_CPU, "algorithm_config.resume=optimizer")
-    with pytest.raises(errors.InvalidInputError, match="resume=weights"):
+    with pytest.raises(errors.InvalidInputError, match="resume=auto"):
         prepare_update(config)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, Unpack
 
 from webtraj import errors
@@ -34,7 +35,8 @@ class OpenAICompatibleClient(HttpModelClient):
     a client's own. A LoRA adapter is a model: give its name as `model`.
 
     Args:
-        model: The model's name, as the server knows it.
+        model: The model's name, as the server knows it. The folder of a model on this machine is
+            matched with the server's list of models, whatever path it was served by.
         base_url: Where the server is: `http://127.0.0.1:8000/v1` for example.
         api_key: The key. By default it is looked for in the environment: as `OPENAI_API_KEY` for
             OpenAI's own server, which alone is to see that; for others in `api_key_variable`.
@@ -78,7 +80,8 @@ class OpenAICompatibleClient(HttpModelClient):
         provider = "openai" if kind == "auto" else kind
         super().__init__(model, base_url, key, provider, headers, options)
         self._kind: Kind = kind
-        self._asking_kind = asyncio.Lock()
+        self._asking = asyncio.Lock()
+        self._sent_name = "" if Path(model).is_dir() else model
         self._token_ids = token_ids
         self._logprobs = logprobs
         self._salt_cache = salt_cache
@@ -92,23 +95,27 @@ class OpenAICompatibleClient(HttpModelClient):
         return status < 500  # Those who do not know /health answer, at least.
 
     async def _learn(self) -> None:
-        if self._kind != "auto":
+        if self._kind != "auto" and self._sent_name:
             return
-        async with self._asking_kind:
+        async with self._asking:
+            if self._kind != "auto" and self._sent_name:
+                return
+            models = await self._list_models()
             if self._kind == "auto":
-                self._kind = "vllm" if await self._lists_vllm_models() else "openai"
+                is_vllm = any(model.get("owned_by") == "vllm" for model in models)
+                self._kind = "vllm" if is_vllm else "openai"
+            self._sent_name = self._sent_name or _served_name(self.model, models)
 
-    async def _lists_vllm_models(self) -> bool:
+    async def _list_models(self) -> list[Mapping[str, Any]]:
         try:
             answer = await self._endpoint.get("/models")
         except AttemptError as failure:
             if failure.may_heal:
                 raise
-            return False  # It does not list its models. Whether it answers, the call will show.
+            return []  # It does not list its models. Whether it answers, the call will show.
         models = answer.get("data") if isinstance(answer, Mapping) else None
-        return isinstance(models, list) and any(
-            isinstance(model, Mapping) and model.get("owned_by") == "vllm" for model in models
-        )
+        listed = models if isinstance(models, list) else []
+        return [model for model in listed if isinstance(model, Mapping)]
 
     async def _read_version(self) -> str:
         if self._kind != "vllm":
@@ -132,7 +139,7 @@ class OpenAICompatibleClient(HttpModelClient):
             messages=tuple(recorded),
             sampling=parameters,
         )
-        return Prepared({"model": self.model, "messages": sent, **parameters}, call, refusal)
+        return Prepared({"model": self._sent_name, "messages": sent, **parameters}, call, refusal)
 
     def _parameters(self, sampling: Sampling) -> tuple[dict[str, Any], str]:
         """Returns the body's other fields, and why the server cannot do it, if it cannot."""
@@ -163,6 +170,22 @@ class OpenAICompatibleClient(HttpModelClient):
 
     def _read(self, answer: Any) -> replies.Reply:
         return replies.read_openai(answer)
+
+
+def _served_name(folder: str, models: Sequence[Mapping[str, Any]]) -> str:
+    """Returns the name that a server gives to the model in a folder; the folder if it has none."""
+    if all(model.get("id") != folder for model in models):
+        path = Path(folder).resolve()
+        for model in models:
+            # A relative path is relative to the server's own folder, which is not known here.
+            for named in (model.get("id"), model.get("root")):
+                if (
+                    isinstance(named, str)
+                    and named.startswith("/")
+                    and Path(named).resolve() == path
+                ):
+                    return str(model.get("id"))
+    return folder
 
 
 def _plain(structure: Structure) -> Any:

@@ -53,8 +53,9 @@ class LogConfig(Section):
 class PolicyConfig(Section):
     """The model."""
 
-    base_model: str
-    """What the first update begins with: a folder, or a name on the Hub."""
+    base_model: str | None = None
+    """What the first update begins with: a folder, or a name on the Hub. By default the model that
+    played the episodes."""
     template: str | None = None
     """LLaMA-Factory's template; by default the one for the model."""
     init_model_from_hf: bool = False
@@ -140,9 +141,10 @@ class AlgorithmConfig(Section):
     num_gpus: int | None = pydantic.Field(default=None, ge=1)
     """How many GPUs share a step; by default as many as LLaMA-Factory's Python sees. It counts
     where training goes on from a checkpoint."""
-    resume: Literal["weights", "optimizer"] = "weights"
-    """What goes on from the last update: the weights, with a fresh optimizer; or the optimizer and
-    the count of steps as well."""
+    resume: Literal["auto", "weights", "optimizer"] = "auto"
+    """What continues from the last update. `weights`: the weights, with a fresh optimizer.
+    `optimizer`: also the optimizer, the scheduler and the count of steps; an error if there are
+    none. `auto`: those too if the last checkpoint has them."""
     extra: dict[str, Any] = {}  # noqa: RUF012  (pydantic copies it.)
     """Other keys of LLaMA-Factory."""
 

@@ -1,4 +1,11 @@
-"""Publishing: a run's last checkpoint as a folder that transformers and vLLM load as it is."""
+"""Publishing: a run's last checkpoint as a folder that transformers and vLLM load as it is.
+
+::
+
+    <folder>/checkpoints/model_<time>/   a run's folder, as LLaMA-Factory leaves it
+    <folder>/model.pt/                   the published model
+    <folder>/model.pt/webtraj.json       which checkpoint it is
+"""
 
 from __future__ import annotations
 
@@ -14,11 +21,16 @@ import orjson
 
 from webtraj import errors
 from webtraj.storage import files
-from webtraj.training.llamafactory.resuming import numbered, read_state
+from webtraj.training.llamafactory.resuming import STATE, numbered, read_state
 
-__all__ = ["ABOUT", "changed", "incomplete", "last_model", "publish", "read_about", "tensors_of"]
+__all__ = [
+    "ABOUT", "CHECKPOINTS", "changed", "checkpoint_of", "incomplete", "last_model", "publish",
+    "publish_finished", "read_about", "tensors_of", "unfinished",
+]  # fmt: skip
 
 ABOUT = "webtraj.json"
+CHECKPOINTS = "checkpoints"
+"""The folder of all runs."""
 
 _LEFT_OUT = (
     "optimizer.pt", "scheduler.pt", "training_args.bin", "scaler.pt", "latest", "zero_to_fp32.py",
@@ -28,16 +40,21 @@ _LEFT_OUT = (
 
 
 def last_model(output: Path) -> Path:
-    """Returns the folder of a run's last checkpoint that is complete.
+    """Returns the complete model of a run that was trained for the most steps.
+
+    A checkpoint goes before the run's folder itself where both are of the same step: it also has
+    the optimizer.
 
     Raises:
         InvalidInputError: There is none.
     """
-    for folder in (*numbered(output), output):
+    found = [(int(path.name.removeprefix("checkpoint-")), path) for path in numbered(output)]
+    found.append((read_state(output) or -1, output))
+    for _, folder in sorted(found, key=lambda one: -one[0]):
         if not incomplete(folder):
             return folder
     raise errors.InvalidInputError(
-        f"{str(output)!r} has no complete model; expected the output of a training that is done."
+        f"{str(output)!r} has no complete model; expected the output of a finished training."
     )
 
 
@@ -69,7 +86,8 @@ def publish(
         shutil.copytree(source, draft, ignore=shutil.ignore_patterns(*_LEFT_OUT))
         about = {
             "trainer": "llamafactory",
-            "checkpoint": str(source.absolute()),
+            # Relative, so that it still holds when the whole run is moved.
+            "checkpoint": os.path.relpath(source, folder),
             "global_step": read_state(source),
         }
         (draft / ABOUT).write_bytes(orjson.dumps(about, option=orjson.OPT_INDENT_2) + b"\n")
@@ -80,6 +98,74 @@ def publish(
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return folder / name
+
+
+def publish_finished(folder: Path, name: str = "model.pt") -> Path | None:
+    """Publishes the latest finished run, unless it is published already.
+
+    A run is finished if LLaMA-Factory saved its model and its state, whoever started it: this is
+    how a training that was run by hand becomes `model.pt`.
+
+    Args:
+        folder: The folder that holds `checkpoints`.
+        name: The published model's name.
+
+    Returns:
+        The run's folder; None if there was nothing to publish.
+    """
+    run = next(filter(_is_finished, _runs(folder)), None)
+    if run is None or not _is_newer(run, folder / name):
+        return None
+    publish(run, folder, name=name)
+    return run
+
+
+def unfinished(folder: Path, name: str = "model.pt") -> Path | None:
+    """Returns the latest run if it began after the published one and did not finish."""
+    run = next(_runs(folder), None)
+    if run is None or _is_finished(run) or not _is_newer(run, folder / name):
+        return None
+    return run
+
+
+def _runs(folder: Path) -> Iterator[Path]:
+    """Yields the folders of runs, the latest first."""
+    yield from sorted((folder / CHECKPOINTS).glob("model_*/"), reverse=True)
+
+
+def _is_finished(run: Path) -> bool:
+    # LLaMA-Factory writes the state last.
+    return bool(read_state(run)) and not incomplete(run)
+
+
+def _is_newer(run: Path, published: Path) -> bool:
+    if not published.exists():
+        return True
+    checkpoint = read_about(published).get("checkpoint")
+    if isinstance(checkpoint, str):
+        parts = Path(checkpoint).parts
+        known = next((part for part in parts if part.startswith("model_")), None)
+        if known is not None:
+            return run.name > known
+    # Another trainer's, or copied by hand.
+    state = run / STATE
+    at = state if state.exists() else run
+    return at.stat().st_mtime > max(path.stat().st_mtime for path in published.rglob("*"))
+
+
+def checkpoint_of(published: Path) -> Path | None:
+    """Returns the folder of the checkpoint that a model was published from, if it still exists."""
+    named = read_about(published).get("checkpoint")
+    if not isinstance(named, str):
+        return None
+    found = published.parent / named
+    if not found.is_dir():  # Absolute, from an earlier version, and the run was moved since.
+        parts = Path(named).parts
+        if CHECKPOINTS not in parts:
+            return None
+        last = len(parts) - 1 - parts[::-1].index(CHECKPOINTS)
+        found = published.parent.joinpath(*parts[last:])
+    return found if found.is_dir() else None
 
 
 def read_about(folder: Path) -> dict[str, Any]:

@@ -19,7 +19,10 @@ import orjson
 from webtraj import errors
 from webtraj.storage import files
 
-__all__ = ["Checkpoint", "copy_checkpoint", "find_checkpoint", "read_state", "steps_for"]
+__all__ = [
+    "STATE", "Checkpoint", "base_rates", "copy_checkpoint", "find_checkpoint", "numbered",
+    "read_state", "steps_for",
+]  # fmt: skip
 
 STATE = "trainer_state.json"
 
@@ -98,12 +101,27 @@ def steps_for(rows: int, *, batch: int, accumulation: int, devices: int, epochs:
     return max(1, math.ceil(epochs * max(1, math.ceil(batches / accumulation))))
 
 
+def base_rates(checkpoint: Path) -> tuple[float, ...] | None:
+    """Returns the learning rates of a checkpoint's scheduler; None if they cannot be read here.
+
+    The file is read as plain data; nothing in it is run, and torch is not needed.
+    """
+    from webtraj.datasets.importers.torch_files import read_torch_file
+
+    path = checkpoint / "scheduler.pt"
+    try:
+        rates = read_torch_file(path.read_bytes(), str(path))["base_lrs"]
+        return tuple(float(rate) for rate in rates) or None
+    except (OSError, errors.WebtrajError, KeyError, TypeError, ValueError):
+        return None
+
+
 def copy_checkpoint(
     checkpoint: Checkpoint,
     folder: Path,
     *,
     learning_rate: float,
-    python: str | os.PathLike[str],
+    python: str | os.PathLike[str] | None,
 ) -> Path:
     """Copies a checkpoint into a new run's folder, whole or not at all, with its learning rate set.
 
@@ -112,8 +130,8 @@ def copy_checkpoint(
     Args:
         checkpoint: It stays as it is.
         folder: The run's folder.
-        learning_rate: The one to go on with.
-        python: LLaMA-Factory's.
+        learning_rate: The one to resume with.
+        python: LLaMA-Factory's; None if the checkpoint has this rate already.
 
     Returns:
         The copy.
@@ -131,7 +149,8 @@ def copy_checkpoint(
     files.make_folder(folder)
     try:
         shutil.copytree(checkpoint.path, draft, copy_function=_copied)
-        _set_rate(draft, learning_rate, python)
+        if python is not None:
+            _set_rate(draft, learning_rate, python)
         draft.rename(target)
     finally:
         shutil.rmtree(draft, ignore_errors=True)

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 import orjson
 
+from webtraj.storage import files
 from webtraj.training.llamafactory import checking, publishing, resuming
 from webtraj.training.llamafactory.train_config import FILE
 from webtraj.training.sft.failures import TrainingError
@@ -92,7 +93,8 @@ def run_training(
     begun = Path(values["resume_from_checkpoint"]) if "resume_from_checkpoint" in values else None
     first = (resuming.read_state(begun) or 0) if begun is not None else 0
     started = time.monotonic()
-    log = folder / LOG
+    files.make_folder(output)
+    log = output / LOG
     entries = _run(
         [str(Path(python).absolute()), "-m", "llamafactory.cli", "train", FILE],
         folder,
@@ -158,7 +160,7 @@ def _run(
     deadline = None if timeout is None else time.monotonic() + timeout
     entries: list[dict[str, Any]] = []
     lines = _Lines(progress)
-    with log.open("wb") as file:
+    with log.open("ab") as file:
         process = subprocess.Popen(
             command,
             cwd=folder,

@@ -5,16 +5,20 @@
     <save_path>/train_trajectories/iteration_0001/   what rollouts have recorded
     <work_path>/llamafactory_data/finetune_train.json, finetune_val.json, dataset_info.json, images/
                                   webtraj-export.jsonl, and deepspeed's configuration
-                                  wandb_env.sh
-                                  train_config.yaml      written last
+                                  wandb_env.sh, train_config.yaml
     <work_path>/checkpoints/model_<timestamp>/           the run's folder
-    <work_path>/model.pt/                                the published model, which is only read
+    <work_path>/model.pt/                                the published model
+
+The files of a training appear together once they are checked. If an update is refused, those of the
+last one stay as they were.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
+import itertools
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +27,9 @@ from typing import Any
 import numpy as np
 
 from webtraj import errors
+from webtraj.datasets.exporters.target import new_place
 from webtraj.rollouts.iterations import Iterations
+from webtraj.serving import interpreters
 from webtraj.storage import files
 from webtraj.training.export import ExportReport, export_samples
 from webtraj.training.llamafactory import (
@@ -47,11 +53,10 @@ from webtraj.training.replay import (
 __all__ = ["DATA", "Update", "prepare_update"]
 
 DATA = "llamafactory_data"
-CHECKPOINTS = "checkpoints"
 
-_PYTHON_NEEDED = (
-    "Give the Python of LLaMA-Factory's environment: python=..., on the command line --python."
-)
+_ON_THE_HUB = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+", re.ASCII)
+_MODELS_LOOKED_AT = 50
+"""Samples whose model calls are asked for the name of the base model."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,6 +78,10 @@ class Update:
     """Samples that `min_token_length` has left out."""
     in_neither_part: int
     """Samples that would have been for validation, and are trained on in another episode."""
+    published: Path | None
+    """The run that was finished and not yet published; it is `model.pt` now."""
+    unfinished: Path | None
+    """The latest run, if it did not finish; this training does not begin with it."""
 
     @property
     def deepspeed(self) -> bool:
@@ -86,13 +95,15 @@ def prepare_update(
     python: str | Path | None = None,
     now: datetime.datetime | None = None,
 ) -> Update:
-    """Writes all the files of a training, and checks them.
+    """Write all the files of a training, and check them.
+
+    A run that was finished and is not published yet, because it was started by hand or because
+    publishing was interrupted, is published first, so that this training begins with it.
 
     Args:
-        config: What is asked for.
-        python: The Python of LLaMA-Factory's environment. With it, lengths are counted by
-            LLaMA-Factory itself, and what its environment lacks is told. Needed to go on with an
-            optimizer.
+        config: What to train on, and how.
+        python: The Python of LLaMA-Factory's environment. With it, LLaMA-Factory itself measures
+            rows, and its environment is checked.
         now: The time that the run's folder is named by.
 
     Raises:
@@ -101,48 +112,55 @@ def prepare_update(
         DatasetError: A dataset cannot be read.
         StorageError: Something cannot be read or written.
     """
-    algorithm = config.algorithm_config
-    template = _template(config)
+    algorithm, policy = config.algorithm_config, config.policy_config
+    published = None
+    if not policy.init_model_from_hf:
+        published = publishing.publish_finished(config.folder, algorithm.model_output_name)
     selection, short = _drawn(config)
+    base, template = _model(config, selection)
     parts = _split(selection, config)
     validation = parts.get("val")
     data = config.folder / DATA
-    stamp = (now or datetime.datetime.now(datetime.UTC)).strftime("%Y%m%dT%H%M%S")
-    output = config.folder / CHECKPOINTS / f"model_{stamp}"
-    if output.exists():
-        raise errors.InvalidInputError(
-            f"{str(output)!r} is there already; a run has a folder of its own. Try again."
-        )
-    exported = export_samples(
-        parts,
-        data,
-        format="sharegpt",
-        options={"seed": algorithm.seed},
-        origin={name: part.provenance() for name, part in parts.items()},
-        overwrite=True,
-    )
-    start = _start(config, output, exported.splits["train"].rows, python)
-    values = train_config(
-        config,
-        data=data,
-        output=output,
-        template=template,
-        start=start,
-        validation=validation is not None,
-        deepspeed=(
-            deepspeed.write(algorithm.deepspeed_config_filename, data)
-            if algorithm.deepspeed_config_filename
-            else None
-        ),
-    )
-    files.write_atomically(data / "wandb_env.sh", wandb_env.script(config.log_config).encode())
-    files.write_atomically(data / FILE, to_yaml(values).encode())
+    output = _output(config.folder, now or datetime.datetime.now(datetime.UTC))
     try:
-        checked = checking.check_export(data, python=python)
-        checked.require_clean()
-    except errors.InvalidInputError:
-        # The run will not be: nobody needs its copy of a checkpoint.
-        shutil.rmtree(output, ignore_errors=True)
+        with new_place(data, overwrite=True, storage_options=None) as draft:
+            exported = export_samples(
+                parts,
+                draft,
+                format="sharegpt",
+                options={"seed": algorithm.seed},
+                origin={name: part.provenance() for name, part in parts.items()},
+            )
+            start = _start(config, base, output, exported.splits["train"].rows, python)
+
+            def write(folder: Path) -> dict[str, Any]:
+                """Writes what names files, as they are found in `folder`."""
+                name = algorithm.deepspeed_config_filename
+                values = train_config(
+                    config,
+                    data=folder,
+                    output=output,
+                    template=template,
+                    start=start,
+                    validation=validation is not None,
+                    deepspeed=folder / deepspeed.write(name, draft).name if name else None,
+                )
+                files.write_atomically(draft / FILE, to_yaml(values).encode())
+                return values
+
+            script = wandb_env.script(config.log_config)
+            files.write_atomically(draft / "wandb_env.sh", script.encode())
+            write(draft)
+            try:
+                checked = checking.check_export(draft, python=python)
+                checked.require_clean()
+            except errors.InvalidInputError as error:
+                raise errors.InvalidInputError(str(error).replace(str(draft), str(data))) from error
+            values = write(data)
+            for log in data.glob("*.log"):
+                shutil.copy2(log, draft)
+    except BaseException:
+        shutil.rmtree(output, ignore_errors=True)  # Nobody needs its copy of a checkpoint.
         raise
     kept = 0 if validation is None else len(validation)
     return Update(
@@ -155,18 +173,60 @@ def prepare_update(
         checked=checked,
         too_few_tokens=short,
         in_neither_part=len(selection) - len(parts["train"]) - kept,
+        published=published,
+        unfinished=publishing.unfinished(config.folder, algorithm.model_output_name),
     )
 
 
-def _template(config: UpdateConfig) -> str:
+def _output(folder: Path, now: datetime.datetime) -> Path:
+    """Returns a new run's folder, which LLaMA-Factory makes."""
+    name = f"model_{now:%Y%m%dT%H%M%S}"
+    runs = folder / publishing.CHECKPOINTS
+    names = (name, *(f"{name}_{number}" for number in range(2, 100)))
+    free = (runs / one for one in names if not (runs / one).exists())
+    return next(free)
+
+
+def _model(config: UpdateConfig, selection: Selection) -> tuple[str, str]:
+    """Returns the base model and the template; what is not given is derived.
+
+    The base model is that of the configuration; or else the published one, which the training
+    begins with anyway; or else the one that played the episodes.
+    """
     policy = config.policy_config
-    template = policy.template or facts.template_for(policy.base_model)
+    published = config.folder / config.algorithm_config.model_output_name
+    base = policy.base_model
+    if base is None and published.exists() and not policy.init_model_from_hf:
+        base = str(published)
+    if base is None:
+        base = _played_by(selection)
+    earlier = config.folder / DATA / FILE
+    template = policy.template
+    if template is None and policy.base_model is None and earlier.is_file():
+        found = checking.read_config(earlier.parent).get("template")
+        template = found if isinstance(found, str) else None
+    template = template or facts.template_for(base)
     if template is None:
         raise errors.InvalidInputError(
-            f"LLaMA-Factory's template for {policy.base_model!r:.200} is not known; give "
+            f"LLaMA-Factory's template for {base!r:.200} is not known; give "
             "policy_config.template, such as qwen3_vl_nothink."
         )
-    return template
+    return base, template
+
+
+def _played_by(selection: Selection) -> str:
+    """Returns the model that the samples' calls name, if it is a folder or a name on the Hub."""
+    samples = itertools.islice(selection, _MODELS_LOOKED_AT)
+    names = sorted({str(sample.metadata.get("model", "")) for sample in samples} - {""})
+    if len(names) == 1:
+        (name,) = names
+        if (Path(name) / "config.json").is_file() or _ON_THE_HUB.fullmatch(name):
+            return name
+    played = f"its episodes were played by {', '.join(names)}" if names else "no model played"
+    raise errors.InvalidInputError(
+        f"The model to begin with is not known: {played}, and no earlier update published one. "
+        "Give policy_config.base_model=..., a model's folder or its name on the Hugging Face Hub."
+    )
 
 
 def _drawn(config: UpdateConfig) -> tuple[Selection, int]:
@@ -213,11 +273,13 @@ def _split(selection: Selection, config: UpdateConfig) -> dict[str, Selection]:
     return {"train": parts.train, "val": parts.validation}
 
 
-def _start(config: UpdateConfig, output: Path, rows: int, python: str | Path | None) -> Start:
-    algorithm, policy = config.algorithm_config, config.policy_config
+def _start(
+    config: UpdateConfig, base: str, output: Path, rows: int, python: str | Path | None
+) -> Start:
+    algorithm = config.algorithm_config
     published = config.folder / algorithm.model_output_name
-    if policy.init_model_from_hf or not published.exists():
-        return Start(policy.base_model)
+    if config.policy_config.init_model_from_hf or not published.exists():
+        return Start(base)
     if wrong := publishing.incomplete(published):
         raise errors.InvalidInputError(
             f"The model {str(published)!r} {wrong}. Put a whole one there, or set "
@@ -225,33 +287,43 @@ def _start(config: UpdateConfig, output: Path, rows: int, python: str | Path | N
         )
     if algorithm.resume == "weights":
         return Start(str(published))
-    checkpoint = _last_checkpoint(published)
+    folder = publishing.checkpoint_of(published) or published
+    checkpoint = resuming.find_checkpoint(folder)
     if checkpoint is None:
+        if algorithm.resume == "auto":
+            return Start(str(published))
         raise errors.InvalidInputError(
             f"There is no optimizer's state for {str(published)!r}: neither in it nor in the "
-            "checkpoint that it was made of. Set algorithm_config.resume=weights to begin with a "
-            "fresh one, and save_only_model=false to keep it from now on."
+            "checkpoint that it was published from. Set algorithm_config.resume=auto to begin "
+            "with a fresh one where there is none, and save_only_model=false to keep it from now "
+            "on."
         )
-    if python is None:
-        raise errors.InvalidInputError(
-            f"To go on with an optimizer, its learning rate has to be set. {_PYTHON_NEEDED}"
-        )
+    rate = algorithm.learning_rate
+    rates = resuming.base_rates(checkpoint.path)
+    same_rate = rates is not None and all(one == rate for one in rates)
+    devices = algorithm.num_gpus
+    if not (same_rate and devices):
+        python = python or interpreters.find_python(interpreters.LLAMAFACTORY)
+        if python is None:
+            missing = [
+                *([] if devices else ["how many GPUs share a step (algorithm_config.num_gpus)"]),
+                *([] if same_rate else [f"how to set its learning rate to {rate:g}"]),
+            ]
+            raise errors.InvalidInputError(
+                f"The optimizer of {str(checkpoint.path)!r} can be resumed, but without "
+                f"LLaMA-Factory's Python it is not known {' and '.join(missing)}. Name that Python "
+                f"(python=..., --python or {interpreters.LLAMAFACTORY.variable}), or set "
+                "algorithm_config.resume=weights to begin with a fresh optimizer."
+            )
+        devices = devices or max(1, facts.ask(python).num_gpus)
     new = resuming.steps_for(
         rows,
         batch=algorithm.per_device_train_batch_size,
         accumulation=algorithm.gradient_accumulation_steps,
-        devices=algorithm.num_gpus or max(1, facts.ask(python).num_gpus),
+        devices=devices,
         epochs=algorithm.num_train_epochs,
     )
     copy = resuming.copy_checkpoint(
-        checkpoint, output, learning_rate=algorithm.learning_rate, python=python
+        checkpoint, output, learning_rate=rate, python=None if same_rate else python
     )
     return Start(str(published), copy, checkpoint.global_step + new)
-
-
-def _last_checkpoint(published: Path) -> resuming.Checkpoint | None:
-    """Returns the checkpoint that a model was published from, or that it is itself."""
-    named = publishing.read_about(published).get("checkpoint")
-    if isinstance(named, str) and (found := resuming.find_checkpoint(Path(named))):
-        return found
-    return resuming.find_checkpoint(published)
