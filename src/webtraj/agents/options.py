@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from typing import TYPE_CHECKING, Any, Literal
 
 import pydantic
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ModelOptions", "read_options"]
 
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _DIALECTS = {"text": "webtraj", "marks": "webgym_marks", "coordinates": "webgym"}
 _PROMPTS = {
     "webgym": "webgym_vanilla",
@@ -105,6 +108,14 @@ class ModelOptions(pydantic.BaseModel):
             InvalidInputError: A value makes no sense.
         """
         options = {**self._given(_LIMITS), "api_key_variable": self.api_key_variable}
+        variable = self.api_key_variable
+        if variable and not os.environ.get(variable):
+            # Not quoted unless it looks like a variable's name: it may be the key.
+            named = f"{variable} " if _VARIABLE.fullmatch(variable) else ""
+            raise errors.InvalidInputError(
+                f"The environment variable {named}that should hold the API key of the model "
+                f"{self.model!r:.100} is not set (api_key_variable). Set it, or name another one."
+            )
         if isinstance(self.base_url, list):
             if self.provider == "anthropic":
                 raise errors.InvalidInputError(

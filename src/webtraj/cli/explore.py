@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from webtraj.cli.options import OPTION_HELP, read_setting
+from webtraj.cli.options import API_KEY_HELP, OPTION_HELP, read_setting
 
 if TYPE_CHECKING:
     from webtraj.exploring.proposing import Proposed
@@ -65,6 +65,9 @@ def explore(
             "several times, the servers share the work."
         ),
     ] = None,
+    api_key_variable: Annotated[
+        str | None, typer.Option(metavar="NAME", help=API_KEY_HELP, show_default=False)
+    ] = None,
     agent_options: Annotated[
         list[str] | None,
         typer.Option(
@@ -119,6 +122,7 @@ def explore(
         "proposer": proposer,
         "model": model,
         "base_url": base_url[0] if base_url and len(base_url) == 1 else base_url,
+        "api_key_variable": api_key_variable,
         "agent_options": dict(read_setting("--agent-set", text) for text in agent_options or ()),
         "proposer_options": dict(
             read_setting("--proposer-set", text) for text in proposer_options or ()

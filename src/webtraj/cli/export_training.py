@@ -18,12 +18,13 @@ _UNFILTERED = ("tokens", "preferences", "trl-preferences")
 _RENDER = "--render"
 _WAYS_IN = {
     "TOO_SHORT": "--filter min_steps=1",
+    "NOT_JUDGED": "judge them: `webtraj postprocess --step judge:model`",
     "NOT_SUCCESSFUL": "--filter filter_successful_only=false",
     "NO_MODEL_CALL": _RENDER,
     "INVALID_ACTION": "--filter valid_actions_only=false",
     "NO_EFFECT": "--filter filter_same_screenshot=false",
 }
-"""The option that lets in what is left out, by the name of the `Reason` for it."""
+"""What a person can do about samples that are left out, by the name of the `Reason`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +95,7 @@ def _buffer(
 ) -> ReplayBuffer:
     from webtraj import errors
     from webtraj.rollouts.iterations import Iterations
-    from webtraj.training.replay import HeldOut, ReplayBuffer, weights
+    from webtraj.training.replay import HeldOut, Reason, ReplayBuffer, weights
 
     places: Any = [dataset, *chosen.then] if chosen.then else dataset
     if chosen.iterations:
@@ -117,20 +118,14 @@ def _buffer(
         seed=chosen.seed or 0,
         storage_options=storage_options,
     )
-    try:
-        buffer.require_samples()
-    except errors.InvalidInputError as error:
-        raise errors.InvalidInputError(f"{error}{_ways_in(buffer, chosen)}") from None
+    buffer.require_samples(
+        {
+            Reason[name]: way
+            for name, way in _WAYS_IN.items()
+            if not (chosen.render and way == _RENDER)
+        }
+    )
     return buffer
-
-
-def _ways_in(buffer: ReplayBuffer, chosen: TrainingOptions) -> str:
-    """Returns the options that let in what was left out, for the reasons that have one."""
-    ways = {reason: _WAYS_IN.get(reason.name, "") for reason in buffer.contents.dropped_by_reason()}
-    if chosen.render:
-        ways = {reason: way for reason, way in ways.items() if way != _RENDER}
-    told = ", ".join(f"{way} ({reason.value})" for reason, way in ways.items() if way)
-    return f" These let some in: {told}." if told else ""
 
 
 def _renderer(to: str) -> Renderer:

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from webtraj.cli.options import OPTION_HELP, PLACE_HELP, WHERE_HELP, read_setting
+from webtraj.cli.options import (
+    API_KEY_HELP,
+    OPTION_HELP,
+    PLACE_HELP,
+    WHERE_HELP,
+    read_setting,
+)
 from webtraj.cli.positions import PositionCommand
 
 if TYPE_CHECKING:
@@ -57,6 +63,9 @@ def judge(
     model_provider: Annotated[
         str | None, typer.Option(help="What its server speaks: auto, vllm, openai or anthropic.")
     ] = None,
+    api_key_variable: Annotated[
+        str | None, typer.Option(metavar="NAME", help=API_KEY_HELP, show_default=False)
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="An option of the judge, such as votes=3."),
@@ -82,7 +91,10 @@ def judge(
     from webtraj import errors
 
     options: dict[str, Any] = dict(read_setting("--set", text) for text in settings or ())
-    named = {"model": model, "base_url": model_url, "provider": model_provider}
+    named = {
+        "model": model, "base_url": model_url, "provider": model_provider,
+        "api_key_variable": api_key_variable,
+    }  # fmt: skip
     options |= {key: value for key, value in named.items() if value is not None}
     if action == "eval":
         if episode or replay:

@@ -9,6 +9,10 @@ from typing import Any
 __all__ = ["OPTION_HELP", "PLACE_HELP", "WHERE_HELP", "read_setting", "storage_options"]
 
 PLACE_HELP = "The dataset's folder, or its URL: s3://bucket/prefix, ..."
+API_KEY_HELP = (
+    "The environment variable that holds the API key of the model's server; default: "
+    "OPENAI_API_KEY and ANTHROPIC_API_KEY for these vendors' own servers, none for others."
+)
 OPTION_HELP = (
     "For a bucket, as name=value: endpoint=http://host:9000, allow_http=true, region=..., "
     "profile=.... Credentials come from the usual places."

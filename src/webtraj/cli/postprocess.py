@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from webtraj.cli.options import OPTION_HELP, WHERE_HELP
+from webtraj.cli.options import API_KEY_HELP, OPTION_HELP, WHERE_HELP
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -49,6 +49,9 @@ def postprocess(
             metavar="URL",
             help="Where its server is, /v1 included; default: the vendor's.",
         ),
+    ] = None,
+    api_key_variable: Annotated[
+        str | None, typer.Option(metavar="NAME", help=API_KEY_HELP, show_default=False)
     ] = None,
     step: Annotated[
         list[str] | None,
@@ -121,6 +124,7 @@ def postprocess(
         "model": model,
         "model_provider": model_provider,
         "model_url": model_url,
+        "api_key_variable": api_key_variable,
         "where": where,
         "format": to,
         "parallel": parallel,

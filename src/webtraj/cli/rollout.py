@@ -96,6 +96,15 @@ def rollout(
             rich_help_panel=_QUICK,
         ),
     ] = None,
+    api_key_variable: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=options_lib.API_KEY_HELP,
+            show_default=False,
+            rich_help_panel=_QUICK,
+        ),
+    ] = None,
     agent_options: Annotated[
         list[str] | None,
         typer.Option(
@@ -168,6 +177,14 @@ def rollout(
         str | None,
         typer.Option(help="Its server, /v1 included; default: OpenAI's.", rich_help_panel=_QUICK),
     ] = None,
+    judge_api_key_variable: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The same for the judge's server.",
+            rich_help_panel=_QUICK,
+        ),
+    ] = None,
     judge_options: Annotated[
         list[str] | None,
         typer.Option(
@@ -227,6 +244,7 @@ def rollout(
         "agent": agent,
         "model": model,
         "base-url": base_url,
+        "api-key-variable": api_key_variable,
         "agent-set": agent_options,
         "episodes": episodes,
         "parallel": parallel,
@@ -237,6 +255,7 @@ def rollout(
         "judge": judge,
         "judge-model": judge_model,
         "judge-url": judge_url,
+        "judge-api-key-variable": judge_api_key_variable,
         "judge-set": judge_options,
         "judge-when": judge_when,
         "option": option,
@@ -295,6 +314,8 @@ def _quick(
         agent_options["model"] = given["model"]
     if urls := given["base-url"]:
         agent_options["base_url"] = urls[0] if len(urls) == 1 else urls
+    if given["api-key-variable"] is not None:
+        agent_options["api_key_variable"] = given["api-key-variable"]
     agent = given["agent"] or ("model" if given["model"] is not None else None)
     values = {
         "preset": given["preset"],
@@ -325,7 +346,11 @@ def _quick(
 
 def _judge_options(given: dict[str, Any]) -> dict[str, Any]:
     options = dict(read_setting("--judge-set", text) for text in given["judge-set"] or ())
-    for option, name in (("judge-model", "model"), ("judge-url", "base_url")):
+    for option, name in (
+        ("judge-model", "model"),
+        ("judge-url", "base_url"),
+        ("judge-api-key-variable", "api_key_variable"),
+    ):
         if given[option] is not None:
             options[name] = given[option]
     return options

@@ -161,6 +161,8 @@ def _tell(prepared: Update) -> None:
         print(f"{name}: {counted(split.rows, 'row')} of {episodes}")
         for why, count in split.left_out.most_common():
             print(f"  left out: {why} ({count})")
+    if prepared.config.algorithm_config.val_split_ratio and "val" not in prepared.exported.splits:
+        print("val: no rows; no page is left that is not trained on in another episode")
     if prepared.too_few_tokens:
         print(f"too few tokens: {prepared.too_few_tokens} samples")
     if prepared.in_neither_part:

@@ -51,8 +51,10 @@ class ExploreConfig(pydantic.BaseModel):
     """The model that both ask, as its server knows it."""
     base_url: str | list[str] | None = None
     """Its server."""
+    api_key_variable: str | None = None
+    """The environment variable that holds the server's API key."""
     agent_options: dict[str, Any] = {}
-    """More options of the explorer; they go before the two."""
+    """More options of the explorer; they go before the three."""
     proposer_options: dict[str, Any] = {}
     """The same of the proposer."""
     proposals: Annotated[int, pydantic.Field(ge=1, le=100)] = 3
@@ -77,7 +79,11 @@ class ExploreConfig(pydantic.BaseModel):
         return catalog.make_proposer(name, options=options)
 
     def _asked(self) -> dict[str, Any]:
-        given = {"model": self.model, "base_url": self.base_url}
+        given = {
+            "model": self.model,
+            "base_url": self.base_url,
+            "api_key_variable": self.api_key_variable,
+        }
         return {name: value for name, value in given.items() if value is not None}
 
 

@@ -62,6 +62,9 @@ class ProcessingConfig(pydantic.BaseModel):
     """What the server speaks."""
     model_url: str | None = None
     """Where the server is, `/v1` included; by default the vendor's."""
+    api_key_variable: str | None = None
+    """The environment variable that holds the server's API key; by default the vendor's, on its own
+    server alone."""
     where: str | None = None
     """A condition on the recorded episodes."""
     format: Literal["json", "pb", "pb.zst"] | None = None
@@ -91,18 +94,26 @@ class ProcessingConfig(pydantic.BaseModel):
             InvalidInputError: The key is missing, the URL is none, or there is one and no model.
         """
         if self.model is None:
-            if self.model_url is not None or self.model_provider != "auto":
+            given = [
+                name
+                for name in ("model_url", "model_provider", "api_key_variable")
+                if getattr(self, name) != ProcessingConfig.model_fields[name].default
+            ]
+            if given:
                 raise errors.InvalidInputError(
-                    "It is said where a model is (model_url, model_provider), and not which: give "
-                    "model too, or neither."
+                    f"{given[0]} is given, and no model: give model too, or leave it out."
                 )
             return None
         from webtraj.agents.options import read_options
 
-        given = {"model": self.model, "provider": self.model_provider}
-        if self.model_url is not None:
-            given["base_url"] = self.model_url
-        return read_options(given, who="the pipeline's model").make_client()
+        asked = {
+            "model": self.model,
+            "provider": self.model_provider,
+            "base_url": self.model_url,
+            "api_key_variable": self.api_key_variable,
+        }
+        options = {name: value for name, value in asked.items() if value is not None}
+        return read_options(options, who="the pipeline's model").make_client()
 
 
 def read_choice(written: Any) -> StepChoice:

@@ -105,7 +105,7 @@ class Iterations:
             StorageError: The claim cannot be written.
         """
         storage = self._storage()
-        wanted = number or max(self.numbers(), default=0) + 1
+        wanted = max(self.numbers(), default=0) + 1 if number is None else number
         while True:
             about = {"iteration": wanted, "split": self.split, "time": time.time()}
             content = orjson.dumps({**about, "webtraj_version": webtraj.__version__})

@@ -233,3 +233,25 @@ def test_labels_are_read_too(monkeypatch, tmp_path):
     monkeypatch.setattr(webgym, "read_torch_file", lambda *_, **__: {"trajectories": [steps]})
     (tmp_path / "a.pt").write_bytes(b"x")
     assert read(tmp_path / "a.pt")[0].steps[1].action.ref == "7"
+
+
+@pytest.mark.parametrize(
+    ("name", "iteration"),
+    [
+        ("iteration0.pt", 0),
+        ("iteration5_rank_0.pt", 5),
+        ("iteration_12.pt", 12),
+        ("train_trajectories.pt.iteration7_rank_1.checkpoint", 7),
+        ("my_iteration3.pt", 3),
+        ("reiteration3.pt", None),
+        ("all.pt", None),
+    ],
+)
+def test_the_iteration_is_read_from_every_name_that_webgym_writes(
+    tmp_path, monkeypatch, name, iteration
+):
+    data = [webgym_shapes.trajectories(make)[0]]  # A checkpoint without metadata.
+    monkeypatch.setattr(webgym, "read_torch_file", lambda *_, **__: data)
+    (tmp_path / name).write_bytes(b"x")
+    (found,) = episodes(tmp_path / name)
+    assert found.info.metadata["webgym"]["iteration"] == iteration

@@ -188,7 +188,7 @@ ROLLOUT = {
     "policy_config.sampling_seed": Case("4", option("seed"), 4),
     "policy_config.enforce_actions": Case("true", option("enforce_actions"), True),
     "policy_config.max_invalid_actions": Case("2", option("max_invalid_actions"), 2),
-    "context_config.interaction_mode": Case("set_of_marks", option("mode"), "marks"),
+    "context_config.interaction_mode": Case("set-of-marks", option("mode"), "marks"),
     "context_config.dialect": Case("browsergym", option("dialect"), "browsergym"),
     "context_config.viewport": Case("[800, 600]", option("viewport"), [800, 600]),
     "context_config.images": Case("true", option("images"), True),
@@ -261,6 +261,7 @@ CRAWL = {
     "agent_model_provider": Case("openai", option("provider"), "openai"),
     "agent_model_name": Case("other", option("model"), "other"),
     "agent_model_url": Case("http://a/v1", option("base_url"), "http://a/v1"),
+    "agent_model_api_key_env_var": Case("MY_KEY", option("api_key_variable"), "MY_KEY"),
     "proposer": Case("hindsight", lambda r: r.proposing and r.proposing.name, "hindsight", COARSE),
     "proposer_options": Case(
         "{max_tokens: 5}", lambda r: r.proposing.options.get("max_tokens"), 5,
@@ -295,6 +296,11 @@ CRAWL_FIXED = {"kind": "chooses the keys"}
 )
 def test_every_key_has_a_case(model, cases, fixed):
     assert set(cases) | set(fixed) == {key for key, _ in keys_of(model)}
+
+
+@pytest.fixture(autouse=True)
+def key_in_the_environment(monkeypatch):
+    monkeypatch.setenv("MY_KEY", "sk-of-the-test")
 
 
 @pytest.mark.parametrize("key", ROLLOUT)

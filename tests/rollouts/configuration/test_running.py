@@ -251,9 +251,9 @@ async def test_ranks_agree_even_if_their_blocklists_do_not(build, world, task_ro
         (["multinode_total_workers=2"], "needs env_config.multinode_rank"),
         (["rank_load_weight=1", "total_load_weight=2"], "needs env_config.multinode_rank"),
         (
-            ["multinode_rank=0", "multinode_total_workers=2", "rank_load_weight=1",
+            ["multinode_rank=0", "multinode_total_workers=3", "rank_load_weight=1",
              "total_load_weight=4"],
-            "does not say which share is whose",
+            "does not say which share each of the 3 ranks has",
         ),
         (["multinode_rank=0", "all_rank_weights='1,x'"], "all_rank_weights is '1,x'"),
         (["multinode_rank=0", "all_rank_weights=[1, 2]", "total_load_weight=5"], "it is 3"),
@@ -271,6 +271,24 @@ def test_equal_ranks_need_no_list_of_weights(build):
         "env_config.server_size=9",
     )  # fmt: skip
     assert (len(rank.plan), rank.settings.parallel) == (10, 3)
+
+
+def test_of_two_unequal_ranks_each_knows_the_other(build):
+    weights = {0: 4, 1: 1}
+    plans = [
+        build(
+            f"env_config.multinode_rank={rank}", "env_config.multinode_total_workers=2",
+            f"env_config.rank_load_weight={weight}", "env_config.total_load_weight=5",
+            "env_config.server_size=10", "iteration=0",
+        )
+        for rank, weight in weights.items()
+    ]  # fmt: skip
+    assert [rank.settings.parallel for rank in plans] == [8, 2]
+    tasks = [{planned.task for planned in rank.plan} for rank in plans]
+    assert not tasks[0] & tasks[1]
+    assert len(tasks[0]) > len(tasks[1]) > 0
+    assert {rank.iteration for rank in plans} == {0}
+    assert plans[0].out.endswith("iteration_0000")
 
 
 async def test_ranks_of_one_iteration_are_resumed_each_by_itself(build):

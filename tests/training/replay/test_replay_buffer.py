@@ -81,11 +81,13 @@ def test_episodes_that_none_can_learn_from_are_left_out_and_counted_by_task(epis
         "infrastructure": 1,
         "empty": 1,
         "too short": 1,
-        "not successful": 2,
+        "not judged": 1,
+        "not successful": 1,
         "None in observation, action or response": 4,
     }
     report = buffer.report()
-    assert report.dropped_episodes["not successful"] == {"t0": 1, "t2": 1}
+    assert report.dropped_episodes["not successful"] == {"t0": 1}
+    assert report.dropped_episodes["not judged"] == {"t2": 1}
     assert (report.episodes_read, report.samples, report.episodes) == (11, 3, 1)
     # Kept and dropped are all there were.
     assert sum(dropped(buffer).values()) + report.episodes == report.episodes_read

@@ -1,4 +1,6 @@
-"""WebGym's trajectory files: `train_trajectories.pt.iteration1` and their like.
+"""WebGym's trajectory files.
+
+They are called `iteration0.pt`, `iteration5_rank_0.pt`, `train_trajectories.pt.iteration1`, ...
 
 A file holds `{"trajectories": [[step, ...], ...], "metadata": {...}}`. A step holds the observation
 shown, the action chosen there, and a `Reward` of which only the last step's means anything. What
@@ -45,7 +47,7 @@ VIEWPORT = (1280, 768)
 """WebGym's, in which its coordinates from 0 to 1000 are read."""
 
 _FILE = re.compile(r".*\.pt(\.iteration[0-9]+)?(_rank_[0-9]+)?(\.checkpoint)?")
-_ITERATION = re.compile(r"\.iteration([0-9]{1,9})")
+_ITERATION = re.compile(r"(?:^|[^a-z])iteration_?([0-9]{1,9})(?![0-9])")
 _LONGEST_START = 64
 
 

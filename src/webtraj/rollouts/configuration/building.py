@@ -99,7 +99,7 @@ class _Rollout:
             raise errors.InvalidInputError(
                 "Several processes share an iteration: give all of them its number, as iteration=1."
             )
-        number = given or max(self.iterations.numbers(), default=0) + 1
+        number = max(self.iterations.numbers(), default=0) + 1 if given is None else given
         plan = self._plan(number)
         if self.rank is not None:
             digest = selection.digest_of(self.config)

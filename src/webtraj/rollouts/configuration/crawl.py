@@ -44,6 +44,9 @@ class CrawlConfig(Section):
     """The model's name, as its server knows it."""
     agent_model_url: str | None = None
     """Where the server is; by default the provider's own."""
+    agent_model_api_key_env_var: str | None = None
+    """The environment variable that holds the API key; by default the provider's, on its own server
+    alone."""
     agent_options: dict[str, Any] = Field(default_factory=dict)
     """More options of the agent, as `--agent-set` takes them; they go before the other keys."""
     proposer: Literal["model", "hindsight"] | None = None

@@ -110,6 +110,7 @@ def player_of_crawl(config: CrawlConfig) -> Player:
         "model": config.agent_model_name,
         "provider": config.agent_model_provider,
         "base_url": config.agent_model_url,
+        "api_key_variable": config.agent_model_api_key_env_var,
         "requests_per_minute": config.request_per_minute,
         "temperature": config.temperature,
         "max_tokens": config.max_tokens,

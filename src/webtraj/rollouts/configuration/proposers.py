@@ -106,6 +106,7 @@ def proposing_of(config: CrawlConfig) -> Proposing | None:
             "model": config.agent_model_name,
             "provider": config.agent_model_provider,
             "base_url": config.agent_model_url,
+            "api_key_variable": config.agent_model_api_key_env_var,
             "requests_per_minute": config.request_per_minute,
         }
         options = {name: value for name, value in asked.items() if value is not None}

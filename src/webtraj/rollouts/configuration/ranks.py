@@ -78,7 +78,7 @@ def rank_of(config: EnvConfig) -> Rank | None:
             "A share of a rollout needs env_config.multinode_rank, from 0, to say whose it is."
         )
     if weights is None:
-        weights = _equal(config, number, total)
+        weights = _derived(config, number, total)
     if total not in (None, len(weights)) or number >= len(weights):
         raise errors.InvalidInputError(
             f"env_config.multinode_rank is {number} of "
@@ -124,19 +124,23 @@ def _weights(config: EnvConfig) -> tuple[float, ...] | None:
     return weights
 
 
-def _equal(config: EnvConfig, number: int, total: int | None) -> tuple[float, ...]:
-    """Returns weights that are all the same, if what is given can mean nothing else."""
+def _derived(config: EnvConfig, number: int, total: int | None) -> tuple[float, ...]:
+    """Returns all weights, if what one rank is told of them leaves no choice."""
     own, every = config.rank_load_weight, config.total_load_weight
     if total is None:
         raise errors.InvalidInputError(
             f"env_config.multinode_rank is {number}; give env_config.multinode_total_workers, too, "
             "or env_config.all_rank_weights."
         )
-    if (own is not None or every is not None) and (
-        own is None or every is None or abs(own * total - every) > 1e-9 * every
-    ):
-        raise errors.InvalidInputError(
-            f"env_config.rank_load_weight {own} of total_load_weight {every} does not say which "
-            f"share is whose among {total}; give env_config.all_rank_weights, too."
-        )
-    return (own or 1.0,) * total
+    if own is None and every is None:
+        return (1.0,) * total
+    if own is not None and every is not None:
+        if abs(own * total - every) <= 1e-9 * every:
+            return (own,) * total
+        if total == 2 and own < every:
+            return (own, every - own) if number == 0 else (every - own, own)
+    raise errors.InvalidInputError(
+        f"env_config.rank_load_weight is {own} and total_load_weight is {every}: that does not say "
+        f"which share each of the {total} ranks has. Give env_config.all_rank_weights, the weights "
+        "of all ranks in order, such as [2, 1, 1], to every rank."
+    )

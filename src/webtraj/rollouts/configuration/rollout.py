@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from webtraj.agents.contexts import ContextSettings
 from webtraj.rollouts.configuration.checking import Section
@@ -34,6 +34,10 @@ _AtLeastZero = Annotated[int, Field(ge=0)]
 _Seconds = Annotated[float, Field(gt=0)]
 _Steps = Annotated[int, Field(ge=1, le=100_000)]
 _SHOWN = ContextSettings()
+
+
+def _underscored(value: Any) -> Any:
+    return value.replace("-", "_") if isinstance(value, str) else value
 
 
 class DifficultyBand(Section):
@@ -257,8 +261,11 @@ class PolicyConfig(Section):
 class ContextConfig(Section):
     """What the model is shown: see `webtraj.agents.contexts.ContextSettings`."""
 
-    interaction_mode: Literal["coordinates", "set_of_marks", "text"] = "text"
-    """How elements are named: by points on a screenshot, by numbers on it, or by their refs."""
+    interaction_mode: Annotated[
+        Literal["coordinates", "set_of_marks", "text"], BeforeValidator(_underscored)
+    ] = "text"
+    """How elements are named: by points on a screenshot, by numbers on it, or by their refs.
+    `set-of-marks` means `set_of_marks`."""
     dialect: str | None = None
     """How the model says actions; by default what fits the mode."""
     viewport: Annotated[list[_AtLeastOne], Field(min_length=2, max_length=2)] | None = None
@@ -307,8 +314,8 @@ class RolloutConfig(Section):
     """The folder, or bucket's URL, that iterations are kept in."""
     data_path: str = "."
     """The folder, or bucket's URL, that task files are in."""
-    iteration: _AtLeastOne | None = None
-    """The iteration's number; by default the next one, or on `--resume` the last."""
+    iteration: _AtLeastZero | None = None
+    """The iteration's number; by default the next one, from 1, or on `--resume` the last."""
     seed: int = 0
     """What tasks, their order and episodes' seeds follow from."""
     storage_options: dict[str, Any] = Field(default_factory=dict)

@@ -94,6 +94,7 @@ class AlgorithmConfig(Section):
     agent would be asked by."""
 
     finetuning_type: Literal["full"] = "full"
+    """`full`; for LoRA use `webtraj train`, which merges its adapters into the model."""
     mask_history: bool = True
     """Whether only the last reply of a row is trained on."""
     cutoff_len: int = pydantic.Field(default=16384, ge=1)
@@ -147,6 +148,17 @@ class AlgorithmConfig(Section):
     none. `auto`: those too if the last checkpoint has them."""
     extra: dict[str, Any] = {}  # noqa: RUF012  (pydantic copies it.)
     """Other keys of LLaMA-Factory."""
+
+    @pydantic.field_validator("finetuning_type", mode="before")
+    @classmethod
+    def _is_full(cls, value: Any) -> Any:
+        if value in ("lora", "freeze", "oft"):
+            raise ValueError(
+                "is full here, since model.pt is a whole model: export the samples "
+                "(webtraj export --format tokens) and train with webtraj train, which has LoRA and "
+                "merges its adapters"
+            )
+        return value
 
     @pydantic.field_validator("model_output_name")
     @classmethod

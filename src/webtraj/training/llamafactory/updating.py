@@ -45,6 +45,7 @@ from webtraj.training.llamafactory.train_config import FILE, Start, to_yaml, tra
 from webtraj.training.replay import (
     AgentRenderer,
     Filters,
+    Reason,
     ReplayBuffer,
     ReplayReport,
     Selection,
@@ -54,6 +55,15 @@ __all__ = ["DATA", "Update", "prepare_update"]
 
 DATA = "llamafactory_data"
 
+_WAYS_IN = {
+    Reason.TOO_SHORT: "algorithm_config.min_steps=1",
+    Reason.NOT_JUDGED: "roll out with judge=model and openai_config.model=..., and --resume to "
+    "judge what is recorded",
+    Reason.NOT_SUCCESSFUL: "algorithm_config.filter_successful_only=false",
+    Reason.NO_MODEL_CALL: "algorithm_config.render_oracles=true",
+    Reason.NO_EFFECT: "algorithm_config.filter_same_screenshot=false",
+}
+"""What a person can do about samples that are left out."""
 _ON_THE_HUB = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+", re.ASCII)
 _MODELS_LOOKED_AT = 50
 """Samples whose model calls are asked for the name of the base model."""
@@ -244,7 +254,13 @@ def _drawn(config: UpdateConfig) -> tuple[Selection, int]:
         render=AgentRenderer() if algorithm.render_oracles else None,
         seed=algorithm.seed,
     )
-    buffer.require_samples()
+    buffer.require_samples(
+        {
+            reason: way
+            for reason, way in _WAYS_IN.items()
+            if not (algorithm.render_oracles and reason is Reason.NO_MODEL_CALL)
+        }
+    )
     drawn = buffer.sample_with_recency(
         algorithm.samples_to_train, algorithm.recency_bias_power
     ).positive()
@@ -267,7 +283,14 @@ def _split(selection: Selection, config: UpdateConfig) -> dict[str, Selection]:
     algorithm = config.algorithm_config
     if not algorithm.val_split_ratio:
         return {"train": selection}
-    parts = selection.split(algorithm.val_split_ratio, by=algorithm.val_split_by)
+    try:
+        parts = selection.split(algorithm.val_split_ratio, by=algorithm.val_split_by)
+    except errors.InvalidInputError as error:
+        if not algorithm.do_eval:  # Nobody would look at them.
+            return {"train": selection}
+        raise errors.InvalidInputError(
+            f"{error} Here: algorithm_config.val_split_by, or algorithm_config.do_eval=false."
+        ) from error
     if not len(parts.validation):
         return {"train": parts.train}
     return {"train": parts.train, "val": parts.validation}

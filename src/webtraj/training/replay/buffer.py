@@ -23,7 +23,7 @@ from webtraj.training.replay.columns import View, mixed
 from webtraj.training.replay.cutting import Renderer
 from webtraj.training.replay.drawing import draw, quotas
 from webtraj.training.replay.filling import Contents, fill
-from webtraj.training.replay.filters import Filters
+from webtraj.training.replay.filters import Filters, Reason
 from webtraj.training.replay.leaks import HeldOut
 from webtraj.training.replay.report import ReplayReport, report_on
 from webtraj.training.replay.selection import Selection
@@ -242,8 +242,11 @@ class ReplayBuffer:
             ],
         }
 
-    def require_samples(self) -> None:
-        """Raises an error that says why, if there are none.
+    def require_samples(self, ways_in: Mapping[Reason, str] | None = None) -> None:
+        """Raise an error that says why there are no samples, if there are none.
+
+        Args:
+            ways_in: What the caller's user can do about each reason.
 
         Raises:
             InvalidInputError: The buffer is empty.
@@ -251,9 +254,12 @@ class ReplayBuffer:
         if not len(self):
             dropped = self.contents.dropped_by_reason()
             reasons = ", ".join(f"{reason}: {count}" for reason, count in dropped.items())
+            ways = [f"{way} ({reason})" for reason, way in (ways_in or {}).items()
+                    if way and reason in dropped]  # fmt: skip
             raise errors.InvalidInputError(
                 f"No sample is left of {self.contents.num_episodes} episodes ({reasons or 'none'})."
                 " Record more, or set other filters."
+                + (f" These let some in: {', '.join(ways)}." if ways else "")
             )
 
 

@@ -29,8 +29,12 @@ class Reason(enum.StrEnum):
     """An episode without actions."""
     TOO_SHORT = "too short"
     """An episode with fewer actions than `Filters.min_steps`."""
+    NOT_JUDGED = "not judged"
+    """An episode of unknown outcome that no judge looked at, where only successes are wanted."""
+    UNDECIDED = "outcome unknown"
+    """An episode that was judged and whose outcome is still unknown, likewise."""
     NOT_SUCCESSFUL = "not successful"
-    """An episode that is no success, where only those are asked for."""
+    """An episode that failed, where only successes are wanted."""
     HOLE = "None in observation, action or response"
     """An episode with a hole in it."""
     HELD_OUT = "held out"
@@ -61,6 +65,8 @@ EPISODE_REASONS = frozenset(
         Reason.INFRASTRUCTURE,
         Reason.EMPTY,
         Reason.TOO_SHORT,
+        Reason.NOT_JUDGED,
+        Reason.UNDECIDED,
         Reason.NOT_SUCCESSFUL,
         Reason.HOLE,
         Reason.HELD_OUT,

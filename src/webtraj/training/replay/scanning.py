@@ -79,9 +79,11 @@ class Scanner:
         """Returns why an episode goes, as far as the index tells."""
         if self.where is not None and not self.where(summary):
             return Reason.WHERE
-        return self._why_not(
-            summary.end_reason in cutting.FINISHED, summary.outcome, summary.num_steps
+        # Whether an unknown outcome was judged, only the episode says.
+        reason = self._why_not(
+            summary.end_reason in cutting.FINISHED, summary.outcome, summary.num_steps, judged=False
         )
+        return None if reason is Reason.NOT_JUDGED else reason
 
     def scan(
         self, summary: EpisodeSummary, load: Callable[[str], EpisodeTrajectory]
@@ -96,7 +98,10 @@ class Scanner:
         except errors.DatasetError as error:
             return EpisodeScan(summary, Reason.UNREADABLE, str(error))
         reason = self._why_not(
-            trajectory.end_reason in cutting.FINISHED, trajectory.outcome, trajectory.num_steps
+            trajectory.end_reason in cutting.FINISHED,
+            trajectory.outcome,
+            trajectory.num_steps,
+            judged=trajectory.end is not None and bool(trajectory.end.judgements),
         )
         known = EpisodeScan(
             summary,
@@ -112,7 +117,9 @@ class Scanner:
         found, reasons = self._decisions(trajectory)
         return dataclasses.replace(known, found=tuple(found), reasons=reasons)
 
-    def _why_not(self, finished: bool, outcome: Outcome, num_steps: int) -> Reason | None:
+    def _why_not(
+        self, finished: bool, outcome: Outcome, num_steps: int, *, judged: bool
+    ) -> Reason | None:
         if not finished:
             return Reason.UNFINISHED
         if outcome in cutting.INFRASTRUCTURE:
@@ -121,9 +128,11 @@ class Scanner:
             return Reason.EMPTY
         if num_steps < self.filters.min_steps:
             return Reason.TOO_SHORT
-        if self.filters.filter_successful_only and outcome is not Outcome.SUCCESS:
-            return Reason.NOT_SUCCESSFUL
-        return None
+        if not self.filters.filter_successful_only or outcome is Outcome.SUCCESS:
+            return None
+        if outcome is Outcome.UNKNOWN:
+            return Reason.UNDECIDED if judged else Reason.NOT_JUDGED
+        return Reason.NOT_SUCCESSFUL
 
     def _decisions(
         self, trajectory: EpisodeTrajectory
