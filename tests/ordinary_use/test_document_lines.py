@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from webtraj import open_dataset
 from webtraj import trajectory as trajectory_lib
 from webtraj.cli.app import main
 from webtraj.datasets.writer import DatasetWriter
@@ -316,6 +317,99 @@ def test_episodes_that_nobody_judged_are_not_called_failures(shell, outcome, sai
 def test_a_bucket_keeps_the_recording_and_a_folder_the_rest(shell):
     said = shell("webtraj update save_path=s3://bucket/runs", code=2)
     assert "work_path" in said
+
+
+PLAYER = """
+import re, signal, sys
+from webtraj.testing.model_server import FakeModelServer
+
+
+def reply(request):
+    page = request.text.rpartition("Page:")[2]
+    if field := re.search(r"\\[(\\d+)\\] textbox(?!.*value=)", page):
+        text = re.search(r'Enter "(.*?)"', request.text)[1]
+        return f"Thought: I type it.\\nAction: fill('{field[1]}', '{text}')"
+    button = re.search(r"\\[(\\d+)\\] button", page)
+    return f"Thought: I send it.\\nAction: click('{button[1]}')"
+
+
+def serve(names, port):
+    server = FakeModelServer(reply, models=names)
+    server._port = port
+    server.start()
+    print(server.url, flush=True)
+    signal.pause()
+
+
+arguments = sys.argv[1:]
+options = dict(one[2:].split("=", 1) for one in arguments if one[:2] == "--" and "=" in one)
+first = arguments.index("--served-model-name") + 1
+names = []
+for name in arguments[first:]:
+    if name.startswith("--"):
+        break
+    names.append(name)
+serve(names, int(options["port"]))
+"""
+"""Stands in for vLLM: takes its command line, and plays a task of two steps."""
+
+ROLLOUT = (
+    "webtraj rollout --config-name rollout_train env_config.train_tasks=miniwob/enter-text "
+    "env_config.attempts_per_task=2 env_config.server_size=2 env_config.max_retries=0 "
+    "context_config.interaction_mode=text model_config.prompt_version=plain "
+    "env_config.train_tasks_rollout_size=1 env_config.completion_threshold=1.0 "
+)
+
+
+@contextlib.contextmanager
+def running(command, **options):
+    """Gives a server's first line, and ends the server."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)
+    try:
+        lines = iter(process.stdout.readline, "")
+        yield next(line for line in lines if "http://" in line)
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@pytest.mark.timeout(600)
+def test_the_chain_of_the_documents_from_a_rollout_to_a_rollout_of_what_was_trained(
+    shell, tmp_path
+):
+    player = tmp_path / "player.py"
+    player.write_text(PLAYER)
+    vllm = tmp_path / "vllm-python"
+    vllm.write_text(f'#!/bin/sh\nexec {sys.executable} {shlex.quote(str(player))} "$@"\n')
+    vllm.chmod(0o755)
+    runs = shell.folder / "runs"
+    base = [vllm, "--port=0", "--served-model-name", BASE, "--"]
+    with running(base) as url:
+        url = url.strip().removesuffix("/v1")
+        told = f"policy_config.base_model={BASE} env_config.vllm_server_url={url}"
+        subprocess.run(
+            shlex.split(f"{sys.executable} -m webtraj.cli {ROLLOUT[8:]} save_path=runs {told}"),
+            cwd=shell.folder, check=True,
+        )  # fmt: skip
+    assert "begins with Qwen/Qwen3-VL-8B-Instruct" in shell("webtraj update save_path=runs")
+    shell(BY_HAND, at=runs)
+    serve = [sys.executable, "-m", "webtraj.cli", "serve", "runs/model.pt", "--python", vllm]
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with running(serve, cwd=shell.folder) as line:
+        url = line.partition("/v1")[0]
+        for at, save_path in ((shell.folder, "runs"), (elsewhere, "../my work/runs/")):
+            told = f"'save_path={save_path}' env_config.vllm_server_url={url}"
+            subprocess.run(
+                shlex.split(f"{sys.executable} -m webtraj.cli {ROLLOUT[8:]} {told}"),
+                cwd=at, check=True,
+            )  # fmt: skip
+    for iteration in (1, 2, 3):
+        played = open_dataset(runs / "train_trajectories" / f"iteration_000{iteration}")
+        assert [episode.outcome for episode in played] == [Outcome.SUCCESS] * 2
+    assert "resumes the optimizer" in shell("webtraj update save_path=runs/")
 
 
 def test_scheduler_files_are_read_without_torch(tmp_path):

@@ -236,3 +236,31 @@ async def test_log_probabilities_that_belong_to_no_tokens_are_left_in_the_respon
     call = await connect(model_server, token_ids=False).complete(ask)
     assert call.completion_token_ids == call.logprobs == ()
     assert call.response["choices"][0]["logprobs"]["content"]
+
+
+@pytest.mark.parametrize("kind", ["auto", "vllm"])
+@pytest.mark.parametrize(
+    ("card", "sent"),
+    [
+        pytest.param({"id": "policy", "root": "{folder}"}, "policy", id="served by its path"),
+        pytest.param({"id": "{folder}", "root": "x"}, "{folder}", id="served as its path"),
+        pytest.param({"id": "policy", "root": "/other/model.pt"}, "model.pt", id="another model"),
+        pytest.param({"id": "policy", "root": "model.pt"}, "model.pt", id="a relative path"),
+        pytest.param({"id": "model.pt", "root": "{folder}"}, "model.pt", id="as it was given"),
+    ],
+)
+async def test_a_models_folder_is_found_whatever_it_is_served_as(
+    tmp_path, monkeypatch, card, sent, kind
+):
+    folder = tmp_path / "my runs" / "model.pt"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder.parent)
+    card = {key: value.replace("{folder}", str(folder)) for key, value in card.items()}
+    sent = sent.replace("{folder}", str(folder))
+    listed = orjson.dumps({"data": [{**card, "owned_by": "vllm"}]})
+    with FakeModelServer(["hello"], models=(sent,)) as server:
+        server.overrides["/v1/models"] = Reply(body=listed)
+        async with models.OpenAICompatibleClient("model.pt", server.url, kind=kind) as client:
+            call = await client.complete([models.Message.of("user", "?")])
+        assert server.requests[0].json["model"] == sent
+    assert (call.text, call.model) == ("hello", "model.pt")

@@ -20,7 +20,7 @@ from webtraj.training.llamafactory import (
     publish,
     run_training,
 )
-from webtraj.training.llamafactory.publishing import changed, read_about
+from webtraj.training.llamafactory.publishing import changed, publish_finished, read_about
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -111,6 +111,44 @@ def test_the_next_update_goes_on_with_the_optimizer_at_a_new_rate(trained, model
     assert tree(tmp_path / "model.pt") == served
     publish(result.output, tmp_path)
     assert changed(published, tmp_path / "model.pt")
+
+
+def test_the_documents_lines_by_hand_train_publish_and_resume(model, tmp_path, monkeypatch):
+    """Nothing but the document's lines: the trainer is found beside `llamafactory-cli`."""
+    runs = tmp_path / "my runs"
+    path = f"{PYTHON.parent}{os.pathsep}{os.environ['PATH']}"
+    monkeypatch.setenv("PATH", path)
+    monkeypatch.delenv("WEBTRAJ_LLAMAFACTORY_PYTHON", raising=False)
+    by_hand = (
+        "source llamafactory_data/wandb_env.sh\n"
+        "llamafactory-cli train llamafactory_data/train_config.yaml"
+    )
+    record_some(runs, 1, 6)
+    prepare_update(configuration(runs, model, "algorithm_config.val_split_ratio=0"))
+    subprocess.run(["bash", "-ec", by_hand], cwd=runs, check=True)
+    assert not (runs / "model.pt").exists()
+    record_some(runs, 2, 6)
+    # A name in the recording that no one serves any more is not needed: a model is published.
+    config = load_update_config(
+        "update_online",
+        [f"save_path={runs}", *ON_A_CPU, "algorithm_config.learning_rate=1e-3",
+         "algorithm_config.val_split_ratio=0"],
+    )  # fmt: skip
+    update = prepare_update(config)
+    first = read_about(runs / "model.pt")["global_step"]
+    assert update.published == next((runs / "checkpoints").iterdir())
+    assert changed(model, runs / "model.pt")
+    assert update.values["model_name_or_path"] == str(runs / "model.pt")
+    assert update.values["max_steps"] > first
+    before = tree(runs / "model.pt")
+    subprocess.run(["bash", "-ec", by_hand], cwd=runs, check=True)
+    assert tree(runs / "model.pt") == before
+    log = (update.output / "trainer_log.jsonl").read_text().splitlines()
+    rates = {json.loads(line)["lr"] for line in log if "loss" in json.loads(line)}
+    assert rates == {1e-3}
+    assert publish_finished(runs) == update.output
+    assert read_about(runs / "model.pt")["global_step"] == update.values["max_steps"]
+    assert publish_finished(runs) is None
 
 
 def test_a_run_that_trains_nothing_is_an_error(trained, model, tmp_path, monkeypatch):

@@ -86,8 +86,7 @@ def publish(
         shutil.copytree(source, draft, ignore=shutil.ignore_patterns(*_LEFT_OUT))
         about = {
             "trainer": "llamafactory",
-            # Relative, so that it still holds when the whole run is moved.
-            "checkpoint": os.path.relpath(source, folder),
+            "checkpoint": str(source.absolute()),
             "global_step": read_state(source),
         }
         (draft / ABOUT).write_bytes(orjson.dumps(about, option=orjson.OPT_INDENT_2) + b"\n")
@@ -144,7 +143,7 @@ def _is_newer(run: Path, published: Path) -> bool:
     checkpoint = read_about(published).get("checkpoint")
     if isinstance(checkpoint, str):
         parts = Path(checkpoint).parts
-        known = next((part for part in parts if part.startswith("model_")), None)
+        known = next((part for part in reversed(parts) if part.startswith("model_")), None)
         if known is not None:
             return run.name > known
     # Another trainer's, or copied by hand.
@@ -158,14 +157,12 @@ def checkpoint_of(published: Path) -> Path | None:
     named = read_about(published).get("checkpoint")
     if not isinstance(named, str):
         return None
-    found = published.parent / named
-    if not found.is_dir():  # Absolute, from an earlier version, and the run was moved since.
-        parts = Path(named).parts
-        if CHECKPOINTS not in parts:
-            return None
+    parts = Path(named).parts
+    places = [Path(named)]
+    if CHECKPOINTS in parts:  # Beside the model, if the whole run was moved or copied.
         last = len(parts) - 1 - parts[::-1].index(CHECKPOINTS)
-        found = published.parent.joinpath(*parts[last:])
-    return found if found.is_dir() else None
+        places.insert(0, published.parent.joinpath(*parts[last:]))
+    return next((place for place in places if place.is_dir()), None)
 
 
 def read_about(folder: Path) -> dict[str, Any]:
