@@ -5,6 +5,7 @@ import dataclasses
 import datetime
 import io
 import json
+import urllib.parse
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,11 @@ def encoded(image_format: str) -> bytes:
     return file.getvalue()
 
 
-FORMATS = ["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF"]
+def in_base64(image_format: str) -> str:
+    return base64.b64encode(encoded(image_format)).decode()
+
+
+FORMATS = ["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "ICO"]
 JPEG, PNG = encoded("JPEG"), encoded("PNG")
 PNG_TEXT = base64.b64encode(PNG).decode()
 PIXELS = np.zeros((24, 32, 3), dtype=np.uint8)
@@ -64,6 +69,27 @@ HIDDEN = {
     "base64 of JPEG": ("images", base64.b64encode(JPEG).decode()),
     "base64 for URLs": ("images", base64.urlsafe_b64encode(JPEG).decode()),
     "base64 in lines": ("images", base64.encodebytes(PNG).decode()),
+    **{
+        f"base64 of {name} {where}": ("images", text.replace("#", in_base64(name)))
+        for name in FORMATS
+        for where, text in {
+            "in a field": '{"image": "#"}',
+            "after an escaped newline": json.dumps({"text": "the page\nn"})[:-3] + '#"}',
+            "after _": "screenshot_#",
+            "after -": "screenshot-#",
+            "after a letter": "x#",
+            "in JSON in JSON": json.dumps(json.dumps({"image": "a\n#"})),
+            "as a data URI": "data:;base64,#",
+        }.items()
+    },
+    "base64 with escaped slashes in lines": ("images", json.dumps(
+        base64.encodebytes(JPEG).decode()).replace("/", "\\/")),
+    "base64 in a URL": ("images", "https://h/?picture=" + urllib.parse.quote(PNG_TEXT, safe="")),
+    "hexadecimal": ("images", PNG.hex()),
+    "Data URI": ("images", f"DATA:IMAGE/PNG;base64,{PNG_TEXT}"),
+    "SVG": ("images", 'before <svg xmlns="http://www.w3.org/2000/svg"><text>t0psecret</text></svg>'),
+    "bytes of SVG": ("images", b'<?xml version="1.0"?><svg><text>t0psecret</text></svg>'),
+    "bytes of JPEG XL": ("images", b"\xff\x0a" + JPEG),
     "base64 in bytes": ("images", PNG_TEXT.encode()),
     "message": ("images", ({"role": "user", "content": [{"type": "image", "image": JPEG}]},)),
     "file": ("files", b"%PDF-1.7 \xff\xfe \x00"),
@@ -79,6 +105,17 @@ HIDDEN = {
     "key in text": ("credentials", "x-api-key: t0psecret-and-more"),
     "password in a URL": ("credentials", "http://anna:t0psecret@shop.example/"),
     "field": ("credentials", {"api_key": "t0psecret"}),
+    "field in camel case": ("credentials", {"accessToken": "t0psecret"}),
+    "another": ("credentials", {"apiKey": "t0psecret"}),
+    "field that may be harmless": ("credentials", {"token": "t0psecret9f86d081884c7d65"}),
+    "header of AWS": ("credentials", {"X-Amz-Security-Token": "t0psecret"}),
+    "field in text": ("credentials", 'the body was {"api_key": "t0psecret"}'),
+    "parameter": ("credentials", "https://h/x?access_token=t0psecret&n=1"),
+    "signature of AWS": (
+        "credentials",
+        "Authorization: AWS4-HMAC-SHA256 Credential=AKIA0/20261123/s3, Signature=t0psecret",
+    ),
+    "key of a service": ("credentials", "with sk-t0psecret0123456789abcdef it works"),
     "storage state": ("storage", {"storage_state": {"cookies": [{"name": "t0psecret"}]}}),
 }  # fmt: skip
 

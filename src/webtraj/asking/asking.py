@@ -20,6 +20,7 @@ from typing import Generic, TypeVar
 from webtraj import errors
 from webtraj.agents.models.base import Message, ModelClient, Part, Sampling, Text
 from webtraj.asking.objects import Reading
+from webtraj.environments.redaction import without_keys
 from webtraj.trajectory import ModelCall
 
 __all__ = ["Answer", "Forms", "ask"]
@@ -97,7 +98,7 @@ async def ask(
         except errors.ModelError as error:
             calls.append(error.call or ModelCall(error=str(error) or repr(error)))
             if not structured or not isinstance(error, errors.ModelRefusedError):
-                return Answer(None, tuple(calls), error=error)
+                return Answer(None, without_keys(tuple(calls)), error=error)
             # Perhaps it is only the form that it does not take.
             structured = False
             continue
@@ -107,7 +108,7 @@ async def ask(
             forms.refused(client)
         reading = read(call)
         if reading.value is not None or replies >= attempts:
-            return Answer(reading.value, tuple(calls), reading.broken)
+            return Answer(reading.value, without_keys(tuple(calls)), reading.broken)
         asked = _with_note(messages, again(reading.broken))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from webtraj import errors
+from webtraj import credentials, errors
 from webtraj.cli import options as options_lib
 from webtraj.cli import playing
 from webtraj.cli.options import read_setting
@@ -392,5 +392,10 @@ def _command(*arguments: str) -> str:
 
 def _without_secrets(override: str) -> str:
     key, _, value = override.partition("=")
-    secret = "secret" in key or "secrets" in value
+    secret = (
+        "secret" in key
+        or "secrets" in value
+        or credentials.is_secret_name(key)
+        or any(credentials.find_secrets(override))
+    )
     return f"{key}=..." if secret else override

@@ -3,7 +3,8 @@
 `shareable` makes of one episode the one to share, `share` of a dataset another. What is dropped
 stands in `stripping`; how much of each kind was, in `EpisodeInfo.metadata["shareable"]`. Kept are
 ids and provenance, goals, axtrees and other text, actions, thoughts, model calls, rewards, times.
-The result is not trusted, but looked at: an episode in which a picture is left is an error.
+The result is not trusted, but looked at: what would be written is decoded and searched for pictures
+by other means than they were dropped by, and an episode in which one is left is an error.
 
 The same episode, rules and version give the same result, so that `share` may be interrupted and run
 again: what is there already is compared, and skipped if it is the same.
@@ -259,6 +260,7 @@ def _leaves(data: Any, path: str) -> Iterable[tuple[str, Any]]:
         if data.get("$") == "ndarray" and not isinstance(data.get("v"), list):
             return  # Numbers, which may begin as an image does; the shape tells.
         for key, value in data.items():
+            yield f"{path}, a key", str(key)
             yield from _leaves(value, f"{path}.{key}" if path else str(key))
     elif isinstance(data, list):
         for index, value in enumerate(data):
@@ -272,13 +274,17 @@ def _shows(value: Any, blobs: _Blobs) -> bool:
         return picture_in(value)
     match value["$"]:
         case "bytes":
-            return is_image(base64.b64decode(value["v"]))
+            return _bytes_show(base64.b64decode(value["v"]))
         case "blob":
-            return is_image(blobs.content(value))
+            return _bytes_show(blobs.content(value))
         case "text":
             return picture_in(blobs.content(value).decode("utf-8", "surrogatepass"))
         case _:
             return _is_picture(value)
+
+
+def _bytes_show(data: bytes) -> bool:
+    return is_image(data) or picture_in(data.decode("latin-1"))
 
 
 def _is_picture(value: Mapping[str, Any]) -> bool:

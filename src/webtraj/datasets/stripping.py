@@ -1,28 +1,32 @@
 """What of a value may be shared: its text, without pictures, pages' sources and credentials.
 
 Everything that might be a picture goes: encoded images by their first bytes, arrays of the shape of
-one, base64 in text, and all bytes that are no text, since a document or a video may hold any. Kinds
-of what is dropped, and what stands in its place:
+one, base64 and SVG in text, and all bytes that are no text, since a document or a video may hold
+any. Kinds of what is dropped, and what stands in its place:
 
     images        bytes: none; an array: an empty one; in text: `<not shared: images>`
     files         bytes that are no text, such as downloads: none
     html          sources of pages, by the name that they go by or by how they begin
-    credentials   values of headers and fields that log in, and passwords in URLs
+    credentials   what logs in (`webtraj.credentials`): keys, and values of headers, fields and URLs
     storage       cookies and storage of a browser's context
 """
 
 from __future__ import annotations
 
+import base64
 import collections
 import copy
 import dataclasses
 import enum
+import html
 import re
+import urllib.parse
 from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 
+from webtraj import credentials
 from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.blobs import LazyBlob
 from webtraj.environments.redaction.arrays import with_items
@@ -40,51 +44,49 @@ _HTML_NAMES = _names("""
     html outer_html inner_html page_html raw_html full_html cleaned_html pruned_html html_page
     dom dom_object dom_txt dom_snapshot page_source source_html mhtml root_element
 """)
-_CREDENTIAL_NAMES = _names("""
-    authorization proxy_authorization cookie set_cookie x_api_key api_key apikey x_auth_token
-    auth_token x_csrf_token csrf_token access_token refresh_token id_token client_secret password
-    passwd secret secret_access_key session_token x_goog_api_key http_credentials
-""")
 _STORAGE_NAMES = _names("""
     storage_state cookies local_storage localstorage session_storage sessionstorage
 """)
 _RAW = ("response", "prompt_token_ids", "completion_token_ids", "logprobs")
 """What of a model call spells its text once more."""
 
-# JPEG, PNG, GIF, TIFF, JPEG XL; AVIF and HEIC.
 _IMAGE_STARTS = (
-    b"\xff\xd8\xff",
+    b"\xff\xd8\xff",  # JPEG
     b"\x89PNG\r\n\x1a\n",
     b"GIF87a",
     b"GIF89a",
-    b"II*\0",
+    b"II*\0",  # TIFF
     b"MM\0*",
     b"\0\0\0\x0cJXL ",
+    b"\0\0\1\0",  # ICO
 )
-_IMAGE_BRANDS = (b"avif", b"avis", b"heic", b"heix", b"mif1")
+_BRANDS = rb"avi[fs]|hei[cfmsx]|hev[cmsx]|mif1|msf1|jxl |crx "
+_IMAGE_INSIDE = re.compile(
+    rb"\xff\xd8\xff[\xc0-\xfe]|\x89PNG\r\n\x1a\n|GIF8[79]a|II\*\0.{2}\0\0|MM\0\*\0\0"
+    rb"|\0\0\0\x0cJXL |RIFF.{4}WEBP|ftyp(?:"
+    + _BRANDS
+    + rb")|BM.{4}\0{4}.{2}\0\0[\x0c\x28\x6c\x7c]\0{3}"
+    rb"|<svg[\s>]",
+    re.DOTALL,
+)
+"""An image among other bytes: as decoded text has it, whose beginning is not known."""
 _LEAST_SIDE = 16
 _CHANNELS = (1, 3, 4)
 
 _DATA_URI = re.compile(
-    r"data:(?:image|video)\\?/[A-Za-z0-9.+-]{1,40}(?:;[\w=.+-]{1,40}){0,5},(?:[^\s\"'<>)\\]|\\/)*+"
-)
-# JPEG, PNG, GIF, WebP in base64, plain or for URLs, slashes escaped or not, in lines or not.
-_BASE64_IMAGE = re.compile(
-    r"(?<![A-Za-z0-9+_-])(?:(?:\\?/|_)9j(?:\\?/|_)|iVBORw0KGgo|R0lGOD[dl]h|UklGR)"
-    r"(?:[A-Za-z0-9+/_-]|\\/|\r?\n|\\r|\\n){40,}+={0,2}"
-)
-_PAGE = re.compile(r"<!doctype\s+html|<html[\s>]", re.IGNORECASE)
-_PAGE_END = re.compile(r"</html\s{0,9}>", re.IGNORECASE)
-_CREDENTIALS = re.compile(
-    r"(?P<keep>authorization[\"']?\s{0,5}[:=]\s{0,5}[\"']?)"
-    r"(?:(?:bearer|basic|token|digest|negotiate)\s{1,5})[^\s\"',}\])]{1,8000}"
-    r"|(?P<keep2>x-api-key[\"']?\s{0,5}[:=]\s{0,5}[\"']?)[^\s\"',}\])]{8,8000}"
-    r"|(?P<keep3>cookie[\"']?\s{0,5}[:=]\s{0,5}[\"']?)[\w!#$%&*.^`|~+-]{1,200}=[^\"'\r\n]{1,8000}",
+    r"data:(?:image|video)\\?/[A-Za-z0-9.+-]{1,40}(?:;[\w=.+-]{1,40}){0,5},(?:[^\s\"'<>)\\]|\\/)*+",
     re.IGNORECASE,
 )
-_USER_IN_URL = re.compile(
-    r"(?P<scheme>\b(?:https?|ftp|wss?)://)[^\s/@:\"'<>]{1,200}:[^\s/@\"'<>]{1,200}@"
+# JPEG, PNG, GIF, WebP, TIFF, JPEG XL, ISO media (AVIF, HEIC), BMP and SVG in base64, plain or for
+# URLs, slashes escaped or not, in lines or not.
+_BASE64_IMAGE = re.compile(
+    r"(?:(?:\\?/|_)9j(?:\\?/|_)|iVBORw0KGgo|R0lGOD[dl]h|UklGR|SUkqA|TU0AK|AAAADEpYTCA"
+    r"|AAAA[A-Za-z0-9+/_-]{2}Z0eX|Qk[A-Za-z0-9+/_-]{6}AAAA[A-Za-z0-9+/_-]{4}A|PHN2Zy|PD94bWwg)"
+    r"(?:[A-Za-z0-9+/_-]|\\/|\r?\n|\\r|\\n){40,}+={0,2}"
 )
+_SVG = re.compile(r"<svg[\s>].*?(?:</svg\s*>|\Z)", re.IGNORECASE | re.DOTALL)
+_PAGE = re.compile(r"<!doctype\s+html|<html[\s>]", re.IGNORECASE)
+_PAGE_END = re.compile(r"</html\s{0,9}>", re.IGNORECASE)
 
 
 def placeholder(kind: str) -> str:
@@ -97,12 +99,13 @@ def placeholder(kind: str) -> str:
 
 
 def is_image(data: bytes) -> bool:
-    """Whether bytes are an encoded image, by how they begin."""
+    """Return whether bytes are an encoded image or film, by how they begin."""
     return (
         data.startswith(_IMAGE_STARTS)
         or (data[:4] == b"RIFF" and data[8:12] == b"WEBP")
-        or (data[4:8] == b"ftyp" and data[8:12] in _IMAGE_BRANDS)
+        or data[4:8] == b"ftyp"
         or (data[:2] == b"BM" and not _is_text(data))
+        or (data[:2] == b"\xff\x0a" and not _is_text(data))  # JPEG XL without a container
     )
 
 
@@ -116,9 +119,67 @@ def is_picture(array: np.ndarray[Any, Any]) -> bool:
     return array.ndim >= 3 and (array.shape[-1] in _CHANNELS or array.shape[-3] in _CHANNELS)
 
 
+_ESCAPE = re.compile(r"\\u([0-9A-Fa-f]{4})|\\x([0-9A-Fa-f]{2})|\\+([nrt])|\\+(.)", re.DOTALL)
+_RUN = re.compile(r"[A-Za-z0-9+/_-]{32,}+")
+_HEX_RUN = re.compile(r"(?:[0-9A-Fa-f]{2}){32,}+")
+_LAYERS = 4
+
+
 def picture_in(text: str) -> bool:
-    """Whether a text holds an encoded image."""
-    return bool(_DATA_URI.search(text) or _BASE64_IMAGE.search(text))
+    """Return whether a text holds an encoded image. Fails closed: what might be one counts.
+
+    This looks at what the text decodes to, and shares nothing with what `Stripper` looks for.
+    Escapes of JSON, URLs and HTML are undone, one in another, lines are joined, and all
+    that may be base64 or hexadecimal is decoded at every offset and searched for the beginnings of
+    images.
+    """
+    for _ in range(_LAYERS):
+        if _shows_picture(text):
+            return True
+        plain = _unescaped(text)
+        if plain == text:
+            return False
+        text = plain
+    return _shows_picture(text)
+
+
+def _unescaped(text: str) -> str:
+    if "\\" in text:
+        text = _ESCAPE.sub(_character, text)
+    if "%" in text:
+        text = urllib.parse.unquote(text)
+    if "&" in text:
+        text = html.unescape(text)
+    return text
+
+
+def _character(escape: re.Match[str]) -> str:
+    if code := escape[1] or escape[2]:
+        return chr(int(code, 16))
+    return "\n" if escape[3] else escape[4]
+
+
+def _shows_picture(text: str) -> bool:
+    lowered = text.lower()
+    if "<svg" in lowered or "data:image" in lowered or "data:video" in lowered:
+        return True
+    return any(map(_run_shows_picture, _RUN.findall("".join(map(str.strip, text.splitlines())))))
+
+
+def _run_shows_picture(run: str) -> bool:
+    data = run.replace("-", "+").replace("_", "/")
+    for offset in range(4):
+        shifted = data[offset:]
+        decoded = base64.b64decode(shifted[: len(shifted) // 4 * 4])
+        if _IMAGE_INSIDE.search(decoded):
+            return True
+    return any(
+        _IMAGE_INSIDE.search(
+            bytes.fromhex(digits[offset : (len(digits) - offset) // 2 * 2 + offset])
+        )
+        for digits in _HEX_RUN.findall(run)
+        for offset in (0, 1)
+    )
 
 
 class Stripper:
@@ -176,23 +237,25 @@ class Stripper:
         return value if stripped == data else stripped
 
     def _text(self, text: str) -> str:
-        if "data:" in text:
+        if "data:" in text.lower():
             text = _DATA_URI.sub(lambda _: self._dropped("images"), text)
         if len(text) > 40:
             text = _BASE64_IMAGE.sub(lambda _: self._dropped("images"), text)
         if "html" in self._drops:
             text = self._without_pages(text)
+        if "<svg" in text.lower():
+            text = _SVG.sub(lambda _: self._dropped("images"), text)
         if "credentials" in self._drops:
-            text = _CREDENTIALS.sub(self._without_credentials, text)
-            if "@" in text:
-                text = _USER_IN_URL.sub(
-                    lambda match: f"{match['scheme']}{self._dropped('credentials')}@", text
-                )
-        return text
+            text = self._without_credentials(text)
+        # Whatever is left in a way that was not foreseen takes all of the text with it.
+        return self._dropped("images") if picture_in(text) else text
 
-    def _without_credentials(self, match: re.Match[str]) -> str:
-        kept = match["keep"] or match["keep2"] or match["keep3"]
-        return kept + self._dropped("credentials")
+    def _without_credentials(self, text: str) -> str:
+        parts, at = [], 0
+        for start, end in credentials.find_secrets(text):
+            parts += [text[at:start], self._dropped("credentials")]
+            at = end
+        return "".join((*parts, text[at:])) if parts else text
 
     def _without_pages(self, text: str) -> str:
         parts, at = [], 0
@@ -223,7 +286,7 @@ class Stripper:
     def _mapping(self, value: Mapping[Any, Any], inside: set[int]) -> Any:
         # {"name": "Cookie", "value": ...}, as recorders of network traffic write headers.
         name = value.get("name")
-        telltale = isinstance(name, str) and _plain(name) in _CREDENTIAL_NAMES
+        telltale = isinstance(name, str) and credentials.is_secret_name(name)
         stripped, changed = {}, False
         for key, old in value.items():
             new_key = self._strip(key, inside)
@@ -238,11 +301,9 @@ class Stripper:
     def _field(self, key: Any, value: Any, inside: set[int]) -> Any:
         """Returns what is left of the value that has a name."""
         name = _plain(key) if isinstance(key, str) else ""
-        for kind, names in (
-            ("credentials", _CREDENTIAL_NAMES),
-            ("storage", _STORAGE_NAMES),
-            ("html", _HTML_NAMES),
-        ):
+        if "credentials" in self._drops and isinstance(key, str) and _logs_in(key, value):
+            return self._dropped("credentials")
+        for kind, names in (("storage", _STORAGE_NAMES), ("html", _HTML_NAMES)):
             if name in names and kind in self._drops and _says_something(value, kind):
                 return self._dropped(kind)
         return self._strip(value, inside)
@@ -257,7 +318,7 @@ class Stripper:
         name = name.decode("latin-1") if isinstance(name, bytes) else name
         if not isinstance(name, str) or not isinstance(content, str | bytes) or not content:
             return None
-        if _plain(name) not in _CREDENTIAL_NAMES:
+        if not _logs_in(name, content):
             return None
         pair = (value[0], self._dropped("credentials"))
         return pair if isinstance(value, tuple) else list(pair)
@@ -303,6 +364,19 @@ def _plain(name: str) -> str:
     return name.strip().lower().replace("-", "_")
 
 
+def _logs_in(name: str, value: Any) -> bool:
+    """Return whether what goes by a name logs in."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if isinstance(value, str):
+        return credentials.is_secret(name, value)
+    return (
+        isinstance(value, Mapping | list | tuple)
+        and bool(value)
+        and credentials.is_secret_name(name)
+    )
+
+
 def _says_something(value: Any, kind: str) -> bool:
     """Whether a value is more than an empty one, or another meaning of its name."""
     if isinstance(value, LazyBlob):
@@ -311,8 +385,6 @@ def _says_something(value: Any, kind: str) -> bool:
         return "<" in value
     if kind == "html" and isinstance(value, bytes):
         return b"<" in value
-    if kind == "credentials":
-        return isinstance(value, str | bytes | Mapping | list | tuple) and len(value) > 0
     return isinstance(value, np.ndarray) or (value is not None and bool(value))
 
 

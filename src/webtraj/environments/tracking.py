@@ -41,6 +41,7 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector
 from webtraj.collectors.null import NullTrajectoryCollector
 from webtraj.environments import contract
+from webtraj.environments.redaction import without_keys
 from webtraj.trajectory import EndReason, Phase, StepType
 
 __all__ = ["EpisodeTracker", "OnCollectorError"]
@@ -114,6 +115,8 @@ class EpisodeTracker:
         episode.action = action
         episode.decision = decision
         try:
+            episode.action = action = without_keys(action)
+            episode.decision = decision = without_keys(decision)
             episode.recorder.record_intent(action, decision=decision)
         except Exception as error:  # Whatever a collector raises, here and below.
             if self._raise:  # The action goes nowhere.
@@ -295,7 +298,7 @@ class EpisodeTracker:
             reason=reason,
             phase=phase,
             detail=detail,
-            error=None if error is None else _error_info(error),
+            error=None if error is None else without_keys(_error_info(error)),
             action_in_flight=episode.action_in_flight,
             in_flight_action=episode.action,
             in_flight_decision=episode.decision,
@@ -313,7 +316,7 @@ class EpisodeTracker:
     def _note_undone(episode: _OpenEpisode, decision: trajectory_lib.Decision | None) -> None:
         """Keeps a decision that never became an action, unless one is in flight."""
         if not episode.action_in_flight and decision is not None:
-            episode.decision = decision
+            episode.decision = without_keys(decision)
 
     def _handle(self, failures: list[Exception]) -> None:
         if failures and self._raise:

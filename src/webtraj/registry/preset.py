@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from webtraj import errors
+from webtraj import credentials, errors
 
 if TYPE_CHECKING:
     from webtraj.environments.base import Environment
@@ -117,7 +117,8 @@ def _check_arguments(
     except TypeError as error:
         parameters = list(signature.parameters.values())[len(args) :]
         takes = ", ".join(str(parameter) for parameter in parameters) or "no arguments"
-        given = ", ".join(f"{key}={value!r:.60}" for key, value in kwargs.items()) or "none"
+        shown = credentials.concealed(kwargs)
+        given = ", ".join(f"{key}={value!r:.60}" for key, value in shown.items()) or "none"
         raise errors.InvalidInputError(
             f"The preset {name!r} cannot be made with these arguments ({error}). "
             f"Given: {given}. It takes: {takes}."

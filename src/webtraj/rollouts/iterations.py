@@ -51,7 +51,7 @@ class Iterations:
     """The folder, or bucket's URL, of both splits."""
     split: Split
     """Which of them."""
-    storage_options: Mapping[str, Any] | None = None
+    storage_options: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
     """For a bucket, as `webtraj.storage.open_storage` takes them."""
 
     @property

@@ -53,7 +53,7 @@ class Runner:
     run: Run | None = None
     """Names the episodes; None if they are not to be gone on with."""
     trajectory_collector: TrajectoryCollector | None = None
-    environment_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    environment_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     browser_pool: BrowserPool | None = None
     blocklist: Blocklist | None = None
     """Takes the sites that refused the agent."""

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from webtraj import errors
+from webtraj import credentials, errors
 
 __all__ = ["NO_BUCKET", "Failure", "Secrets", "understand"]
 
@@ -26,8 +26,8 @@ _SYSTEM = re.compile(r'^\s*message: "([^"\n]{1,200})",$', re.MULTILINE)
 _QUERY = re.compile(r"\?\S+")
 _CODE = re.compile(r"<Code>(\w{1,80})</Code>")
 _MESSAGE = re.compile(r"<Message>([^<]{1,300})</Message>")
-_SECRET = re.compile("secret|token|password|key|signature|sas")
-_NOT_SECRET = frozenset({"access_key_id", "sse_kms_key_id", "sse_bucket_key_enabled"})
+_KEYS = ("key", "sas_token", "signature")
+"""How names end of a store's options that are secret beside those of `webtraj.credentials`."""
 _DEBUG = "\n\nDebug source:\n"
 
 NO_BUCKET = frozenset({"ContainerNotFound", "NoSuchBucket"})
@@ -93,7 +93,8 @@ class Secrets:
         self._given = [
             value
             for name, value in config.items()
-            if isinstance(value, str) and _SECRET.search(name.lower()) and name not in _NOT_SECRET
+            if isinstance(value, str)
+            and (credentials.is_secret_name(name, hints=True) or name.lower().endswith(_KEYS))
         ]
 
     def hide(self, text: str) -> str:

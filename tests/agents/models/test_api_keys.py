@@ -6,12 +6,12 @@ import logging
 import pickle
 import traceback
 
-import orjson
 import pytest
 
 from webtraj import errors
 from webtraj.agents import models
 from webtraj.agents.models import keys
+from webtraj.environments.redaction import without_keys
 from webtraj.serialization import records
 from webtraj.testing.model_server import FakeModelServer, Reply
 
@@ -45,7 +45,7 @@ async def test_it_is_in_no_repr_record_log_or_error(connect, ask, client_class, 
             server, client_class, api_key=KEY, retries=models.RetryPolicy(max_retries=0)
         )
         # This server quotes the key that it refuses, as some do.
-        with pytest.raises(errors.ModelRefusedError, match="api key") as refused:
+        with pytest.raises(errors.ModelRefusedError, match="api-key") as refused:
             await client.complete(ask)
         server.overrides[server.requests[0].path] = Reply.error(500, f"Bearer {KEY}")
         with pytest.raises(errors.ModelUnavailableError) as failed:
@@ -62,15 +62,47 @@ async def test_it_is_in_no_repr_record_log_or_error(connect, ask, client_class, 
         fields = {"call": caught.value.call}
         shown.append(records.dumps_fields(fields)[0].decode())
     assert KEY not in "\n".join(shown)
-    assert "[api key]" in refused.value.call.error
+    assert "<secret:api-key>" in refused.value.call.error
     assert len(caplog.records) > 0
 
 
 async def test_a_reply_that_quotes_it_is_recorded_without(model_server, connect, client_class):
     client = connect(model_server, client_class, api_key=KEY)
     call = await client.complete([models.Message.of("user", f"My key is {KEY}.")])
-    assert call.text == "My key is [api key]."
-    assert KEY not in orjson.dumps(call.response).decode()
+    assert call.text == f"My key is {KEY}."  # An agent acts on it.
+    recorded = without_keys(call)
+    assert recorded.text == "My key is <secret:api-key>."
+    assert KEY not in records.dumps_fields({"call": recorded})[0].decode()
+
+
+DUMMIES = ["click", "x", "test", "none", "EMPTY", "token-abc123", "sk-no-key-required", "dummy-key"]
+
+
+@pytest.mark.parametrize("key", DUMMIES)
+async def test_a_dummy_changes_no_reply_record_or_error(
+    model_server, connect, ask, client_class, key
+):
+    client = connect(
+        model_server, client_class, api_key=key, retries=models.RetryPolicy(max_retries=0)
+    )
+    said = f'{{"action": "left_{key}"}}'
+    model_server.script(said, Reply.error(500, said))
+    call = await client.complete(ask)
+    assert call.text == said
+    assert without_keys(call) is call
+    with pytest.raises(errors.ModelUnavailableError, match=f"left_{key}"):
+        await client.complete(ask)
+
+
+async def test_what_a_url_asks_with_goes_to_the_server_alone(model_server, ask, caplog):
+    caplog.set_level(logging.DEBUG)
+    async with models.OpenAICompatibleClient(
+        "fake-model", f"{model_server.url}?api-key={KEY}"
+    ) as client:
+        await client.complete(ask)
+        assert KEY in model_server.requests[-1].query
+        assert KEY not in repr(client) + client.base_url + caplog.text
+    assert len(caplog.records) > 0
 
 
 @pytest.mark.parametrize(

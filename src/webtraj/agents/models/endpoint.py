@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from webtraj import errors
+from webtraj import credentials, errors
 from webtraj.agents.models import failures, retries
 from webtraj.agents.models.clock import Clock
 from webtraj.agents.models.keys import ApiKey
@@ -44,14 +44,18 @@ class Endpoint:
     def __init__(
         self, base_url: str, key: ApiKey, headers: Mapping[str, str], clock: Clock
     ) -> None:
-        self._base = _parse_url(base_url)
+        address = _parse_url(base_url)
+        # httpx logs the URL of each request; a query, which may hold a key, is added below that.
+        self._base = address.copy_with(query=None)
+        for value in address.params.values():
+            credentials.use_key(value)
         self._key = key
         self._headers = dict(headers)
         self._clock = clock
         # A server on this machine is not to be looked for behind a proxy.
         local = is_loopback(self._base.host)
         self._client = httpx.AsyncClient(
-            transport=_Connections(),
+            transport=_Connections(address.query),
             timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT),
             trust_env=not local,
             headers={"user-agent": "webtraj"},
@@ -60,7 +64,7 @@ class Endpoint:
     @property
     def url(self) -> str:
         """The address, for messages: without a query, which may hold secrets."""
-        return str(self._base.copy_with(query=None)).rstrip("/")
+        return str(self._base).rstrip("/")
 
     async def aclose(self) -> None:
         """Closes all connections. Idempotent."""
@@ -102,8 +106,10 @@ class Endpoint:
 
     async def _request(self, method: str, url: httpx.URL, body: bytes | None = None) -> Any:
         response = await self._send(method, url, body)
-        content = failures.parse_json(self._key.redact(response.content))
-        shown = str(url.copy_with(query=None))
+        content = failures.parse_json(response.content)
+        if not response.is_success or failures.ServerError.of(content) or isinstance(content, str):
+            content = failures.parse_json(self._key.redact(response.text).encode())
+        shown = str(url)
         failure = failures.failure_of(
             response.status_code,
             response.headers,
@@ -132,8 +138,8 @@ class Endpoint:
             raise self._failure(error, url) from error
 
     def _failure(self, error: httpx.HTTPError, url: httpx.URL) -> failures.AttemptError:
-        shown = str(url.copy_with(query=None))
-        detail = self._key.redact_text(f"{type(error).__name__} {error}".rstrip())
+        shown = str(url)
+        detail = self._key.redact(f"{type(error).__name__} {error}".rstrip())
         if isinstance(error, httpx.LocalProtocolError):
             return failures.AttemptError(
                 f"The request to {shown} is no HTTP: {detail}. Check `headers`.",
@@ -151,14 +157,27 @@ class Endpoint:
 
 
 class _Connections(httpx.AsyncBaseTransport):
-    """Connections that are used by one request at a time, the last used first."""
+    """Connections that are used by one request at a time, the last used first.
 
-    def __init__(self) -> None:
+    Args:
+        query: What is added to the URL of every request; empty if nothing is.
+    """
+
+    def __init__(self, query: bytes = b"") -> None:
+        self._query = query
         self._idle: list[httpx.AsyncHTTPTransport] = []
         self._all: set[httpx.AsyncHTTPTransport] = set()
         self._ssl: ssl.SSLContext | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if self._query:
+            request = httpx.Request(
+                request.method,
+                request.url.copy_with(query=self._query),
+                headers=request.headers,
+                stream=request.stream,
+                extensions=request.extensions,
+            )
         connection = self._idle.pop() if self._idle else self._open(request.url)
         try:
             response = await connection.handle_async_request(request)
@@ -201,7 +220,7 @@ def _parse_url(text: str) -> httpx.URL:
         )
     if url.scheme not in ("http", "https") or not url.host:
         raise errors.InvalidInputError(
-            f"base_url is {text!r}; give one like http://127.0.0.1:8000/v1."
+            f"base_url is {credentials.conceal(text)!r}; give one like http://127.0.0.1:8000/v1."
         )
     return url if url.path.strip("/") else url.copy_with(path="/v1")
 

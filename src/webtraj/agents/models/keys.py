@@ -5,22 +5,26 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from webtraj import errors
+from webtraj import credentials, errors
 
 __all__ = ["ApiKey"]
 
-_REDACTED = "[api key]"
+_REDACTED = f"<secret:{credentials.KEY_NAME}>"
 
 
 class ApiKey:
     """A key that shows in no repr, log, record or error.
+
+    Replies are handed on to the letter, since an agent acts on them. What leaves this process in
+    records goes through `webtraj.environments.redaction.without_keys`. A dummy, such as vLLM's
+    `EMPTY`, is no secret and is not replaced anywhere (`webtraj.credentials.looks_like_key`).
 
     Args:
         key: The key; empty if there is none.
         variable: The environment variable that it can be given by, for messages.
     """
 
-    __slots__ = ("_key", "variable")
+    __slots__ = ("_is_secret", "_key", "variable")
 
     def __init__(self, key: str, variable: str = "") -> None:
         key = key.strip()
@@ -30,7 +34,9 @@ class ApiKey:
                 "header can carry; give visible ASCII characters without spaces."
             )
         self._key = key
+        self._is_secret = credentials.looks_like_key(key)
         self.variable = variable
+        credentials.use_key(key)
 
     @classmethod
     def find(
@@ -51,14 +57,12 @@ class ApiKey:
         """Returns the key itself, for the header."""
         return self._key
 
-    def redact(self, data: bytes) -> bytes:
-        """Returns what a server sent, without the key: some servers quote it when they refuse."""
-        key = self._key.encode()
-        return data.replace(key, _REDACTED.encode()) if key and key in data else data
-
-    def redact_text(self, text: str) -> str:
-        """Returns a message without the key."""
-        return text.replace(self._key, _REDACTED) if self._key else text
+    def redact(self, text: str) -> str:
+        """Return an error's text without the key: some servers quote it when they refuse."""
+        if not self._is_secret:
+            return text
+        escaped = self._key.replace("/", "\\/")
+        return text.replace(self._key, _REDACTED).replace(escaped, _REDACTED)
 
     def __reduce__(self) -> str:
         raise TypeError("An API key is not copied or pickled; make a client where it is needed.")

@@ -151,7 +151,7 @@ class WebTask:
     """The site's name in records; by default the host of `start_url`."""
     hidden: str = ""
     """A CSS selector of what the axtree leaves out."""
-    context_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    context_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     """For Playwright's `Browser.new_context`: storage_state, locale, timezone_id, ..."""
     max_steps: int | None = None
     """After so many steps an episode is truncated; None leaves that to the environment."""

@@ -12,7 +12,7 @@ was recorded before it became known as one. Give what must not leak as a secret 
 """
 
 from webtraj.environments.redaction.recording import RedactingCollector, redacting
-from webtraj.environments.redaction.redactor import MIN_LENGTH, Redactor
+from webtraj.environments.redaction.redactor import MIN_LENGTH, Redactor, without_keys
 from webtraj.environments.redaction.rules import ELEMENTS, RedactionRules
 
 __all__ = [
@@ -22,4 +22,5 @@ __all__ = [
     "RedactionRules",
     "Redactor",
     "redacting",
+    "without_keys",
 ]

@@ -11,7 +11,8 @@ Off unless asked for by name (`RedactionRules`), since each also finds what only
     card      a payment card's number: 13 to 19 digits, in groups or not, whose checksum holds
     iban      an international bank account number whose checksum holds
     phone     a number as it is dialled abroad (`+49 ...`), in North America, or with a leading 0
-    api_key   keys of well-known services, bearer tokens, private keys in PEM
+    api_key   what logs in (`webtraj.credentials.find_secrets`): keys of well-known services,
+              private keys in PEM, values of headers, fields and parameters (`access_token`)
     jwt       a JSON web token
     ipv4      an address; also a version number of four parts
     ipv6      an address of three groups at least
@@ -25,6 +26,8 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from webtraj import credentials
+
 __all__ = ["PATTERNS", "Finder", "Span"]
 
 Span = tuple[int, int]
@@ -32,11 +35,7 @@ Span = tuple[int, int]
 
 Finder = Callable[[str], Iterator[Span]]
 
-# Not in the middle of a word, unless that "word" is the end of an escape.
-_START = (
-    r"(?:(?<![^\W_])(?<!%)(?<!%\d)(?<!%[A-Fa-f])(?<!\\)"
-    r"|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4}))"
-)
+_START = credentials.START
 _END = r"(?![^\W_])"
 _GAP = r"(?:[ \u00a0\u2007\u2009\u202f+-]|%20|&nbsp;|\\u00a0|\\xa0)"
 
@@ -149,39 +148,6 @@ _find_phone = _regex(
     )
 )
 
-_PEM = r"(?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY-----"
-_find_api_key = _regex(
-    "|".join(
-        (
-            _START
-            + "(?:"
-            + "|".join(
-                (
-                    r"sk-[A-Za-z0-9_-]{20,300}",
-                    r"[rs]k_(?:live|test)_[A-Za-z0-9]{16,300}",
-                    r"(?:AKIA|ASIA)[A-Z0-9]{16}",
-                    r"AIza[A-Za-z0-9_-]{35}",
-                    r"gh[pousr]_[A-Za-z0-9]{36,255}",
-                    r"github_pat_[A-Za-z0-9_]{22,255}",
-                    r"glpat-[A-Za-z0-9_-]{20,255}",
-                    r"hf_[A-Za-z0-9]{30,100}",
-                    r"npm_[A-Za-z0-9]{36}",
-                    r"xox[abeprs]-[A-Za-z0-9-]{10,255}",
-                )
-            )
-            + ")",
-            r"(?<=[Bb]earer )[A-Za-z0-9._~+/-]{16,4096}={0,2}",
-            r"-----BEGIN " + _PEM + r"[^-]{1,20000}-----END " + _PEM,
-        )
-    )
-)
-
-_find_jwt = _regex(
-    r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,8000}\.eyJ[A-Za-z0-9_-]{2,8000}\.[A-Za-z0-9_-]{0,2000}"
-    r"|(?<=\\[nrt])eyJ[A-Za-z0-9_-]{8,8000}\.eyJ[A-Za-z0-9_-]{2,8000}\.[A-Za-z0-9_-]{0,2000}",
-    "eyJ",
-)
-
 _OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 _find_ipv4 = _regex(rf"{_START}(?<!\d\.){_OCTET}(?:\.{_OCTET}){{3}}{_END}(?!\.\d)", ".")
 
@@ -212,8 +178,8 @@ PATTERNS: Final[Mapping[str, Finder]] = MappingProxyType(
         "card": _find_card,
         "iban": _find_iban,
         "phone": _find_phone,
-        "api_key": _find_api_key,
-        "jwt": _find_jwt,
+        "api_key": credentials.find_secrets,
+        "jwt": credentials.find_jwt,
         "ipv4": _find_ipv4,
         "ipv6": _find_ipv6,
     }

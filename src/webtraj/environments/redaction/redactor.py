@@ -8,21 +8,22 @@ import collections
 import copy
 import dataclasses
 import enum
+import functools
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 
-from webtraj import errors
+from webtraj import credentials, errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments.redaction.arrays import with_items
 from webtraj.environments.redaction.rules import NAME, RedactionRules
 from webtraj.environments.redaction.searching import Searcher
 from webtraj.environments.redaction.spellings import spellings
 
-__all__ = ["MIN_LENGTH", "PAINTED", "DROPPED", "Redactor", "placeholder"]
+__all__ = ["DROPPED", "MIN_LENGTH", "PAINTED", "Redactor", "placeholder", "without_keys"]
 
 MIN_LENGTH: Final = 4
 """The fewest characters of a secret that is searched for."""
@@ -31,6 +32,8 @@ PAINTED: Final = "screenshots_painted"
 """What redactions of screenshots are counted as,"""
 DROPPED: Final = "screenshots_dropped"
 """and those that were left out, since they could not be painted."""
+
+_T = TypeVar("_T")
 
 _IMAGE_MAGIC = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"RIFF", b"GIF8")
 _IMAGE_TEXT = re.compile(r"(?:/9j/|iVBORw0KGgo)[A-Za-z0-9+/]{200,}={0,2}")
@@ -412,6 +415,23 @@ _TELLTALE: Final[Mapping[str, Any]] = {
     "logprobs": (),
 }
 """What of a model call spells its text once more."""
+
+
+@functools.lru_cache(maxsize=8)
+def _keys_redactor(keys: frozenset[str]) -> Redactor:
+    redactor = Redactor()
+    redactor.learn_all(dict.fromkeys(sorted(keys), credentials.KEY_NAME))
+    return redactor
+
+
+def without_keys(value: _T) -> _T:
+    """Return a value without the API keys that this process uses, for a record.
+
+    Use it on what a model or its server said: an agent acts on that to the letter, so nothing is
+    replaced before it comes to a record.
+    """
+    keys = credentials.keys_in_use()
+    return value if not keys or value is None else cast("_T", _keys_redactor(keys).redact(value))
 
 
 def _check(name: Any, value: Any) -> None:

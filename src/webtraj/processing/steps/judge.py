@@ -49,7 +49,7 @@ class JudgeStep:
     """The judge itself, where none is named."""
     client: ModelClient | None = dataclasses.field(default=None, repr=False)
     """The model that a judge called `model` asks. It is not closed."""
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     """What the judge that is named is told: see `webtraj.judging.catalog.JUDGES`."""
     only_unknown: bool = False
     """Whether episodes are left alone that have an outcome already, other than JUDGE_ERROR."""

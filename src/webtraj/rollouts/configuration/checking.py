@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pydantic
 
-from webtraj import errors
+from webtraj import credentials, errors
 from webtraj.rollouts.configuration.refusals import REFUSED
 
 __all__ = ["Section", "check_names", "keys_of", "validate"]
@@ -31,6 +31,13 @@ class Section(pydantic.BaseModel):
         use_attribute_docstrings=True,
         protected_namespaces=(),
     )
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Yield what a repr shows: all fields, without secrets."""
+        for name, value in super().__repr_args__():
+            yield name, credentials.concealed(value, name or "")
+
+    __str__ = pydantic.BaseModel.__repr__
 
 
 def keys_of(
@@ -135,7 +142,8 @@ def _message(problem: Any) -> str:
     given = problem.get("input")
     if problem["type"] == "missing" or isinstance(given, Mapping):
         return message
-    return f"{message}; got {given!r:.60}"
+    name = str(problem["loc"][-1]) if problem["loc"] else ""
+    return f"{message}; got {credentials.concealed(given, name)!r:.60}"
 
 
 def _told(name: str, problems: list[str]) -> str:

@@ -82,7 +82,7 @@ class Judging:
 
     spec: str
     """Which judge, as `webtraj.judging.catalog` names it: `environment`, `rules:FILE`, `model`."""
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     """What it is to know."""
     stages: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     """For `model`: what is other than in `options` for single stages of it."""

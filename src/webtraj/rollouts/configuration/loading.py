@@ -26,7 +26,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from webtraj import errors
+from webtraj import credentials, errors
 from webtraj.rollouts.configuration import checking
 from webtraj.rollouts.configuration.crawl import CrawlConfig
 from webtraj.rollouts.configuration.rollout import RolloutConfig
@@ -46,11 +46,9 @@ __all__ = [
 _SELF = "_self_"
 _DEFAULTS = "defaults"
 _MISSING = "???"
-_SECRETS = "secrets"
-"""An option of browser environments: what no record may hold."""
-_SECRET_OPTIONS = frozenset(
-    {"access_key_id", "secret_access_key", "session_token", "api_key", "password", "headers"}
-)
+_SECRET_OPTIONS = frozenset({"secrets", "headers", "access_key_id"})
+"""Options all of whose values are secret, beside those whose name tells it."""
+_SPACE = re.compile(r"\s")
 _REFERENCE = re.compile(r"\$\{[^${}]+\}")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _KEY = re.compile(r"[A-Za-z_]\w*(\.\w+)*", re.ASCII)
@@ -305,13 +303,23 @@ def without_secrets(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _without_secrets(data: Any, key: str) -> Any:
     if isinstance(data, Mapping):
-        inside = key == _SECRETS
+        inside = key in _SECRET_OPTIONS
         return {
             name: _without_secrets(value, key if inside else name) for name, value in data.items()
         }
-    secret = key == _SECRETS or key in _SECRET_OPTIONS
-    reference = isinstance(data, str) and _REFERENCE.fullmatch(data)
-    return _MISSING if secret and data is not None and not reference else data
+    if isinstance(data, list | tuple):  # A list cannot be given again in part.
+        kept = [_without_secrets(item, key) for item in data]
+        return _MISSING if _MISSING in kept else kept
+    return _MISSING if _holds_secret(data, key) else data
+
+
+def _holds_secret(data: Any, key: str) -> bool:
+    if data is None or isinstance(data, bool):
+        return False
+    if key in _SECRET_OPTIONS or credentials.is_secret_name(key):
+        return not (isinstance(data, str) and _REFERENCE.fullmatch(data))
+    # A URL or a key, not running text such as a goal.
+    return isinstance(data, str) and not _SPACE.search(data) and any(credentials.find_secrets(data))
 
 
 def _missing(data: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

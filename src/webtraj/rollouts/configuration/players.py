@@ -33,7 +33,7 @@ class Player:
 
     name: str
     """A key of `webtraj.agents.catalog.AGENTS`."""
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     """What it is to know."""
     seed: int = 0
     """For agents that choose by chance."""

@@ -23,7 +23,7 @@ class Proposing:
 
     name: str
     """One of `webtraj.exploring.catalog.PROPOSERS`."""
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     """What it is to know."""
     proposals: int = 3
     """How many tasks an episode may give."""

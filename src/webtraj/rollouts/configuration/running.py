@@ -72,9 +72,9 @@ class ConfiguredRollout:
     """Whether the run is there already, and is gone on with."""
     seed: int = 0
     """The run's seed."""
-    storage_options: Mapping[str, Any] | None = None
+    storage_options: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
     """For a bucket."""
-    environment_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    environment_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     """For the presets."""
     browsers: Browsers = dataclasses.field(default_factory=Browsers)
     """What pages come from, if any are needed. On a cluster each machine has its own."""

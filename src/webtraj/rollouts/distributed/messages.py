@@ -28,9 +28,9 @@ class Work:
     agent: str | Callable[[], Agent]
     """Who plays: a name of `webtraj.agents.catalog`, or what makes an agent."""
     seed: int = 0
-    agent_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    agent_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     storage_options: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
-    environment_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    environment_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     format: EpisodeFormat = "json"
     """What episodes are written as."""
     browsers: Browsers = dataclasses.field(default_factory=Browsers)

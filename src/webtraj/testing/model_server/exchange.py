@@ -23,6 +23,8 @@ class ModelRequest:
     headers: Mapping[str, str]
     """By lower-case name."""
     body: bytes
+    query: str = ""
+    """What follows the path's `?`."""
 
     @functools.cached_property
     def json(self) -> Any:

@@ -144,9 +144,11 @@ class _Connection(asyncio.Protocol):
 
     def _request(self) -> ModelRequest:
         assert self._head is not None
+        path, _, query = self._head.target.decode("latin-1").partition("?")
         return ModelRequest(
             method=self._head.method.decode(),
-            path=self._head.target.decode("latin-1").partition("?")[0],
+            path=path,
+            query=query,
             headers={name.decode(): value.decode("latin-1") for name, value in self._head.headers},
             body=b"".join(self._body),
         )
