@@ -38,7 +38,9 @@ async def photograph(lease: Lease, html: str) -> tuple[bytes, bytes]:
     """Returns a screenshot of a page, and the same painted over."""
     await lease.page.set_content(STYLE + html, wait_until="load")
     session = await lease.context.new_cdp_session(lease.page)
-    await lease.page.evaluate("new Promise(r => requestAnimationFrame(() => setTimeout(r)))")
+    await lease.page.evaluate(
+        "new Promise(r => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(r))))"
+    )
     image = await lease.page.screenshot()
     boxes = blackout.secret_boxes(await session.send(*blackout.SNAPSHOT), [WORD])
     return image, blackout.paint_over(image, boxes, viewport=VIEWPORT)
@@ -49,7 +51,32 @@ def same(one: bytes, other: bytes) -> bool:
     return ImageChops.difference(first, second).getbbox() is None
 
 
+SPELT = "{{0[{}]}}"
+"""One letter of the secret."""
+LETTERS = [SPELT.format(index) for index in range(len(WORD))]
+
 SHOWN = {
+    "columns": "<p style='columns: 3; width: 200px; height: 20px; word-break: break-all'>xx{}</p>",
+    "narrow columns": "<p style='columns: 4 20px; column-gap: 40px; width: 500px; height: 60px;"
+    " word-break: break-all'>{}</p>",
+    "soft hyphens": "<p>" + "&shy;".join(LETTERS) + "</p>",
+    "spaces of no width": "<p>" + "&#8203;".join(LETTERS) + "</p>",
+    "joiners": "<p>" + "&#8288;".join(LETTERS) + "&#xfeff;</p>",
+    "word breaks": "<p style='width: 40px'>" + "<wbr>".join(LETTERS) + "</p>",
+    "shadow alone": "<p style='color: transparent; text-shadow: 150px 60px 0 black'>{}</p>",
+    "two blurred shadows": "<p style='text-shadow: 9px 90px 4px red, 200px 2em green'>{}</p>",
+    "shadow of a field": "<input style='text-shadow: 0 80px black' value='{}'>",
+    "drop shadow": "<div style='filter: drop-shadow(90px 90px 0 red)'><p>{}</p></div>",
+    "reflection": "<div style='-webkit-box-reflect: below 60px'><p>{}</p></div>",
+    "SVG use": "<svg width=300 height=90><defs><text id=t>{}</text></defs>"
+    "<use href=#t x=20 y=30 /></svg>",
+    "SVG symbol": "<svg width=0 height=0><symbol id=t><text y=20>{}</text></symbol></svg>"
+    "<p>x</p><svg width=300 height=90><use href=#t x=20 y=30 /></svg>",
+    "SVG use of what is shown": "<svg width=300 height=90><text id=t y=20>{}</text>"
+    "<use href=#t x=20 y=50 /></svg>",
+    "SVG pattern": "<svg width=300 height=90><pattern id=t width=150 height=40"
+    " patternUnits=userSpaceOnUse><text y=20>{}</text></pattern>"
+    "<rect width=300 height=90 fill='url(#t)' /></svg>",
     "text": "<p>before {} after</p>",
     "upper case": "<p style='text-transform: uppercase'>{}</p>",
     "in the middle of a line": "<p>{} and much more text that has nothing to do with it</p>",
@@ -107,6 +134,16 @@ async def test_no_pixel_tells_a_secret(lease: Lease, way: str) -> None:
 async def test_a_secret_in_pieces_of_markup_is_found(lease: Lease) -> None:
     image, painted = await photograph(lease, "<p>a <b>Ge</b><i>he</i>im-<span>7</span> b</p>")
     assert not same(image, painted)
+
+
+async def test_pictures_of_what_was_shown_before_are_told(lease: Lease) -> None:
+    session = await lease.context.new_cdp_session(lease.page)
+    style = "<style>::view-transition-group(*) { animation-duration: 1000s }</style>"
+    await lease.page.set_content(style + f"<p id=p>{WORD}</p>", wait_until="load")
+    assert not await blackout.in_view_transition(session.send)
+    await lease.page.evaluate("document.startViewTransition(() => p.textContent = 'x').ready")
+    assert await blackout.in_view_transition(session.send)
+    assert not blackout.secret_boxes(await session.send(*blackout.SNAPSHOT), [WORD])
 
 
 async def test_most_of_the_page_stays(lease: Lease) -> None:

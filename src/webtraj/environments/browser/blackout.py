@@ -14,21 +14,40 @@ import dataclasses
 import io
 import itertools
 import math
+import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from webtraj import errors
 
-__all__ = ["SNAPSHOT", "Box", "Snapshot", "matching_nodes", "paint_over", "secret_boxes"]
+__all__ = [
+    "SNAPSHOT",
+    "Box",
+    "Snapshot",
+    "in_view_transition",
+    "matching_nodes",
+    "paint_over",
+    "secret_boxes",
+]
+
+_STYLES: Final = ("text-shadow", "filter", "-webkit-box-reflect", "column-count", "column-width")
+"""Styles by which text shows elsewhere than where the snapshot has it. The first is told exactly;
+for the others all of the page is covered."""
 
 SNAPSHOT: Final[tuple[str, dict[str, Any]]] = (
     "DOMSnapshot.captureSnapshot",
-    {"computedStyles": []},
+    {"computedStyles": list(_STYLES)},
 )
 """The call whose answer `secret_boxes` reads."""
 
 Box = tuple[float, float, float, float]
 """x, y, width and height in CSS pixels of the viewport."""
+
+_EVERYTHING: Final[Box] = (-1e6, -1e6, 2e6, 2e6)
+
+_COPIES = {"USE", "PATTERN", "MASK", "MARKER", "FEIMAGE"}
+"""Elements of SVG that show other elements once more, which may themselves be hidden."""
+_SHADOW = re.compile(r"(-?[\d.e+-]+)px (-?[\d.e+-]+)px ([\d.e+-]+)px")
 
 _NEVER_SHOWN = {"SCRIPT", "STYLE", "TEMPLATE", "NOSCRIPT", "HEAD", "TITLE"}
 _FRAMES = {"IFRAME", "FRAME", "OBJECT", "EMBED", "FENCEDFRAME"}
@@ -58,6 +77,18 @@ class Snapshot:
     """The answer to `SNAPSHOT`."""
     noted: frozenset[int] = frozenset()
     """What `matching_nodes` gave."""
+    in_transition: bool = False
+    """Whether pictures of what the page showed before are on the screen."""
+
+
+async def in_view_transition(send: Send) -> bool:
+    """Return whether a view transition shows pictures of the page as it was before."""
+    root = (await send("DOM.getDocument", {"depth": 0}))["root"]["nodeId"]
+    try:
+        query = {"nodeId": root, "selector": ":active-view-transition"}
+        return bool((await send("DOM.querySelector", query))["nodeId"])
+    finally:
+        await send("DOM.disable", {})
 
 
 async def matching_nodes(send: Send, selector: str) -> frozenset[int]:
@@ -122,7 +153,7 @@ def secret_boxes(
         noted: Nodes all of which is secret, as `matching_nodes` gives them; None if there is no
             selector to go by.
     """
-    given = {"".join(spelling.lower().split()) for spelling in spellings} - {""}
+    given = set(map(_squeezed, spellings)) - {""}
     if not given and find is None and noted is None:
         return []
     nodes = frozenset(noted or ())
@@ -194,6 +225,13 @@ class _Document:
         self._layout_of: dict[int, list[int]] = {}
         for layout, node in enumerate(self._layout["nodeIndex"]):
             self._layout_of.setdefault(node, []).append(layout)
+        plain = {i for i, string in enumerate(strings) if string in ("none", "auto", "")}
+        self._styled = {
+            layout: [strings[i] if i >= 0 else "" for i in styles]
+            for layout, styles in enumerate(self._layout.get("styles", ()))
+            if not plain.issuperset(styles)
+        }
+        """The values of `_STYLES` by layout, where any has one."""
         self.scroll = (raw.get("scrollOffsetX", 0.0), raw.get("scrollOffsetY", 0.0))
         framed = self._nodes["contentDocumentIndex"]
         self.framed_documents = dict(zip(framed["index"], framed["value"], strict=True))
@@ -204,7 +242,7 @@ class _Document:
         if find is None:
             return set()
         pieces = {piece for text in self._texts() for piece in find(text)}
-        return {"".join(piece.lower().split()) for piece in pieces} - {""}
+        return set(map(_squeezed, pieces)) - {""}
 
     def shown(self, needles: Collection[str], noted: Collection[int]) -> Iterator[Box]:
         """Yields the boxes of all that shows one of `needles`, in the document's coordinates.
@@ -218,6 +256,7 @@ class _Document:
         if needles:
             yield from self._text_boxes(needles)
             yield from self._field_boxes(needles)
+            yield from self._copied_boxes(needles)
 
     def _noted_boxes(self, noted: Collection[int]) -> Iterator[Box]:
         parents, numbers = self._nodes["parentIndex"], self._nodes["backendNodeId"]
@@ -227,7 +266,7 @@ class _Document:
             within[node] = number in noted or (parent >= 0 and within[parent])
         for layout, node in enumerate(self._layout["nodeIndex"]):
             if within[node]:
-                yield _box(self._layout["bounds"][layout])
+                yield from self._seen(layout, _box(self._layout["bounds"][layout]))
 
     def _texts(self) -> Iterator[str]:
         """Yields the document's texts, those that stand side by side as one, too."""
@@ -261,14 +300,18 @@ class _Document:
         """Returns the boxes of a node; those of its nearest ancestor that has any, if none."""
         while node >= 0 and self._name(node) not in _NEVER_SHOWN:
             if node in self._layout_of:
-                return [_box(self._layout["bounds"][i]) for i in self._layout_of[node]]
+                return [
+                    box
+                    for layout in self._layout_of[node]
+                    for box in self._seen(layout, _box(self._layout["bounds"][layout]))
+                ]
             node = self._nodes["parentIndex"][node]
         return []
 
     def _text_boxes(self, needles: Collection[str]) -> Iterator[Box]:
         """Yields the lines of text that hold a needle, which may run through several elements."""
         pieces = [self._string(index) for index in self._layout["text"]]
-        squeezed = ["".join(piece.lower().split()) for piece in pieces]
+        squeezed = list(map(_squeezed, pieces))
         text = "".join(squeezed)
         starts = list(itertools.accumulate(map(len, squeezed), initial=0))
         touched: set[tuple[int, str]] = set()
@@ -290,25 +333,55 @@ class _Document:
             line
             for line in lines
             # A line that holds all of it; else it runs over lines, or out of this text.
-            if needle in "".join(piece[starts[line] : starts[line] + lengths[line]].lower().split())
+            if needle in _squeezed(piece[starts[line] : starts[line] + lengths[line]])
         ]
         # Python and the browser count characters beyond 16 bits differently.
-        precise = (
-            within
-            and piece.isascii()
-            and "".join(piece.lower().split()).count(needle) == len(within)
-        )
+        precise = within and piece.isascii() and _squeezed(piece).count(needle) == len(within)
         for line in within if precise else lines:
-            yield _box(self._lines["bounds"][line])
+            yield from self._seen(layout, _box(self._lines["bounds"][line]))
         if not lines:
-            yield _box(self._layout["bounds"][layout])
+            yield from self._seen(layout, _box(self._layout["bounds"][layout]))
 
     def _field_boxes(self, needles: Collection[str]) -> Iterator[Box]:
         """Yields the boxes of fields, options and images that show a needle as a value."""
         for node, text in self._values():
-            squeezed = "".join(text.lower().split())
+            squeezed = _squeezed(text)
             if any(needle in squeezed for needle in needles):
                 yield from self.boxes_of(node)
+
+    def _copied_boxes(self, needles: Collection[str]) -> Iterator[Box]:
+        """Yields all SVG if some of it holds a needle, perhaps hidden, and some of it is copied."""
+        names = [self._string(name).upper() for name in self._nodes["nodeName"]]
+        if _COPIES.isdisjoint(names):
+            return
+        parents, inside, texts = self._nodes["parentIndex"], [False] * len(names), []
+        for node, name in enumerate(names):  # Parents come before their children.
+            inside[node] = name == "SVG" or (parents[node] >= 0 and inside[parents[node]])
+            if inside[node] and name == "#TEXT":
+                texts.append(self._string(self._nodes["nodeValue"][node]))
+        text = _squeezed("".join(texts))
+        if any(needle in text for needle in needles):
+            for layout, node in enumerate(self._layout["nodeIndex"]):
+                if inside[node]:
+                    yield _box(self._layout["bounds"][layout])
+
+    def _seen(self, layout: int, box: Box) -> Iterator[Box]:
+        """Yields where what is laid out in a box is seen: there, and where styles repeat it."""
+        yield box
+        if not self._styled:
+            return
+        x, y, width, height = box
+        for shadow in _SHADOW.findall(self._styled.get(layout, ("",))[0]):
+            right, down, blur = map(float, shadow)
+            blurred = (width + 2 * blur, height + 2 * blur)
+            yield (x + right - blur, y + down - blur, *blurred)
+        node = self._layout["nodeIndex"][layout]
+        while node >= 0:
+            for at in self._layout_of.get(node, ()):
+                if _moves(self._styled.get(at, ())):
+                    yield _EVERYTHING
+                    return
+            node = self._nodes["parentIndex"][node]
 
     def _values(self) -> Iterator[tuple[int, str]]:
         for column in ("inputValue", "textValue"):
@@ -329,6 +402,26 @@ class _Document:
 
     def _string(self, index: int) -> str:
         return self._strings[index] if index >= 0 else ""
+
+
+def _moves(styles: Sequence[str]) -> bool:
+    """Whether something with such styles may show elsewhere than where it is laid out."""
+    _, effects, *others = styles or ("", "")
+    shifts = "drop-shadow" in effects or "url(" in effects
+    return shifts or any(style not in ("none", "auto", "") for style in others)
+
+
+_UNSEEN = re.compile(
+    "[\\s\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]+"
+)
+"""White space, and what takes no place on the screen."""
+
+
+def _squeezed(text: str) -> str:
+    """Returns what of a text is compared: in lower case, without what cannot be seen."""
+    lowered = text.lower()
+    return "".join(lowered.split()) if text.isascii() else _UNSEEN.sub("", lowered)
 
 
 def _side_by_side(left: Box, right: Box) -> bool:

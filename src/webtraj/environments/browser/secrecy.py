@@ -147,7 +147,7 @@ class SecretKeeper:
         Returns:
             None if that cannot be told.
         """
-        if before is None or after is None:
+        if before is None or after is None or before.in_transition or after.in_transition:
             return None
         noted = before.noted | after.noted if self.selector else None
         find = self._redactor.find if self._redactor.searches else None

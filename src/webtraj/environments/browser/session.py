@@ -282,11 +282,14 @@ class BrowserSession:
                 blackout_lib.matching_nodes(session.send, selector), what="find private elements"
             )
             shown = await self.run(session.send(*blackout_lib.SNAPSHOT), what="tell what it shows")
+            moving = await self.run(
+                blackout_lib.in_view_transition(session.send), what="tell what it shows"
+            )
         except errors_lib.BrowserCrashedError:
             raise
         except (errors_lib.BrowserError, LookupError):
             return None
-        return blackout_lib.Snapshot(shown, noted)
+        return blackout_lib.Snapshot(shown, noted, moving)
 
     async def viewport(self) -> tuple[float, float]:
         """Returns the width and height of the active tab's viewport in CSS pixels."""
