@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from typing import Any, Final
 
 from webtraj import errors
+from webtraj.environments.redaction.spellings import INVISIBLE
 
 __all__ = [
     "SNAPSHOT",
@@ -411,10 +412,7 @@ def _moves(styles: Sequence[str]) -> bool:
     return shifts or any(style not in ("none", "auto", "") for style in others)
 
 
-_UNSEEN = re.compile(
-    "[\\s\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
-    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]+"
-)
+_UNSEEN = re.compile(f"[\\s{INVISIBLE}]+")
 """White space, and what takes no place on the screen."""
 
 

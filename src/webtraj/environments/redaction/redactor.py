@@ -11,7 +11,7 @@ import enum
 import functools
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar, cast
 
 import numpy as np
@@ -21,7 +21,7 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.environments.redaction.arrays import with_items
 from webtraj.environments.redaction.rules import NAME, RedactionRules
 from webtraj.environments.redaction.searching import Searcher
-from webtraj.environments.redaction.spellings import spellings
+from webtraj.environments.redaction.spellings import plain, spellings
 
 __all__ = ["DROPPED", "MIN_LENGTH", "PAINTED", "Redactor", "placeholder", "without_keys"]
 
@@ -35,7 +35,8 @@ DROPPED: Final = "screenshots_dropped"
 
 _T = TypeVar("_T")
 
-_IMAGE_MAGIC = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"RIFF", b"GIF8")
+_IMAGE_MAGIC = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")
+"""How images begin whose bytes are not searched: no text begins so."""
 _IMAGE_TEXT = re.compile(r"(?:/9j/|iVBORw0KGgo)[A-Za-z0-9+/]{200,}={0,2}")
 _ATOMS = (type(None), bool, int, float, complex, enum.Enum, np.number, np.bool_)
 _CYCLE = "<not recorded: contains itself>"
@@ -91,6 +92,7 @@ class Redactor:
         self._name_by_value: dict[str, str] = {}
         # In lower case; whether any is in a text is asked first, since that is fast.
         self._needles: tuple[str, ...] = ()
+        self._least_needles: tuple[str, ...] = ()
         self._byte_needles: tuple[bytes, ...] = ()
         self._numbers: dict[str, str] = {}
         self._pattern: re.Pattern[str] | None = None
@@ -210,7 +212,7 @@ class Redactor:
         return self._searcher.replaced(
             text,
             self.placeholder_of,
-            also=self._secrets_in(text),
+            also=[*self._secrets_in(text), *self._disguised_in(text)],
             known=self._known_names,
         )
 
@@ -218,7 +220,23 @@ class Redactor:
         if self._may_hold_secrets(text):
             assert self._pattern is not None
             text = self._pattern.sub(self._placeholder_for, text)
-        return self._without_images(text)
+        return self._without_images(self._without_disguised(text))
+
+    def _without_disguised(self, text: str) -> str:
+        parts, at = [], 0
+        for start, end, name in self._disguised_in(text):
+            if start >= at:
+                parts += [text[at:start], self.placeholder_of(name)]
+                at = end
+        return "".join((*parts, text[at:])) if parts else text
+
+    def _disguised_in(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Yields where secrets stand that are written with escapes no list of spellings has."""
+        if self._pattern is None or not self._needles or (read := plain(text)) is None:
+            return
+        for start, end, name in self._secrets_in(read.text):
+            first, last = read.origin(start, end)
+            yield first, last, name
 
     def _without_images(self, text: str) -> str:
         if self._images and len(text) > 200:
@@ -227,7 +245,9 @@ class Redactor:
 
     def _may_hold_secrets(self, text: str) -> bool:
         lowered = text.lower()
-        return self._pattern is not None and any(needle in lowered for needle in self._needles)
+        return self._pattern is not None and any(
+            needle in lowered for needle in self._least_needles
+        )
 
     def _secrets_in(self, text: str) -> Iterator[tuple[int, int, str]]:
         if self._may_hold_secrets(text):
@@ -259,7 +279,10 @@ class Redactor:
             for spelling in spellings(value):
                 name_by_spelling.setdefault(spelling, name)
         self._needles = tuple({spelling.lower() for spelling in name_by_spelling})
-        self._byte_needles = tuple(_encoded(needle) for needle in self._needles)
+        # A spelling that holds another one of the same secret is found by that.
+        least = {needle for value in self._name_by_value for needle in _least(spellings(value))}
+        self._least_needles = tuple(least)
+        self._byte_needles = tuple(map(_encoded, least))
         self._numbers = {v: name for v, name in self._name_by_value.items() if v.isdecimal()}
         # The longest first: one secret may begin with another.
         ordered = sorted(name_by_spelling, key=len, reverse=True)
@@ -349,13 +372,16 @@ class Redactor:
 
     def _redact_bytes(self, value: bytes | bytearray | memoryview) -> Any:
         data = bytes(value)
+        if self._images and (covered := self._covered(data)) is not data:
+            return covered
         if data.startswith(_IMAGE_MAGIC):
-            covered = self._covered(data)
-            return value if covered is data else covered
+            return value
         lowered = data.lower()
         redacted = data
         if self._bytes_pattern is not None and any(n in lowered for n in self._byte_needles):
             redacted = self._bytes_pattern.sub(self._placeholder_bytes_for, data)
+        if self._needles and (read := self._without_disguised(_text_of(redacted))):
+            redacted = read.encode("utf-8", "surrogateescape")
         if self._searcher.active:
             text = redacted.decode("utf-8", "surrogateescape")
             found = self._searcher.replaced(text, self.placeholder_of, known=self._known_names)
@@ -448,6 +474,17 @@ def _check(name: Any, value: Any) -> None:
 
 def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
+
+
+def _text_of(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _least(texts: Iterable[str]) -> Iterator[str]:
+    lowered = {text.lower() for text in texts}
+    for text in lowered:
+        if not any(other in text for other in lowered if other != text):
+            yield text
 
 
 def _digest(image: bytes) -> bytes:

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import base64
+import bisect
+import dataclasses
 import html
 import json
+import re
 import unicodedata
 import urllib.parse
 from collections.abc import Callable, Iterator
 
-__all__ = ["spellings"]
+__all__ = ["INVISIBLE", "Plain", "plain", "spellings"]
 
 _MIN_BASE64 = 8
 """The shortest piece of base64 that is looked for; shorter ones stand in many an innocent text."""
+
+INVISIBLE = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff"
+)
+"""Characters that take no place on the screen, as a regex's set has them."""
 
 _SAFE_IN_URLS = (
     "",  # urllib's quote of everything
@@ -51,6 +60,7 @@ def _escaped(text: str) -> Iterator[str]:
     for ascii_only in (True, False):
         once = _json(text, ascii_only)
         yield once
+        yield once.replace("/", "\\/")
         yield _json(once, ascii_only)
     yield from _python(text)
     for quote in (True, False):
@@ -96,3 +106,114 @@ def _binary(data: bytes) -> Iterator[str]:
             last = (offset + len(data)) * 8 // 6
             if last - first >= _MIN_BASE64:
                 yield padded[first:last]
+
+
+# Undoing escapes: what no list of spellings has, since any character may be written so.
+
+_HINTS = (("\\", ("\\u", "\\x")), ("&", ("&#",)), ("%", ("%25",)))
+"""Escapes, by the character that is asked for first, since that is faster."""
+_ESCAPE = re.compile(
+    r"\\+u([0-9A-Fa-f]{4})|\\+x([0-9A-Fa-f]{2})|&#(\d{1,7});|&#[xX]([0-9A-Fa-f]{1,6});"
+    r"|((?:%[0-9A-Fa-f]{2})+)|\\+([/\"'\\])|&(amp|lt|gt|quot|apos);|([" + INVISIBLE + "]+)"
+    r"|(?<=[A-Za-z0-9+/_-])(?:\r?\n|(?:\\+r)?\\+n)[ \t]*(?=[A-Za-z0-9+/_-])"
+)
+# The end of a line that may be base64, and its escape.
+_WRAPPED = re.compile(
+    r"\n(?:(?<=[A-Za-z0-9+/_-]{30}\n)|(?<=[A-Za-z0-9+/_-]{30}\r\n))[ \t]*[A-Za-z0-9+/_-]"
+)
+_ESCAPED_WRAPPED = re.compile(
+    r"\\n(?:(?<=[A-Za-z0-9+/_-]{30}\\n)|(?<=[A-Za-z0-9+/_-]{30}\\r\\n)"
+    r"|(?<=[A-Za-z0-9+/_-]{30}\\\\n))"
+)
+_UNSEEN = re.compile(f"[{INVISIBLE}]")
+_LAYERS = 3
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plain:
+    """A text with its escapes undone, and where in the original its characters stand."""
+
+    text: str
+    _starts: tuple[int, ...]
+    """Where what was read in one go begins in the text, and, with the same index,"""
+    _origins: tuple[tuple[int, int], ...]
+    """where it stands in what it was read from. What is as long there was not escaped."""
+    _before: Plain | None = None
+    """What it was read from, if that is not the original."""
+
+    def origin(self, start: int, end: int) -> tuple[int, int]:
+        """Return where in the original a piece of the text stands."""
+        first, last = self._place(start)[0], self._place(end - 1)[1]
+        return (first, last) if self._before is None else self._before.origin(first, last)
+
+    def _place(self, at: int) -> tuple[int, int]:
+        index = bisect.bisect_right(self._starts, at) - 1
+        first, last = self._origins[index]
+        begin = self._starts[index]
+        end = self._starts[index + 1] if index + 1 < len(self._starts) else len(self.text)
+        if end - begin != last - first:
+            return first, last
+        return first + at - begin, first + at - begin + 1
+
+
+def plain(text: str) -> Plain | None:
+    r"""Return a text without escapes of JSON, HTML and URLs, one in another; None if it has none.
+
+    What takes no place on the screen goes too, and so do line ends within what may be base64.
+
+    >>> found = plain("see a\\u0026b there")
+    >>> found.text, found.origin(4, 7)
+    ('see a&b there', (4, 12))
+    """
+    if not _may_be_escaped(text):
+        return None
+    whole: Plain | None = None
+    for _ in range(_LAYERS):
+        layer = _layer(text if whole is None else whole.text, whole)
+        if layer is None:
+            break
+        whole = layer
+    return whole
+
+
+def _may_be_escaped(text: str) -> bool:
+    return (
+        any(sign in text and any(hint in text for hint in hints) for sign, hints in _HINTS)
+        or _WRAPPED.search(text) is not None
+        or ("\\" in text and _ESCAPED_WRAPPED.search(text) is not None)
+        or (not text.isascii() and _UNSEEN.search(text) is not None)
+    )
+
+
+def _layer(text: str, before: Plain | None) -> Plain | None:
+    parts: list[str] = []
+    starts: list[int] = []
+    origins: list[tuple[int, int]] = []
+    at = length = 0
+
+    def add(part: str, first: int, last: int) -> None:
+        nonlocal length
+        if part:
+            starts.append(length)
+            origins.append((first, last))
+            parts.append(part)
+            length += len(part)
+
+    for match in _ESCAPE.finditer(text):
+        add(text[at : match.start()], at, match.start())
+        add(_meant(match), *match.span())
+        at = match.end()
+    if not at:
+        return None
+    add(text[at:], at, len(text))
+    return Plain("".join(parts), tuple(starts), tuple(origins), before)
+
+
+def _meant(escape: re.Match[str]) -> str:
+    if code := escape[1] or escape[2] or escape[4]:
+        return chr(number) if (number := int(code, 16)) < 0x110000 else ""
+    if escape[3]:
+        return chr(number) if (number := int(escape[3])) < 0x110000 else ""
+    if escape[5]:
+        return urllib.parse.unquote(escape[5])
+    return escape[6] or html.unescape(f"&{escape[7]};" if escape[7] else "")
