@@ -145,7 +145,7 @@ class ConcurrentCallError(EnvironmentMisuseError):
 
 
 class AgentError(WebtrajError, RuntimeError):
-    """An agent could not decide on an action."""
+    """An agent could not decide on an action. Except for a `ModelError`, that is its failure."""
 
     decision: trajectory_lib.Decision | None = None
     """How far the agent got, failed model calls included, for the record."""

@@ -21,6 +21,8 @@ import numpy as np
 from dm_env import StepType
 
 __all__ = [
+    "AGENT_FAILURES",
+    "INFRASTRUCTURE_FAILURES",
     "Decision",
     "Derivation",
     "EndReason",
@@ -79,10 +81,25 @@ class Outcome(enum.IntEnum):
     BLOCKED = 3
     """The site refused the agent."""
     ENV_ERROR = 4
+    """The environment or its browser failed."""
     AGENT_ERROR = 5
+    """The agent raised, or returned nothing usable: a failure of the agent, without a reward."""
     JUDGE_ERROR = 6
     TIMEOUT = 7
     CANCELLED = 8
+    MODEL_ERROR = 9
+    """The model's server gave no usable reply."""
+
+
+INFRASTRUCTURE_FAILURES = (
+    Outcome.ENV_ERROR,
+    Outcome.MODEL_ERROR,
+    Outcome.JUDGE_ERROR,
+    Outcome.TIMEOUT,
+)
+"""Something other than the agent broke, so the episode says nothing about the agent."""
+AGENT_FAILURES = (Outcome.FAILURE, Outcome.AGENT_ERROR)
+"""The agent did not do the task. Success rates count these beside the successes."""
 
 
 LAST_TIME = 253402300800.0

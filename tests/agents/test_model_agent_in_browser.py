@@ -155,7 +155,7 @@ async def test_invalid_replies_change_nothing_and_end_in_a_truncation(tmp_path, 
     assert not trajectory.end.action_in_flight
 
 
-async def test_server_that_fails_is_an_agents_error_with_the_call_on_record(tmp_path, served_agent):
+async def test_server_that_fails_is_a_model_error_with_the_call_on_record(tmp_path, served_agent):
     def rule(request):
         failed = len(request.messages) > 2
         return Reply.error(500, "Out of memory.") if failed else "Thought: Wait.\nAction: noop(0)"
@@ -165,7 +165,7 @@ async def test_server_that_fails_is_an_agents_error_with_the_call_on_record(tmp_
             served_agent(server), tmp_path / "data", "miniwob/click-test"
         )
     assert trajectory.end_reason is EndReason.ERRORED
-    assert trajectory.outcome is Outcome.AGENT_ERROR
+    assert trajectory.outcome is Outcome.MODEL_ERROR
     assert trajectory.end.error.type == "webtraj.errors.ModelUnavailableError"
     assert not trajectory.end.action_in_flight
     (call,) = trajectory.end.in_flight_decision.model_calls

@@ -79,7 +79,7 @@ async def test_agents_error_keeps_its_decision():
     (trajectory,) = collector.trajectories
     assert trajectory.end.in_flight_decision == UNDONE
     assert not trajectory.end.action_in_flight
-    assert trajectory.outcome is Outcome.AGENT_ERROR
+    assert trajectory.outcome is Outcome.MODEL_ERROR
 
 
 async def test_agents_error_without_one_has_none():

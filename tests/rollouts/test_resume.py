@@ -72,18 +72,21 @@ async def test_a_retry_that_goes_well_is_the_last(climber, ladder, monkeypatch, 
 
 
 @pytest.mark.parametrize(
-    ("error", "tries"),
+    ("error", "tries", "outcome"),
     [
-        (errors.ModelUnavailableError("away"), 3),
-        (errors.ModelRefusedError("no"), 1),
-        (ValueError("a bug"), 1),
+        (errors.ModelUnavailableError("away"), 3, Outcome.MODEL_ERROR),
+        (errors.ModelRefusedError("no"), 1, Outcome.MODEL_ERROR),
+        (errors.ContextOverflowError("too long"), 1, Outcome.AGENT_ERROR),
+        (errors.AgentError("no idea"), 1, Outcome.AGENT_ERROR),
+        (ConnectionRefusedError("an OSError of its own"), 1, Outcome.AGENT_ERROR),
+        (ValueError("a bug"), 1, Outcome.AGENT_ERROR),
     ],
-    ids=["model away", "model refuses", "bug"],
+    ids=["model away", "model refuses", "prompt too long", "gives none", "OSError", "bug"],
 )
-async def test_an_agents_error_is_tried_again_if_that_may_help(error, tries, climber):
+async def test_only_failures_of_the_models_server_are_tried_again(error, tries, outcome, climber):
     summary = await collect("ladder/climb", climber(error), settings=RolloutSettings(retry=QUICK))
     assert len(summary.results) == tries
-    assert {result.outcome for result in summary.results} == {Outcome.AGENT_ERROR}
+    assert {result.outcome for result in summary.results} == {outcome}
 
 
 async def test_success_and_failure_are_never_tried_again(climber):

@@ -26,7 +26,8 @@ def result(task="a", end_reason=EndReason.TERMINATED, outcome=Outcome.SUCCESS, s
         ([Outcome.SUCCESS, Outcome.SUCCESS], 1.0),
         ([Outcome.SUCCESS, Outcome.FAILURE], 0.5),
         ([Outcome.SUCCESS, Outcome.ENV_ERROR, Outcome.CANCELLED, Outcome.UNKNOWN], 1.0),
-        ([Outcome.ENV_ERROR, Outcome.AGENT_ERROR], None),
+        ([Outcome.ENV_ERROR, Outcome.MODEL_ERROR, Outcome.TIMEOUT, Outcome.JUDGE_ERROR], None),
+        ([Outcome.SUCCESS, Outcome.AGENT_ERROR], 0.5),
         ([], None),
     ],
 )

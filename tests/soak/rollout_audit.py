@@ -25,7 +25,7 @@ _JUDGED = (Outcome.SUCCESS, Outcome.FAILURE)
 _ERRORS = {
     Outcome.ENV_ERROR: ("webtraj.errors.BrowserCrashedError", "webtraj.errors.BrowserTimeoutError"),
     Outcome.TIMEOUT: ("webtraj.errors.EpisodeTimeoutError",),
-    Outcome.AGENT_ERROR: ("webtraj.errors.ModelUnavailableError",),
+    Outcome.MODEL_ERROR: ("webtraj.errors.ModelUnavailableError",),
 }
 """What each outcome that is no verdict may be for."""
 

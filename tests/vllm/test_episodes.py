@@ -138,7 +138,7 @@ async def test_server_that_is_killed_in_the_middle_costs_no_episode(
 
 
 async def test_server_that_is_away_for_longer_costs_no_reward(text_server, tmp_path):
-    """A client that soon gives up: what is open then ends as the agent's error, and says why."""
+    """A client that soon gives up: what is open then ends as a model error, and says why."""
     await text_server.wait_healthy(240)
     observer = Trouble(8, lambda: os.kill(text_server.pid, signal.SIGKILL))
     async with client_of(text_server, retries=RESIGNED) as client:
@@ -147,7 +147,7 @@ async def test_server_that_is_away_for_longer_costs_no_reward(text_server, tmp_p
     failed = [result for result in observer.results if result.end_reason is EndReason.ERRORED]
     assert failed
     for result in failed:
-        assert result.outcome is Outcome.AGENT_ERROR
+        assert result.outcome is Outcome.MODEL_ERROR
         assert result.total_reward is None
         assert result.error.startswith("ModelUnavailableError: ")
         end = dataset[result.episode_id].end

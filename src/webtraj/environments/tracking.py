@@ -44,7 +44,7 @@ from webtraj.environments import contract
 from webtraj.environments.redaction import without_keys
 from webtraj.trajectory import EndReason, Phase, StepType
 
-__all__ = ["EpisodeTracker", "OnCollectorError"]
+__all__ = ["EpisodeTracker", "OnCollectorError", "outcome_of_error"]
 
 OnCollectorError = Literal["raise", "warn"]
 
@@ -187,7 +187,7 @@ class EpisodeTracker:
         unasked = phase is Phase.STEP and episode.num_records == 0
         if unasked and self._step_rule and isinstance(error, Exception):
             episode.violations.append(self._step_rule)
-        reason, outcome = EndReason.ERRORED, _whose_error(error, phase)
+        reason, outcome = EndReason.ERRORED, outcome_of_error(error, phase)
         if isinstance(error, _CANCELLATIONS):
             reason, outcome = EndReason.CANCELLED, trajectory_lib.Outcome.CANCELLED
         if isinstance(error, errors.AgentError):
@@ -349,8 +349,18 @@ def _noted(episode: _OpenEpisode, error: Exception) -> Exception:
     return error
 
 
-def _whose_error(error: BaseException, phase: Phase) -> trajectory_lib.Outcome:
+def outcome_of_error(error: BaseException, phase: Phase) -> trajectory_lib.Outcome:
+    """Return the outcome of an episode that `error` ended.
+
+    What an agent raised has to be an `AgentError` here: only its caller knows who raised. A
+    `ModelError` is a failure of the model's server, except for a prompt that is too long: the agent
+    wrote that. An environment whose `step` raises `InvalidInputError` refuses the agent's action.
+    """
+    if isinstance(error, errors.ModelError) and not isinstance(error, errors.ContextOverflowError):
+        return trajectory_lib.Outcome.MODEL_ERROR
     if isinstance(error, errors.AgentError):
+        return trajectory_lib.Outcome.AGENT_ERROR
+    if phase is Phase.STEP and isinstance(error, errors.InvalidInputError):
         return trajectory_lib.Outcome.AGENT_ERROR
     if isinstance(error, errors.EpisodeTimeoutError):
         return trajectory_lib.Outcome.TIMEOUT

@@ -59,7 +59,7 @@ class _HastyActor:
     left: int
     claim: str
 
-    async def act(self, observation: Any) -> Decision:
+    async def act(self, observation: Any) -> Any:
         if not self.left:
             return Decision(action=actions.Answer(self.claim))
         self.left -= 1

@@ -85,7 +85,7 @@ class Rows:
     def _state(self, tries: Sequence[EpisodeResult]) -> tuple[bool, Cell]:
         """Returns whether a row is over, by the rule of `runs.progress_of`, and where it is."""
         (counted,) = counting(tries)
-        if counted.finished:
+        if counted.counts:
             return True, CELL_OF_OUTCOME[counted.outcome]
         last = tries[-1]
         if not last.failed:

@@ -51,6 +51,7 @@ class Cell(enum.StrEnum):
     BLOCKED = "b"
     ENV_ERROR = "e"
     AGENT_ERROR = "g"
+    MODEL_ERROR = "o"
     JUDGE_ERROR = "v"
     TIMEOUT = "t"
     CUT_SHORT = "c"
@@ -67,6 +68,7 @@ CELL_OF_OUTCOME: Mapping[Outcome, Cell] = {
     Outcome.BLOCKED: Cell.BLOCKED,
     Outcome.ENV_ERROR: Cell.ENV_ERROR,
     Outcome.AGENT_ERROR: Cell.AGENT_ERROR,
+    Outcome.MODEL_ERROR: Cell.MODEL_ERROR,
     Outcome.JUDGE_ERROR: Cell.JUDGE_ERROR,
     Outcome.TIMEOUT: Cell.TIMEOUT,
     Outcome.CANCELLED: Cell.CUT_SHORT,

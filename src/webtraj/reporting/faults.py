@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from webtraj.collectors.blobs import LazyBlob
-from webtraj.trajectory import EndReason, Outcome
+from webtraj.trajectory import INFRASTRUCTURE_FAILURES, EndReason, Outcome
 
 if TYPE_CHECKING:
     from webtraj.collectors.index import EpisodeSummary
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BROKEN", "Fault", "fault_of", "is_fault"]
 
-BROKEN = (Outcome.ENV_ERROR, Outcome.AGENT_ERROR, Outcome.JUDGE_ERROR, Outcome.TIMEOUT)
+BROKEN = (*INFRASTRUCTURE_FAILURES, Outcome.AGENT_ERROR)
 """The outcomes that say that something broke."""
 
 _LONGEST = 400

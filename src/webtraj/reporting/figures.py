@@ -37,7 +37,7 @@ _COLOURS = ("#2a6fbb", "#d9782d", "#2f9e5b", "#9a4fb5", "#b8433f", "#5d7a8c", "#
 _OUTCOME_COLOURS = {
     "success": "#2f9e5b", "failure": "#d9604c", "unknown": "#aab0b8", "blocked": "#c08a1e",
     "env_error": "#7d1f1f", "agent_error": "#8e2a63", "judge_error": "#5a2a7a",
-    "timeout": "#7a4a10", "cancelled": "#c9a66b",
+    "timeout": "#7a4a10", "cancelled": "#c9a66b", "model_error": "#24506b",
 }  # fmt: skip
 _LONGEST = 48
 _WIDTH = 8.0

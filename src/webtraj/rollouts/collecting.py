@@ -48,7 +48,7 @@ Playable = str | Sequence[str] | Sequence[TaskSpec] | Sequence[PlannedEpisode]
 
 async def collect(
     tasks: Playable,
-    agent: agents_lib.Agent | str,
+    agent: agents_lib.Agent | agents_lib.Act | str,
     *,
     episodes: int | None = None,
     attempts: int = 1,
@@ -86,8 +86,8 @@ async def collect(
     Args:
         tasks: A selector or several, `miniwob/click-test` or `miniwob/all@2/8`; or tasks, as
             `read_tasks` and samplers give them; or a plan. Ignored on `resume`.
-        agent: Who plays: an agent, or the name of one (`webtraj.agents.catalog`), which is then
-            seeded with `seed`.
+        agent: Who plays: an agent; a function that takes an observation and returns an action; or
+            the name of an agent (`webtraj.agents.catalog`), which is then seeded with `seed`.
         episodes: For selectors: how many to play in all, dealt out evenly to the tasks; by default
             one each.
         attempts: For tasks: how often each is played, with other seeds.
@@ -147,11 +147,7 @@ async def collect(
         judged_place(out)  # There is one; or it is said before anything is played.
     if isinstance(agent, str):
         agent = catalog.make_agent(agent, seed=seed)
-    elif isinstance(agent, type) or not callable(getattr(agent, "begin_episode", None)):
-        raise errors.InvalidInputError(
-            "An agent has begin_episode(environment), which returns who acts in that episode (see "
-            f"webtraj.agents.base.Agent); got {agent!r:.200}. Pass an instance, or an agent's name."
-        )
+    agent = agents_lib.as_agent(agent)
     plan = () if resume else plan_of(tasks, episodes=episodes, attempts=attempts, seed=seed)
     observer = observer or NullRolloutObserver()
     async with contextlib.AsyncExitStack() as stack:

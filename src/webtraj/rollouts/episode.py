@@ -1,13 +1,18 @@
 """Playing one episode, to a result that says how it ended.
 
-Whose fault an error is decides what becomes of it:
+Who raised an error decides what it means:
 
-1. The environment's or the agent's: it ends the episode, as ERRORED and without a reward, and is
-   told in the result. The rollout can go on.
-2. Nobody's in the episode, such as a full disk or a missing package (`FATAL`), or an agent that
-   cannot begin: it would end every other episode too, so it is raised.
-3. Cancellation ends the episode, as CANCELLED, and goes on up.
-4. An agent that gives an episode up (`EpisodeGivenUpError`) truncates it: that is no error.
+1. The agent, or the environment because the agent's action is unusable: the episode ends as ERRORED
+   with the outcome AGENT_ERROR. That is the agent's failure, and success rates count it.
+2. The environment, its browser, the model's server or a deadline: the episode ends as ERRORED with
+   the outcome ENV_ERROR, MODEL_ERROR or TIMEOUT, and says nothing about the agent. A failure of the
+   browser or the model's server is theirs even if it reaches us through the agent.
+3. Something that would end every other episode too, such as a full disk or a missing package
+   (`FATAL`), or an agent that cannot begin, is raised.
+4. Cancellation ends the episode as CANCELLED and is raised again.
+5. An agent that gives an episode up (`EpisodeGivenUpError`) truncates it. That is not an error.
+
+No episode that an error ended has a reward.
 
 In each case the environment is closed before anything else happens, so that the record is whole.
 """
@@ -16,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import inspect
 import logging
 import time
 from collections.abc import Callable
@@ -25,10 +31,12 @@ from webtraj import errors
 from webtraj.agents import base as agents_lib
 from webtraj.environments import base as environment_lib
 from webtraj.environments import contract
+from webtraj.environments.bridges.worker_thread import WorkerThread
+from webtraj.environments.tracking import outcome_of_error
 from webtraj.rollouts.deadlines import Deadline
 from webtraj.rollouts.plan import PlannedEpisode
 from webtraj.rollouts.results import EpisodeResult
-from webtraj.trajectory import Decision, EndReason, Outcome, reward_value
+from webtraj.trajectory import Decision, EndReason, Outcome, Phase, reward_value
 
 __all__ = ["FATAL", "play_episode"]
 
@@ -38,6 +46,9 @@ FATAL = (
     errors.MissingDependencyError,
 )
 """What no other episode would be spared."""
+
+_NEVER_THE_AGENTS = (errors.AgentError, errors.BrowserError, errors.EpisodeTimeoutError)
+"""What keeps its own type where the agent raises it: an `AgentError` says itself whose it is."""
 
 _logger = logging.getLogger(__name__)
 
@@ -79,9 +90,9 @@ async def play_episode(
     play = _Play(
         planned, environment, agent, number, max_steps, max_repetitive_actions, deadline, episode_id
     )
-    actor = play.begin()
+    act = play.begin()
     try:
-        end_reason = await play.loop(actor)
+        end_reason = await play.loop(act)
         result = play.result(end_reason, _outcome(environment))
     except FATAL as fatal:
         await _close(environment, fatal)
@@ -94,13 +105,15 @@ async def play_episode(
         raise
     except Exception as error:
         _logger.info("An episode of %s ended in an error.", planned.task, exc_info=True)
-        outcome = play.blame(error)
-        result = play.result(EndReason.ERRORED, outcome, error)
+        recorded = play.told_apart(error)
+        result = play.result(EndReason.ERRORED, outcome_of_error(recorded, play.phase), error)
         try:
-            await _close(environment, _told_apart(error, outcome))
+            await _close(environment, recorded)
         finally:  # Cancelled meanwhile, it is an error's end that the record tells of.
             report(result)
         return result
+    finally:
+        play.end()
     report(result)
     return result
 
@@ -121,27 +134,34 @@ class _Play:
     seed: int | None = None
     num_steps: int = 0
     total_reward: float = 0.0
+    phase: Phase = Phase.RESET
     agent_decides: bool = False
+    thread: WorkerThread | None = None
     repeated: int = 0
     last_action: Any = None
 
-    def begin(self) -> agents_lib.Actor:
+    def begin(self) -> agents_lib.Act:
         set_seed = getattr(self.environment, "set_seed", None)
         if callable(set_seed):
             set_seed(self.planned.seed)
             self.seed = self.planned.seed
-        return self.agent.begin_episode(self.environment)
+        return agents_lib.act_of(self.agent.begin_episode(self.environment))
 
-    async def loop(self, actor: agents_lib.Actor) -> EndReason:
+    def end(self) -> None:
+        if self.thread is not None:
+            self.thread.abandon()  # An `act` that hangs must not keep the rollout waiting.
+
+    async def loop(self, act: agents_lib.Act) -> EndReason:
         timestep = await self.environment.reset()
         self.episode_id = getattr(self.environment, "episode_id", None) or self.episode_id
+        self.phase = Phase.STEP
         takes_decisions = getattr(self.environment, "accepts_decisions", False)
         while not timestep.last():
             if self.num_steps == self.max_steps:
                 return self._truncate(f"the rollout's limit of {self.max_steps} steps")
             self.agent_decides = True
             try:
-                decision = await self._decide(actor, timestep.observation)
+                decision = await self._decide(act, timestep.observation)
             except errors.EpisodeGivenUpError as given_up:
                 self.agent_decides = False
                 return self._truncate(str(given_up), given_up.decision)
@@ -154,11 +174,33 @@ class _Play:
         terminated = contract.is_termination(timestep.discount)
         return EndReason.TERMINATED if terminated else EndReason.TRUNCATED
 
-    async def _decide(self, actor: agents_lib.Actor, observation: Any) -> Decision:
-        call = actor.act(observation)
-        if self.deadline is None:
-            return await call
-        return await self.deadline.within("The agent's decision", call)
+    async def _decide(self, act: agents_lib.Act, observation: Any) -> Decision:
+        task = asyncio.current_task()
+        assert task is not None
+        cancelled_before = task.cancelling()
+        call = self._call(act, observation)
+        if self.deadline is not None:
+            call = self.deadline.within("The agent's decision", call)
+        try:
+            returned = await call
+        except asyncio.CancelledError as leaked:
+            if task.cancelling() > cancelled_before:
+                raise
+            raise errors.AgentError(
+                "act raised CancelledError, though nobody cancelled it: something that it awaits "
+                "was cancelled."
+            ) from leaked
+        if task.cancelling() > cancelled_before:
+            raise asyncio.CancelledError  # The agent caught it, and must not outlive the rollout.
+        return agents_lib.decision_of(returned)
+
+    async def _call(self, act: agents_lib.Act, observation: Any) -> Any:
+        if inspect.iscoroutinefunction(act) or inspect.iscoroutinefunction(type(act).__call__):
+            return await act(observation)
+        if self.thread is None:
+            self.thread = WorkerThread(name=f"act of {self.agent.name}", last_call=lambda: None)
+        returned = await asyncio.wrap_future(self.thread.submit(act, observation))
+        return await returned if inspect.isawaitable(returned) else returned
 
     def _repeats(self, action: Any) -> bool:
         """Returns whether an action has been taken too often, and this is the same."""
@@ -173,13 +215,13 @@ class _Play:
         self.last_action = action
         return False
 
-    def blame(self, error: Exception) -> Outcome:
-        """Says whose fault an error is. The browser's is never the agent's."""
-        if isinstance(error, errors.EpisodeTimeoutError):
-            return Outcome.TIMEOUT
-        if self.agent_decides and not isinstance(error, errors.BrowserError):
-            return Outcome.AGENT_ERROR
-        return Outcome.ENV_ERROR
+    def told_apart(self, error: Exception) -> Exception:
+        """Return the error to record: what the agent raised, as the cause of an `AgentError`."""
+        if not self.agent_decides or isinstance(error, _NEVER_THE_AGENTS):
+            return error
+        agent_error = errors.AgentError(f"{type(error).__name__}: {error}")
+        agent_error.__cause__ = error
+        return agent_error
 
     def result(
         self, end_reason: EndReason, outcome: Outcome, error: Exception | None = None
@@ -221,15 +263,6 @@ async def _close(environment: environment_lib.Environment, error: BaseException)
     except Exception:
         # The episode's own error is the one to tell.
         _logger.warning("An environment could not be closed after an error.", exc_info=True)
-
-
-def _told_apart(error: Exception, outcome: Outcome) -> Exception:
-    """Returns the error to record: an agent's own as the cause of an `AgentError`."""
-    if outcome is not Outcome.AGENT_ERROR or isinstance(error, errors.AgentError):
-        return error
-    agent_error = errors.AgentError(f"{type(error).__name__}: {error}")
-    agent_error.__cause__ = error
-    return agent_error
 
 
 def _same(action: Any, other: Any) -> bool:

@@ -185,7 +185,7 @@ class Iterations:
             run = Run(storage, run_id)
             plan = run.read_plan()
             for result in progress_of(run, plan, summaries, RetryPolicy()).done:
-                if result.finished:
+                if result.counts:
                     yield plan[result.row].spec.name
 
     def _storage(self) -> Storage:

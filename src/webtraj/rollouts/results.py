@@ -51,8 +51,21 @@ class EpisodeResult:
 
     @property
     def failed(self) -> bool:
-        """Whether an error ended it, so that nothing can be said of the policy."""
+        """Whether an error ended it, the agent's own included."""
         return self.end_reason is EndReason.ERRORED
+
+    @property
+    def counts(self) -> bool:
+        """Whether it says something about the agent: it ended by itself, or the agent failed.
+
+        A row of the plan with such a result is done.
+        """
+        return self.finished or self.outcome is Outcome.AGENT_ERROR
+
+    @property
+    def broke(self) -> bool:
+        """Whether an error ended it that is not the agent's own."""
+        return self.failed and not self.counts
 
     @property
     def finished(self) -> bool:

@@ -14,7 +14,8 @@ __all__ = ["RETRIED", "RetryPolicy"]
 RETRIED: Mapping[Outcome, bool] = {
     Outcome.ENV_ERROR: True,
     Outcome.TIMEOUT: True,
-    Outcome.AGENT_ERROR: True,
+    Outcome.MODEL_ERROR: True,
+    Outcome.AGENT_ERROR: False,
     Outcome.SUCCESS: False,
     Outcome.FAILURE: False,
     Outcome.BLOCKED: False,
@@ -22,8 +23,8 @@ RETRIED: Mapping[Outcome, bool] = {
     Outcome.UNKNOWN: False,
     Outcome.CANCELLED: False,
 }
-"""The outcomes that another try may mend. A judge's error is mended by judging again, and a
-cancelled episode is played again when the rollout is resumed."""
+"""Whether another try may help, by outcome. An agent's error is the agent's failure and stays one;
+a judge's error is mended by judging again; a resumed rollout plays cancelled episodes again."""
 
 _HOPELESS = (errors.InvalidInputError, errors.ModelRefusedError, errors.MissingDependencyError)
 
@@ -53,9 +54,6 @@ class RetryPolicy:
         """
         if not RETRIED[outcome] or tries > self.max_retries:
             return False
-        if outcome is Outcome.AGENT_ERROR and error is not None:
-            # A model that was away may be back; an agent that is wrong stays so.
-            return isinstance(error, errors.ModelUnavailableError)
         return not isinstance(error, _HOPELESS)
 
     def delay(self, tries: int, source: random.Random) -> float:

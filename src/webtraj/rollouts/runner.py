@@ -266,7 +266,7 @@ class Runner:
             )
 
     def _give_up_after_too_many(self, result: EpisodeResult) -> None:
-        self._errors_in_a_row = self._errors_in_a_row + 1 if result.failed else 0
+        self._errors_in_a_row = self._errors_in_a_row + 1 if result.broke else 0
         if self._errors_in_a_row != self.settings.patience:
             return
         self._scheduler.stop()  # The other workers would go on until they are cancelled.

@@ -190,9 +190,9 @@ class Progress:
 def counting(results: Iterable[EpisodeResult]) -> tuple[EpisodeResult, ...]:
     """Returns the result that counts of each row, by row; there is one for every row with any.
 
-    Of the tries that ended by themselves it is the one with the highest number: the one handed out
-    last. A try that was given up for lost, and comes to light later, has a lower one, and so does
-    not change what was counted. Where none ended by itself, it is the last try.
+    Of the tries that ended by themselves or by the agent's own error it is the one with the highest
+    number: the one handed out last. A try that was given up for lost, and comes to light later, has
+    a lower number and so does not change what was counted. If there is none, it is the last try.
     """
     counted: dict[int, EpisodeResult] = {}
     for result in results:
@@ -203,7 +203,7 @@ def counting(results: Iterable[EpisodeResult]) -> tuple[EpisodeResult, ...]:
 
 
 def _rank(result: EpisodeResult) -> tuple[bool, int]:
-    return result.finished, result.number
+    return result.counts, result.number
 
 
 def progress_of(
@@ -214,8 +214,9 @@ def progress_of(
 ) -> Progress:
     """Returns how far a run has come, given the episodes on record.
 
-    A row is over when an episode of it ended by itself (which of them counts, if there are several,
-    `counting` says), or an error ended as many as the retry policy allows. Episodes that were cut
+    A row is over when an episode of it ended by itself or by the agent's own error (which of them
+    counts, if there are several, `counting` says), or when infrastructure failures ended as many as
+    the retry policy allows. Episodes that were cut
     short, by a death or a cancellation, do not count as tries, and stay as they are.
 
     The next try has a number above all that are on record, and above all that sessions on other
@@ -254,6 +255,6 @@ def progress_of(
 
 def _is_open(results: Sequence[EpisodeResult], failures: int, retry: RetryPolicy) -> bool:
     last = results[-1]
-    if any(result.finished for result in results):
+    if any(result.counts for result in results):
         return False
     return not last.failed or retry.retries(last.outcome, failures)

@@ -65,9 +65,9 @@ class RolloutSettings:
     """How many of each browser operation go on at once, over all episodes; None leaves that to the
     browser pool."""
     max_consecutive_errors: int | None = None
-    """Gives up after so many episodes in a row that an error ended. By default 10, or twice
-    `parallel` if that is more: a browser that dies takes every episode in it along, and is
-    replaced."""
+    """Gives up after so many infrastructure failures in a row; the agent's own errors do not count.
+    By default 10, or twice `parallel` if that is more: a browser that dies takes every episode in
+    it along, and is replaced."""
 
     def __post_init__(self) -> None:
         self._settle_parallel()

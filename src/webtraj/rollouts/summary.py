@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from webtraj.rollouts.results import EpisodeResult
-from webtraj.trajectory import EndReason, Outcome
+from webtraj.trajectory import AGENT_FAILURES, EndReason, Outcome
 
 if TYPE_CHECKING:
     from webtraj.exploring.proposing import Proposed
@@ -28,7 +28,8 @@ class TaskSummary:
     successes: int
     """How many were a success."""
     failures: int
-    """How many were a failure of the policy; errors and cancelled episodes are neither."""
+    """How many were the agent's failure, its own errors included. Infrastructure failures and
+    cancelled episodes are neither success nor failure."""
     steps: int
     """Steps of all episodes together."""
     seconds: float
@@ -61,7 +62,7 @@ class TaskSummary:
             task=task,
             episodes=len(results),
             successes=outcomes[Outcome.SUCCESS],
-            failures=outcomes[Outcome.FAILURE],
+            failures=sum(outcomes[outcome] for outcome in AGENT_FAILURES),
             steps=sum(result.num_steps for result in results),
             seconds=sum(result.seconds for result in results),
             end_reasons=dict(

@@ -10,7 +10,8 @@ from webtraj.testing import fakes
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
-        (errors.AgentError("no reply"), webtraj.Outcome.AGENT_ERROR),
+        (errors.AgentError("no idea"), webtraj.Outcome.AGENT_ERROR),
+        (errors.ModelUnavailableError("no reply"), webtraj.Outcome.MODEL_ERROR),
         (errors.BrowserCrashedError("gone"), webtraj.Outcome.ENV_ERROR),
         (ValueError("who knows"), webtraj.Outcome.UNKNOWN),
     ],

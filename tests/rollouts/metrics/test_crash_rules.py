@@ -35,7 +35,8 @@ def classified(trajectory, rule):
         (O.BLOCKED, R.TERMINATED, "blocked"),
         (O.BLOCKED, R.ERRORED, "blocked"),
         (O.ENV_ERROR, R.ERRORED, "crashed"),
-        (O.AGENT_ERROR, R.ERRORED, "crashed"),
+        (O.MODEL_ERROR, R.ERRORED, "crashed"),
+        (O.AGENT_ERROR, R.ERRORED, "valid"),  # The agent failed, and nothing else did.
         (O.TIMEOUT, R.ERRORED, "crashed"),
         (O.UNKNOWN, R.ERRORED, "crashed"),
         (O.UNKNOWN, R.CRASHED, "crashed"),
@@ -108,7 +109,7 @@ def test_no_infrastructure_failure_is_in_a_success_rate(rule, outcome, reason, s
     tally.add(facts)
     metrics = tally.metrics()
     assert metrics.valid + metrics.blocked + metrics.crashed + metrics.unfinished == 1
-    graded = outcome in (O.SUCCESS, O.FAILURE)
+    graded = outcome in (O.SUCCESS, O.FAILURE, O.AGENT_ERROR)
     assert metrics.success_rate.denominator <= graded
     assert not (metrics.infrastructure_failures and metrics.success_rate.denominator)
 

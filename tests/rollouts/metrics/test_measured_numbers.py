@@ -35,7 +35,7 @@ def failed(path=""):
 
 
 def a_small_rollout():
-    """Two tasks: `a/x` solved in 1 of 2 judged attempts, `a/y` in 1 of 1; and what went wrong."""
+    """Two tasks: `a/x` solved in 1 of 2 judged attempts, `a/y` in 1 of 2; and what went wrong."""
     return [
         make_trajectory([Click("1"), Click("1")], task="a/x", reward=1.0),
         make_trajectory([Click("1"), GoBack(), Click("2")], outcome=O.FAILURE, task="a/x"),
@@ -52,35 +52,35 @@ def a_small_rollout():
 
 def test_a_small_rollout():
     metrics = overall(*a_small_rollout())
-    assert (metrics.total, metrics.valid, metrics.blocked) == (10, 5, 1)
-    assert (metrics.crashed, metrics.unfinished) == (3, 1)
-    assert (metrics.successes, metrics.failures, metrics.ungraded) == (2, 1, 2)
-    assert metrics.infrastructure_failures == 4  # ENV, AGENT, TIMEOUT, and the judge's.
-    assert metrics.success_rate == Rate(2, 3)
-    assert metrics.crashed_rate == Rate(3, 10)
-    assert metrics.blocked_rate == Rate(1, 6)
-    assert metrics.avg_steps == Ratio(2 + 3 + 4 + 1 + 1, 5)
-    assert metrics.goback_rate == Ratio(1, 11)  # Those of the crashed episode do not count.
-    assert metrics.repeated_action_rate == Ratio(1 + 0 + 3, 1 + 2 + 3)
-    assert metrics.longest_repeat == 4
+    assert (metrics.total, metrics.valid, metrics.blocked) == (10, 6, 1)
+    assert (metrics.crashed, metrics.unfinished) == (2, 1)
+    assert (metrics.successes, metrics.failures, metrics.ungraded) == (2, 2, 2)
+    assert metrics.infrastructure_failures == 3  # ENV, TIMEOUT, and the judge's; not the agent's.
+    assert metrics.success_rate == Rate(2, 4)
+    assert metrics.crashed_rate == Rate(2, 10)
+    assert metrics.blocked_rate == Rate(1, 7)
+    assert metrics.avg_steps == Ratio(2 + 3 + 4 + 1 + 1 + 7, 6)
+    assert metrics.goback_rate == Ratio(1, 18)  # Those of the crashed episode do not count.
+    assert metrics.repeated_action_rate == Ratio(1 + 0 + 3 + 6, 1 + 2 + 3 + 6)
+    assert metrics.longest_repeat == 7
     assert metrics.steps == 26
     assert metrics.with_steps == 10
     spread = metrics.steps_to_success
     assert (spread.count, spread.mean, spread.minimum, spread.maximum) == (2, 3.0, 2, 4)
     assert spread.std == pytest.approx(math.sqrt(2))
-    # Of x: 1, 0, and the 0 of the truncated one; of y: 0.5. The judge's error has none.
+    # Of x: 1, 0, and the 0 of the truncated one; of y: 0.5. No error has one.
     assert (metrics.reward.count, metrics.reward.mean) == (4, 0.375)
     assert metrics.outcomes["timeout"] == 1
     assert metrics.end_reasons["errored"] == 3
     assert sum(metrics.outcomes.values()) == sum(metrics.end_reasons.values()) == 10
-    assert metrics.pass_at_k == {1: PassAtK(1, 1.5, 2, 0), 2: PassAtK(2, 1.0, 1, 1)}
+    assert metrics.pass_at_k == {1: PassAtK(1, 1.0, 2, 0), 2: PassAtK(2, 2.0, 2, 0)}
 
 
 def test_groups_have_their_own_numbers():
     report = measure_trajectories(a_small_rollout(), by=["task", "group"])
     assert report.by["task"]["a/x"].success_rate == Rate(1, 2)
-    assert report.by["task"]["a/y"].success_rate == Rate(1, 1)
-    assert report.by["task"]["a/y"].infrastructure_failures == 2
+    assert report.by["task"]["a/y"].success_rate == Rate(1, 2)
+    assert report.by["task"]["a/y"].infrastructure_failures == 1
     group, overall = report.by["group"]["a"], report.overall
     assert group.throughput.wall_seconds is None  # They were played among others.
     assert dataclasses.replace(group, throughput=overall.throughput) == overall

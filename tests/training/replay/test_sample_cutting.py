@@ -133,6 +133,7 @@ INFRASTRUCTURE = (
     (EndReason.TERMINATED, Outcome.JUDGE_ERROR),
     (EndReason.TERMINATED, Outcome.BLOCKED),
     (EndReason.TRUNCATED, Outcome.AGENT_ERROR),
+    (EndReason.TRUNCATED, Outcome.MODEL_ERROR),
 )
 
 

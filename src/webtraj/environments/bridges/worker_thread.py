@@ -32,7 +32,7 @@ class _Job:
             result = self.call()
         except StopIteration as error:
             # An asyncio future refuses a StopIteration, and whoever awaits it would wait for ever.
-            replacement = RuntimeError(f"The environment raised StopIteration({error.value!r}).")
+            replacement = RuntimeError(f"The call raised StopIteration({error.value!r}).")
             replacement.__cause__ = error
             self.future.set_exception(replacement)
         except BaseException as error:

@@ -4,7 +4,7 @@ const LETTERS = {
   ".": "waiting", w: "again", r: "resetting", q: "asking", a: "acting", s: "sealing", m: "elsewhere",
   x: "lost",
   j: "judging", "+": "success", "-": "failure", u: "ungraded", b: "blocked", e: "env_error",
-  g: "agent_error", v: "judge_error", t: "timeout", c: "cut_short",
+  g: "agent_error", o: "model_error", v: "judge_error", t: "timeout", c: "cut_short",
 };
 const MEANINGS = {
   waiting: "nobody has begun it, or it is out of sight", again: "to be tried again",
@@ -14,7 +14,7 @@ const MEANINGS = {
   lost: "open, and nobody writes it any more", judging: "recorded, and not judged yet",
   success: "a success", failure: "a failure", ungraded: "nobody said what it was worth",
   blocked: "the site refused the agent", env_error: "environment or browser failed",
-  agent_error: "the agent failed", judge_error: "the judge failed",
+  agent_error: "the agent failed", model_error: "the model's server failed", judge_error: "the judge failed",
   timeout: "a deadline was missed", cut_short: "cancelled, or its process died",
 };
 const EVERY = 1000;

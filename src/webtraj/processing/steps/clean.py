@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from webtraj import trajectory as trajectory_lib
 from webtraj.processing.base import Drop
 from webtraj.processing.steps import looking, options
-from webtraj.trajectory import EndReason, Outcome
+from webtraj.trajectory import INFRASTRUCTURE_FAILURES, EndReason, Outcome
 
 __all__ = ["Clean"]
 
@@ -21,13 +21,7 @@ _BROKEN_ENDS = {
     EndReason.CANCELLED: "cancelled",
     EndReason.CRASHED: "crashed",
 }
-_BROKEN = (
-    Outcome.ENV_ERROR,
-    Outcome.AGENT_ERROR,
-    Outcome.JUDGE_ERROR,
-    Outcome.TIMEOUT,
-    Outcome.CANCELLED,
-)
+_BROKEN = (*INFRASTRUCTURE_FAILURES, Outcome.AGENT_ERROR, Outcome.CANCELLED)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +31,7 @@ class Clean:
     The reasons, in the order in which they are looked for:
 
     * `open`, `errored`, `crashed`, ...: the record did not end by the episode's own end.
-    * `outcome env_error`, `timeout`, ...: infrastructure failed; that says nothing of the agent.
+    * `outcome env_error`, `timeout`, ...: infrastructure failed, or the agent raised.
     * `empty`: no steps, or observations that hold nothing.
     * `too short`: fewer than `min_steps` actions.
     * `no observation`, `no action`, `no response`: None where there has to be something. A model's

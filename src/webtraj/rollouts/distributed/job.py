@@ -42,7 +42,7 @@ def main() -> None:
     except errors.WebtrajError as error:
         sys.exit(f"webtraj: {error}")
     counted = counting(summary.results)
-    finished = sum(result.finished for result in counted)
+    finished = sum(result.counts for result in counted)
     sys.stdout.write(
         f"{len(counted)} rows, {finished} played to their ends, {len(summary.results)} episodes on "
         f"record in {job.save}, {summary.seconds:.1f} s\n"

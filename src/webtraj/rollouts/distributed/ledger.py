@@ -171,7 +171,7 @@ class Ledger:
         """Counts what a machine brings that comes back in the middle of the rollout."""
         for episode_id, result in found.items():
             self._keep(episode_id, result, told=episode_id in self.results)
-            if result.finished and result.row not in self.members.rows:
+            if result.counts and result.row not in self.members.rows:
                 self._row_over(result.row)
 
     def cut(self, why: str) -> None:
@@ -195,7 +195,7 @@ class Ledger:
             self.blocklist.add(result.site, task=result.task, episode_id=result.episode_id)
 
     def _is_open(self, turn: Turn, result: EpisodeResult) -> bool:
-        if result.finished:
+        if result.counts:
             return False
         return not result.failed or self.settings.retry.retries(result.outcome, turn.failures + 1)
 
@@ -239,7 +239,7 @@ class Ledger:
             asyncio.get_running_loop().call_later(completion.grace, self.cut, told)
 
     def _count_errors(self, result: EpisodeResult) -> None:
-        self._errors_in_a_row = self._errors_in_a_row + 1 if result.failed else 0
+        self._errors_in_a_row = self._errors_in_a_row + 1 if result.broke else 0
         most = max(self.settings.patience, 2 * self.members.capacity)
         if self._errors_in_a_row < (self.settings.max_consecutive_errors or most):
             return

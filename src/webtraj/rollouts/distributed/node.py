@@ -207,7 +207,7 @@ class NodeRunner:
         if result.num_steps and not result.failed:
             self._paces.append(result.seconds / result.num_steps)
         failures = turn.failures + 1
-        again = not result.finished and (
+        again = not result.counts and (
             not result.failed
             or self._work.settings.retry.retries(result.outcome, failures, result.cause)
         )

@@ -4,9 +4,10 @@ Two rules tell. Each puts every episode into exactly one class:
 
 `typed`: the outcome says it.
 
-    valid       success, failure or judge_error; unknown, if the episode ended by itself
+    valid       success, failure, agent_error or judge_error; unknown, if the episode ended by
+                itself
     blocked     the site refused the agent
-    crashed     env_error, agent_error or timeout; unknown, if an error or a death ended it
+    crashed     env_error, model_error or timeout; unknown, if an error or a death ended it
     unfinished  cancelled; unknown, if it was cut short otherwise
 
 `webgym`: WebGym's `is_crashed` (scripts/rollout.py), the words of its documentation in brackets.
@@ -41,7 +42,7 @@ CRASH_RULES: tuple[CrashRule, ...] = get_args(CrashRule)
 _MIN_STEPS = 10
 """WebGym's: an episode that is shorter must have an answer."""
 
-_CRASHES = (Outcome.ENV_ERROR, Outcome.AGENT_ERROR, Outcome.TIMEOUT)
+_CRASHES = (Outcome.ENV_ERROR, Outcome.MODEL_ERROR, Outcome.TIMEOUT)
 _ENDED = (EndReason.TERMINATED, EndReason.TRUNCATED)
 _DUMMY_ENDS = (EndReason.ERRORED, EndReason.CANCELLED, EndReason.CRASHED)
 

@@ -105,13 +105,13 @@ class RolloutMetrics:
     successes: int = 0
     """Valid episodes that were a success."""
     failures: int = 0
-    """Valid episodes that were a failure."""
+    """Valid episodes in which the agent failed, those that its own error ended included."""
     ungraded: int = 0
     """Valid episodes that are neither: nobody judged them, or the judge failed."""
     infrastructure_failures: int = 0
-    """Episodes whose outcome is env_error, agent_error, judge_error or timeout, or unknown after
+    """Episodes whose outcome is env_error, model_error, judge_error or timeout, or unknown after
     an error or a death: whatever the crash rule says, none is in the denominator of
-    `success_rate`."""
+    `success_rate`. An agent's own error (`agent_error`) is a failure of the agent, not of these."""
     retries: int = 0
     """Episodes that tried a row of the plan once more."""
     steps: int = 0

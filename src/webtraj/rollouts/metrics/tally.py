@@ -14,13 +14,12 @@ from webtraj.rollouts.metrics.metrics import ModelUse, RolloutMetrics, Throughpu
 from webtraj.rollouts.metrics.phases import PhaseTimes
 from webtraj.rollouts.metrics.steps import StepFacts
 from webtraj.rollouts.metrics.values import PassAtK, Rate, Ratio, SpreadTally
-from webtraj.trajectory import EndReason, Outcome
+from webtraj.trajectory import AGENT_FAILURES, INFRASTRUCTURE_FAILURES, EndReason, Outcome
 
 __all__ = ["Tally"]
 
-_BROKEN = (Outcome.ENV_ERROR, Outcome.AGENT_ERROR, Outcome.JUDGE_ERROR, Outcome.TIMEOUT)
 _BROKEN_ENDS = (EndReason.ERRORED, EndReason.CRASHED)
-_GRADES = (Outcome.SUCCESS, Outcome.FAILURE)
+_GRADES = (Outcome.SUCCESS, *AGENT_FAILURES)
 
 
 class Tally:
@@ -75,7 +74,7 @@ class Tally:
         self._classes[kind] += 1
         self._outcomes[facts.outcome] += 1
         self._end_reasons[facts.end_reason] += 1
-        self._broken += facts.outcome in _BROKEN or (
+        self._broken += facts.outcome in INFRASTRUCTURE_FAILURES or (
             facts.outcome is Outcome.UNKNOWN and facts.end_reason in _BROKEN_ENDS
         )
         self._retries += facts.origin.number > 0
@@ -101,7 +100,8 @@ class Tally:
         classes, grades, seen = self._classes, self._grades, self._behaviour
         valid, blocked = classes[EpisodeClass.VALID], classes[EpisodeClass.BLOCKED]
         crashed, total = classes[EpisodeClass.CRASHED], classes.total()
-        successes, failures = grades[Outcome.SUCCESS], grades[Outcome.FAILURE]
+        successes = grades[Outcome.SUCCESS]
+        failures = grades.total() - successes
         return RolloutMetrics(
             crash_rule=self._rule,
             total=total,

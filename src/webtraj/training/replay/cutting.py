@@ -20,11 +20,18 @@ from webtraj.agents.models.base import Message
 from webtraj.agents.models.replies import reasoning_of
 from webtraj.training.replay.recorded import loaded, read_messages
 from webtraj.training.samples import Sample, SampleKey
-from webtraj.trajectory import Decision, EndReason, EpisodeTrajectory, ModelCall, Outcome
+from webtraj.trajectory import (
+    INFRASTRUCTURE_FAILURES,
+    Decision,
+    EndReason,
+    EpisodeTrajectory,
+    ModelCall,
+    Outcome,
+)
 
 __all__ = [
     "FINISHED",
-    "INFRASTRUCTURE",
+    "NO_REWARD",
     "Rendered",
     "Renderer",
     "action_of",
@@ -38,15 +45,13 @@ __all__ = [
 
 FINISHED = (EndReason.TERMINATED, EndReason.TRUNCATED)
 """How an episode ends that ended by itself."""
-INFRASTRUCTURE = (
-    Outcome.BLOCKED,
-    Outcome.ENV_ERROR,
+NO_REWARD = (
+    *INFRASTRUCTURE_FAILURES,
     Outcome.AGENT_ERROR,
-    Outcome.JUDGE_ERROR,
-    Outcome.TIMEOUT,
+    Outcome.BLOCKED,
     Outcome.CANCELLED,
 )
-"""The outcomes that say nothing of the agent."""
+"""The outcomes without a reward to learn from."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,7 +86,7 @@ def samples_of(
     Raises:
         InvalidInputError: A recorded prompt is of no shape that is known.
     """
-    if trajectory.end_reason not in FINISHED or trajectory.outcome in INFRASTRUCTURE:
+    if trajectory.end_reason not in FINISHED or trajectory.outcome in NO_REWARD:
         return
     rendered = render.render(trajectory) if render is not None else {}
     for step, record in enumerate(trajectory.steps):
@@ -115,7 +120,7 @@ def sample_of(
             not end by itself, or the prompt is of no shape that is known.
     """
     where = f"The step {step} of the episode {trajectory.episode_id!r}"
-    if trajectory.end_reason not in FINISHED or trajectory.outcome in INFRASTRUCTURE:
+    if trajectory.end_reason not in FINISHED or trajectory.outcome in NO_REWARD:
         raise errors.InvalidInputError(
             f"{where} gives no sample: the episode ended as {trajectory.end_reason.name.lower()}, "
             f"{trajectory.outcome.name.lower()}, which says nothing of the agent."

@@ -122,7 +122,7 @@ class Scanner:
     ) -> Reason | None:
         if not finished:
             return Reason.UNFINISHED
-        if outcome in cutting.INFRASTRUCTURE:
+        if outcome in cutting.NO_REWARD:
             return Reason.INFRASTRUCTURE
         if num_steps == 0:
             return Reason.EMPTY

@@ -8,6 +8,7 @@ export const OUTCOMES = {
   blocked: { mark: "M3 8h10", words: "blocked" },
   env_error: { mark: "M8 3v6 M8 12v.6", words: "env error" },
   agent_error: { mark: "M8 3v6 M8 12v.6", words: "agent error" },
+  model_error: { mark: "M8 3v6 M8 12v.6", words: "model error" },
   judge_error: { mark: "M8 3v6 M8 12v.6", words: "judge error" },
   timeout: { mark: "M8 3v5l3 2", words: "timeout" },
   cancelled: { mark: "M3 13 13 3", words: "cancelled" },

@@ -64,6 +64,7 @@ class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OUTCOME_JUDGE_ERROR: _ClassVar[Outcome]
     OUTCOME_TIMEOUT: _ClassVar[Outcome]
     OUTCOME_CANCELLED: _ClassVar[Outcome]
+    OUTCOME_MODEL_ERROR: _ClassVar[Outcome]
 
 PLACE_UNKNOWN: Place
 PLACE_ACTION_STRING: Place
@@ -102,6 +103,7 @@ OUTCOME_AGENT_ERROR: Outcome
 OUTCOME_JUDGE_ERROR: Outcome
 OUTCOME_TIMEOUT: Outcome
 OUTCOME_CANCELLED: Outcome
+OUTCOME_MODEL_ERROR: Outcome
 
 class TrajectoryData(_message.Message):
     __slots__ = ("domain", "goal", "actions", "success", "failure", "webtraj")
