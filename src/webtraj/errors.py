@@ -37,7 +37,8 @@ catches the builtin goes on working::
      └─ BrowserError (RuntimeError)              the browser failed: never a reward
          ├─ BrowserNotFoundError                 no browser is installed
          ├─ BrowserCrashedError                  the browser or its page died
-         └─ BrowserTimeoutError                  the browser did not answer in time
+         ├─ BrowserTimeoutError                  the browser did not answer in time
+         └─ PageLoadError (ConnectionError)      a page that an episode begins at did not load
 
 A message says what was given, what was expected, and what to do.
 """
@@ -200,3 +201,7 @@ class BrowserCrashedError(BrowserError):
 
 class BrowserTimeoutError(BrowserError, TimeoutError):
     """The browser did not answer before its deadline."""
+
+
+class PageLoadError(BrowserError, ConnectionError):
+    """A page did not load: its site is unreachable, refuses, breaks off or answers 5xx."""

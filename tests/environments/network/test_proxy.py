@@ -1,141 +1,304 @@
-"""The filtering proxy lets through what its policy allows, over real sockets."""
+"""The filtering proxy connects to what its policy allows, over real sockets."""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import dataclasses
+import errno
+import os
+import struct
+from collections.abc import AsyncIterator, Callable, Sequence
 
-import httpx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from webtraj.environments.browser.network import FilteringProxy, OriginPolicy
+from webtraj.environments.browser.network import proxy as proxy_lib
+
+GRANTED, FAILED, FORBIDDEN, UNSUPPORTED = 0, 1, 2, 7
+TLS = b"\x16\x03\x01\x00\x05hello"
+HTTP = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@dataclasses.dataclass
+class Server:
+    """Answers whatever it is sent with the same; keeps what it got."""
+
+    port: int = 0
+    got: list[bytes] = dataclasses.field(default_factory=list)
+    connections: int = 0
 
 
 @contextlib.asynccontextmanager
-async def http_server() -> AsyncIterator[tuple[int, list[bytes]]]:
-    """A server that says what it was asked, and keeps every head it got."""
-    heads: list[bytes] = []
+async def echo(host: str = "127.0.0.1") -> AsyncIterator[Server]:
+    told = Server()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                heads.append(head)
-                length = 0
-                for line in head.split(b"\r\n"):
-                    if line.lower().startswith(b"content-length:"):
-                        length = int(line.split(b":")[1])
-                body = head.split(b" ")[1] + b" " + await reader.readexactly(length)
-                if head.startswith(b"GET /redirect"):
-                    writer.write(b"HTTP/1.1 302 Found\r\nLocation: http://evil.test/\r\n")
-                else:
-                    writer.write(b"HTTP/1.1 200 OK\r\n")
-                writer.write(b"Content-Length: %d\r\nConnection: keep-alive\r\n\r\n" % len(body))
-                writer.write(body)
+        told.connections += 1
+        with contextlib.suppress(ConnectionError):
+            while chunk := await reader.read(4096):
+                told.got.append(chunk)
+                writer.write(chunk)
                 await writer.drain()
         writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    server = await asyncio.start_server(answer, host, 0)
+    told.port = server.sockets[0].getsockname()[1]
     try:
-        yield server.sockets[0].getsockname()[1], heads
+        yield told
     finally:
         server.close()
 
 
-def client(proxy: FilteringProxy) -> httpx.AsyncClient:
-    return httpx.AsyncClient(proxy=proxy.url, trust_env=False, timeout=10)
+async def dial(proxy: FilteringProxy) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    host, port = proxy.url.removeprefix("socks5://").split(":")
+    return await asyncio.open_connection(host, int(port))
 
 
-async def test_an_allowed_request_passes_with_its_body() -> None:
+async def ask(
+    proxy: FilteringProxy, host: str | bytes, port: int, sent: bytes = b""
+) -> tuple[int, bytes]:
+    """Ask for a connection; return the reply's code, and what comes back for what is sent."""
+    name = host if isinstance(host, bytes) else host.encode("latin-1")
+    reader, writer = await dial(proxy)
+    async with asyncio.timeout(30):
+        writer.write(b"\x05\x01\x00")
+        assert await reader.readexactly(2) == b"\x05\x00"
+        head = struct.pack("!BBBBB", 5, 1, 0, 3, len(name))
+        writer.write(head + name + struct.pack("!H", port))
+        code = (await reader.readexactly(10))[1]
+        back = b""
+        if code == GRANTED and sent:
+            writer.write(sent)
+            back = await reader.read(4096)
+    writer.close()
+    return code, back
+
+
+def resolving(*answers: Sequence[str]) -> Callable[..., object]:
+    """A resolver that gives each answer once, and the last one for ever."""
+    left = list(answers)
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    return resolve
+
+
+async def test_an_allowed_connection_carries_bytes_both_ways() -> None:
     async with (
-        http_server() as (port, heads),
-        FilteringProxy(OriginPolicy(allow=(f"127.0.0.1:{port}",))) as proxy,
-        client(proxy) as http,
+        echo() as server,
+        FilteringProxy(OriginPolicy(allow=(f"127.0.0.1:{server.port}",))) as proxy,
     ):
-        response = await http.post(f"http://127.0.0.1:{port}/a?b=c", content=b"x" * 200_000)
-        assert response.content == b"/a?b=c " + b"x" * 200_000
-        assert response.headers["connection"] == "close"
-        for _ in range(3):  # Each on a connection of its own.
-            assert (await http.get(f"http://127.0.0.1:{port}/again")).status_code == 200
-        assert not any(b"proxy" in head.lower() for head in heads)
+        for sent in (HTTP, TLS):
+            assert await ask(proxy, "127.0.0.1", server.port, sent) == (GRANTED, sent)
         assert proxy.take_denials() == []
+        assert proxy.failure("127.0.0.1", server.port) == ("", False)
 
 
-async def test_a_denied_request_reaches_nobody_and_is_noted() -> None:
-    async with (
-        http_server() as (port, heads),
-        FilteringProxy(OriginPolicy(allow=("other.test",))) as proxy,
-        client(proxy) as http,
-    ):
-        response = await http.get(f"http://127.0.0.1:{port}/secret")
-        assert response.status_code == 403
-        assert "not among the allowed origins" in response.text
+async def test_a_denied_connection_reaches_nobody_and_is_noted() -> None:
+    async with echo() as server, FilteringProxy(OriginPolicy(allow=("other.test",))) as proxy:
+        assert await ask(proxy, "127.0.0.1", server.port) == (FORBIDDEN, b"")
         (denial,) = proxy.take_denials()
-        assert denial.target == f"http://127.0.0.1:{port}/secret"
-        assert heads == []
+        assert denial.target == f"127.0.0.1:{server.port}"
+        assert "not among the allowed origins" in denial.reason
+        assert proxy.failure("127.0.0.1", server.port) == (denial.reason, True)
+        assert server.connections == 0
 
 
-async def test_each_hop_of_a_redirect_is_judged() -> None:
-    async with (
-        http_server() as (port, _),
-        FilteringProxy(OriginPolicy(allow=(f"127.0.0.1:{port}",))) as proxy,
-        client(proxy) as http,
-    ):
-        response = await http.get(f"http://127.0.0.1:{port}/redirect", follow_redirects=True)
-        assert response.status_code == 403
-        assert [denial.target for denial in proxy.take_denials()] == ["http://evil.test/"]
+# One decision on scheme, host and port.
 
 
-async def test_a_public_name_with_a_private_address_is_denied() -> None:
-    async with http_server() as (port, heads):
-
-        async def rebound(host: str, port: int) -> list[str]:
-            return ["127.0.0.1"]
-
-        policy = OriginPolicy(allow=("*",))
-        async with FilteringProxy(policy, resolve=rebound) as proxy, client(proxy) as http:
-            response = await http.get(f"http://innocent.test:{port}/")
-            assert response.status_code == 403
-            assert "private or special address 127.0.0.1" in response.text
-            assert heads == []
-
-
-async def test_a_tunnel_is_opened_only_to_what_is_allowed() -> None:
-    async with (
-        http_server() as (port, heads),
-        FilteringProxy(OriginPolicy(allow=(f"127.0.0.1:{port}",))) as proxy,
-    ):
-        host, proxy_port = proxy.url.removeprefix("http://").split(":")
-
-        async def connect(target: str) -> tuple[bytes, bytes]:
-            reader, writer = await asyncio.open_connection(host, int(proxy_port))
-            writer.write(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode())
-            head = await reader.readuntil(b"\r\n\r\n")
-            body = b""
-            if b" 200 " in head:
-                writer.write(b"GET /through HTTP/1.1\r\nHost: x\r\n\r\n")
-                body = await reader.readuntil(b"/through ")
-            writer.close()
-            return head, body
-
-        head, body = await connect(f"127.0.0.1:{port}")
-        assert b" 200 " in head
-        assert body.endswith(b"/through ")
-        head, _ = await connect("evil.test:443")
-        assert b" 403 " in head
-        assert [denial.target for denial in proxy.take_denials()] == ["evil.test:443"]
-        assert len(heads) == 1
+@pytest.mark.parametrize("sent", [HTTP, TLS], ids=["http", "tls"])
+@pytest.mark.parametrize("allow", [("*",), ("shop.test:*",)])
+async def test_what_is_denied_without_a_port_is_denied_at_every_port_and_scheme(
+    allow: tuple[str, ...], sent: bytes
+) -> None:
+    async with echo() as server:
+        policy = OriginPolicy(allow=("shop.test:*", *allow), deny=("shop.test",))
+        async with FilteringProxy(policy, resolve=resolving(["127.0.0.1"])) as proxy:
+            assert await ask(proxy, "shop.test", server.port, sent) == (FORBIDDEN, b"")
+        assert server.connections == 0
 
 
 @pytest.mark.parametrize(
-    "request_head",
-    [b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"CONNECT nowhere HTTP/1.1\r\n\r\n",
-     b"GET file:///etc/passwd HTTP/1.1\r\n\r\n", b"X" * 70_000 + b"\r\n\r\n", b"\xff\xfe\r\n\r\n"],
+    ("allow", "deny", "passes"),
+    [
+        ("http://shop.test:PORT", (), HTTP),
+        ("https://shop.test:PORT", (), TLS),
+        ("shop.test:*", ("https://shop.test",), HTTP),
+        ("shop.test:*", ("http://shop.test",), TLS),
+    ],
+)
+async def test_a_scheme_is_told_by_what_the_browser_speaks(
+    allow: str, deny: tuple[str, ...], passes: bytes
+) -> None:
+    async with echo() as server:
+        policy = OriginPolicy(allow=(allow.replace("PORT", str(server.port)),), deny=deny)
+        async with FilteringProxy(policy, resolve=resolving(["127.0.0.1"])) as proxy:
+            stopped = TLS if passes == HTTP else HTTP
+            assert (await ask(proxy, "shop.test", server.port, stopped))[1] == b""
+            assert await ask(proxy, "shop.test", server.port, passes) == (GRANTED, passes)
+            assert len(proxy.take_denials()) == 1
+        assert server.got == [passes]
+
+
+# One decision on name and address, for the life of a connection.
+
+
+async def test_a_public_name_with_a_private_address_is_denied() -> None:
+    async with echo() as server:
+        policy = OriginPolicy(allow=("*",))
+        async with FilteringProxy(policy, resolve=resolving(["127.0.0.1"])) as proxy:
+            assert (await ask(proxy, "innocent.test", server.port))[0] == FORBIDDEN
+            (denial,) = proxy.take_denials()
+            assert "private or special address 127.0.0.1" in denial.reason
+        assert server.connections == 0
+
+
+async def test_a_named_host_may_not_turn_from_a_public_to_a_private_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dialled = []
+
+    async def refuse(address: str, port: int, **_: object) -> None:
+        dialled.append(address)
+        raise OSError(errno.ECONNREFUSED, "refused")
+
+    public, private = "93.184.216.34", "127.0.0.1"
+    policy = OriginPolicy(allow=("start.test",))
+    resolve = resolving([public], [private], [private, public])
+    async with FilteringProxy(policy, resolve=resolve) as proxy:
+        connecting = asyncio.open_connection
+        monkeypatch.setattr(
+            proxy_lib.asyncio,
+            "open_connection",
+            lambda host, port, **options: (
+                connecting(host, port) if port != 80 else refuse(host, port)
+            ),
+        )
+        assert (await ask(proxy, "start.test", 80))[0] == FAILED
+        assert (await ask(proxy, "start.test", 80))[0] == FORBIDDEN
+        assert "had a public address before" in proxy.failure("start.test", 80)[0]
+        assert (await ask(proxy, "start.test", 80))[0] == FAILED
+    assert dialled == [public, public]
+
+
+async def test_a_host_that_is_private_from_the_start_is_reached_at_the_port_that_is_named() -> None:
+    async with echo() as server, echo() as other:
+        policy = OriginPolicy(allow=("*", f"shop.test:{server.port}"))
+        async with FilteringProxy(policy, resolve=resolving(["127.0.0.1"])) as proxy:
+            assert await ask(proxy, "shop.test", server.port, HTTP) == (GRANTED, HTTP)
+            assert (await ask(proxy, "shop.test", other.port, HTTP))[0] == FORBIDDEN
+        assert other.connections == 0
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["169.254.169.254", "fe80::1", "fd00:ec2::254", "100.100.100.200", "64:ff9b::a9fe:a9fe",
+     "::ffff:169.254.169.254", "0.0.0.0", "::"],
 )  # fmt: skip
-async def test_a_broken_request_is_refused(request_head: bytes) -> None:
-    async with FilteringProxy(OriginPolicy(allow=("*",))) as proxy:
-        host, port = proxy.url.removeprefix("http://").split(":")
-        reader, writer = await asyncio.open_connection(host, int(port))
-        writer.write(request_head)
-        answer = await asyncio.wait_for(reader.read(-1), 10)
-        assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 403"))
+async def test_no_name_leads_to_a_link_local_address_or_a_metadata_service(address: str) -> None:
+    policy = OriginPolicy(allow=("*", "start.test", "start.test:*"))
+    async with FilteringProxy(policy, resolve=resolving([address])) as proxy:
+        assert (await ask(proxy, "start.test", 80))[0] == FORBIDDEN
+        assert "which no name may lead to" in proxy.failure("start.test", 80)[0]
+
+
+# What does not come.
+
+
+async def test_a_failed_connection_says_why_and_is_no_denial() -> None:
+    async with echo() as server:
+        pass
+    policy = OriginPolicy(allow=("*", f"127.0.0.1:{server.port}"))
+    async with FilteringProxy(policy) as proxy:
+        assert (await ask(proxy, "127.0.0.1", server.port))[0] == FAILED
+        assert "Connection refused" in proxy.failure("127.0.0.1", server.port)[0]
+        assert (await ask(proxy, "nowhere.invalid", 80))[0] == FAILED
+        reason, denied = proxy.failure("nowhere.invalid", 80)
+        assert reason.startswith("nowhere.invalid cannot be resolved: ")
+        assert not denied
+        assert proxy.take_denials() == []
+
+
+async def test_a_site_that_breaks_off_breaks_off_the_browser_too() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(10)
+        writer.write(b"half")
+        await writer.drain()
+        linger = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(1, 13, linger)  # SOL_SOCKET, SO_LINGER
+        writer.transport.abort()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with FilteringProxy(OriginPolicy(allow=(f"127.0.0.1:{port}",))) as proxy:
+        reader, writer = await dial(proxy)
+        writer.write(b"\x05\x01\x00")
+        await reader.readexactly(2)
+        name = b"127.0.0.1"
+        writer.write(struct.pack("!BBBBB", 5, 1, 0, 3, len(name)) + name + struct.pack("!H", port))
+        await reader.readexactly(10)
+        writer.write(HTTP)
+        with pytest.raises(ConnectionResetError):
+            await reader.read(-1)
         writer.close()
+    server.close()
+
+
+# Who asks, and for what.
+
+
+async def test_a_local_site_is_answered_here_whatever_the_policy_says() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"here: " + await reader.read(100))
+
+    local = {("pages.localhost", 80): serve}
+    async with FilteringProxy(OriginPolicy(), local=local) as proxy:
+        assert await ask(proxy, "PAGES.localhost.", 80, b"hello") == (GRANTED, b"here: hello")
+        assert (await ask(proxy, "pages.localhost", 81))[0] == FORBIDDEN
+
+
+async def test_another_user_gets_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with FilteringProxy(OriginPolicy(allow=("*",))) as proxy:
+        own = os.getuid()
+        monkeypatch.setattr(proxy_lib.os, "getuid", lambda: own + 1)
+        reader, writer = await dial(proxy)
+        writer.write(b"\x05\x01\x00")
+        with contextlib.suppress(ConnectionResetError):
+            assert await asyncio.wait_for(reader.read(10), 30) == b""
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["h:\xb2", "[::1].evil", "::1.evil", "a b", "", "x" * 255, "a..b", "-\x00", "\xb5.test", "a/b"],
+)
+async def test_a_host_that_is_none_is_refused(host: str) -> None:
+    async with FilteringProxy(OriginPolicy(allow=("*",))) as proxy:
+        assert await ask(proxy, host, 80) == (UNSUPPORTED, b"")
+
+
+@settings(max_examples=30)
+@given(st.lists(st.binary(max_size=300), max_size=4))
+def test_no_bytes_make_the_proxy_fail(chunks: list[bytes]) -> None:
+    failures: list[object] = []
+
+    async def send() -> None:
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: failures.append(context)
+        )
+        async with FilteringProxy(OriginPolicy()) as proxy:
+            for start in (b"", b"\x05\x01\x00", b"\x05\x01\x00\x05\x01\x00\x03"):
+                reader, writer = await dial(proxy)
+                with contextlib.suppress(ConnectionError):
+                    for chunk in (start, *chunks):
+                        writer.write(chunk)
+                        await writer.drain()
+                    writer.write_eof()
+                    await asyncio.wait_for(reader.read(), 30)
+                writer.close()
+
+    asyncio.run(send())
+    assert failures == []

@@ -1,8 +1,9 @@
 """Keeps a session inside of what its policy allows.
 
 What the browser asks for is filtered on the way (`network`). What a tab shows is judged here, after
-each action: where a link, a redirect or a popup has led to a page that may not be opened, the tab
-is closed or sent back, and the agent is told.
+each action: if a link, a redirect or a popup has led to a page that may not be opened, the tab is
+closed or sent back; if it has led to a page that did not load, the tab stays as it is. The agent is
+told of both.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from webtraj import errors
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Boundary"]
 
-_BLANK: Final = "about:blank"
 _TWO_PROXIES = (
     "context_options has a proxy of its own, {proxy!r}, beside which the network policy cannot be "
     "enforced. Leave it out, or give a policy whose `network` is None and filter there."
@@ -37,11 +37,20 @@ class Boundary:
     Args:
         policy: What may be reached.
         start_url: Where the task begins. Its origin may be reached unless the policy denies it.
+        local: Sites of the task in this process, which may always be reached.
     """
 
-    def __init__(self, policy: policies_lib.AccessPolicy, start_url: str = "") -> None:
+    def __init__(
+        self,
+        policy: policies_lib.AccessPolicy,
+        start_url: str = "",
+        local: network_lib.LocalSites | None = None,
+    ) -> None:
         self._network = _with_start(policies_lib.network_of(policy), start_url)
-        self._gateway = None if self._network is None else network_lib.Gateway(self._network)
+        self._local = local or {}
+        self._gateway = (
+            None if self._network is None else network_lib.Gateway(self._network, local=self._local)
+        )
         self._home = start_url
         self._blocked: list[str] = []
         self._refuses_downloads = True
@@ -88,31 +97,49 @@ class Boundary:
         self._blocked = []
         return blocked[:_MAX_KEPT]
 
-    async def enforce(self, session: session_lib.BrowserSession) -> str:
-        """Closes tabs, or sends the last one back, that show what may not be opened.
+    def why(self, url: str) -> tuple[str, bool]:
+        """Return why the last connection for a URL failed, and whether it was denied."""
+        return ("", False) if self._gateway is None else self._gateway.failure(url)
+
+    async def enforce(
+        self, session: session_lib.BrowserSession, *, refused: bool = False
+    ) -> tuple[str, str]:
+        """Close tabs, or send the last one back, that show what may not be opened.
+
+        Args:
+            session: The session.
+            refused: Whether a navigation of the active tab has just failed.
 
         Returns:
-            What was found, as a sentence for the agent; empty if all was in order.
+            What was found, as a sentence for the agent, and its kind: `blocked`, or
+            `navigation_failed` for a page that did not load. Both are empty if all is in order.
         """
-        told = ""
+        told = kind = ""
         for page in session.tabs:
-            verdict = self._judge(page.url)
-            if verdict.allowed or page.is_closed():
+            if page.is_closed():
                 continue
-            self._blocked.append(f"{page.url}: {verdict.reason}")
-            told = f"{page.url} may not be opened: {verdict.reason}."
-            if len(session.tabs) > 1:
-                await session.run(page.close(), what="close a tab")
-            else:
-                await self._send_back(session, page)
-        return told
+            failure = session.take_failure(page, refused=refused and page is session.page)
+            url = page.url if failure is None else failure.url
+            verdict = self._judge(url)
+            if failure is not None and failure.denied:
+                verdict = network_lib.Verdict(False, failure.reason)
+            if not verdict.allowed:
+                self._blocked.append(f"{url}: {verdict.reason}")
+                told, kind = f"{url} may not be opened: {verdict.reason}.", "blocked"
+                if len(session.tabs) > 1:
+                    await session.run(page.close(), what="close a tab")
+                else:
+                    await self._send_back(session, page)
+            elif failure is not None and not told:
+                told, kind = str(failure), "navigation_failed"
+        return told, kind
 
     async def _send_back(self, session: session_lib.BrowserSession, page: Page) -> None:
         """Brings a tab to the page before, else to where the episode began, else to a blank one."""
         with contextlib.suppress(errors.BrowserError):
             await session.run(page.go_back(wait_until="commit"), what="go back")
-        for url in (self._home, _BLANK):
-            if self._judge(page.url).allowed and page.url != _BLANK:
+        for url in (self._home, session_lib.BLANK):
+            if page.url != session_lib.BLANK and self._judge(page.url).allowed:
                 return
             with contextlib.suppress(errors.BrowserError):
                 await session.run(page.goto(url, wait_until="commit"), what="go back")
@@ -122,6 +149,8 @@ class Boundary:
         scheme, _, rest = url.partition(":")
         if scheme in ("about", "chrome-error", ""):
             return network_lib.Verdict(True, "a page of the browser itself")
+        if network_lib.destination_of(url) in self._local:
+            return network_lib.Verdict(True, "a site of the task's own")
         if scheme in ("http", "https"):
             if self._network is None:
                 return network_lib.Verdict(True, "the network is not restricted")

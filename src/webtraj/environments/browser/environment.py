@@ -38,6 +38,9 @@ _BUSY = (
 )
 _CLOSED = "This environment is closed; make a new one."
 
+_SERVER_ERROR = 500
+"""A page that begins an episode and answers with this status or above: its site is out of order."""
+
 
 class BrowserEnvironment:
     """Plays tasks in a browser, each `reset` the next of them.
@@ -140,6 +143,7 @@ class BrowserEnvironment:
         """Begins the next episode. See `Environment.reset`.
 
         Raises:
+            PageLoadError: The page that it begins at did not load, or its site answered 5xx.
             BrowserError: The browser failed.
             ConcurrentCallError: Another call is under way.
             EnvironmentMisuseError: The environment is closed.
@@ -326,6 +330,13 @@ class BrowserEnvironment:
         place.boundary.take_blocked()
         begin = await task.setup(session, self._episode_seed)
         seen = await self._look(place, begin=begin)
+        failure = session.take_failure(session.page)
+        if failure is not None:
+            raise errors_lib.PageLoadError(str(failure))
+        if session.http_status >= _SERVER_ERROR:
+            raise errors_lib.PageLoadError(
+                f"{session.page.url:.1000} answered with status {session.http_status}."
+            )
         place.boundary.begin_episode(session)
         self._goal = task.goal_of(seen.get("begun"))
         self._steps = 0
@@ -376,10 +387,12 @@ class BrowserEnvironment:
             error, error_kind = str(refusal), refusal.kind
         acted = time.perf_counter()
         seen = await self._look(place)
-        strayed = await place.boundary.enforce(place.session)
-        if strayed:
+        refused = error_kind == "navigation_failed"
+        found, kind = await place.boundary.enforce(place.session, refused=refused)
+        if kind == "blocked":
             seen = await self._look(place)
-            error, error_kind = error or strayed, error_kind or "blocked"
+        if found and (refused or not error):
+            error, error_kind = found, kind
         last_action = observing_lib.describe_action(
             place.hands.touched, error=error, error_kind=error_kind
         )

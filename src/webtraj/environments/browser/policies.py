@@ -107,10 +107,8 @@ class _Openable:
             return Verdict(True, "it may be opened")
         return Verdict(False, "it may not be opened")
 
-    def judge(self, scheme: str, host: str, port: int) -> Verdict:
+    def judge(self, scheme: str, host: str, port: int, address: str = "") -> Verdict:
+        # Of any address: what no name may lead to, the proxy refuses under every policy.
         usual = {"http": 80, "https": 443}.get(scheme) == port
         shown = f"[{host}]" if ":" in host else host
         return self.judge_url(f"{scheme}://{shown}" + ("" if usual else f":{port}") + "/")
-
-    def judge_address(self, host: str, address: str) -> Verdict:
-        return Verdict(True, "its host may be opened")

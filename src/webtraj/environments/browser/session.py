@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import dataclasses
 import json
 import time
-from collections.abc import Awaitable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from urllib.parse import urlsplit
 
 from webtraj import errors as errors_lib
 from webtraj.environments.browser import blackout as blackout_lib
@@ -23,9 +25,17 @@ from webtraj.environments.browser import traffic as traffic_lib
 from webtraj.environments.browser import worlds as worlds_lib
 
 if TYPE_CHECKING:
-    from playwright.async_api import CDPSession, ConsoleMessage, Dialog, Page, Response
+    from playwright.async_api import (
+        CDPSession,
+        ConsoleMessage,
+        Dialog,
+        Frame,
+        Page,
+        Request,
+        Response,
+    )
 
-__all__ = ["BrowserSession"]
+__all__ = ["BLANK", "BrowserSession", "LoadFailure"]
 
 _T = TypeVar("_T")
 
@@ -39,6 +49,37 @@ _CLOSE_NOTICE = 1.0
 """Seconds within which the browser tells that a tab was closed."""
 
 
+BLANK: Final = "about:blank"
+"""The page that every tab begins with."""
+
+_ERROR_PAGE: Final = "chrome-error:"
+"""The scheme of what a tab shows in the place of a page that did not load."""
+
+_ABORTED: Final = "net::ERR_ABORTED"
+"""A navigation that gave way to another, or to a download: the tab still shows its page."""
+
+_UNKNOWN_ERROR: Final = "net::ERR_FAILED"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LoadFailure:
+    """A page that did not load, or not to its end."""
+
+    url: str
+    error: str
+    """The browser's name for it: `net::ERR_CONNECTION_RESET`."""
+    reason: str = ""
+    """Why the connection failed on the way; empty if it did not."""
+    denied: bool = False
+    """Whether the network policy denied the connection."""
+
+    def __str__(self) -> str:
+        parts = urlsplit(self.url)
+        # A password in a URL is for the site, not for records.
+        url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        return f"{url:.1000} did not load: {self.reason or self.error}."
+
+
 class BrowserSession:
     """The tabs of one lease.
 
@@ -50,6 +91,8 @@ class BrowserSession:
         settle: When a page counts as settled.
         look_for_passwords: Whether looks tell of password fields, as `passwords`.
         private: CSS selectors by name of elements that looks tell of as `private`.
+        why: Return why the last connection for a URL failed, and whether it was denied (see
+            `network.Gateway.failure`).
     """
 
     def __init__(
@@ -62,6 +105,7 @@ class BrowserSession:
         settle: settling_lib.SettlePolicy,
         look_for_passwords: bool = False,
         private: Mapping[str, str] | None = None,
+        why: Callable[[str], tuple[str, bool]] = lambda url: ("", False),
     ) -> None:
         self.lease = lease
         self.dialogs: list[str] = []
@@ -82,6 +126,10 @@ class BrowserSession:
         self._look_for_passwords = look_for_passwords
         self._private = dict(private or {})
         self._active = lease.page
+        self._why = why
+        self._failures: dict[Page, LoadFailure] = {}
+        self._failures_of_new_tabs: list[LoadFailure] = []
+        self._failed = asyncio.Event()
         self._statuses: dict[Page, int] = {}
         self._cdp: dict[Page, CDPSession] = {}
         self._next_ref = 1
@@ -94,6 +142,7 @@ class BrowserSession:
         """Prepares the lease's context."""
         self._listen(self._active)
         self.lease.context.on("page", self._on_new_page)
+        self.lease.context.on("requestfailed", self._on_request_failed)
         await self._world.start(self.lease.context)
 
     @property
@@ -124,11 +173,55 @@ class BrowserSession:
         self._tab_closed.clear()
 
     async def open(self, url: str) -> None:
-        """Opens a URL in the active tab, and waits for it to load as long as the policy says."""
+        """Open a URL in the active tab, and wait for it to load as long as the policy says.
+
+        Raises:
+            PageLoadError: The page did not load.
+            BrowserTimeoutError: The site did not answer in time.
+            BrowserError: The browser failed, or does not take the URL.
+        """
         await self.lease.turns.pace(url)
+        page = self._active
         async with self.lease.turns.at("navigate"):
-            await self.run(self._active.goto(url, wait_until="commit"), what=f"open {url}")
+            self._failures.pop(page, None)
+            self._statuses.pop(page, None)
+            try:
+                response = await self.run(page.goto(url, wait_until="commit"), what=f"open {url}")
+            except errors_lib.BrowserError as error:
+                failure = self._failures.get(page)
+                if failure is None or not _is_plain(error):
+                    raise
+                raise self._load_error(failure) from error
+            if response is not None:
+                self._statuses[page] = response.status
             await self._wait_for_load("load")
+            if page in self._failures:  # It broke off, or moved on to one that does not load.
+                raise self._load_error(self._failures[page])
+
+    def take_failure(self, page: Page, *, refused: bool = False) -> LoadFailure | None:
+        """Return why a tab does not show the whole page that it went to, once; None if it does.
+
+        Args:
+            page: The tab.
+            refused: Whether a navigation of it has just failed. It may not show that yet.
+        """
+        failure = self._failures.get(page)
+        shows_error = page.url.startswith(_ERROR_PAGE)
+        if failure is None and shows_error and self._failures_of_new_tabs:
+            failure = self._failures_of_new_tabs.pop(0)
+        elif failure is None or not (
+            refused or shows_error or _same_document(page.url, failure.url)
+        ):
+            return None
+        self._failures.pop(page, None)
+        return self._with_reason(failure)
+
+    def _with_reason(self, failure: LoadFailure) -> LoadFailure:
+        reason, denied = self._why(failure.url)
+        return dataclasses.replace(failure, reason=reason, denied=denied)
+
+    def _load_error(self, failure: LoadFailure) -> errors_lib.PageLoadError:
+        return errors_lib.PageLoadError(str(self._with_reason(failure)))
 
     async def focus(self, page: Page) -> None:
         """Makes a tab the active one."""
@@ -301,10 +394,15 @@ class BrowserSession:
         return told["cssVisualViewport"]["clientWidth"], told["cssVisualViewport"]["clientHeight"]
 
     async def history(self) -> tuple[int, int]:
-        """Returns the active tab's place in its history, from 0, and the history's length."""
+        """Return the active tab's place in its history, from 0, and the history's length.
+
+        The blank page that a tab begins with is not part of it, unless nothing else is.
+        """
         session = await self._debugger(self._active)
         told = await self.run(session.send("Page.getNavigationHistory"), what="tell its history")
-        return told["currentIndex"], len(told["entries"])
+        place, entries = told["currentIndex"], told["entries"]
+        blank = int(place > 0 and entries[0]["url"] == BLANK)
+        return place - blank, len(entries) - blank
 
     def take_events(self) -> tuple[list[str], list[str]]:
         """Returns the dialogs and console errors since the last call."""
@@ -331,19 +429,52 @@ class BrowserSession:
         )
 
     async def _wait_for_load(self, state: Literal["load", "domcontentloaded"]) -> None:
-        # Slow pages are looked at as far as they have come.
-        with contextlib.suppress(errors_lib.BrowserTimeoutError):
-            await self.run(
-                self._active.wait_for_load_state(state),
-                what="load the page",
-                seconds=self._settle.load,
+        # Slow pages are looked at as far as they have come. One that broke off never comes further.
+        page = self._active
+        loading = asyncio.ensure_future(
+            self.run(
+                page.wait_for_load_state(state), what="load the page", seconds=self._settle.load
             )
+        )
+        failing = asyncio.ensure_future(self._failed.wait())
+        try:
+            while page not in self._failures and not loading.done():
+                self._failed.clear()
+                await asyncio.wait((loading, failing), return_when=asyncio.FIRST_COMPLETED)
+                if failing.done():
+                    failing = asyncio.ensure_future(self._failed.wait())
+            if loading.done():
+                with contextlib.suppress(errors_lib.BrowserTimeoutError):
+                    await loading
+        finally:
+            for task in (loading, failing):
+                task.cancel()
+            await asyncio.gather(loading, failing, return_exceptions=True)
 
     def _on_new_page(self, page: Page) -> None:
         self._listen(page)
         self._active = page
 
+    def _on_request_failed(self, request: Request) -> None:
+        if not request.is_navigation_request() or request.failure == _ABORTED:
+            return
+        failure = LoadFailure(request.url, request.failure or _UNKNOWN_ERROR)
+        try:
+            frame = request.frame
+        except Exception:  # Playwright's: the tab is so new that it has no frame yet.
+            if len(self._failures_of_new_tabs) < _MAX_EVENTS:
+                self._failures_of_new_tabs.append(failure)
+            return
+        if frame.parent_frame is None:
+            self._failures[frame.page] = failure
+            self._failed.set()
+
+    def _on_navigated(self, frame: Frame) -> None:
+        if frame.parent_frame is None and not frame.url.startswith(_ERROR_PAGE):
+            self._failures.pop(frame.page, None)
+
     def _listen(self, page: Page) -> None:
+        page.on("framenavigated", self._on_navigated)
         page.on("dialog", self._on_dialog)
         page.on("close", self._on_page_closed)
         # Choosers are kept from the screen from the start: asked for only when an upload begins,
@@ -370,6 +501,7 @@ class BrowserSession:
         self._world.forget(page)
         self.foreign_frames.forget(page)
         self._statuses.pop(page, None)
+        self._failures.pop(page, None)
         self._tab_closed.set()
         if page is self._active and self.tabs:
             self._active = self.tabs[-1]
@@ -387,6 +519,16 @@ class BrowserSession:
     def _note(events: list[str], event: str) -> None:
         if len(events) < _MAX_EVENTS:
             events.append(event)
+
+
+def _is_plain(error: errors_lib.BrowserError) -> bool:
+    """Whether the browser is well: it neither died nor was too slow."""
+    gone = (errors_lib.BrowserCrashedError, errors_lib.BrowserTimeoutError)
+    return not isinstance(error, gone)
+
+
+def _same_document(url: str, other: str) -> bool:
+    return url.partition("#")[0] == other.partition("#")[0]
 
 
 def _leave_alone(event: object) -> None:

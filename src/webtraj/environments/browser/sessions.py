@@ -84,7 +84,8 @@ class Sessions:
         Raises:
             BrowserError: The browser failed.
         """
-        key = (task.script, dict(task.context_options))
+        local = getattr(task, "local_sites", {})
+        key = (task.script, dict(task.context_options), dict(local))
         if self.place is not None and (
             self._suspect
             or not task.shares_context
@@ -111,7 +112,9 @@ class Sessions:
             await place.boundary.close()
 
     async def _make(self, task: tasks_lib.BrowserTask) -> Place:
-        boundary = boundary_lib.Boundary(self._policy, getattr(task, "start_url", ""))
+        boundary = boundary_lib.Boundary(
+            self._policy, getattr(task, "start_url", ""), getattr(task, "local_sites", None)
+        )
         lease = await self._lease(task, boundary)
         self.browser_version = lease.browser_version
         session = session_lib.BrowserSession(
@@ -123,6 +126,7 @@ class Sessions:
             settle=self._settle,
             look_for_passwords=self._keeper.watches_passwords,
             private=self._keeper.selectors,
+            why=boundary.why,
         )
         boundary.watch(session)
         return Place(session, acting_lib.Hands(session, self._policy), boundary)

@@ -14,11 +14,15 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
+from webtraj import errors
 from webtraj.environments import actions as actions_lib
 from webtraj.environments.browser import session as session_lib
 from webtraj.environments.redaction import RedactionRules
 
 __all__ = ["BrowserTask", "ScriptedSolution", "Solution", "SolvableTask", "Verdict", "WebTask"]
+
+_OF_SITES = ("http", "https")
+_SCHEMES = (*_OF_SITES, "file", "about", "data", "blob", "chrome")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +143,9 @@ class WebTask:
     """A task on any site, as data.
 
     Each episode has a context of its own: cookies and storage are as `context_options` has them.
+
+    Raises:
+        InvalidInputError: `start_url` is no URL that a browser can open.
     """
 
     goal: str
@@ -169,7 +176,8 @@ class WebTask:
     """What no record may hold, beside what the environment says."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "site", self.site or urlsplit(self.start_url).hostname or "")
+        host = _host_of(self.start_url)
+        object.__setattr__(self, "site", self.site or host)
 
     @property
     def script(self) -> str:
@@ -217,3 +225,22 @@ class WebTask:
         if self.solution is None:
             raise ValueError(f"The task {self.name!r} has no solution.")
         return ScriptedSolution(self.solution(session))
+
+
+def _host_of(url: str) -> str:
+    """Return the host of a URL that a task begins at; empty if it is no site's.
+
+    Raises:
+        InvalidInputError: It is no URL that a browser can open.
+    """
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except (ValueError, AttributeError, TypeError):
+        parts = None
+    if parts is None or parts.scheme not in _SCHEMES or (parts.scheme in _OF_SITES and not host):
+        raise errors.InvalidInputError(
+            f"start_url={url!r:.200} is no URL that a browser can open. Write it with its scheme, "
+            "such as http://localhost:8000/ or https://example.com/."
+        )
+    return host

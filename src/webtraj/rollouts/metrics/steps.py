@@ -7,10 +7,18 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from webtraj import errors
 from webtraj.agents.models.accounting import Account, Price, account_for
 from webtraj.collectors.blobs import LazyBlob
 from webtraj.rollouts.metrics.phases import PhaseTimes, phase_times
-from webtraj.rollouts.metrics.verbs import DUMMY, GO_BACK, INVALID, same_action, verb_of
+from webtraj.rollouts.metrics.verbs import (
+    DUMMY,
+    GO_BACK,
+    INVALID,
+    INVALID_URL,
+    same_action,
+    verb_of,
+)
 from webtraj.trajectory import Decision, EpisodeTrajectory, ModelCall
 
 __all__ = ["StepFacts", "step_facts"]
@@ -21,7 +29,8 @@ class StepFacts:
     """What was counted in the steps of one episode."""
 
     first_verb: str = ""
-    """The verb of the first action; empty if it has none that is known."""
+    """The verb of the first action; empty if it has none that is known. WebGym's `invalid_url` if the
+    page that the episode was to begin at did not load."""
     last_verb: str = ""
     """The verb of the last one."""
     dummies: int = 0
@@ -71,7 +80,7 @@ def step_facts(
     replies = [_characters(call.text) for call in calls if not call.error]
     repeated, longest = _repeats([step.action for step in taken])
     return StepFacts(
-        first_verb=verbs[0] if verbs else "",
+        first_verb=verbs[0] if verbs else INVALID_URL if _did_not_load(trajectory) else "",
         last_verb=verbs[-1] if verbs else "",
         dummies=sum(
             step.action is None or verb == DUMMY for step, verb in zip(taken, verbs, strict=True)
@@ -88,6 +97,11 @@ def step_facts(
         account=dataclasses.replace(account_for(calls, prices), latencies=()),
         times=phase_times(trajectory),
     )
+
+
+def _did_not_load(trajectory: EpisodeTrajectory) -> bool:
+    error = None if trajectory.end is None else trajectory.end.error
+    return error is not None and error.type.rpartition(".")[2] == errors.PageLoadError.__name__
 
 
 def _says_how(observation: Any) -> bool:

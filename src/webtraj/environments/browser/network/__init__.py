@@ -2,9 +2,9 @@
 
 `origins` has the rules, `proxy` the proxy that enforces them, `gateway` makes a browser use it.
 
-The rules are enforced outside the browser, by a proxy that all of its traffic must pass: requests
-of pages, frames, popups and workers, every hop of a redirect, WebSockets. Request interception
-inside the browser misses some of these; a page cannot talk its way around a proxy.
+The rules are enforced outside the browser, by a proxy that all of its traffic must pass: pages,
+frames, popups and workers, every hop of a redirect, WebSockets. Request interception inside the
+browser misses some of these; a page cannot talk its way around a proxy.
 """
 
 from webtraj.environments.browser.network.gateway import NETWORK_ARGUMENTS, Gateway
@@ -14,9 +14,10 @@ from webtraj.environments.browser.network.origins import (
     NetworkPolicy,
     OriginPolicy,
     Verdict,
+    destination_of,
     origin_of,
 )
-from webtraj.environments.browser.network.proxy import Denial, FilteringProxy
+from webtraj.environments.browser.network.proxy import Denial, FilteringProxy, LocalSites, Serve
 
 __all__ = [
     "NETWORK_ARGUMENTS",
@@ -25,8 +26,11 @@ __all__ = [
     "Denial",
     "FilteringProxy",
     "Gateway",
+    "LocalSites",
     "NetworkPolicy",
     "OriginPolicy",
+    "Serve",
     "Verdict",
+    "destination_of",
     "origin_of",
 ]

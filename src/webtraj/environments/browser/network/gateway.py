@@ -5,8 +5,13 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Final, Self
 
-from webtraj.environments.browser.network.origins import NetworkPolicy
-from webtraj.environments.browser.network.proxy import Denial, FilteringProxy, Resolve
+from webtraj.environments.browser.network.origins import NetworkPolicy, destination_of
+from webtraj.environments.browser.network.proxy import (
+    Denial,
+    FilteringProxy,
+    LocalSites,
+    Resolve,
+)
 
 __all__ = ["NETWORK_ARGUMENTS", "Gateway"]
 
@@ -35,35 +40,56 @@ NETWORK_ARGUMENTS: Final = (
 
 
 class Gateway:
-    """What a browser context may reach: what a policy allows, by a proxy of its own.
+    """The way of one browser context to the network: a proxy of its own that enforces a policy.
 
     Args:
-        policy: What may be reached. Where that is nothing, there is no proxy, and no denials to
-            tell of.
-        resolve: Returns the addresses of a host; by default the system's resolver.
+        policy: What may be reached. If that is nothing, and no site is local, there is no proxy and
+            there are no denials to report.
+        local: Sites in this process, by host and port, which may always be reached.
+        resolve: Return the addresses of a host; by default the system's resolver.
     """
 
-    def __init__(self, policy: NetworkPolicy, *, resolve: Resolve | None = None) -> None:
+    def __init__(
+        self,
+        policy: NetworkPolicy,
+        *,
+        local: LocalSites | None = None,
+        resolve: Resolve | None = None,
+    ) -> None:
         self.policy = policy
-        self._proxy = None if policy.denies_everything else FilteringProxy(policy, resolve=resolve)
+        self._proxy = (
+            FilteringProxy(policy, local=local, resolve=resolve)
+            if local or not policy.denies_everything
+            else None
+        )
 
     @property
     def context_options(self) -> dict[str, Any]:
-        """What sends a context through the gateway, for Playwright's `Browser.new_context`."""
+        """Options for Playwright's `Browser.new_context` that lead through the gateway."""
         server = _NOWHERE if self._proxy is None else self._proxy.url
         return {"proxy": {"server": server, "bypass": _EVERYTHING}}
 
     def take_denials(self) -> list[Denial]:
-        """Returns what was not let through since the last call."""
+        """Return what was not let through since the last call."""
         return [] if self._proxy is None else self._proxy.take_denials()
 
+    def failure(self, url: str) -> tuple[str, bool]:
+        """Return why the last connection for a URL failed, and whether it was denied.
+
+        The reason is empty if the connection did not fail on the way.
+        """
+        destination = destination_of(url)
+        if self._proxy is None or destination is None:
+            return "", False
+        return self._proxy.failure(*destination)
+
     async def open(self) -> None:
-        """Begins to let through what is allowed."""
+        """Start to let through what is allowed."""
         if self._proxy is not None:
             await self._proxy.start()
 
     async def close(self) -> None:
-        """Lets nothing through any more. Idempotent."""
+        """Stop letting anything through. Idempotent."""
         if self._proxy is not None:
             await self._proxy.stop()
 

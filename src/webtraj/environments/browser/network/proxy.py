@@ -1,8 +1,17 @@
-"""A forward proxy that lets through what an `OriginPolicy` allows, and nothing else.
+"""A SOCKS5 proxy that connects a browser to what a network policy allows, and to nothing else.
 
-It speaks what browsers speak to a proxy: `CONNECT` for https and WebSockets, absolute URLs for
-plain http. It resolves names itself and connects to the very address that it has judged, so that a
-name cannot change its address in between (DNS rebinding). One request uses one connection.
+The browser names a host and a port for each connection; the proxy decides once, before any byte of
+a page is passed on. It resolves the name itself, judges scheme, host, port and address together,
+and dials the very address that it judged. A new connection is judged anew:
+
+* A name that had a public address when it was first looked up is never followed to a private one,
+  whatever the policy names (DNS rebinding).
+* A name is never followed to a link-local address or a cloud's metadata service. Such an address
+  must be asked for as a number, by a policy that names that number.
+* The scheme is what the browser speaks: its first byte begins a TLS record, or it is plain HTTP.
+
+The proxy speaks no HTTP. A connection that fails or is refused ends as a network error in the
+browser, so no text of ours can pass for a page, and no page for an error of ours.
 """
 
 from __future__ import annotations
@@ -11,78 +20,103 @@ import asyncio
 import collections
 import contextlib
 import dataclasses
+import ipaddress
+import os
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+import struct
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Self
-from urllib.parse import urlsplit
+from typing import Final, Self
 
-from webtraj.environments.browser.network.origins import NetworkPolicy
+from webtraj.environments.browser.network import origins as origins_lib
 
-__all__ = ["Denial", "FilteringProxy"]
+__all__ = ["Denial", "FilteringProxy", "LocalSites", "Serve"]
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
-_HEAD_BYTES = 64 * 1024
-_CHUNK = 64 * 1024
-_HEAD_SECONDS = 30.0
-_CONNECT_SECONDS = 20.0
-_DENIALS_KEPT = 100
-_HOP_BY_HOP = {"proxy-connection", "connection", "keep-alive", "proxy-authorization", "te"}
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+"""Answers one connection of a browser, until either side ends it."""
+
+LocalSites = Mapping[tuple[str, int], Serve]
+"""Sites in this process, by host and port. Connections to them never reach the network."""
+
+_CHUNK: Final = 64 * 1024
+_REQUEST_SECONDS: Final = 30.0
+_CONNECT_SECONDS: Final = 20.0
+_NOTES_KEPT: Final = 100
+_TLS_HANDSHAKE: Final = b"\x16"
+
+_GRANTED, _FAILED, _FORBIDDEN, _UNSUPPORTED = 0, 1, 2, 7
+"""Replies of RFC 1928. Browsers make the same network error of all but the first."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Denial:
-    """Something that was not let through."""
+    """A connection that the policy does not allow."""
 
     target: str
-    """The URL, or `host:port`."""
+    """`host:port`."""
     reason: str
 
 
 class _RefusedError(Exception):
-    def __init__(self, status: str, target: str, reason: str, *, denied: bool = True) -> None:
+    def __init__(self, reply: int, reason: str) -> None:
         super().__init__(reason)
-        self.status, self.target, self.reason, self.denied = status, target, reason, denied
+        self.reply, self.reason = reply, reason
 
 
 class FilteringProxy:
-    """The proxy, listening on a free port of the loopback interface while it is entered."""
+    """The proxy, listening on a free port of the loopback interface while it is entered.
 
-    def __init__(self, policy: NetworkPolicy, *, resolve: Resolve | None = None) -> None:
-        """Initializes the proxy.
+    Args:
+        policy: What to let through.
+        local: Sites that the proxy answers for without asking the policy.
+        resolve: Return the addresses of a host; by default the system's resolver.
+    """
 
-        Args:
-            policy: What to let through.
-            resolve: Returns the addresses of a host; by default the system's resolver.
-        """
+    def __init__(
+        self,
+        policy: origins_lib.NetworkPolicy,
+        *,
+        local: LocalSites | None = None,
+        resolve: Resolve | None = None,
+    ) -> None:
         self._policy = policy
+        self._local = dict(local or {})
         self._resolve = resolve or _system_resolve
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._denials: collections.deque[Denial] = collections.deque(maxlen=_DENIALS_KEPT)
+        self._denials: collections.deque[Denial] = collections.deque(maxlen=_NOTES_KEPT)
+        self._failures: dict[tuple[str, int], tuple[str, bool]] = {}
+        self._private_from_the_start: dict[str, bool] = {}
 
     @property
     def url(self) -> str:
-        """What to give the browser as its proxy server."""
+        """The proxy server's address, for the browser."""
         assert self._server is not None, "the proxy is not running"
         host, port = self._server.sockets[0].getsockname()[:2]
-        return f"http://{host}:{port}"
+        return f"socks5://{host}:{port}"
 
     def take_denials(self) -> list[Denial]:
-        """Returns what was not let through since the last call; the latest hundred at most."""
+        """Return what was not let through since the last call; the latest hundred at most."""
         taken = list(self._denials)
         self._denials.clear()
         return taken
 
+    def failure(self, host: str, port: int) -> tuple[str, bool]:
+        """Return why the last connection to a destination failed, and whether it was denied.
+
+        The reason is empty if the connection did not fail on the way.
+        """
+        return self._failures.get((origins_lib.normal_host(host), port), ("", False))
+
     async def start(self) -> None:
-        """Starts listening."""
-        self._server = await asyncio.start_server(
-            self._accept, "127.0.0.1", 0, limit=_HEAD_BYTES, start_serving=True
-        )
+        """Start listening."""
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=_CHUNK)
 
     async def stop(self) -> None:
-        """Stops listening and cuts all connections. Idempotent."""
+        """Stop listening and cut all connections. Idempotent."""
         if self._server is not None:
             self._server.close()
         for task in list(self._tasks):
@@ -106,169 +140,223 @@ class FilteringProxy:
         assert task is not None
         self._tasks.add(task)
         try:
-            await self._serve(reader, writer)
-        except (OSError, asyncio.CancelledError):
+            if _same_user(writer):
+                await self._serve(reader, writer)
+        except (OSError, EOFError, TimeoutError, asyncio.CancelledError):
             pass  # One side went away, or the proxy is being stopped.
         finally:
             self._tasks.discard(task)
             writer.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(_REQUEST_SECONDS):
+            try:
+                host, port = await _read_request(reader, writer)
+            except _RefusedError as refusal:
+                await _reply(writer, refusal.reply)
+                return
+        serve = self._local.get((host, port))
+        if serve is not None:
+            await _reply(writer, _GRANTED)
+            await serve(reader, writer)
+            return
         try:
-            method, target, head = await _read_head(reader)
-            if method == "CONNECT":
-                await self._tunnel(target, reader, writer)
-            else:
-                await self._forward(method, target, head, reader, writer)
+            schemes, far = await self._connect(host, port)
         except _RefusedError as refusal:
-            if refusal.denied:
-                self._denials.append(Denial(refusal.target, refusal.reason))
-            writer.write(_refusal_response(refusal))
-            await writer.drain()
+            self._note(host, port, refusal)
+            await _reply(writer, refusal.reply)
+            return
+        self._failures.pop((host, port), None)
+        try:
+            await _reply(writer, _GRANTED)
+            if len(schemes) < len(origins_lib.SCHEMES):
+                begun = await reader.read(_CHUNK)
+                scheme = "https" if begun.startswith(_TLS_HANDSHAKE) else "http"
+                if begun and scheme not in schemes:
+                    verdict = self._policy.judge(scheme, host, port)
+                    self._note(host, port, _RefusedError(_FORBIDDEN, verdict.reason))
+                    return
+                far[1].write(begun)
+            await _pipe_both((reader, writer), far)
+        finally:
+            far[1].close()
 
-    async def _tunnel(
-        self, target: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        host, _, port = target.rpartition(":")
-        if not host or not port.isdigit():
-            raise _RefusedError("400 Bad Request", target, "no host and port", denied=False)
-        # WebSockets to plain http servers come by CONNECT too: either scheme may allow it.
-        verdicts = [self._policy.judge(s, host, int(port)) for s in ("https", "http")]
-        if not any(verdict.allowed for verdict in verdicts):
-            raise _RefusedError("403 Forbidden", target, verdicts[0].reason)
-        upstream = await self._connect(host, int(port), target)
-        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        await _pipe_both((reader, writer), upstream)
-
-    async def _forward(
-        self,
-        method: str,
-        target: str,
-        head: list[tuple[str, str]],
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-    ) -> None:
-        verdict = self._policy.judge_url(target)
-        if not verdict.allowed:
-            raise _RefusedError("403 Forbidden", target, verdict.reason)
-        parts = urlsplit(target)
-        if parts.scheme != "http":
-            raise _RefusedError("400 Bad Request", target, "not a plain http URL", denied=False)
-        upstream = await self._connect(parts.hostname or "", parts.port or 80, target)
-        path = parts._replace(scheme="", netloc="", fragment="").geturl() or "/"
-        kept = [f"{k}: {v}" for k, v in head if k.lower() not in _HOP_BY_HOP]
-        lines = [f"{method} {path} HTTP/1.1", *kept, "Connection: close", "", ""]
-        upstream[1].write("\r\n".join(lines).encode("latin-1"))
-        await _pipe_both((reader, writer), (_Closing(upstream[0]), upstream[1]))
+    def _note(self, host: str, port: int, refusal: _RefusedError) -> None:
+        denied = refusal.reply == _FORBIDDEN
+        if denied:
+            shown = f"[{host}]" if ":" in host else host
+            self._denials.append(Denial(f"{shown}:{port}", refusal.reason))
+        self._failures.pop((host, port), None)
+        self._failures[host, port] = refusal.reason, denied
+        if len(self._failures) > _NOTES_KEPT:
+            del self._failures[next(iter(self._failures))]
 
     async def _connect(
-        self, host: str, port: int, target: str
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        reason = f"{host} has no address"
-        denied = False
-        for address in await self._addresses(host, port, target):
-            verdict = self._policy.judge_address(host, address)
-            if not verdict.allowed:
-                reason, denied = verdict.reason, True
+        self, host: str, port: int
+    ) -> tuple[set[str], tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+        """Return the schemes that may be spoken over a connection, and the connection.
+
+        Raises:
+            _RefusedError: The destination is denied, or cannot be reached.
+        """
+        # First by name alone: a name that may not be reached is not looked up either.
+        self._schemes(host, port)
+        refusal = _RefusedError(_FAILED, f"{host} has no address")
+        for address in await self._addresses(host, port):
+            try:
+                schemes = self._schemes(host, port, address)
+            except _RefusedError as denial:
+                refusal = denial
                 continue
             try:
                 async with asyncio.timeout(_CONNECT_SECONDS):
-                    return await asyncio.open_connection(address, port, limit=_CHUNK)
-            except (OSError, TimeoutError) as error:
-                reason = f"{host} at {address} cannot be reached: {error}"
-        raise _RefusedError(
-            "403 Forbidden" if denied else "502 Bad Gateway", target, reason, denied=denied
-        )
+                    far = await asyncio.open_connection(address, port, limit=_CHUNK)
+            except TimeoutError:
+                reason = f"{host} at {address} did not answer in {_CONNECT_SECONDS:g} s"
+                refusal = _RefusedError(_FAILED, reason)
+            except OSError as error:
+                why = os.strerror(error.errno) if error.errno else str(error)
+                refusal = _RefusedError(_FAILED, f"{host} at {address} cannot be reached: {why}")
+            else:
+                return schemes, far
+        raise refusal
 
-    async def _addresses(self, host: str, port: int, target: str) -> Sequence[str]:
+    def _schemes(self, host: str, port: int, address: str = "") -> set[str]:
+        """Return the schemes in which a destination may be reached.
+
+        Raises:
+            _RefusedError: There is none.
+        """
+        if address and not origins_lib.is_address(host) and not origins_lib.is_public(address):
+            if origins_lib.is_link_local(address):
+                reason = f"{host} resolves to {address}, which no name may lead to"
+                raise _RefusedError(_FORBIDDEN, reason)
+            if not self._private_from_the_start[host]:
+                reason = f"{host} had a public address before, and now resolves to {address}"
+                raise _RefusedError(_FORBIDDEN, reason)
+        verdicts = {s: self._policy.judge(s, host, port, address) for s in origins_lib.SCHEMES}
+        allowed = {scheme for scheme, verdict in verdicts.items() if verdict.allowed}
+        if not allowed:
+            likely = "http" if port == 80 else "https"
+            raise _RefusedError(_FORBIDDEN, verdicts[likely].reason)
+        return allowed
+
+    async def _addresses(self, host: str, port: int) -> Sequence[str]:
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                return await self._resolve(host, port)
-        except (OSError, TimeoutError, UnicodeError) as error:
-            reason = f"{host} cannot be resolved: {error}"
-            raise _RefusedError("502 Bad Gateway", target, reason, denied=False) from error
+                addresses = await self._resolve(host, port)
+        except TimeoutError:
+            raise _RefusedError(_FAILED, f"{host} was not resolved in time") from None
+        except (OSError, UnicodeError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise _RefusedError(_FAILED, f"{host} cannot be resolved: {why}") from error
+        if addresses:
+            private = not any(origins_lib.is_public(address) for address in addresses)
+            self._private_from_the_start.setdefault(host, private)
+        return addresses
 
 
-class _Closing:
-    """A response stream whose head says that the connection closes after it.
+async def _read_request(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> tuple[str, int]:
+    """Return host and port of a request for a connection (RFC 1928, without authentication).
 
-    Else a browser might send its next request, to whatever host, down the same connection.
+    Raises:
+        _RefusedError: It asks for something else.
     """
-
-    def __init__(self, reader: asyncio.StreamReader) -> None:
-        self._reader = reader
-        self._head_done = False
-
-    async def read(self, size: int) -> bytes:
-        if self._head_done:
-            return await self._reader.read(size)
-        try:
-            head = await self._reader.readuntil(b"\r\n\r\n")
-        except asyncio.IncompleteReadError as error:
-            self._head_done = True
-            return error.partial
-        except asyncio.LimitOverrunError:
-            raise ConnectionError("the response's head is too long") from None
-        status, *fields = head[:-4].split(b"\r\n")
-        code = status.partition(b" ")[2][:3]
-        if code.startswith(b"1") and code != b"101":
-            return head  # An interim response: the real one follows.
-        self._head_done = True
-        names = (b"connection", b"keep-alive", b"proxy-connection")
-        kept = [field for field in fields if field.partition(b":")[0].lower() not in names]
-        return b"\r\n".join([status, *kept, b"Connection: close", b"", b""])
+    version, count = await reader.readexactly(2)
+    if version != 5:
+        raise ConnectionError("not SOCKS5")
+    if 0 not in await reader.readexactly(count):
+        raise ConnectionError("no method of authentication that is known")
+    writer.write(b"\x05\x00")
+    version, command, _, kind = await reader.readexactly(4)
+    if kind == 1:
+        name = str(ipaddress.IPv4Address(await reader.readexactly(4)))
+    elif kind == 4:
+        name = str(ipaddress.IPv6Address(await reader.readexactly(16)))
+    else:
+        (length,) = await reader.readexactly(1)
+        name = (await reader.readexactly(length)).decode("latin-1")
+    (port,) = struct.unpack("!H", await reader.readexactly(2))
+    host = origins_lib.normal_host(name)
+    plain = name.isascii() and origins_lib.is_host(host)
+    if version != 5 or command != 1 or not port or not plain:
+        raise _RefusedError(_UNSUPPORTED, "no request for a connection to a host")
+    return host, port
 
 
-_Stream = tuple[asyncio.StreamReader | _Closing, asyncio.StreamWriter]
+async def _reply(writer: asyncio.StreamWriter, code: int) -> None:
+    writer.write(struct.pack("!BBBB4sH", 5, code, 0, 1, bytes(4), 0))
+    await writer.drain()
 
 
-async def _read_head(reader: asyncio.StreamReader) -> tuple[str, str, list[tuple[str, str]]]:
-    """Returns method, target and header fields of a request."""
-    try:
-        async with asyncio.timeout(_HEAD_SECONDS):
-            raw = await reader.readuntil(b"\r\n\r\n")
-        request, *fields = raw[:-4].decode("latin-1").split("\r\n")
-        method, target, _ = request.split(" ")
-        head = [
-            (name.strip(), value.strip()) for name, _, value in (f.partition(":") for f in fields)
-        ]
-    except (TimeoutError, asyncio.IncompleteReadError) as error:
-        raise ConnectionError("no request came") from error
-    except (asyncio.LimitOverrunError, ValueError):
-        raise _RefusedError("400 Bad Request", "", "no readable request", denied=False) from None
-    return method.upper(), target, head
+_Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def _pipe_both(near: _Stream, far: _Stream) -> None:
-    """Copies both ways until the far side has ended, or either breaks."""
+    """Copy both ways until either side ends. A far side that breaks off breaks off the near one."""
     upward = asyncio.ensure_future(_pipe(near[0], far[1]))
+    downward = asyncio.ensure_future(_pipe(far[0], near[1]))
     try:
-        await _pipe(far[0], near[1])
+        await asyncio.wait((upward, downward), return_when=asyncio.FIRST_COMPLETED)
+        if downward.done() and downward.exception() is not None:
+            # An orderly end would make a cut page look whole.
+            near[1].get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
+            near[1].transport.abort()
     finally:
-        upward.cancel()
-        far[1].close()
-        with contextlib.suppress(OSError, asyncio.CancelledError):
-            await upward
+        for task in (upward, downward):
+            task.cancel()
+        await asyncio.gather(upward, downward, return_exceptions=True)
 
 
-async def _pipe(reader: asyncio.StreamReader | _Closing, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(ConnectionError):
-        while chunk := await reader.read(_CHUNK):
-            writer.write(chunk)
-            await writer.drain()
-        if writer.can_write_eof():
-            writer.write_eof()
-
-
-def _refusal_response(refusal: _RefusedError) -> bytes:
-    body = f"webtraj: {refusal.reason}\n".encode()
-    return (
-        f"HTTP/1.1 {refusal.status}\r\nContent-Type: text/plain; charset=utf-8\r\n"
-        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    ).encode() + body
+async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while chunk := await reader.read(_CHUNK):
+        writer.write(chunk)
+        await writer.drain()
 
 
 async def _system_resolve(host: str, port: int) -> Sequence[str]:
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
+
+
+# Who may use the proxy: browsers know no way to prove themselves to a SOCKS5 proxy, but the kernel
+# knows whose each connection is.
+
+_SOCK_DIAG: Final = 4  # NETLINK_SOCK_DIAG, linux/netlink.h
+_SOCK_DIAG_BY_FAMILY: Final = 20  # linux/sock_diag.h
+_NLM_F_REQUEST: Final = 1
+
+
+def _same_user(writer: asyncio.StreamWriter) -> bool:
+    """Return whether the other end of a loopback connection is a process of this user.
+
+    True where the kernel does not tell: outside Linux, and in sandboxes without socket diagnosis.
+    """
+    if sys.platform != "linux":
+        return True
+    near, far = writer.get_extra_info("peername"), writer.get_extra_info("sockname")
+    ends = struct.pack("!HH4s12x4s12x", near[1], far[1], *map(_packed, (near[0], far[0])))
+    # struct inet_diag_req_v2: family, protocol, extensions, padding, states, then the socket's
+    # ports, addresses, interface and cookie (none given).
+    asked = struct.pack("=BBBxI", socket.AF_INET, socket.IPPROTO_TCP, 0, 0xFFFFFFFF) + ends
+    asked += struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)
+    head = struct.pack("=IHHII", 16 + len(asked), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 0, 0)
+    with contextlib.suppress(OSError, struct.error):
+        family = socket.AF_NETLINK
+        with socket.socket(family, socket.SOCK_RAW | socket.SOCK_NONBLOCK, _SOCK_DIAG) as kernel:
+            kernel.sendto(head + asked, (0, 0))
+            told = kernel.recv(4096)
+        if struct.unpack_from("=H", told, 4)[0] == _SOCK_DIAG_BY_FAMILY:
+            # struct inet_diag_msg: 4 bytes, the socket's 48, expiry and two queues of 4 each, uid.
+            (user,) = struct.unpack_from("=I", told, 16 + 4 + 48 + 12)
+            return bool(user == os.getuid())
+    return True
+
+
+def _packed(address: str) -> bytes:
+    return socket.inet_aton(address)

@@ -1,0 +1,380 @@
+"""Pages as people meet them: huge, foreign, slow, broken, or not there at all.
+
+People point the preset `web` at whatever address they have: a site that has moved away, a dev
+server that is not running, an address without a scheme or with a password in it, a certificate of
+their own making. A page that does not come is an error: of the episode if it was to begin there,
+else of the action that led to it. It is never taken for a page.
+"""
+
+import asyncio
+import base64
+import contextlib
+import ssl
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import webtraj
+from webtraj import errors
+from webtraj.environments.browser import network as network_lib
+from webtraj.environments.browser.network import proxy as proxy_lib
+from webtraj.environments.browser.observation import refs_in
+from webtraj.environments.browser.policies import WebAccess
+from webtraj.rollouts.metrics.steps import step_facts
+
+pytestmark = pytest.mark.browser
+
+Respond = Callable[[asyncio.StreamReader, asyncio.StreamWriter, str], Awaitable[None]]
+
+ANYWHERE = WebAccess(
+    network=network_lib.OriginPolicy(allow=("*", "localhost:*", "127.0.0.1:*", "*.invalid"))
+)
+TEXT = ("goal", "url", "axtree", "last_action", "http_status")
+
+
+def page(body: str, status: str = "200 OK", **headers: str) -> bytes:
+    content = f"<!doctype html><meta charset=utf-8>{body}".encode()
+    lines = [
+        f"HTTP/1.1 {status}",
+        "Content-Type: text/html",
+        f"Content-Length: {len(content)}",
+        *(f"{name}: {value}" for name, value in headers.items()),
+    ]
+    return "\r\n".join([*lines, "", ""]).encode() + content
+
+
+@contextlib.asynccontextmanager
+async def site(
+    pages: dict[str, bytes | Respond], tls: ssl.SSLContext | None = None
+) -> AsyncIterator[str]:
+    """Serve pages by path; give the origin without its scheme."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                first = await reader.readexactly(1)
+                if not first.isalpha():  # TLS, to a server that has none.
+                    writer.write(page("What?", "400 Bad Request"))
+                    break
+                head = (first + await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+                found = pages.get(head.split(" ")[1], page("not found", "404 Not Found"))
+                if callable(found):
+                    await found(reader, writer, head)
+                else:
+                    writer.write(found)
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls)
+    try:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+
+
+@contextlib.asynccontextmanager
+async def playing(start: str, **options: Any) -> AsyncIterator[tuple[Any, Any]]:
+    """Begin an episode; give the environment and its first step."""
+    task = webtraj.WebTask(goal="Look.", start_url=start)
+    options = {"policy": ANYWHERE, "observe": TEXT, "max_steps": None, **options}
+    async with webtraj.make("web", task=task, **options) as env:
+        yield env, await env.reset()
+
+
+async def empty(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: str) -> None:
+    writer.close()
+
+
+async def cut(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: str) -> None:
+    writer.write(page("<p>half of it</p>" + "x" * 500)[:-400])
+    await writer.drain()
+    writer.close()
+
+
+async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: str) -> None:
+    # No length: only the way in which the connection ends says that the page is not whole.
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>half of it</p>")
+    await writer.drain()
+    await asyncio.sleep(0.1)
+    linger = b"\1\0\0\0\0\0\0\0"
+    writer.get_extra_info("socket").setsockopt(1, 13, linger)  # SOL_SOCKET, SO_LINGER
+    writer.transport.abort()
+
+
+DEAD = {
+    "refused": "http://127.0.0.1:9/",
+    "unresolvable": "http://no-such-host.invalid/",
+    "unresolvable over TLS": "https://no-such-host.invalid/",
+    "no TLS there": "https://SITE/",
+    "empty answer": "http://SITE/empty",
+    "cut midway": "http://SITE/cut",
+    "reset midway": "http://SITE/reset",
+    "redirects to a dead site": "http://SITE/to-dead",
+    "moves on to a dead site": "http://SITE/moves-on",
+    "redirects for ever": "http://SITE/loop",
+}
+
+PAGES: dict[str, bytes | Respond] = {
+    "/empty": empty,
+    "/cut": cut,
+    "/reset": reset,
+    "/to-dead": page("", "302 Found", Location="http://no-such-host.invalid/"),
+    "/moves-on": page("<meta http-equiv=refresh content='0; url=http://no-such-host.invalid/'>"),
+    "/loop": page("", "302 Found", Location="/loop"),
+}
+
+
+@pytest.mark.parametrize("way", DEAD)
+async def test_an_episode_that_begins_at_a_page_that_does_not_come_is_an_error(way: str) -> None:
+    collector = webtraj.MemoryTrajectoryCollector()
+    async with site(PAGES) as host:
+        task = webtraj.WebTask(goal="Look.", start_url=DEAD[way].replace("SITE", host))
+        async with webtraj.make(
+            "web", task=task, policy=ANYWHERE, trajectory_collector=collector
+        ) as env:
+            with pytest.raises(errors.PageLoadError, match="did not load: "):
+                await env.reset()
+    (trajectory,) = collector.trajectories
+    assert trajectory.outcome is webtraj.Outcome.ENV_ERROR
+    assert trajectory.end is not None
+    assert trajectory.end.error is not None
+    assert trajectory.end.error.type == "webtraj.errors.PageLoadError"
+    assert step_facts(trajectory).first_verb == "invalid_url"  # WebGym's word for it.
+
+
+@pytest.mark.slow
+async def test_the_action_that_leads_to_a_page_that_does_not_come_says_so() -> None:
+    async with site(dict(PAGES)) as host:
+        urls = {way: url.replace("SITE", host) for way, url in DEAD.items()}
+        links = "".join(
+            f"<p><a href='{url}'>{way}</a> <a href='{url}' target=_blank>new {way}</a></p>"
+            for way, url in urls.items()
+        )
+        async with site({"/": page(links)}) as home, playing(f"http://{home}/") as (env, first):
+            for way, url in urls.items():
+                for what in (f"goto('{url}')", way, f"new {way}", f"new_tab('{url}')"):
+                    refs = {found.name: found.ref for found in refs_in(first.observation["axtree"])}
+                    step = await env.step(f"click('{refs[what]}')" if what in refs else what)
+                    for _ in range(100):  # A page may load for a while before it fails.
+                        if step.observation["last_action"]["error"]:
+                            break
+                        step = await env.step("noop(100)")
+                    last = step.observation["last_action"]
+                    assert "did not load: " in last["error"], what
+                    assert last["error_kind"] == "navigation_failed", what
+                    if len(env.session.tabs) > 1:
+                        await env.step("tab_close()")
+                    first = await env.step(f"goto('http://{home}/')")
+                    assert first.observation["last_action"]["error"] == "", what
+
+
+async def test_loading_again_a_page_of_a_site_that_has_died() -> None:
+    alive = True
+
+    async def mortal(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: str) -> None:
+        if alive:
+            writer.write(page("<h1>Alive</h1>", **{"Cache-Control": "no-store"}))
+        else:
+            writer.close()
+
+    async with site({"/": mortal}) as host, playing(f"http://{host}/") as (env, _):
+        step = await env.step("reload()")
+        assert step.observation["last_action"]["error"] == ""
+        alive = False
+        step = await env.step("reload()")
+        assert "did not load: net::ERR_EMPTY_RESPONSE" in step.observation["last_action"]["error"]
+        step = await env.step("noop(0)")
+        assert step.observation["last_action"]["error"] == ""  # Told once.
+        alive = True
+        step = await env.step("reload()")
+        assert 'heading "Alive"' in step.observation["axtree"]
+
+
+async def test_a_site_that_answers_with_an_error_of_its_own() -> None:
+    pages = {
+        "/": page("<h1>Fine</h1>"),
+        "/lost": page("<h1>No such page</h1>", "404 Not Found"),
+        "/broken": page("<h1>Out of order</h1>", "503 Service Unavailable"),
+    }
+    async with site(pages) as host:
+        # A page in mid-episode,
+        async with playing(f"http://{host}/") as (env, _):
+            for path, status, heading in (("lost", 404, "No such"), ("broken", 503, "Out of")):
+                step = await env.step(f"goto('http://{host}/{path}')")
+                assert step.observation["last_action"]["error"] == ""
+                assert step.observation["http_status"] == status
+                assert f'heading "{heading}' in step.observation["axtree"]
+        # and at the start if the page is what is wrong, not the site.
+        async with playing(f"http://{host}/lost") as (_, first):
+            assert first.observation["http_status"] == 404
+        with pytest.raises(errors.PageLoadError, match=r"/broken answered with status 503"):
+            async with playing(f"http://{host}/broken", observe=("goal",)):
+                pass
+
+
+@pytest.mark.slow
+async def test_a_certificate_of_ones_own_making(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
+         "/CN=localhost", "-keyout", key, "-out", certificate],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate, key)
+    async with site({"/": page("<h1>Own</h1>")}, tls) as host, site({"/": page("")}) as plain:
+        with pytest.raises(errors.PageLoadError, match="ERR_CERT_AUTHORITY_INVALID"):
+            async with playing(f"https://{host}/"):
+                pass
+        async with playing(f"http://{plain}/") as (env, _):
+            step = await env.step(f"goto('https://{host}/')")
+            assert "ERR_CERT_AUTHORITY_INVALID" in step.observation["last_action"]["error"]
+        options = {"ignore_https_errors": True}
+        async with playing(f"https://{host}/", context_options=options) as (_, first):
+            assert 'heading "Own"' in first.observation["axtree"]
+
+
+async def test_a_user_name_and_password_in_the_address() -> None:
+    wanted = "basic " + base64.b64encode(b"ada:pass").decode().lower()
+
+    async def locked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: str) -> None:
+        known = wanted in head.lower()
+        ask = {"WWW-Authenticate": 'Basic realm="x"'}
+        writer.write(page("<h1>In</h1>") if known else page("no", "401 Unauthorized", **ask))
+
+    async with site({"/": locked}) as host, playing(f"http://ada:pass@{host}/") as (_, first):
+        assert 'heading "In"' in first.observation["axtree"]
+    with pytest.raises(errors.PageLoadError) as caught:
+        async with playing("http://ada:secret@no-such-host.invalid/"):
+            pass
+    assert "secret" not in str(caught.value)
+
+
+async def test_a_host_name_outside_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    async def resolve(host: str, port: int) -> list[str]:
+        asked.append(host)
+        return ["127.0.0.1"]
+
+    monkeypatch.setattr(proxy_lib, "_system_resolve", resolve)
+    async with site({"/": page("<h1>Bücher</h1>")}) as host:
+        port = host.partition(":")[2]
+        async with playing(f"http://bücher.test:{port}/", policy=None) as (_, first):
+            assert 'heading "Bücher"' in first.observation["axtree"]
+            assert first.observation["url"] == f"http://xn--bcher-kva.test:{port}/"
+    assert set(asked) == {"xn--bcher-kva.test"}
+
+
+@pytest.mark.parametrize(
+    "url", ["example.com/shop", "localhost:8000", "//example.com", "", "http://"]
+)
+def test_an_address_without_a_scheme_is_named_at_once(url: str) -> None:
+    with pytest.raises(errors.InvalidInputError, match=r"start_url.*http://"):
+        webtraj.WebTask(goal="Look.", start_url=url)
+
+
+@pytest.mark.slow
+async def test_a_page_of_50000_elements() -> None:
+    rows = "".join(f"<li><button>B{i}</button></li>" for i in range(25_000))
+    async with (
+        site({"/": page(f"<h1>Long</h1><ul>{rows}</ul>")}) as host,
+        playing(f"http://{host}/") as (env, first),
+    ):
+        tree = first.observation["axtree"]
+        assert 'button "B0"' in tree
+        assert tree.splitlines()[-1].startswith("... ")
+        refs = refs_in(tree)
+        ref = next(each.ref for each in refs if each.name == "B3000")
+        step = await env.step(f"click('{ref}')")
+        assert step.observation["last_action"]["error"] == ""
+
+
+async def test_text_that_runs_from_right_to_left() -> None:
+    text = "مرحبا بالعالم"
+    async with (
+        site({"/": page(f"<html dir=rtl><button>{text}</button><input aria-label=שם>")}) as host,
+        playing(f"http://{host}/") as (env, first),
+    ):
+        assert f'button "{text}"' in first.observation["axtree"]
+        refs = {each.role: each for each in refs_in(first.observation["axtree"])}
+        assert refs["textbox"].name == "שם"
+        step = await env.step(f"fill('{refs['textbox'].ref}', 'שלום')")
+        assert 'value="שלום"' in step.observation["axtree"]
+        step = await env.step(f"click('{refs['button'].ref}')")
+        assert step.observation["last_action"]["error"] == ""
+
+
+async def test_a_page_that_never_stops_loading() -> None:
+    async def forever(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: str
+    ) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<button>Here</button>")
+        with contextlib.suppress(ConnectionError):
+            while True:
+                writer.write(b"<!-- more -->" * 100)
+                await writer.drain()
+                await asyncio.sleep(0.05)
+
+    async with (
+        site({"/": forever}) as host,
+        playing(f"http://{host}/", settle=SettlePolicy(load=1.0)) as (env, first),
+    ):
+        assert 'button "Here"' in first.observation["axtree"]
+        (button,) = refs_in(first.observation["axtree"])[-1:]
+        step = await env.step(f"click('{button.ref}')")
+        assert step.observation["last_action"]["error"] == ""
+
+
+async def test_going_back_from_the_first_page() -> None:
+    pages = {"/": page("<h1>First</h1>"), "/2": page("<h1>Second</h1>")}
+    async with site(pages) as host, playing(f"http://{host}/") as (env, _):
+        step = await env.step("go_back()")
+        assert step.observation["last_action"]["error_kind"] == "no_history"
+        assert step.observation["url"] == f"http://{host}/"
+        await env.step(f"goto('http://{host}/2')")
+        step = await env.step("go_back()")
+        assert step.observation["last_action"]["error"] == ""
+        assert 'heading "First"' in step.observation["axtree"]
+        step = await env.step("go_back()")
+        assert step.observation["last_action"]["error_kind"] == "no_history"
+
+
+async def test_a_site_whose_name_turns_private_after_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """DNS rebinding through a real browser, under the policy that is the default."""
+    addresses = {"evil.test": "93.184.216.34"}
+
+    async def resolve(host: str, port: int) -> list[str]:
+        return [addresses[host]]
+
+    connect = asyncio.open_connection
+
+    async def public(host: str, port: int, **options: Any) -> Any:
+        # The internet, as far as this machine has one.
+        return await connect("127.0.0.1" if host == "93.184.216.34" else host, port, **options)
+
+    async def closing(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: str
+    ) -> None:
+        writer.write(page("<h1>Evil</h1>", Connection="close"))
+        writer.close()
+
+    monkeypatch.setattr(proxy_lib, "_system_resolve", resolve)
+    monkeypatch.setattr(proxy_lib.asyncio, "open_connection", public)
+    async with site({"/": closing, "/inner": page("<h1>Loot</h1>")}) as host:
+        start = f"http://evil.test:{host.partition(':')[2]}/"
+        async with playing(start, policy=None) as (env, first):
+            assert 'heading "Evil"' in first.observation["axtree"]
+            for address in ("127.0.0.1", "10.0.0.1", "169.254.169.254"):
+                addresses["evil.test"] = address
+                step = await env.step(f"goto('{start}inner')")
+                assert "Loot" not in step.observation["axtree"]
+                assert step.observation["last_action"]["error_kind"] == "blocked"
+            addresses["evil.test"] = "93.184.216.34"
+            step = await env.step(f"goto('{start}inner')")
+            assert 'heading "Loot"' in step.observation["axtree"]
