@@ -140,8 +140,8 @@ def try_all(cases, golden, *, slow=True):
             try:
                 read()
             except TYPED as error:
-                assert INTACT not in what, error
-                assert len(str(error)) < 3000
+                if INTACT in what or len(str(error)) > 3000:
+                    faults.append(f"{what}: {error!s:.200}")
             except Exception as error:
                 last = error.__traceback__
                 while last.tb_next is not None:

@@ -34,7 +34,7 @@ import orjson
 
 from webtraj import errors, formats
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors.layout import check_episode_id, is_episode_id
+from webtraj.collectors.layout import BOM, check_episode_id, is_episode_id
 from webtraj.serialization import decoding, encoding, records
 from webtraj.serialization.blobs import BlobSource
 from webtraj.storage import files
@@ -363,12 +363,14 @@ def read_index_file(path: Path) -> Iterator[EpisodeSummary]:
 
 def parse_index_file(content: bytes) -> IndexFile:
     """Returns what an index file says."""
-    *lines, _ = content.split(b"\n")
+    *lines, _ = content.removeprefix(BOM).split(b"\n")
     summaries: list[EpisodeSummary] = []
     removals: list[Removal] = []
     unreadable = 0
     for line in lines:
         try:
+            if line in (b"", b"\r"):  # An editor's.
+                continue
             if line.startswith(_REMOVED):
                 removals.append(Removal.from_line(line))
             else:

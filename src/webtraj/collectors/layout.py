@@ -34,6 +34,7 @@ from webtraj.storage import files
 
 __all__ = [
     "BLOBS",
+    "BOM",
     "EPISODES",
     "HEADER",
     "INDEX",
@@ -51,6 +52,9 @@ HEADER = "dataset.json"
 EPISODES = "episodes/"
 INDEX = "index/"
 BLOBS = "blobs/"
+
+BOM = b"\xef\xbb\xbf"
+"""The byte order mark that some editors put before a text."""
 
 _MOST_NAMED = 5
 """Datasets that are named to someone who named the folder around them."""
@@ -137,7 +141,7 @@ class DatasetHeader:
             UnsupportedSchemaError: It was made by a newer webtraj.
         """
         try:
-            data = orjson.loads(content)
+            data = orjson.loads(content.removeprefix(BOM))
             version = int(data["schema_version"])
             made_by = str(data.get("webtraj_version", "of an unknown version"))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
@@ -227,7 +231,7 @@ class DatasetLayout:
         """Returns the names of the formats of the episodes that have a file, by id."""
         try:
             with os.scandir(self.episodes) as entries:
-                names = [formats.split_name(entry.name) for entry in entries]
+                names = [formats.split_name(entry.name) for entry in entries if entry.is_file()]
         except FileNotFoundError:  # Not made yet, or not copied because it was empty.
             return {}
         return {name[0]: name[1] for name in names if name and is_episode_id(name[0])}

@@ -280,8 +280,9 @@ def with_unindexed(
 
 def _summarize(place: DatasetPlace, stored: Mapping[str, str], episode_id: str) -> EpisodeSummary:
     format_name = stored[episode_id]
-    content = place.read_episode(episode_id, format_name)
+    content = b""
     try:
+        content = place.read_episode(episode_id, format_name)
         return summarize_file(episode_id, format_name, content, place.blobs_of(episode_id))
     except errors.DatasetError:  # `verify` says what is wrong with it.
         return EpisodeSummary(episode_id=episode_id, format=format_name, size=len(content))

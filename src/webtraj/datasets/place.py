@@ -123,7 +123,8 @@ class DatasetPlace:
             StorageError: They cannot be listed.
         """
         if self.layout is not None:
-            return sorted(path.name for path in self.layout.index.glob("[!.]*.jsonl"))
+            names = (path.name for path in self.layout.index.glob("[!.]*.jsonl"))
+            return sorted(filter(is_key, names))  # Not "x (copy).jsonl", made by a desktop.
         names = (entry.key.removeprefix(INDEX) for entry in self.storage.list(INDEX))
         return sorted(name for name in names if name.endswith(".jsonl") and is_key(name))
 

@@ -265,7 +265,7 @@ def _int(data: Any, reading: Reading) -> int:
         value = int(value)
     if not isinstance(value, int) or abs(value) >> _INT_BITS:
         raise _wrong(value, f"an integer of at most {_INT_BITS} bits")
-    return value
+    return int(value)  # True counts as 1.
 
 
 def _float(data: Any, reading: Reading) -> float:

@@ -274,7 +274,10 @@ def _end(end: trajectory_lib.EpisodeEnd | None) -> dict[str, Any]:
 def _number(value: Any) -> float | None:
     """Returns a value as a float, if it is one number."""
     item = value.item() if getattr(value, "shape", None) == () else value
-    return float(item) if type(item) in (int, float, bool) else None
+    try:
+        return float(item) if type(item) in (int, float, bool) else None
+    except OverflowError:  # An integer that no float can hold.
+        return None
 
 
 def _float(value: float | None) -> float | None:
