@@ -231,7 +231,7 @@ def test_pictures_that_are_missing_are_counted(write):
     assert "screenshot" not in episode.steps[0].observation
 
 
-@pytest.mark.parametrize("path", ["../secret.png", "/etc/passwd", "link.png", "t.json", ""])
+@pytest.mark.parametrize("path", ["../secret.png", "/etc/passwd", "link.png", "t.json", "", "a\0b"])
 def test_a_picture_path_leads_nowhere_else(write, tmp_path, path):
     outside = tmp_path.parent / "secret.png"
     outside.write_bytes(PICTURE)
