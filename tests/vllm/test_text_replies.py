@@ -10,6 +10,7 @@ import pytest
 from vllm_serving import whole
 
 from webtraj.agents.models.base import Message, Sampling, Structure
+from webtraj.agents.models.openai import OpenAICompatibleClient
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -31,6 +32,22 @@ async def ask_many(client, count, **settings):
             for n in range(count)
         )
     )
+
+
+async def test_a_model_is_asked_for_by_its_path_from_any_folder(text_server, models, monkeypatch):
+    """A rollout names a checkpoint by the path that it finds it at."""
+    folder = models / "text-0"
+    for base, name in (
+        (models, str(folder)),  # What `<save_path>/model.pt` is.
+        (models, "text-0/"),
+        (models.parent, f"{models.name}/../{models.name}/text-0"),
+    ):
+        monkeypatch.chdir(base)
+        async with OpenAICompatibleClient(name, text_server.base_url) as client:
+            call = await client.complete(conversation(), Sampling(max_tokens=4))
+        assert (call.model, call.error) == (name, "")
+    answer = httpx.get(f"{text_server.base_url}/models", trust_env=False).json()
+    assert {str(folder), "text-0"} <= {model["id"] for model in answer["data"]}
 
 
 async def test_record_is_complete(client):

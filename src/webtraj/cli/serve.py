@@ -132,7 +132,8 @@ def _publish_first(model: Path) -> None:
     from webtraj.training.llamafactory import publishing
 
     # Any other folder is not ours to replace.
-    ours = model.suffix == ".pt" or publishing.read_about(model).get("trainer") == "llamafactory"
+    trainer = publishing.read_about(model).get("trainer")
+    ours = model.name == "model.pt" or trainer == "llamafactory"
     if ours and (model.parent / publishing.CHECKPOINTS).is_dir():
         if run := publishing.publish_finished(model.parent, model.name):
             print(f"Published {run}, a finished training, as {model}.", flush=True)
