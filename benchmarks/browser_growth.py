@@ -9,6 +9,9 @@ at the same time, observing text.
 * CPU ms: user and system time of the whole process tree (Python, driver, browsers) for each step.
 * limit: the steps/s at which that CPU time alone would fill all of the machine's cores, and the
   share of the limit that was reached. On a machine that is busy with something else it is small.
+Then 8 and 64 environments without a pool begin their first episodes at once, in the pool that they
+share: `start` is the time until the last has its first observation.
+
 * MiB, processes: of the whole tree while all environments are open; MiB counts the memory that is
   shared with no other process. `/context` is what each context more than the first took.
 """
@@ -95,6 +98,28 @@ async def measure(browsers: int, contexts: int, *, steps: int) -> Growth:
     )
 
 
+@dataclasses.dataclass
+class Start:
+    """The cost of environments that begin at once, without a pool of their own."""
+
+    environments: int
+    start_s: float
+    memory_mib: float
+    processes: int
+
+
+async def measure_start(number: int) -> Start:
+    """Begins an episode in each of so many environments at once."""
+    tree = ProcessTree()
+    environments = [MiniwobEnvironment("click-button", seed=i) for i in range(number)]
+    started = time.perf_counter()
+    await asyncio.gather(*(environment.reset() for environment in environments))
+    seconds = time.perf_counter() - started
+    memory, processes = tree.private_bytes(), tree.count()
+    await asyncio.gather(*(environment.close() for environment in environments))
+    return Start(number, seconds, memory / 2**20, processes)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--steps", type=int, default=600, help="for each number of contexts")
@@ -108,8 +133,25 @@ def main() -> None:
         if browsers <= contexts <= options.most
     ]
     show(measured)
+    starts = [asyncio.run(measure_start(n)) for n in (8, 64) if n <= options.most]
+    show_starts(starts)
     if options.json:
-        options.json.write_text(json.dumps([dataclasses.asdict(m) for m in measured], indent=1))
+        rows = [dataclasses.asdict(row) for row in (*measured, *starts)]
+        options.json.write_text(json.dumps(rows, indent=1))
+
+
+def show_starts(starts: list[Start]) -> None:
+    table = Table(title="environments without a pool, begun at once")
+    for heading in ("environments", "start s", "MiB", "processes"):
+        table.add_column(heading, justify="right")
+    for start in starts:
+        table.add_row(
+            str(start.environments),
+            f"{start.start_s:.1f}",
+            f"{start.memory_mib:.0f}",
+            str(start.processes),
+        )
+    Console().print(table)
 
 
 def show(measured: list[Growth]) -> None:

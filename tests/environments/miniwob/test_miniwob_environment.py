@@ -192,14 +192,6 @@ async def test_without_an_oracle_cheat_gives_none(play):
     assert await environment.cheat() is None
 
 
-async def test_an_environment_makes_and_closes_its_own_pool():
-    async with MiniwobEnvironment("click-test") as environment:
-        await environment.reset()
-        pool = environment._pool
-    with pytest.raises(errors.EnvironmentMisuseError):
-        await pool.lease()
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

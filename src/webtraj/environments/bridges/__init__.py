@@ -1,8 +1,10 @@
 """Bridges between the asynchronous contract of webtraj and the synchronous one of dm_env.
 
 `as_sync` gives any webtraj environment as a true `dm_env.Environment`; `as_async` gives any dm_env
-environment as a webtraj one. Each bridge owns exactly one thread: environments hold things that
-belong to one event loop or one thread (a browser, a simulator), and never notice the bridge.
+environment as a webtraj one. A bridge keeps its environment on one thread: environments hold things
+that belong to one event loop or one thread (a browser, a simulator), and never notice the bridge.
+The thread is the bridge's own, but for browser environments behind `as_sync`: those share one, and
+so share their browsers.
 """
 
 from webtraj.environments.bridges.to_async import AsyncEnvironment, as_async

@@ -29,11 +29,13 @@ def as_sync(environment: base.Environment | dm_env.Environment) -> dm_env.Enviro
 
 
 class SyncEnvironment(inner.WrapsEnvironment, dm_env.Environment):  # type: ignore[misc]
-    """A `dm_env.Environment` that runs an asynchronous environment on a loop in its own thread.
+    """A `dm_env.Environment` that runs an asynchronous environment on a loop in another thread.
 
     * The wrapped environment sees one event loop from its first call to `close`. The thread starts
-      with the first call. A call after `close` is forwarded, on a new loop: whether an environment
-      can be used again is its own affair.
+      with the first call, and is the environment's own. Environments whose `shares_event_loop` is
+      true share one thread, and with it what belongs to a loop, such as browsers. A call after
+      `close` is forwarded, on a new loop: whether an environment can be used again is its own
+      affair.
     * An exception in the calling thread (Ctrl-C, a test's time limit) cancels the call, waits until
       it has ended and is then raised. No call goes on unseen and takes the next action's place.
     * Context variables of the caller are seen by the environment.
@@ -52,7 +54,9 @@ class SyncEnvironment(inner.WrapsEnvironment, dm_env.Environment):  # type: igno
     def __init__(self, environment: base.Environment) -> None:
         self._environment = environment
         self._loop_thread = loop_thread.LoopThread(
-            name=f"as_sync({type(environment).__name__})", last_call=environment.close
+            name=f"as_sync({type(environment).__name__})",
+            last_call=environment.close,
+            shared=getattr(environment, "shares_event_loop", False) is True,
         )
         self._closed = False
 
@@ -81,7 +85,9 @@ class SyncEnvironment(inner.WrapsEnvironment, dm_env.Environment):  # type: igno
         return self._environment.discount_spec()
 
     def close(self) -> None:
-        """Closes the environment, ends its loop and joins the thread. Idempotent.
+        """Closes the environment. Ends its loop and joins the thread, if no other uses them.
+
+        Idempotent.
 
         Raises:
             Exception: What closing the environment raised, after the thread has ended.

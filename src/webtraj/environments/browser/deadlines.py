@@ -15,6 +15,12 @@ __all__ = ["Lifeline", "is_closed_error", "is_navigation_error"]
 
 _T = TypeVar("_T")
 
+_STOOD_STILL = 1.0
+"""Seconds by which a timer is late when not the browser was slow, but this process."""
+
+_AFTER_STANDSTILL = 5.0
+"""Seconds that a call then has left."""
+
 _TIMED_OUT = "The browser did not {what} within {seconds:g} s."
 _NAVIGATED = (
     "Execution context was destroyed",
@@ -65,11 +71,13 @@ class Lifeline:
         from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
         try:
-            async with asyncio.timeout(0 if self._reason else seconds) as timeout:
+            async with asyncio.timeout(0 if self._reason else None) as timeout:
                 self._calls.add(timeout)
+                deadline = _Deadline(timeout, seconds)
                 try:
                     return await call
                 finally:
+                    deadline.cancel()
                     self._calls.discard(timeout)
         except (TimeoutError, PlaywrightTimeoutError) as error:  # Its clock may be ahead of ours.
             if self._reason:
@@ -85,6 +93,33 @@ class Lifeline:
     def _crash(self, what: str) -> errors_lib.BrowserCrashedError:
         reason = self._reason or "The page went away"
         return errors_lib.BrowserCrashedError(_CRASHED.format(reason=reason, what=what))
+
+
+class _Deadline:
+    """Expires a timeout after some seconds, but not because this process itself stood still.
+
+    A process that was stopped, in a debugger or by Ctrl-Z, or whose loop was blocked, finds the
+    deadline passed and the answer waiting. It gets a moment to read the answer.
+    """
+
+    def __init__(self, timeout: asyncio.Timeout, seconds: float) -> None:
+        self._timeout = timeout
+        self._loop = asyncio.get_running_loop()
+        self._wait(seconds)
+
+    def cancel(self) -> None:
+        """Ends the watch."""
+        self._timer.cancel()
+
+    def _wait(self, seconds: float) -> None:
+        self._due = self._loop.time() + seconds
+        self._timer = self._loop.call_at(self._due, self._look)
+
+    def _look(self) -> None:
+        if self._loop.time() - self._due > _STOOD_STILL:
+            self._wait(_AFTER_STANDSTILL)
+        elif not self._timeout.expired():
+            self._timeout.reschedule(self._loop.time())
 
 
 def is_closed_error(error: Exception) -> bool:

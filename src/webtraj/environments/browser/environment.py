@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
+import warnings
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -37,6 +40,10 @@ _BUSY = (
     "environment runs one episode: make one for each that runs at the same time."
 )
 _CLOSED = "This environment is closed; make a new one."
+_NEVER_CLOSED = (
+    "A browser environment was never closed, so it kept a browser for longer than needed. Use "
+    "`async with webtraj.make(...) as env`, or await `env.close()`."
+)
 
 _SERVER_ERROR = 500
 """A page that begins an episode and answers with this status or above: its site is out of order."""
@@ -53,7 +60,8 @@ class BrowserEnvironment:
     Args:
         tasks: A task, or several to play in turn.
         seed: Episode k, counted over all resets, has the seed `seed + k`.
-        pool: Where pages come from; None makes a pool of one page, closed with the environment.
+        pool: Where pages come from; None shares one with all environments of the event loop that
+            are given none, closed with the last of them.
         observe: Channels to observe, or an `Observe`; None for the default ones.
         max_steps: After this many steps an episode is truncated; None never does. By default the
             task's own limit, if it has one, or else `default_max_steps`.
@@ -71,6 +79,9 @@ class BrowserEnvironment:
     Raises:
         InvalidInputError: An argument is not as it should be.
     """
+
+    shares_event_loop = True
+    """Has `as_sync` run all of its kind on one loop, where they share browsers."""
 
     def __init__(
         self,
@@ -97,14 +108,13 @@ class BrowserEnvironment:
         self._next_seed: int | None = None
         self._episode = -1
         self._episode_seed = seed
-        self._owns_pool = pool is None
         self._observe = observation_lib.Observe.of(observe)
         self._default_max_steps = default_max_steps
         self.set_max_steps(max_steps)
         self._policy = policy or policies_lib.NoAccess()
-        self._pool = pool or pool_lib.BrowserPool(
-            contexts_per_browser=1, confined=policies_lib.network_of(self._policy) is not None
-        )
+        confined = policies_lib.network_of(self._policy) is not None
+        pages = pool or pool_lib.SharedPool(confined=confined)
+        self._share = pages if isinstance(pages, pool_lib.SharedPool) else None
         self._keeper = secrecy_lib.SecretKeeper(
             secrets, passwords=redact_passwords, rules=_rules(redaction, several)
         )
@@ -113,16 +123,22 @@ class BrowserEnvironment:
             **(context_options or {}),
         }
         self._sessions = sessions_lib.Sessions(
-            self._pool,
+            pages,
             policy=self._policy,
             observe=self._observe,
             settle=settle,
             keeper=self._keeper,
             context_options=self._context_options,
         )
+        self._home = pool_lib.Home("This environment")
         self._active = False
         self._busy = False
         self._closed = False
+        self._closing = asyncio.Lock()
+        self._abandoned = weakref.finalize(
+            self, _give_back, self._sessions, self._share, self._home
+        )
+        self._abandoned.atexit = False
         self._goal = ""
         self._observer = observing_lib.Observer(self._observe, self._keeper)
         self._steps = 0
@@ -166,15 +182,28 @@ class BrowserEnvironment:
             return await self._act(action_spec_lib.to_action(action))
 
     async def close(self) -> None:
-        """Gives the page back, and closes the pool if it is the environment's own. Idempotent."""
+        """Gives the page back. Idempotent; a second call waits for the first.
+
+        The last environment that shares a pool closes it.
+
+        Raises:
+            EnvironmentMisuseError: Another event loop, which still runs, uses the environment.
+        """
+        if self._home.gone:  # And with it the page and the browser.
+            self._closed = True
+            self._abandoned.detach()
+            return
+        self._home.enter()
         self._closed = True
         self._active = False
-        try:
-            await self._end_task()
-            await self._sessions.drop()
-        finally:
-            if self._owns_pool:
-                await self._pool.close()
+        async with self._closing:
+            try:
+                await self._end_task()
+                await self._sessions.close()
+            finally:
+                if self._share is not None:
+                    await self._share.close()
+            self._abandoned.detach()
 
     def observation_spec(self) -> dict[str, Any]:
         """See `Environment.observation_spec`."""
@@ -437,6 +466,7 @@ class BrowserEnvironment:
     def _exclusively(self) -> Iterator[None]:
         if self._closed:
             raise errors_lib.EnvironmentMisuseError(_CLOSED)
+        self._home.enter()
         if self._busy:
             raise errors_lib.ConcurrentCallError(_BUSY)
         self._busy = True
@@ -457,6 +487,22 @@ class BrowserEnvironment:
         if self._sessions.browser_version:
             versions["browser"] = self._sessions.browser_version
         return versions
+
+
+def _give_back(
+    sessions: sessions_lib.Sessions, share: pool_lib.SharedPool | None, home: pool_lib.Home
+) -> None:
+    """Gives back what an environment holds that was collected before it was closed."""
+    if sessions.place is None and (share is None or not share.used):
+        return
+
+    async def close() -> None:
+        await sessions.close()
+        if share is not None:
+            await share.close()
+
+    home.begin(close)
+    warnings.warn(_NEVER_CLOSED, ResourceWarning, stacklevel=2)  # Last: it may raise.
 
 
 def _rules(given: Any, tasks: Sequence[tasks_lib.BrowserTask]) -> redaction_lib.RedactionRules:

@@ -1,4 +1,4 @@
-"""A pool of browsers that lends isolated pages.
+"""A pool of browsers that lends isolated pages, and the pool that environments share by default.
 
 A few browsers carry many contexts: a context costs 13 MiB and 50 ms where a browser costs 400 MiB
 and a second. The pool answers for everything it starts: each await has a deadline, a browser that
@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Mapping
+import os
+import sys
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -27,17 +29,77 @@ from webtraj.environments.browser.limits import PoolLimits, PoolStats
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext
 
-__all__ = ["BrowserPool", "Lease", "PoolLimits", "PoolStats"]
+__all__ = ["BrowserPool", "Home", "Lease", "PoolLimits", "PoolStats", "SharedPool"]
 
 _T = TypeVar("_T")
 
 _DIED_OR_HUNG = (errors_lib.BrowserCrashedError, errors_lib.BrowserTimeoutError)
 
 _CLOSED = "The browser pool is closed; make a new one."
+_SHARE_CLOSED = "This environment is closed; make a new one."
+_OTHER_PROCESS = (
+    "{what} belongs to process {owner} and cannot be used in its fork, process {here}. Make "
+    "another in each process."
+)
+_OTHER_LOOP = (
+    "{what} belongs to the event loop that first used it and cannot be used in another. Make it in "
+    "the loop (the `asyncio.run`, the thread) that uses it, or use `webtraj.as_sync`, whose "
+    "environments any thread may call."
+)
 _FULL = (
     "No page came free within {seconds:g} s: all {capacity} are on lease, to {owners}. "
     "Release leases, or give the pool more browsers or contexts."
 )
+
+
+_unattended: set[asyncio.Task[None]] = set()
+
+
+class Home:
+    """The process and event loop that an object belongs to from its first use on.
+
+    Args:
+        what: The object, for messages: `The browser pool`.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._pid = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def gone(self) -> bool:
+        """Whether the loop has ended, or this is a fork: nothing can be awaited there any more."""
+        return self._loop is not None and (self._loop.is_closed() or self._pid != os.getpid())
+
+    def begin(self, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Has the loop make a call, of which nobody hears. Any thread may ask for it."""
+        loop = self._loop
+        if loop is None or self.gone:
+            return
+
+        def begin() -> None:
+            task = loop.create_task(call())
+            _unattended.add(task)
+            task.add_done_callback(_unattended.discard)
+
+        with contextlib.suppress(RuntimeError):  # The loop was closed a moment ago.
+            loop.call_soon_threadsafe(begin)
+
+    def enter(self) -> None:
+        """Makes the running loop the home, if there is none yet.
+
+        Raises:
+            EnvironmentMisuseError: Another loop, or another process, is the home.
+        """
+        loop, pid = asyncio.get_running_loop(), os.getpid()
+        if self._loop is None:
+            self._loop, self._pid = loop, pid
+        elif self._pid != pid:
+            message = _OTHER_PROCESS.format(what=self._what, owner=self._pid, here=pid)
+            raise errors_lib.EnvironmentMisuseError(message)
+        elif self._loop is not loop:
+            raise errors_lib.EnvironmentMisuseError(_OTHER_LOOP.format(what=self._what))
 
 
 class BrowserPool:
@@ -46,7 +108,8 @@ class BrowserPool:
     Browsers start when they are first needed. A pool belongs to the event loop that first used it.
 
     Args:
-        browsers: How many browsers run at most, retired ones aside.
+        browsers: How many browsers run at most, retired ones aside; None starts another whenever
+            all are full, so that no lease waits for a place.
         contexts_per_browser: How many pages each lends at a time.
         executable: The browser; None finds one (`find_browser`).
         endpoint: Where browsers run already, a CDP endpoint or a Playwright server; empty to start
@@ -61,7 +124,7 @@ class BrowserPool:
 
     def __init__(
         self,
-        browsers: int = 1,
+        browsers: int | None = 1,
         contexts_per_browser: int = 16,
         *,
         executable: executable_lib.BrowserExecutable | None = None,
@@ -72,7 +135,7 @@ class BrowserPool:
         limits: PoolLimits | None = None,
         operations: operations_lib.OperationLimits | None = None,
     ) -> None:
-        if browsers < 1 or contexts_per_browser < 1:
+        if (browsers is not None and browsers < 1) or contexts_per_browser < 1:
             raise errors_lib.InvalidInputError(
                 "A pool needs at least 1 browser and 1 context per browser; "
                 f"got {browsers} and {contexts_per_browser}."
@@ -80,7 +143,8 @@ class BrowserPool:
         self.limits = limits or PoolLimits()
         self.operations = operations_lib.Operations(operations)
         """What limits the operations of all leases."""
-        self._capacity = browsers * contexts_per_browser
+        self._grows = browsers is None
+        self._capacity = sys.maxsize if browsers is None else browsers * contexts_per_browser
         self._contexts_per_browser = contexts_per_browser
         self._executable = executable
         self._endpoint = endpoint
@@ -90,12 +154,15 @@ class BrowserPool:
         self._lock = asyncio.Lock()
         self._folder: processes_lib.RunFolder | None = None
         self._driver: running_lib.Driver | None = None
-        self._slots: list[running_lib.RunningBrowser | None] = [None] * browsers
+        self._slots: list[running_lib.RunningBrowser | None] = [None] * (browsers or 1)
         self._retired: set[running_lib.RunningBrowser] = set()
         self._leases: set[Lease] = set()
         self._openings: dict[asyncio.Task[Lease], str] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._home = Home("This browser pool")
         self._closed = False
+        self._ended = asyncio.Event()
+        self._failed_start: tuple[float, errors_lib.BrowserError] | None = None
         self._launched = self._crashed = self._retirements = 0
 
     @property
@@ -121,10 +188,11 @@ class BrowserPool:
             BrowserNotFoundError: There is no browser to run.
             BrowserTimeoutError: No page came free, or no browser started, in time.
             BrowserError: The browser could not open a page.
-            EnvironmentMisuseError: The pool is closed.
+            EnvironmentMisuseError: The pool is closed, or belongs to another event loop.
         """
         if self._closed:
             raise errors_lib.EnvironmentMisuseError(_CLOSED)
+        self._home.enter()
         await self._wait_for_place()
         # Opened to the end whatever becomes of the caller: a context, or a browser, that is left
         # half way is nobody's to close.
@@ -134,17 +202,26 @@ class BrowserPool:
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            if opening.cancelled():  # By `close`, not by the caller's.
+            caller = asyncio.current_task()
+            if opening.cancelled() and not (caller and caller.cancelling()):  # By `close`.
                 raise errors_lib.EnvironmentMisuseError(_CLOSED) from None
             opening.add_done_callback(self._release_unwanted)
             raise
 
     async def close(self) -> None:
-        """Ends all leases, browsers and the driver. Idempotent.
+        """Ends all leases, browsers and the driver. Idempotent; a second call waits for the first.
 
         Cancelled half way, it kills what is left.
+
+        Raises:
+            EnvironmentMisuseError: Another event loop uses the pool.
         """
+        if self._home.gone:  # What was started there has ended with it, or ends when collected.
+            self._closed = True
+            return
+        self._home.enter()
         if self._closed:
+            await self._ended.wait()
             return
         self._closed = True
         for opening in self._openings:
@@ -169,6 +246,7 @@ class BrowserPool:
             self._leases.clear()
             if self._folder is not None:
                 self._folder.remove()
+            self._ended.set()
 
     async def __aenter__(self) -> Self:
         return self
@@ -264,16 +342,29 @@ class BrowserPool:
 
     async def _browser(self) -> running_lib.RunningBrowser:
         """Returns the least used browser, started or restarted if need be."""
+        asked = asyncio.get_running_loop().time()
         async with self._lock:
-            await self._bury_the_dead()
-            slot = min(
-                range(len(self._slots)),
-                key=lambda i: browser.leases if (browser := self._slots[i]) else 0,
-            )
-            chosen = self._slots[slot]
-            if chosen is None:
-                chosen = self._slots[slot] = await self._launch()
-            return chosen
+            # Who waited while a start failed has waited for that start; one after the other, many
+            # would wait for as many deadlines.
+            if self._failed_start is not None and self._failed_start[0] > asked:
+                error = self._failed_start[1]
+                raise type(error)(*error.args) from error
+            try:
+                return await self._least_used()
+            except errors_lib.BrowserError as error:
+                self._failed_start = (asyncio.get_running_loop().time(), error)
+                raise
+
+    async def _least_used(self) -> running_lib.RunningBrowser:
+        await self._bury_the_dead()
+        slot = min(range(len(self._slots)), key=lambda i: _leases(self._slots[i]))
+        if self._grows and _leases(self._slots[slot]) >= self._contexts_per_browser:
+            slot = len(self._slots)
+            self._slots.append(None)
+        chosen = self._slots[slot]
+        if chosen is None:
+            chosen = self._slots[slot] = await self._launch()
+        return chosen
 
     async def _bury_the_dead(self) -> None:
         if self._driver is not None and not await self._driver_works(self._driver):
@@ -366,3 +457,100 @@ class BrowserPool:
             return True
         memory = browser.private_memory()
         return memory is not None and memory > self.limits.memory
+
+
+def _leases(browser: running_lib.RunningBrowser | None) -> int:
+    return 0 if browser is None else browser.leases
+
+
+_AT_ONCE = operations_lib.OperationLimits(allocate=8, navigate=16)
+"""Of a shared pool. Sixty-four environments that begin at once on two cores would otherwise take
+each of their first calls beyond its deadline."""
+
+
+class SharedPool:
+    """One environment's share in the pool of its event loop.
+
+    All environments that are given no pool lend from the one of their loop, if it is to start
+    browsers alike. The first lease starts it. It is closed with the last share in it, or else when
+    the loop ends.
+
+    Args:
+        confined: See `BrowserPool`.
+    """
+
+    def __init__(self, *, confined: bool) -> None:
+        self._confined = confined
+        self._loops: _LoopsPool | None = None
+        self._closed = False
+
+    @property
+    def used(self) -> bool:
+        """Whether it keeps a pool open."""
+        return self._loops is not None
+
+    async def lease(self, *, owner: str = "", **context_options: Any) -> Lease:
+        """Lends a page in a fresh context. See `BrowserPool.lease`."""
+        if self._closed:
+            raise errors_lib.EnvironmentMisuseError(_SHARE_CLOSED)
+        if self._loops is None:
+            self._loops = _LoopsPool.of_running_loop(self._confined)
+            self._loops.shares.add(self)
+            await self._loops.watch()
+        return await self._loops.pool.lease(owner=owner, **context_options)
+
+    async def close(self) -> None:
+        """Gives the share up, and closes the pool if it was the last. Idempotent."""
+        self._closed = True
+        loops, self._loops = self._loops, None
+        if loops is not None:
+            await loops.give_up(self)
+
+
+class _LoopsPool:
+    """The pool that the environments of one event loop share."""
+
+    _ATTRIBUTE = "_webtraj_pools"
+    """Of an event loop: its pools, by how they start browsers. Kept there, they go with the loop; a
+    weak mapping would keep both, since a pool refers to its loop."""
+
+    def __init__(self, kept_in: dict[Any, _LoopsPool], key: Any) -> None:
+        confined, _ = key
+        self.pool = BrowserPool(None, confined=confined, operations=_AT_ONCE)
+        self.shares: set[SharedPool] = set()
+        self._kept_in = kept_in
+        self._key = key
+        self._watcher: AsyncGenerator[None, None] | None = None
+
+    @classmethod
+    def of_running_loop(cls, confined: bool) -> _LoopsPool:
+        loop = asyncio.get_running_loop()
+        pools: dict[Any, _LoopsPool] = loop.__dict__.setdefault(cls._ATTRIBUTE, {})
+        key = (confined, os.environ.get(executable_lib.ENVIRONMENT_VARIABLE))
+        if key not in pools:
+            pools[key] = cls(pools, key)
+        return pools[key]
+
+    async def watch(self) -> None:
+        """Has the end of the loop close the pool."""
+        if self._watcher is None:
+            self._watcher = self._close_in_the_end()
+            await anext(self._watcher)
+
+    async def give_up(self, share: SharedPool) -> None:
+        self.shares.discard(share)
+        if self.shares:
+            return
+        if self._kept_in.get(self._key) is self:  # Who comes now starts another.
+            del self._kept_in[self._key]
+        await self.pool.close()
+        if self._watcher is not None:
+            await self._watcher.aclose()
+
+    async def _close_in_the_end(self) -> AsyncGenerator[None, None]:
+        # Loops close the generators that they have begun when they end (`shutdown_asyncgens`): it
+        # is the only hook they have.
+        try:
+            yield
+        finally:
+            await self.pool.close()

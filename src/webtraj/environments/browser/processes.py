@@ -12,6 +12,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import weakref
 from pathlib import Path
 
 from webtraj.environments.browser import guard as guard_lib
@@ -22,6 +23,7 @@ __all__ = [
     "kill_group",
     "private_memory",
     "process_alive",
+    "process_exists",
     "stop_group",
 ]
 
@@ -46,6 +48,18 @@ class GuardedCommand:
         """The program's process id; known when the program has given any sign of life."""
         return int(self.pid_file.read_text())
 
+    def find(self) -> list[int]:
+        """Returns the processes that run the command: the program, or the guard before it."""
+        with contextlib.suppress(FileNotFoundError):
+            if pid := self.pid_file.read_text():
+                return [int(pid)]
+        found = []
+        for cmdline in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):  # It may end while we read.
+                if os.fsencode(self.path) in cmdline.read_bytes():
+                    found.append(int(cmdline.parent.name))
+        return found
+
     def abort(self) -> None:
         """Kills what the command started; if it has not started anything yet, it never will."""
         # The guard goes no further if it finds its file there already.
@@ -68,6 +82,8 @@ class RunFolder:
         _sweep_dead_folders(Path(tempfile.gettempdir()))
         self.path = Path(tempfile.mkdtemp(prefix=f"{_FOLDER_PREFIX}{os.getpid()}-"))
         self._numbers = itertools.count()
+        # For a pool that nobody closed: its event loop is gone, or Python exits.
+        self._forget = weakref.finalize(self, _kill_all_in, self.path, os.getpid())
 
     def guarded(self, program: str) -> GuardedCommand:
         """Writes a command that runs `program` under the guard."""
@@ -83,17 +99,25 @@ class RunFolder:
 
     def remove(self) -> None:
         """Removes the folder; what a dying browser still writes is left to the next sweep."""
+        self._forget.detach()
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def process_alive(pid: int) -> bool:
-    """Whether the process exists and is not a zombie that waits for its parent."""
+def process_exists(pid: int) -> bool:
+    """Whether the process exists, if only as a zombie that waits for its parent."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
+    return True
+
+
+def process_alive(pid: int) -> bool:
+    """Whether the process exists and is not a zombie that waits for its parent."""
+    if not process_exists(pid):
+        return False
     with contextlib.suppress(OSError):
         stat = Path(f"/proc/{pid}/stat").read_text()
         return stat.rpartition(")")[2].split()[0] != "Z"
@@ -136,6 +160,20 @@ def private_memory(group: int) -> int | None:
                 _, resident, shared, *_ = Path(entry.path, "statm").read_text().split()
                 total += (int(resident) - int(shared)) * page_size
     return total
+
+
+def _kill_all_in(folder: Path, owner: int) -> None:
+    """Kills what a folder's commands started, and removes it; not in a fork of its owner."""
+    if os.getpid() != owner:
+        return
+    ours = b"TMPDIR=" + os.fsencode(folder)
+    for pid_file in folder.glob("*.pid"):
+        with contextlib.suppress(OSError):  # It has ended, or there is no /proc to ask.
+            pid = pid_file.read_text()
+            # By now its number may be another process's.
+            if ours in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                kill_group(int(pid))
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _sweep_dead_folders(parent: Path) -> None:

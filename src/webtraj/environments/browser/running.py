@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import importlib
+import importlib.metadata
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors as errors_lib
@@ -21,15 +26,26 @@ if TYPE_CHECKING:
 
 __all__ = ["Driver", "RunningBrowser"]
 
-_NODE_VARIABLE = "PLAYWRIGHT_NODEJS_PATH"
-
 _START_GRACE = 5.0
-"""Seconds for a start that is not wanted any more to come to its end; it takes less than one."""
+"""Seconds for a start that nobody wants any more to come to its end; it takes less than one."""
 
 _DRIVER_ENDED = (
-    "Playwright's driver ended while it started; it is run by {node!r}. What it said is on stderr, "
-    "and `webtraj doctor` tells what this machine lacks."
+    "Playwright's driver ended while it started; it is run by {node!r}. Its own message is on "
+    "stderr, and `webtraj doctor` lists what this machine lacks."
 )
+_UNKNOWN_PLAYWRIGHT = (
+    "webtraj cannot guard the driver of Playwright {version}, so it does not start it: the driver "
+    "could outlive this process. Install another version, `pip install 'playwright>=1.59,<1.66'`, "
+    "or a newer webtraj."
+)
+
+_TRANSPORTS = ("playwright._impl.transport", "playwright._impl._transport")
+"""The module of Playwright that starts the driver: the current one, and that of 1.59."""
+
+_guard_node: ContextVar[Callable[[str], str] | None] = ContextVar("_guard_node", default=None)
+"""Gives the command to run in place of Node, in the tasks that start a driver of ours."""
+
+_patching = threading.Lock()
 
 _ARGUMENTS = (
     # Renders the same on every machine, so that screenshots compare.
@@ -57,31 +73,35 @@ class Driver:
             BrowserTimeoutError: It did not start in `seconds`.
         """
         try:
-            import playwright as playwright_package
             from playwright.async_api import async_playwright
         except ImportError as error:
             raise errors_lib.MissingDependencyError(
                 "The browser environment needs Playwright: pip install 'webtraj[browser]'."
             ) from error
-        node = os.environ.get(_NODE_VARIABLE) or str(
-            Path(playwright_package.__file__).parent / "driver" / "node"
-        )
-        command = folder.guarded(node)
+        _let_playwright_ask_for_node()
+        start = _Start(folder)
+        asked = _guard_node.set(start.guard)
         try:
-            with _aborting(command), _environment_variable(_NODE_VARIABLE, str(command.path)):
-                starting = asyncio.ensure_future(async_playwright().start())
-                try:
-                    playwright = await deadlines_lib.Lifeline().run(
-                        asyncio.shield(starting), what="start its driver", seconds=seconds
-                    )
-                except asyncio.CancelledError:
-                    await _stop_once_started(starting)
-                    raise
-        except errors_lib.WebtrajError:
-            raise
-        except Exception as error:  # Playwright raises no other type if its driver ends.
-            raise errors_lib.BrowserCrashedError(_DRIVER_ENDED.format(node=node)) from error
-        return cls(folder, playwright, command.pid)
+            starting = asyncio.ensure_future(async_playwright().start())
+        finally:
+            _guard_node.reset(asked)
+        try:
+            playwright = await deadlines_lib.Lifeline().run(
+                asyncio.shield(starting), what="start its driver", seconds=seconds
+            )
+        except BaseException as error:
+            wanted = not isinstance(error, asyncio.CancelledError)
+            await start.end(starting, patience=0.0 if wanted else _START_GRACE)
+            if _cancelled(asyncio.current_task()):
+                raise asyncio.CancelledError from None
+            if isinstance(error, errors_lib.WebtrajError) or not isinstance(error, Exception):
+                raise
+            # Playwright raises no other type if its driver ends.
+            raise errors_lib.BrowserCrashedError(_DRIVER_ENDED.format(node=start.node)) from error
+        if start.command is None:
+            await playwright.stop()
+            raise _unknown_playwright()
+        return cls(folder, playwright, start.command.pid)
 
     @property
     def pid(self) -> int:
@@ -146,11 +166,21 @@ class Driver:
 
     async def stop(self, *, patience: float) -> None:
         """Stops the driver, by force if it does not stop in `patience` seconds."""
-        with contextlib.suppress(errors_lib.BrowserError):
+        try:
             await deadlines_lib.Lifeline().run(
                 self.playwright.stop(), what="stop its driver", seconds=patience
             )
-        await processes_lib.stop_group(self._pid, patience=patience)
+        except errors_lib.BrowserError:
+            await processes_lib.stop_group(self._pid, patience=patience)
+        except asyncio.CancelledError:
+            self.kill()
+            await _reaped(self._pid)
+            raise
+        else:
+            # A driver that still runs was never asked to stop: the end of its event loop cancelled
+            # the task that speaks with it.
+            self.kill()
+        await _reaped(self._pid)
 
     def kill(self) -> None:
         """Kills the driver at once."""
@@ -221,10 +251,14 @@ class RunningBrowser:
     async def close(self, *, patience: float) -> None:
         """Closes the browser, by force if it does not close in `patience` seconds."""
         self.lose("The browser was closed")
-        with contextlib.suppress(errors_lib.BrowserError):
+        try:
             await deadlines_lib.Lifeline().run(
                 self._browser.close(), what="close", seconds=patience
             )
+        except errors_lib.BrowserCrashedError:
+            self.kill()  # The driver is gone, and nobody else can ask the browser to close.
+        except errors_lib.BrowserError:
+            pass
         if self.pid is not None:
             await processes_lib.stop_group(self.pid, patience=patience)
 
@@ -235,19 +269,116 @@ class RunningBrowser:
             processes_lib.kill_group(self.pid)
 
 
-async def _stop_once_started(starting: asyncio.Future[Playwright]) -> None:
-    """Lets a driver's start come to its end, which is near, so that it can be stopped in order.
+class _Start:
+    """The start of one driver, up to the point where it runs or nothing is left of it."""
 
-    Killed half way, it would leave pipes behind that nobody can close.
+    def __init__(self, folder: processes_lib.RunFolder) -> None:
+        self.node = ""
+        self.command: processes_lib.GuardedCommand | None = None
+        self._folder = folder
+        self._ended = False
+
+    def guard(self, node: str) -> str:
+        """Returns the command that runs Node under the guard."""
+        if self._ended:
+            raise errors_lib.BrowserCrashedError("Nobody waits for this driver any more.")
+        self.node = node
+        self.command = self._folder.guarded(node)
+        return str(self.command.path)
+
+    async def end(self, starting: asyncio.Future[Playwright], *, patience: float) -> None:
+        """Ends the start, in a few multiples of `_START_GRACE` seconds at most.
+
+        Args:
+            starting: Playwright's part of it.
+            patience: Seconds for it to succeed first: a driver that runs can be stopped in order,
+                with its pipes closed.
+        """
+        if patience and not _cancelled(starting):
+            await _settled(starting, seconds=patience)
+        self._ended = True
+        running = starting.done() and not starting.cancelled() and starting.exception() is None
+        if running:
+            stopping = asyncio.ensure_future(starting.result().stop())
+            await _settled(stopping, seconds=_START_GRACE)
+            stopping.cancel()
+        if self.command is not None:
+            started = self.command.find()
+            self.command.abort()
+            for pid in started:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)  # Also one that leads no group yet.
+                await _reaped(pid)
+        if not _cancelled(starting):  # Playwright notices that its driver has ended.
+            await _settled(starting, seconds=_START_GRACE)
+        starting.cancel()  # Once more if need be: asyncio's own start of a process may hang.
+        await _settled(starting, seconds=_START_GRACE)
+
+
+def _cancelled(task: asyncio.Future[Any] | None) -> bool:
+    """Whether somebody has cancelled the task, as the end of an event loop does with all."""
+    return isinstance(task, asyncio.Task) and (task.cancelled() or task.cancelling() > 0)
+
+
+async def _settled(future: asyncio.Future[Any], *, seconds: float) -> None:
+    """Waits until a future is done, or so long; also when cancelled, which `_cancelled` tells."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while not future.done() and loop.time() < deadline:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([future], timeout=deadline - loop.time())
+
+
+async def _reaped(pid: int) -> None:
+    """Waits until asyncio has seen that a child ended, and has closed its pipes.
+
+    For `_START_GRACE` at most, and no less when cancelled: only their loop closes pipes, and
+    it may be about to end.
     """
-    await asyncio.wait([starting], timeout=_START_GRACE)
-    if not starting.done():
-        starting.cancel()
-    elif starting.exception() is None:
-        with contextlib.suppress(errors_lib.BrowserError):  # Then it is killed.
-            await deadlines_lib.Lifeline().run(
-                starting.result().stop(), what="stop its driver", seconds=_START_GRACE
-            )
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _START_GRACE
+    turns = 5  # Those that the callbacks take.
+    while turns and loop.time() < deadline:
+        exists = processes_lib.process_exists(pid)
+        turns -= not exists
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0.01 if exists else 0)
+
+
+def _let_playwright_ask_for_node() -> None:
+    """Has Playwright ask `_guard_node` what to run as Node, in the tasks that have set it.
+
+    The public way is the environment variable PLAYWRIGHT_NODEJS_PATH. All threads and tasks of this
+    process share that, and all its children inherit it.
+
+    Raises:
+        MissingDependencyError: This Playwright finds its driver in another way.
+    """
+    with _patching:
+        for name in _TRANSPORTS:
+            with contextlib.suppress(ImportError):
+                transport: Any = importlib.import_module(name)
+                break
+        else:
+            raise _unknown_playwright()
+        find = getattr(transport, "compute_driver_executable", None)
+        if find is None:
+            raise _unknown_playwright()
+        if hasattr(find, "__wrapped__"):
+            return
+
+        @functools.wraps(find)
+        def find_guarded() -> tuple[str, str]:
+            node, script = find()
+            guard = _guard_node.get()
+            return (node if guard is None else guard(node)), script
+
+        transport.compute_driver_executable = find_guarded
+
+
+def _unknown_playwright() -> errors_lib.MissingDependencyError:
+    version = importlib.metadata.version("playwright")
+    return errors_lib.MissingDependencyError(_UNKNOWN_PLAYWRIGHT.format(version=version))
 
 
 @contextlib.contextmanager
@@ -258,16 +389,3 @@ def _aborting(command: processes_lib.GuardedCommand) -> Iterator[None]:
     except BaseException:
         command.abort()
         raise
-
-
-@contextlib.contextmanager
-def _environment_variable(name: str, value: str) -> Iterator[None]:
-    before = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before

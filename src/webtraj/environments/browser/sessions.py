@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from webtraj import errors
 from webtraj.environments.browser import acting as acting_lib
 from webtraj.environments.browser import boundary as boundary_lib
 from webtraj.environments.browser import observation as observation_lib
@@ -17,6 +18,8 @@ from webtraj.environments.browser import settling as settling_lib
 from webtraj.environments.browser import tasks as tasks_lib
 
 __all__ = ["Place", "Sessions"]
+
+_CLOSED = "The environment was closed while an episode began."
 
 
 class Place:
@@ -52,7 +55,7 @@ class Sessions:
 
     def __init__(
         self,
-        pool: pool_lib.BrowserPool,
+        pool: pool_lib.BrowserPool | pool_lib.SharedPool,
         *,
         policy: policies_lib.AccessPolicy,
         observe: observation_lib.Observe,
@@ -69,6 +72,7 @@ class Sessions:
         self._key: Any = None
         self._suspect = False
         self._waited = 0.0
+        self._closed = False
         self.place: Place | None = None
         """The last one; None if there was none, or if it was dropped."""
         self.browser_version = ""
@@ -83,6 +87,7 @@ class Sessions:
 
         Raises:
             BrowserError: The browser failed.
+            EnvironmentMisuseError: The sessions were closed meanwhile.
         """
         local = getattr(task, "local_sites", {})
         key = (task.script, dict(task.context_options), dict(local))
@@ -98,7 +103,14 @@ class Sessions:
             self._key = key
             self._suspect = False
             await self.place.session.start()
+        if self.place is None:
+            raise errors.EnvironmentMisuseError(_CLOSED)
         return self.place
+
+    async def close(self) -> None:
+        """Gives the page back, also one that is being opened. Idempotent."""
+        self._closed = True
+        await self.drop()
 
     async def drop(self) -> None:
         """Gives the page back, if there is one."""
@@ -143,6 +155,9 @@ class Sessions:
                 **task.context_options,
             }
             lease = await self._pool.lease(owner=task.name, **boundary.context_options(options))
+            if self._closed:
+                await lease.release()
+                raise errors.EnvironmentMisuseError(_CLOSED)
         except BaseException:
             await boundary.close()
             raise

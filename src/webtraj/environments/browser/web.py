@@ -32,7 +32,7 @@ def make_web_environment(
 
     Args:
         task: A `webtraj.WebTask`, or several, played one after the other.
-        pool: Where pages come from; None makes a pool of one page.
+        pool: Where pages come from; None shares one (see `BrowserEnvironment`).
         max_steps: After so many steps an episode is truncated, with discount 1. By default the
             task's own limit, or 30 if it has none.
         settle: When a page counts as settled after an action.

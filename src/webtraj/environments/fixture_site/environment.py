@@ -153,7 +153,7 @@ class FixtureEnvironment(environment_lib.BrowserEnvironment):
     Args:
         tasks: A task's name, or several: `add-to-cart` (see `tasks.TASKS`).
         seed: Episode k, counted over all resets, has the seed `seed + k`.
-        pool: Where pages come from; None makes a pool of one page, closed with the environment.
+        pool: Where pages come from; None shares one (see `BrowserEnvironment`).
         site: Where to play, running; None makes one, closed with the environment.
         observe: Channels to observe, or an `Observe`; None for the default ones.
         max_steps: After this many steps an episode is truncated; None never does. By default 40,

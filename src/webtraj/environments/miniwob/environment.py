@@ -142,7 +142,7 @@ class MiniwobEnvironment(environment_lib.BrowserEnvironment):
     Args:
         tasks: A task's name, or several: `click-test` (see `miniwob.tasks.TASKS`).
         seed: Episode k, counted over all resets, has the seed `seed + k`.
-        pool: Where pages come from; None makes a pool of one page, closed with the environment.
+        pool: Where pages come from; None shares one (see `BrowserEnvironment`).
         observe: Channels to observe, or an `Observe`; None for the default ones.
         max_steps: After this many steps an episode is truncated; None never does. By default 10,
             or more for tasks that take more (see `tasks.MAX_STEPS`).

@@ -1,0 +1,304 @@
+"""Many environments in one process: people gather them, with and without a pool, and cancel."""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import gc
+import os
+import random
+import threading
+
+import psutil
+import pytest
+
+import webtraj
+from webtraj import errors
+from webtraj.environments.browser.pool import BrowserPool
+
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("nothing_left")]
+
+MANY = pytest.param(64, marks=pytest.mark.slow)
+
+
+def make(number=0, **options):
+    return webtraj.make("miniwob/click-test", seed=number, observe=["goal", "axtree"], **options)
+
+
+def drivers():
+    """Returns how many drivers this process runs."""
+    number = 0
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.Error):
+            number += "run-driver" in child.cmdline()
+    return number
+
+
+async def play(number, **options):
+    async with make(number, **options) as env:
+        timestep = await env.reset()
+        assert timestep.first()
+        while not timestep.last():
+            timestep = await env.step(await env.cheat())
+        return timestep.reward
+
+
+async def no_other_task():
+    """Waits until this is the only task; the deadline is only for failing."""
+    async with asyncio.timeout(30):
+        while len(asyncio.all_tasks()) > 1:
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("number", [1, 8, MANY])
+@pytest.mark.parametrize("own_pool", [False, True], ids=["shared", "pool"])
+def test_so_many_at_once(run, number, own_pool):
+    async def main():
+        async with asyncio.TaskGroup() as group:
+            pool = BrowserPool(2, 32) if own_pool else None
+            options = {"pool": pool} if own_pool else {}
+            games = [group.create_task(play(i, **options)) for i in range(number)]
+            most = 0
+            while not all(game.done() for game in games):
+                most = max(most, drivers())
+                await asyncio.sleep(0.05)
+            if pool is not None:
+                await pool.close()
+        await no_other_task()
+        return [game.result() for game in games], most
+
+    before = drivers()
+    rewards, most = run(main())
+    assert rewards == [1.0] * number
+    assert most - before <= 1
+
+
+def test_they_can_be_closed_in_any_order_and_others_made_after(run):
+    async def main():
+        for order in ([2, 0, 1], [0, 1, 2]):
+            envs = [make(i) for i in range(3)]
+            for env in envs:
+                await env.reset()
+            first, *others = order
+            await envs[first].close()
+            assert (await envs[others[0]].reset()).first()
+            for index in others:
+                await envs[index].close()
+            await no_other_task()
+
+    before = drivers()
+    run(main())
+    assert drivers() == before
+
+
+def test_those_that_nobody_closed_are_closed_with_their_loop(run):
+    async def main():
+        env = make()
+        await env.reset()
+        return env
+
+    env = run(main())
+    run(env.close())  # Of a loop that has ended: nothing is left to do.
+
+
+async def test_one_that_was_only_collected_is_closed(nothing_left):
+    async def forget():
+        await make().reset()
+
+    await forget()
+    with pytest.warns(ResourceWarning, match="never closed"):
+        gc.collect()
+    async with asyncio.timeout(60):
+        while drivers():
+            await asyncio.sleep(0.05)
+    await no_other_task()
+
+
+def test_threads_share_a_browser_through_as_sync():
+    before = drivers()
+    ready = threading.Barrier(8)
+
+    def play_in_thread(number):
+        with webtraj.as_sync(make(number)) as env:
+            env.reset()
+            ready.wait(120)
+            most = drivers()
+            timestep = env.step(env.cheat())
+            return timestep.reward, most - before
+
+    with concurrent.futures.ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(play_in_thread, range(8))) == [(1.0, 1)] * 8
+
+
+def test_threads_with_a_loop_of_their_own():
+    with concurrent.futures.ThreadPoolExecutor(3) as threads:
+        assert list(threads.map(lambda i: asyncio.run(play(i)), range(3))) == [1.0] * 3
+
+
+def test_a_start_changes_nothing_that_the_process_shares(run, monkeypatch):
+    monkeypatch.delenv("PLAYWRIGHT_NODEJS_PATH", raising=False)
+    seen = set()
+    ended = threading.Event()
+
+    def watch():
+        while not ended.is_set():
+            seen.add((os.environ.get("PLAYWRIGHT_NODEJS_PATH"), len(os.environ)))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        run(play(0))
+    finally:
+        ended.set()
+        watcher.join()
+    assert len(seen) == 1
+
+
+# Starts that fail.
+
+
+def test_a_driver_that_does_not_start_fails_all_of_them_and_the_next_ones_work(run, monkeypatch):
+    async def main():
+        envs = [make(i) for i in range(8)]
+        with monkeypatch.context() as broken:
+            broken.setenv("PLAYWRIGHT_NODEJS_PATH", "/bin/false")
+            failures = await asyncio.gather(*(e.reset() for e in envs), return_exceptions=True)
+        assert [type(failure) for failure in failures] == [errors.BrowserCrashedError] * 8
+        assert (await envs[0].reset()).first()
+        await asyncio.gather(*(env.close() for env in envs))
+        await no_other_task()
+
+    run(main())
+
+
+def test_no_browser_at_all(run, monkeypatch):
+    monkeypatch.setenv("WEBTRAJ_BROWSER", "/bin/false")
+
+    async def main():
+        return await asyncio.gather(*(play(i) for i in range(8)), return_exceptions=True)
+
+    assert {type(error) for error in run(main())} == {errors.BrowserNotFoundError}
+
+
+def test_one_that_fails_ends_the_program_and_not_the_machine(run):
+    """The rest is cancelled by the end of the loop, wherever it is."""
+
+    async def fail(seconds):
+        await asyncio.sleep(seconds)
+        raise ZeroDivisionError
+
+    async def main(seconds):
+        await asyncio.gather(*(play(i) for i in range(4)), fail(seconds))
+
+    for seconds in (0.0, 0.1, 0.6):
+        with pytest.raises(ZeroDivisionError):
+            run(main(seconds))
+
+
+@pytest.fixture
+def hanging_browser(tmp_path, monkeypatch):
+    """A browser that tells its version, and then never starts."""
+    path = tmp_path / "browser"
+    path.write_text('#!/bin/sh\n[ "$1" = --version ] && echo Chromium 1 && exit\nexec sleep 600\n')
+    path.chmod(0o700)
+    monkeypatch.setenv("WEBTRAJ_BROWSER", str(path))
+
+
+@pytest.mark.usefixtures("hanging_browser")
+def test_a_browser_that_hangs_while_it_starts_can_be_cancelled(run):
+    async def main():
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(3):
+                await asyncio.gather(*(play(i) for i in range(4)))
+        await no_other_task()
+
+    run(main())
+
+
+# Cancelled at random moments.
+
+
+def cancel_at_random(run, *, rounds, seed):
+    generator = random.Random(seed)
+
+    async def main(seconds, at_once):
+        games = [asyncio.create_task(play(i)) for i in range(at_once)]
+        await asyncio.sleep(seconds)
+        for game in generator.sample(games, generator.randint(1, at_once)):
+            game.cancel()
+        if generator.random() < 0.5:
+            return  # The end of the loop cancels the others.
+        await asyncio.gather(*games, return_exceptions=True)
+        await no_other_task()
+
+    for _ in range(rounds):
+        run(main(generator.uniform(0, 2.5), generator.randint(1, 6)))
+
+
+def test_cancelled_at_random_moments(run):
+    cancel_at_random(run, rounds=3, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 6))
+def test_cancelled_at_many_random_moments(run, seed):
+    cancel_at_random(run, rounds=15, seed=seed)
+
+
+# Calls that nobody should make, and everybody does.
+
+
+async def test_closed_twice_and_by_two_tasks_at_once(nothing_left):
+    env = make()
+    await env.reset()
+    await asyncio.gather(env.close(), env.close())
+    await env.close()
+    assert drivers() == 0
+    with pytest.raises(errors.EnvironmentMisuseError, match="closed; make a new one"):
+        await env.step("noop()")
+    with pytest.raises(errors.EnvironmentMisuseError, match="closed; make a new one"):
+        await env.reset()
+
+
+async def test_closed_while_it_begins(nothing_left):
+    async with make() as other:
+        await other.reset()
+        for wait in (0.0, 0.02, 0.1):
+            env = make()
+            beginning = asyncio.create_task(env.reset())
+            await asyncio.sleep(wait)
+            await env.close()
+            with pytest.raises(errors.WebtrajError):
+                await beginning
+        assert (await other.reset()).first()
+    await no_other_task()
+
+
+async def test_reset_in_a_finally(nothing_left):
+    async with make() as env:
+        try:
+            await env.reset()
+            raise ValueError("the agent failed")
+        except ValueError:
+            pass
+        finally:
+            assert (await env.reset()).first()
+    with pytest.raises(errors.EnvironmentMisuseError, match="closed"):
+        await env.reset()
+
+
+def test_made_in_one_loop_and_used_in_another(run):
+    env = make()
+    assert run(env.reset()).first()
+    with pytest.raises(errors.EnvironmentMisuseError, match="another"):
+        run(env.step("noop()"))
+    with pytest.raises(errors.EnvironmentMisuseError, match="another"):
+        run(env.reset())
+    run(env.close())
+
+
+async def test_used_in_another_thread_s_loop_while_its_own_runs(nothing_left):
+    async with make() as env:
+        await env.reset()
+        with pytest.raises(errors.EnvironmentMisuseError, match="as_sync"):
+            await asyncio.to_thread(lambda: asyncio.run(env.close()))
+        assert (await env.reset()).first()

@@ -1,0 +1,130 @@
+"""Little memory, no /dev/shm, Ctrl-C twice, and processes that stand still."""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+import webtraj
+from webtraj import errors
+from webtraj.environments.browser import deadlines
+from webtraj.environments.browser.pool import BrowserPool, PoolLimits
+
+pytestmark = [pytest.mark.browser]
+
+_PLAY = """
+import asyncio, webtraj
+async def main():
+    async with webtraj.make("miniwob/click-test") as env:
+        await env.reset()
+        assert (await env.step(await env.cheat())).reward == 1.0
+asyncio.run(main())
+"""
+
+
+def _can_unshare():
+    if shutil.which("unshare") is None:
+        return False
+    return (
+        subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode == 0
+    )
+
+
+@pytest.mark.skipif(not _can_unshare(), reason="may not make mount namespaces")
+def test_without_shared_memory(tmp_path):
+    """As in a container whose /dev/shm is missing: an empty, read-only folder stands for it."""
+    program = tmp_path / "program.py"
+    program.write_text(_PLAY)
+    hide = 'mount -t tmpfs -o ro,size=4k none /dev/shm && exec "$@"'
+    command = ["unshare", "-m", "sh", "-c", hide, "sh", sys.executable, program]
+    subprocess.run(command, check=True, timeout=240)
+
+
+_MANY = """
+import asyncio, sys, webtraj
+async def play(seed):
+    async with webtraj.make("miniwob/click-test", seed=seed) as env:
+        while True:
+            await env.reset()
+            print("playing", flush=True)
+async def main():
+    print("begun", flush=True)
+    await asyncio.gather(*(play(seed) for seed in range(4)))
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("moment", ["begun", "playing"])
+def test_interrupted_twice(moment):
+    process = subprocess.Popen(
+        [sys.executable, "-c", _MANY], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        while process.stdout.readline().strip() != moment:
+            assert process.poll() is None
+        children = psutil.Process(process.pid).children(recursive=True)
+        for _ in range(2):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.05)
+        process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode != 0
+    psutil.wait_procs(children, timeout=30)
+    assert not [child for child in children if child.is_running()]
+    assert not list(Path(tempfile.gettempdir()).glob(f"webtraj-run-{process.pid}-*"))
+
+
+async def test_a_process_that_stood_still_does_not_blame_the_browser(monkeypatch):
+    """The answer came while nobody could read it: a debugger, Ctrl-Z, a busy loop."""
+    monkeypatch.setattr(deadlines, "_STOOD_STILL", 0.1)
+    lifeline = deadlines.Lifeline()
+    answer = asyncio.get_running_loop().create_future()
+
+    async def stand_still():
+        answering = threading.Timer(0.3, loop.call_soon_threadsafe, [answer.set_result, 42])
+        answering.start()
+        time.sleep(1.0)
+        answering.join()
+
+    loop = asyncio.get_running_loop()
+    still = asyncio.create_task(stand_still())
+    assert await lifeline.run(answer, what="answer", seconds=0.5) == 42
+    await still
+
+
+async def test_a_process_that_is_stopped_goes_on(nothing_left):
+    """SIGSTOP, and SIGCONT after a while: the environment only sees that time has passed."""
+    async with webtraj.make("miniwob/click-test") as env:
+        await env.reset()
+        stop = f"import os, signal, time; os.kill({os.getpid()}, signal.SIGSTOP); time.sleep(2); "
+        waker = subprocess.Popen(
+            [sys.executable, "-c", stop + f"os.kill({os.getpid()}, signal.SIGCONT)"]
+        )
+        stepping = asyncio.create_task(env.reset())
+        assert (await stepping).first()
+        await asyncio.to_thread(waker.wait)
+
+
+async def test_a_browser_and_driver_that_stand_still_end_the_call_and_are_replaced(nothing_left):
+    limits = PoolLimits(call=2.0, close=1.0, failures_in_a_row=1)
+    async with BrowserPool(limits=limits) as pool:
+        env = webtraj.make("miniwob/click-test", pool=pool)
+        await env.reset()
+        for child in psutil.Process().children(recursive=True):
+            child.suspend()
+        with pytest.raises(errors.BrowserError):
+            await env.step("noop()")
+        async with asyncio.timeout(120):
+            assert (await env.reset()).first()
+        await env.close()
