@@ -9,7 +9,7 @@ A quoted text stands in a block of lines::
 Three things keep it inside. Every line of it begins with `| `, so that none can look like a fence
 or like a turn of the conversation. The fence has a number that follows from all that is quoted, so
 that the text cannot contain it. And the markup by which servers divide a conversation into turns
-(`<|im_start|>`, `[INST]`, ...) is broken up, since a tokenizer would not see that it is quoted.
+(`webtraj.agents.models.markup`) is broken up, since a tokenizer would not see that it is quoted.
 
 What is one line among lines of our own (a title in a list of pages) is quoted as a JSON string,
 with the same markup broken up. Whole pages are not: as JSON they would be one line that is hard to
@@ -25,21 +25,12 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 
+from webtraj.agents.models.markup import without_markup
+
 __all__ = ["Quotes", "defused", "json_string", "quoted"]
 
 _PREFIX = "| "
 _DIGITS = 16
-
-_TURN_MARKUP = re.compile(
-    r"<(?=[|\uff5c])|(?<=[|\uff5c])>"  # <|im_start|>, and DeepSeek's full-width bars
-    r"|<(?=/?(?:s|bos|eos|pad|unk|think|tool_call|tool_response|tools|start_of_turn|end_of_turn"
-    r"|start_of_image|image|img|video|audio)>)"
-    r"|<(?=</?SYS>>)|(?<=SYS>)>|<(?=/?SYS>)"
-    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|TOOL_CALLS|TOOL_RESULTS|AVAILABLE_TOOLS|IMG)\])",
-    re.IGNORECASE,
-)
-"""The character by which a tokenizer would know markup of turns."""
-_HARMLESS = {"<": "\u2039", ">": "\u203a", "[": "\u27e6"}
 
 _UNUSUAL = re.compile(r"[^\n\t -~]")
 _JOINERS = "\u200c\u200d"
@@ -119,7 +110,7 @@ def defused(text: str) -> str:
     # `splitlines` says nothing of a line's end at the end of the text.
     lines = "\n".join(f"{text}.".splitlines())[:-1]
     lines = _UNUSUAL.sub(_visible, lines)
-    return _TURN_MARKUP.sub(lambda match: _HARMLESS[match[0]], lines)
+    return without_markup(lines)
 
 
 def _visible(match: re.Match[str]) -> str:

@@ -7,6 +7,9 @@ The order serves the prefix caches of servers: what stays the same comes first.
 3. The earlier rounds that are shown in full: what was seen, what was replied.
 4. The current page, what the agent remembers, and the question.
 
+Markup of turns and pictures in what comes from a task, a page or an earlier step is broken up
+(`webtraj.agents.models.markup`); what the model itself replied is shown again as it was.
+
 What is left out, by whichever limit, is said in the text where it was, and told in `Context.cuts`.
 """
 
@@ -19,6 +22,7 @@ from webtraj.agents.contexts.cutting import CountTokens, Cut, cut_lines, estimat
 from webtraj.agents.contexts.pages import Page
 from webtraj.agents.contexts.settings import ContextSettings
 from webtraj.agents.models.base import Image, Message, Part, Text
+from webtraj.agents.models.markup import without_markup
 
 __all__ = ["Context", "Conversation", "Round", "build_context"]
 
@@ -114,7 +118,7 @@ def _draft(
     page = _cut(conversation.page, page_tokens, "page", count, cuts)
     said += _said_of(page, notice)
     if settings.memory and conversation.memory:
-        said.append(f"What you chose to remember:\n{conversation.memory}")
+        said.append(f"What you chose to remember:\n{without_markup(conversation.memory)}")
     said.append(conversation.ask)
     messages.append(_user(said, images[-1]))
     return Context(tuple(messages), page, tuple(cuts))
@@ -123,7 +127,7 @@ def _draft(
 def _opening(
     goal: str, older: Sequence[Round], settings: ContextSettings, cuts: list[Cut]
 ) -> Iterator[str]:
-    yield f"Task: {goal}"
+    yield f"Task: {without_markup(goal)}"
     if not older:
         return
     shown = older[max(len(older) - settings.older_lines, 0) :]
@@ -132,7 +136,7 @@ def _opening(
         cuts.append(Cut("earlier steps", left_out))
         lines.append(f"[... {left_out} steps cut]")
     lines += [
-        f"{number}. {round_.line}"
+        f"{number}. {without_markup(round_.line)}"
         for number, round_ in enumerate(shown, len(older) - len(shown) + 1)
     ]
     yield "\n".join(lines)
@@ -149,7 +153,7 @@ def _cut(page: Page, budget: int | None, what: str, count: CountTokens, cuts: li
 
 
 def _said_of(page: Page, notice: str) -> Iterator[str]:
-    events = [notice] if notice else []
+    events = [without_markup(notice)] if notice else []
     events += page.notices
     if events:
         yield "\n".join(events)

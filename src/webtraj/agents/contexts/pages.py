@@ -1,7 +1,8 @@
 """What of an observation a model is shown: a page's text, its picture, and what has happened.
 
 Whatever a page says is text for the model to read. Nothing here takes any of it for an instruction,
-and lines that come from pages are bounded in length.
+lines that come from pages are bounded in length, and markup that would end a turn or stand for a
+picture (`webtraj.agents.models.markup`) is broken up.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.agents.contexts.settings import ContextSettings
+from webtraj.agents.models.markup import without_markup
 
 __all__ = ["Page", "page_of"]
 
@@ -72,10 +74,10 @@ def page_of(observation: Any, settings: ContextSettings) -> Page:
     elif settings.with_images:
         image = _channel(observation, "screenshot", settings)
     return Page(
-        heading=_heading(observation),
-        text=text,
+        heading=without_markup(_heading(observation)),
+        text=without_markup(text),
         image=image,
-        notices=tuple(_notices(observation)),
+        notices=tuple(map(without_markup, _notices(observation))),
         marks=marks,
     )
 

@@ -27,6 +27,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
+from webtraj.agents.models.markup import without_markup
 from webtraj.agents.pointing.pages import Item
 from webtraj.environments.actions import Action, Click, Fill, InvalidAction
 
@@ -170,7 +171,7 @@ def _parts(text: str) -> list[str]:
 
 def _plain(text: str) -> str:
     """Returns a page's or goal's text without what would read as one of our names."""
-    return _NAME_TOKENS.sub(" ", text).strip()
+    return without_markup(_NAME_TOKENS.sub(" ", text)).strip()
 
 
 def _invalid(kind: str, reason: str, reply: str) -> InvalidAction:

@@ -15,16 +15,14 @@ from __future__ import annotations
 
 import re
 
+from webtraj.agents.models.markup import PICTURE_MARKS
+
 __all__ = ["IMAGE", "hide", "show"]
 
 IMAGE = "<image>"
 
 _NO_WIDTH = "\u200b"
-_MARK = (
-    r"((?:image|video|audio)>"  # Trainers'
-    r"|\|(?:image|video|audio|vision)(?:_pad)?\|>"  # Qwen's, Llama's
-    r"|(?:IMG_CONTEXT|image_soft_token|start_of_image)>)"  # InternVL's, Gemma's
-)
+_MARK = f"({PICTURE_MARKS})"
 _LOOKS_LIKE_ONE = re.compile(f"<({_NO_WIDTH}*){_MARK}")
 _HIDDEN = re.compile(f"<{_NO_WIDTH}({_NO_WIDTH}*){_MARK}")
 
