@@ -23,6 +23,7 @@ from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser.network import proxy as proxy_lib
 from webtraj.environments.browser.observation import refs_in
 from webtraj.environments.browser.policies import WebAccess
+from webtraj.environments.browser.settling import SettlePolicy
 from webtraj.rollouts.metrics.steps import step_facts
 
 pytestmark = pytest.mark.browser

@@ -29,11 +29,14 @@ environment meets on its way here never replaces it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, Literal
 
 from webtraj import errors
@@ -379,5 +382,17 @@ def _error_info(error: BaseException) -> trajectory_lib.ErrorInfo:
     except Exception as broken:  # A broken __str__ must not hide the error itself.
         message = f"<str failed: {type(broken).__name__}>"
     return trajectory_lib.ErrorInfo(
-        type=name, message=message, traceback="".join(traceback.format_exception(error))
+        type=name,
+        message=_without_folders(message),
+        traceback=_without_folders("".join(traceback.format_exception(error))),
     )
+
+
+def _without_folders(text: str) -> str:
+    """Return a text without the folders of this machine: modules by their names, home as `~`."""
+    places = {f"{place}/": "" for place in sys.path if len(place) > 1}
+    with contextlib.suppress(RuntimeError):  # A user without a home.
+        places.setdefault(f"{Path.home()}/", "~/")
+    for place in sorted(places, key=len, reverse=True):
+        text = text.replace(place, places[place])
+    return text

@@ -7,6 +7,7 @@ import pytest
 import webtraj
 from webtraj.environments.browser.pool import BrowserPool
 from webtraj.environments.fixture_site import FixtureEnvironment, FixtureSite
+from webtraj.environments.fixture_site.site import ORIGINS
 from webtraj.testing import EnvironmentContract
 from webtraj.trajectory import EndReason, Outcome
 
@@ -74,7 +75,8 @@ async def test_a_closed_environment_has_stopped_its_site_and_a_shared_one_runs_o
             await env.reset()
         async with FixtureEnvironment("log-out", pool=pool, observe=TEXT) as own:
             await own.reset()
-            url = own.session.page.url
+            assert own.session.page.url.startswith(ORIGINS[0])
+            url = (await own._place.open()).origin
         assert site.visit().url.startswith(site.origin)
         host, port = url.split("/")[2].split(":")
         with pytest.raises(ConnectionRefusedError):

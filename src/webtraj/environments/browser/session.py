@@ -431,6 +431,8 @@ class BrowserSession:
     async def _wait_for_load(self, state: Literal["load", "domcontentloaded"]) -> None:
         # Slow pages are looked at as far as they have come. One that broke off never comes further.
         page = self._active
+        if page in self._failures:
+            return
         loading = asyncio.ensure_future(
             self.run(
                 page.wait_for_load_state(state), what="load the page", seconds=self._settle.load

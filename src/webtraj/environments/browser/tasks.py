@@ -4,7 +4,10 @@
 `goal_of`, `validate` after each step, `teardown`. A task that can be solved by script is a
 `SolvableTask` too.
 A task that knows after how many steps it has taken too long says so by an attribute `max_steps`,
-which a limit given to the environment outweighs. `WebTask` is a task as data, for any site.
+which a limit given to the environment outweighs. One whose pages come with it offers them by an
+attribute `local_sites` (`network.LocalSites`): handlers by host and port, which answer in the place
+of the network, so that their URLs are the same on every machine. `WebTask` is a task as data, for
+any site.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import shutil
 import tempfile
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
@@ -11,6 +13,7 @@ from typing import Any, Final, Literal
 
 from webtraj.environments import actions as actions_lib
 from webtraj.environments.browser import environment as environment_lib
+from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import pool as pool_lib
 from webtraj.environments.browser import session as session_lib
@@ -86,6 +89,11 @@ class FixtureTask:
         return {}
 
     @property
+    def local_sites(self) -> network_lib.LocalSites:
+        """The site's two origins. See `BrowserTask`."""
+        return self._place.local_sites
+
+    @property
     def has_solution(self) -> bool:
         """See `SolvableTask.has_solution`."""
         return self.task.has_oracle
@@ -102,7 +110,7 @@ class FixtureTask:
         )
         (self._assignment,) = assignments
         self._place.put_files(self._assignment.files)
-        await session.open(self._visit.url)
+        await session.open(site_lib.ORIGINS[0] + self._visit.url.removeprefix(site.origin))
 
     def goal_of(self, begun: Any) -> str:
         """See `BrowserTask.goal_of`."""
@@ -146,7 +154,8 @@ class FixtureTask:
 class FixtureEnvironment(environment_lib.BrowserEnvironment):
     """Plays tasks of the fixture site, each `reset` the next of them.
 
-    The same task and seed give the same goal and the same pages, but for the port in their URLs.
+    The same task and seed give the same goal and the same pages, at the same URLs but for the token
+    of a visit.
     Reward is 1 when the server's state is what the goal asks for, which ends the episode, as does a
     mistake that cannot be undone, with 0; before that it is 0.
 
@@ -217,6 +226,11 @@ class _Place:
 
     def __init__(self, site: site_lib.FixtureSite | None) -> None:
         self.access = access_lib.SiteAccess()
+        self.access.origins = site_lib.ORIGINS
+        self.local_sites: network_lib.LocalSites = {
+            (site_lib.HOST, port): functools.partial(self._serve, index)
+            for index, port in enumerate(site_lib.PORTS)
+        }
         self._site = site
         self._owns_site = site is None
 
@@ -224,8 +238,12 @@ class _Place:
         """Returns the site, running."""
         if self._site is None:
             self._site = await site_lib.FixtureSite().__aenter__()
-        self.access.origins = (self._site.origin, self._site.other_origin)
         return self._site
+
+    async def _serve(
+        self, index: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        await (await self.open()).serve(index, reader, writer)
 
     def put_files(self, files: Mapping[str, bytes]) -> None:
         """Replaces the files that may be uploaded."""

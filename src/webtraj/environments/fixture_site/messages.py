@@ -84,6 +84,8 @@ class Response:
     body: bytes = b""
     content_type: str = "text/html; charset=utf-8"
     headers: Sequence[tuple[str, str]] = ()
+    cache: str = "no-store"
+    """The header `Cache-Control`."""
     delay: float = 0.0
     """Seconds that the answer is held back."""
     fault: Literal["", "cut", "hang"] = ""

@@ -1,4 +1,4 @@
-"""A small HTTP/1.1 server on asyncio and h11: it answers on 127.0.0.1 and nowhere else."""
+"""A small HTTP/1.1 server on asyncio and h11, for pages that come with webtraj."""
 
 from __future__ import annotations
 
@@ -12,20 +12,29 @@ import h11
 
 from webtraj.environments.fixture_site.messages import Request, Response
 
-__all__ = ["HttpServer"]
+__all__ = ["Handle", "HttpServer", "serve"]
 
 _HOST = "127.0.0.1"
 _CHUNK = 64 * 1024
 
+Handle = Callable[[Request], Response]
+"""Answers a request. It must not block."""
+
+
+async def serve(handle: Handle, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer the requests of one connection, until either side ends it."""
+    try:
+        await _Connection(reader, writer, handle).serve()
+    except (ConnectionError, h11.RemoteProtocolError):
+        pass  # The browser went away, or never spoke HTTP.
+    finally:
+        writer.transport.abort()
+
 
 class HttpServer:
-    """Answers requests from `async with` to its end, on a port that the system chooses.
+    """Answers requests from `async with` to its end, at 127.0.0.1, on a port that is free."""
 
-    Args:
-        handle: Gives the answer to a request. It must not block.
-    """
-
-    def __init__(self, handle: Callable[[Request], Response]) -> None:
+    def __init__(self, handle: Handle) -> None:
         self._handle = handle
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
@@ -58,14 +67,11 @@ class HttpServer:
         assert task is not None
         self._connections.add(task)
         try:
-            await _Connection(reader, writer, self._handle).serve()
-        except (ConnectionError, h11.RemoteProtocolError):
-            pass  # The browser went away, or never spoke HTTP.
+            await serve(self._handle, reader, writer)
         except asyncio.CancelledError:
             pass  # The server closes; the task has no one to tell.
         finally:
             self._connections.discard(task)
-            writer.transport.abort()
 
 
 class _Connection:
@@ -73,7 +79,7 @@ class _Connection:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        handle: Callable[[Request], Response],
+        handle: Handle,
     ) -> None:
         self._reader = reader
         self._writer = writer
@@ -128,7 +134,7 @@ class _Connection:
         headers = [
             ("content-type", response.content_type),
             ("content-length", str(len(response.body))),
-            ("cache-control", "no-store"),
+            ("cache-control", response.cache),
             *response.headers,
         ]
         self._send(h11.Response(status_code=response.status, headers=headers))

@@ -5,10 +5,13 @@ cookie sees that visit's world and no other, so that any number of episodes run 
 comes without a cookie gets a world of seed 0 to walk around in.
 
 The second server is the same site at another origin, for frames and redirects that cross origins.
+Its ports change from run to run, so the environment shows the site at `ORIGINS` instead, which are
+the same everywhere: the browser's proxy hands connections to them over to `serve`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import importlib
@@ -16,15 +19,20 @@ import logging
 import secrets
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from webtraj import errors as errors_lib
 from webtraj.environments.fixture_site import routing, seeding
 from webtraj.environments.fixture_site.messages import Request, Response, see_other
-from webtraj.environments.fixture_site.server import HttpServer
+from webtraj.environments.fixture_site.server import HttpServer, serve
 from webtraj.environments.fixture_site.world import World
 
-__all__ = ["FixtureSite", "SiteVisit"]
+__all__ = ["HOST", "ORIGINS", "PORTS", "FixtureSite", "SiteVisit"]
+
+HOST: Final = "fixture.localhost"
+PORTS: Final = (80, 8080)
+ORIGINS: Final = (f"http://{HOST}", f"http://{HOST}:8080")
+"""Where browsers of the environment see the site, and its second server."""
 
 _COOKIE = "visit"
 _PAGES = ("files", "shop", "checkout", "account", "forum", "extras", "trouble")
@@ -97,6 +105,12 @@ class FixtureSite:
         if servers is not None:
             await servers.aclose()
 
+    async def serve(
+        self, index: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Answer a connection to one of `ORIGINS`."""
+        await serve(self._handler(1 - index), reader, writer)
+
     def visit(
         self, *, seed: int = 0, start: str = "/", prepare: Callable[[World], None] | None = None
     ) -> SiteVisit:
@@ -154,7 +168,9 @@ class FixtureSite:
         if route is None:
             return _plain(404, f"Not found: {request.path}")
         handler, arguments = route
-        visit_of = routing.Visit(request, world, token, self._origins[other], arguments)
+        stable = request.headers.get("host", "").partition(":")[0] == HOST
+        other_origin = (ORIGINS if stable else self._origins)[other]
+        visit_of = routing.Visit(request, world, token, other_origin, arguments)
         return handler(visit_of)
 
     def _enter(self, token: str, to: str) -> Response:

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 from webtraj import errors as errors_lib
 from webtraj.environments.browser import environment as environment_lib
+from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import pool as pool_lib
 from webtraj.environments.browser import session as session_lib
@@ -96,7 +97,12 @@ class MiniwobTask:
     @property
     def context_options(self) -> Mapping[str, Any]:
         """See `BrowserTask.context_options`."""
-        return {"offline": True}
+        return {}
+
+    @property
+    def local_sites(self) -> network_lib.LocalSites:
+        """The pages' own origin. See `BrowserTask`."""
+        return pages_lib.LOCAL_SITES
 
     @property
     def max_steps(self) -> int:

@@ -29,8 +29,8 @@ class StepFacts:
     """What was counted in the steps of one episode."""
 
     first_verb: str = ""
-    """The verb of the first action; empty if it has none that is known. WebGym's `invalid_url` if the
-    page that the episode was to begin at did not load."""
+    """The verb of the first action; empty if it has none that is known. WebGym's `invalid_url` if
+    the page that the episode was to begin at did not load."""
     last_verb: str = ""
     """The verb of the last one."""
     dummies: int = 0
