@@ -54,19 +54,20 @@ async def test_no_record_prompt_or_export_names_a_place_on_this_machine(tmp_path
     recorded = tmp_path / "recorded"
     with FakeModelServer(lambda _: "Thought: Look.\nAction: click('1')") as server:
         base = server.url.removesuffix("/v1")
-        async with OpenAICompatibleClient("fake", server.url) as client:
+        async with OpenAICompatibleClient("fake-model", server.url) as client:
             agent = ModelAgent(client=client, dialect="webtraj", prompt="plain")
             observe = {"observe": CHANNELS, "max_steps": 2}
             for preset in PRESETS:
                 out = recorded / preset.replace("/", "-")
                 await collect(preset, agent, out=out, environment_options=observe)
                 assert found_in(out / "episodes", base) == set(), preset
+        assert len(server.requests) >= len(PRESETS)
         assert all(not PLACES.search(request.text) for request in server.requests)
     for number, preset in enumerate(PRESETS):
         out = recorded / preset.replace("/", "-")
         forms: dict[str, tuple[str, ...]] = {"json": ("--shareable",)}
         if preset == "miniwob/click-test":  # The one that the model's only reply solves.
-            forms["sharegpt"] = ()
+            forms["sharegpt"] = ("--filter", "min_steps=1")
         for form, options in forms.items():
             made = tmp_path / f"{form}-{number}"
             command = ["export", str(out), "--format", form, "--out", str(made), *options]

@@ -5,6 +5,7 @@ import pytest
 import webtraj
 from webtraj.environments import actions as a
 from webtraj.environments.browser.environment import BrowserEnvironment
+from webtraj.environments.browser.network import OriginPolicy
 from webtraj.environments.browser.policies import NoAccess, WebAccess
 from webtraj.environments.browser.tasks import Verdict, WebTask
 
@@ -170,7 +171,7 @@ async def test_history_goes_back_and_forward_as_far_as_it_goes(pool, start_url):
 async def test_a_navigation_that_fails_is_the_action_s_failure(pool, start_url):
     task = WebTask(goal="Look", start_url=start_url)
     async with BrowserEnvironment(
-        task, pool=pool, observe=CHANNELS, policy=WebAccess()
+        task, pool=pool, observe=CHANNELS, policy=WebAccess(OriginPolicy(allow=("127.0.0.1:*",)))
     ) as environment:
         await environment.reset()
         timestep = await environment.step(a.Goto("http://127.0.0.1:9/"))
