@@ -39,10 +39,14 @@ PLACES = re.compile("|".join(map(re.escape, LOCAL)) + r"|127\.0\.0\.1:\d+|\[::1\
 
 
 def found_in(folder: Path, apart_from: str) -> set[str]:
-    """Return the places that the text files of a folder name."""
+    """Return the places that the text files of a folder name.
+
+    An export's manifest is left out: it says which dataset it was made from, as its maker gave it.
+    """
     text = "".join(
         path.read_text(errors="replace").replace(apart_from, "SERVER")
         for path in sorted(folder.rglob("*.json*"))
+        if path.name != "webtraj-export.jsonl"
     )
     assert text
     return set(PLACES.findall(text))
