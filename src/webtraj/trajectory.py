@@ -197,7 +197,8 @@ class ModelCall:
     policy_version: str = ""
     """Which weights answered, as the server reported them."""
     messages: tuple[Any, ...] = ()
-    """The messages as they were sent, in the provider's shape; images are bytes."""
+    """The messages as they were sent, in the provider's shape; images are bytes. A
+    `webtraj.agents.models.Message` is kept in OpenAI's."""
     sampling: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Sampling parameters: temperature, top_p, max_tokens, seed, ..."""
     response: Any = None
@@ -220,6 +221,11 @@ class ModelCall:
     """Seconds from the first attempt to the full reply, without waiting for a turn."""
     error: str = ""
     """What went wrong, if the call gave no reply."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.messages, (list, tuple)):
+            messages = tuple(m.to_data() if hasattr(m, "to_data") else m for m in self.messages)
+            object.__setattr__(self, "messages", messages)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

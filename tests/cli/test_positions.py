@@ -55,5 +55,7 @@ def test_misspelt_option_is_told_as_ever(show):
 
 
 def test_position_that_there_is_not_is_told(show):
-    with pytest.raises(errors.UnknownEpisodeError, match="'-3' means none of the 2 episodes"):
+    with pytest.raises(
+        errors.UnknownEpisodeError, match="No episode matches '-3'; the dataset has 2"
+    ):
         raise show("-3").exception

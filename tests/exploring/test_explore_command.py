@@ -137,7 +137,7 @@ def test_a_crawl_is_gone_on_with_as_it_was_begun(tmp_path, coarse_file):
     again, same = go_on({"parallel": 2}, out=out, run_id=run_id, storage_options=None)
     assert same == run_id
     assert again == config.model_copy(update={"parallel": 2})
-    with pytest.raises(errors.InvalidInputError, match="seed cannot be given again"):
+    with pytest.raises(errors.InvalidInputError, match="seed cannot be changed"):
         go_on({"seed": 4}, out=out, run_id=run_id, storage_options=None)
     with pytest.raises(errors.InvalidInputError, match="was not begun by `webtraj explore`"):
         go_on({}, out=out, run_id="another", storage_options=None)

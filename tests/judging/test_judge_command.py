@@ -198,7 +198,7 @@ def test_a_model_is_measured_and_asked_again(run, dataset, tmp_path) -> None:
         (["eval", "--replay"], "takes no episode, and no --replay"),
         (["rerun"], "takes a dataset and an episode"),
         (["rerun", "right"], "has no judgement to make again; it was judged by: nobody"),
-        (["rerun", "none"], "means none of the 4 episodes"),
+        (["rerun", "none"], "the dataset has 4"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -38,7 +38,7 @@ def test_printed_configuration_is_the_same_configuration(tmp_path):
     [
         pytest.param({"itertions": 2}, "did you mean iterations?", id="nearest-key"),
         pytest.param({"train": {"modle": "a/b"}}, "did you mean train.model?", id="nested-key"),
-        pytest.param({"iterations": 0}, "iterations: Input should be greater", id="too-small"),
+        pytest.param({"iterations": 0}, "iterations: must be greater", id="too-small"),
         pytest.param({"train": {}}, "give train.model", id="no-model-to-begin-with"),
         pytest.param(
             {"train": {"model": "a/b", "engine": "llamafactory"}}, "needs python", id="no-python"

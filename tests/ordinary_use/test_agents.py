@@ -10,7 +10,7 @@ import threading
 import dm_env
 import pytest
 
-from webtraj import Decision, EndReason, Outcome, errors, open_dataset, registry
+from webtraj import Decision, EndReason, ModelCall, Outcome, errors, open_dataset, registry
 from webtraj.agents.models import Message
 from webtraj.environments.actions import Click
 from webtraj.environments.browser.action_spec import to_action
@@ -18,6 +18,9 @@ from webtraj.rollouts import Deadlines, RetryPolicy, RolloutSettings, collect
 from webtraj.rollouts.metrics import Rate, measure
 from webtraj.rollouts.runs import Run
 from webtraj.storage import open_storage
+from webtraj.training.export import export_selection
+from webtraj.training.export.reading import read_export
+from webtraj.training.replay import Filters, ReplayBuffer
 
 
 class Page:
@@ -128,6 +131,51 @@ async def test_a_blocking_agent_does_not_hold_up_other_episodes():
 
     summary = await play(act, episodes=4, parallel=4)
     assert summary.total.success_rate == 1.0
+
+
+class Asking:
+    """Makes the record of its model's calls itself, of the messages that it has."""
+
+    name = "asking-1"
+
+    def begin_episode(self, environment):
+        return self
+
+    async def act(self, observation):
+        messages = (Message.of("system", "Act."), Message.of("user", observation["goal"]))
+        call = ModelCall(model="mine", messages=messages, text="click('1')")
+        return Decision(action="click('1')", model_calls=(call,))
+
+
+async def test_calls_with_messages_of_ours_can_be_trained_on(tmp_path):
+    await play(Asking(), tmp_path / "data")
+    buffer = ReplayBuffer.from_datasets(tmp_path / "data", filters=Filters(min_steps=1))
+    report = export_selection(buffer.all, tmp_path / "sft", format="sharegpt")
+    assert report.splits["train"].rows == 1
+    (sample,) = read_export(tmp_path / "sft")
+    assert sample.messages == (Message.of("system", "Act."), Message.of("user", "Press the button"))
+
+
+class Unsolved(Page):
+    has_oracle = False
+
+    async def cheat(self):
+        return None
+
+
+class Solved(Page):
+    async def cheat(self):
+        return Click("1")
+
+
+async def test_a_task_that_the_agent_cannot_play_is_refused_before_anything_starts(tmp_path):
+    registry.register("page/solved", Solved)
+    registry.register("page/unsolved", Unsolved)
+    with pytest.raises(errors.InvalidInputError) as caught:
+        await collect(["page/solved", "page/unsolved"], "oracle", out=tmp_path / "data")
+    said = "cannot play 1 of 2 tasks: page/unsolved. Use another agent, or play only the others: "
+    assert said + "page/solved" in str(caught.value)
+    assert not (tmp_path / "data").exists()
 
 
 def unusable(value):

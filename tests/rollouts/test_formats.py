@@ -115,7 +115,7 @@ async def test_configurations_have_the_key(tmp_path):
     assert formats_in(rollout.out) == {"pb.zst"}
     again = build_rollout(values, resume=True)
     await again.play()
-    with pytest.raises(errors.InvalidInputError, match=r"format: Input should be 'json', 'pb'"):
+    with pytest.raises(errors.InvalidInputError, match=r"format: must be 'json', 'pb'"):
         load_configuration("crawl", ["source_parquet_path=a", "s3_save_uri=b", "format=xml"])
 
 

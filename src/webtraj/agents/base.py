@@ -44,6 +44,9 @@ class Agent(Protocol):
     def name(self) -> str:
         """What episodes call their policy: the agent's kind, and model and weights if any."""
 
+    # An agent that can play some tasks only may also have `can_play(environment) -> bool`. Rollouts
+    # ask it about each task of their plan before they start.
+
     def begin_episode(self, environment: environment_lib.Environment) -> Actor:
         """Returns the actor for the episode that `environment` is about to begin.
 

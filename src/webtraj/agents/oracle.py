@@ -33,12 +33,18 @@ class OracleAgent:
             InvalidInputError: The environment has no solution.
         """
         cheat = getattr(environment, "cheat", None)
-        if not callable(cheat) or not getattr(environment, "has_oracle", True):
+        if not self.can_play(environment):
             raise errors.InvalidInputError(
                 f"The oracle agent has no solution for {_task_of(environment)}: use another agent, "
                 "or another task."
             )
+        assert callable(cheat)
         return _OracleActor(cheat, _task_of(environment))
+
+    def can_play(self, environment: environment_lib.Environment) -> bool:
+        """Return whether the environment has a solution."""
+        has_oracle = bool(getattr(environment, "has_oracle", True))
+        return has_oracle and callable(getattr(environment, "cheat", None))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

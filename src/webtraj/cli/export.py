@@ -192,7 +192,7 @@ def export(
     known = (*OF_EPISODES, *OF_SAMPLES, *(FORMATS if shareable else ()))
     if to not in known:
         raise errors.InvalidInputError(
-            f"There is no format {to!r:.60} to export to. {nearest(to, known, cutoff=0.5)}"
+            f"No export format {to!r:.60}. {nearest(to, known, cutoff=0.6)}"
             f"The formats of episodes are {', '.join(OF_EPISODES)}; with --shareable also "
             f"{', '.join(FORMATS)}; those of samples for trainers {', '.join(OF_SAMPLES)}."
         )

@@ -147,7 +147,9 @@ def _filters(to: str, given: list[str] | None, conditions: Mapping[str, Any]) ->
     known = [field.name for field in dataclasses.fields(Filters)]
     # Pairs and advantages need all attempts, those that are alike included.
     found: dict[str, Any] = (
-        {"filter_successful_only": False, "distinct": False} if to in _UNFILTERED else {}
+        {"filter_successful_only": False, "distinct": False, "valid_actions_only": False}
+        if to in _UNFILTERED
+        else {}
     )
     for item in given or ():
         name, value = read_setting("--filter", item)

@@ -10,6 +10,8 @@ from webtraj.cli.options import OPTION_HELP, PLACE_HELP, WHERE_HELP
 
 __all__ = ["ls"]
 
+_MOST_TASKS = 10
+
 
 def ls(
     dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
@@ -70,8 +72,19 @@ def ls(
     if not console.is_terminal:  # A file or a pipe has no width.
         console.width = 250
     console.print(table)
+    if task is not None and not found.summaries:
+        known = sorted({summary.task for summary in whole.summaries})
+        if task not in known and known:
+            console.print(text.printable(_no_such_task(task, known)))
     still_open = len(whole.open_episodes)
     console.print(
         f"{len(shown)} shown of {len(found)} found among {len(whole)}"
         + (f"; {still_open} still open or waiting for recovery" if still_open else "")
     )
+
+
+def _no_such_task(task: str, known: list[str]) -> str:
+    from webtraj.named import nearest
+
+    some = ", ".join(known[:_MOST_TASKS]) + (", ..." if len(known) > _MOST_TASKS else "")
+    return f"No episode has the task {task!r}. {nearest(task, known)}The tasks here: {some}."

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from webtraj.trajectory import Outcome
+
 if TYPE_CHECKING:
     from webtraj.rollouts.configuration import ConfiguredRollout
     from webtraj.rollouts.summary import RolloutSummary
@@ -30,7 +32,8 @@ def play(built: ConfiguredRollout, ray: str | None, go_on: str, *, monitor: bool
         monitor: Whether to show each row of its plan while it is played, instead of a bar.
 
     Raises:
-        Exit: Errors ended all episodes, or some could not be judged or proposed for.
+        Exit: Errors ended all episodes, the judge failed on all of them, or some are left to be
+            judged or proposed for.
     """
     from webtraj.cli import progress, signals
 
@@ -101,7 +104,8 @@ def _judge(built: ConfiguredRollout, summary: RolloutSummary, go_on: str) -> boo
         say(f"The judging stopped: {judged.stopped}")
     if not judged.complete:
         say(f"To judge what is left: {go_on}")
-    return judged.complete
+    outcomes = set(judged.outcomes.values())
+    return judged.complete and outcomes != {Outcome.JUDGE_ERROR}
 
 
 def _propose(built: ConfiguredRollout, go_on: str) -> bool:

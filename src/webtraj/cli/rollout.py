@@ -236,7 +236,8 @@ def rollout(
     What to play is said by --preset, or by a configuration: --config-name. Ctrl-C ends it in good
     order: episodes that are open are recorded as cancelled, and --resume plays what is left. With a
     judge, the episodes are judged when all is played, into a dataset beside the recorded one. The
-    exit code is 1 if errors ended all episodes, or if some could not be judged; else 0.
+    exit code is 1 if errors ended all episodes, if the judge failed on all of them, or if some are
+    left to be judged; else 0.
     """
     run_id, overrides = _split(arguments or [], resume=resume)
     quick = {

@@ -60,10 +60,10 @@ def find_episode(episode_ids: Any, wanted: str) -> str:
     try:
         return str(episode_ids[int(wanted)])
     except (ValueError, IndexError):
+        found = f"{len(matching)} episodes match" if matching else "No episode matches"
         raise errors.UnknownEpisodeError(
-            f"{wanted!r} means {len(matching) or 'none'} of the {len(episode_ids)} episodes. Give "
-            "an id, enough of its beginning, or a position such as 0 or -1; `webtraj ls` shows "
-            "the ids."
+            f"{found} {wanted!r}; the dataset has {len(episode_ids)}. Give an id, the beginning of "
+            "one, or a position such as 0 or -1. `webtraj ls` lists the ids."
         ) from None
 
 

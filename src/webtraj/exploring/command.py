@@ -164,7 +164,8 @@ def go_on(
     """
     if fixed := [name for name in _FIXED if name in values]:
         raise errors.InvalidInputError(
-            f"A crawl is gone on with as it was planned; {fixed[0]} cannot be given again."
+            f"Resuming uses the original plan, so {fixed[0]} cannot be changed. Start a new crawl "
+            "instead."
         )
     storage = open_storage(out, storage_options)
     run = Run.last(storage) if run_id is None else Run(storage, run_id)

@@ -18,7 +18,7 @@ from webtraj.agents import base as agents_lib
 from webtraj.agents import catalog
 from webtraj.rollouts.adapting import Adaptive
 from webtraj.rollouts.judging import PARALLEL, When, judge_rollout, judged_place
-from webtraj.rollouts.making import check_environments
+from webtraj.rollouts.making import check_environments, check_tasks
 from webtraj.rollouts.observer import NullRolloutObserver, RolloutObserver
 from webtraj.rollouts.plan import PlannedEpisode, plan_episodes, plan_tasks
 from webtraj.rollouts.recording import EpisodeFormat, open_collector, settle_format
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from webtraj.judging.base import Judge
     from webtraj.rollouts.sampling.blocklist import Blocklist
 
-__all__ = ["Playable", "collect", "plan_of"]
+__all__ = ["Playable", "collect", "keep_metrics", "plan_of"]
 
 _CONTEXTS_PER_BROWSER = 16
 
@@ -158,6 +158,7 @@ async def collect(
                 plan = run.read_plan()
             else:
                 await check_environments(plan, environment_options or {})
+                await check_tasks(plan, agent, environment_options or {})
             written = settle_format(format, out, storage_options, run=run if resume else None)
             trajectory_collector = await stack.enter_async_context(
                 open_collector(out, storage_options, written)
@@ -188,7 +189,7 @@ async def collect(
         results = await runner.play()
         seconds = time.perf_counter() - start
     if run is not None and out is not None:
-        await asyncio.to_thread(_keep_metrics, run, out, storage_options)
+        await asyncio.to_thread(keep_metrics, run, out, storage_options)
     summary = RolloutSummary(results=(*progress.done, *results), seconds=seconds)
     if run is None or out is None or judge is None:
         return summary
@@ -256,7 +257,7 @@ def _run_of(
     return Run(storage, resume) if isinstance(resume, str) else Run.last(storage)
 
 
-def _keep_metrics(
+def keep_metrics(
     run: Run, out: str | os.PathLike[str], storage_options: Mapping[str, Any] | None
 ) -> None:
     """Writes a run's metrics. Should that fail, no more is lost than what can be made again."""

@@ -6,7 +6,7 @@ A plan that cannot be played must not be written: going on with it would fail fo
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
@@ -15,9 +15,12 @@ from webtraj.environments import bridges
 from webtraj.rollouts.plan import PlannedEpisode
 
 if TYPE_CHECKING:
+    from webtraj.agents.base import Agent
     from webtraj.environments.browser.pool import BrowserPool
 
-__all__ = ["check_environments", "close_quietly", "make_environment"]
+__all__ = ["check_environments", "check_tasks", "close_quietly", "make_environment"]
+
+_MOST_NAMED = 20
 
 _logger = logging.getLogger(__name__)
 
@@ -79,6 +82,42 @@ async def check_environments(
                 f"{type(error).__name__}: {error}"
             ) from error
         await close_quietly(environment)
+
+
+async def check_tasks(
+    plan: Iterable[PlannedEpisode], agent: Agent, options: Mapping[str, Any]
+) -> None:
+    """Ask an agent that has `can_play` about each task of a plan. Nothing is played.
+
+    Raises:
+        InvalidInputError: It cannot play all of them.
+    """
+    can_play = getattr(agent, "can_play", None)
+    if not callable(can_play):
+        return
+    one_of_each = {planned.spec.preset: planned for planned in plan}
+    playable: dict[str, bool] = {}
+    for planned in one_of_each.values():
+        environment = make_environment(planned, options, None)
+        try:
+            playable[planned.spec.preset] = can_play(environment)
+        finally:
+            await close_quietly(environment)
+    without = [task for task, yes in playable.items() if not yes]
+    if without:
+        others = [task for task, yes in playable.items() if yes]
+        remedy = "Use another agent."
+        if others:
+            remedy = f"Use another agent, or play only the others: {_some(others)}."
+        raise errors.InvalidInputError(
+            f"The agent {agent.name!r} cannot play {len(without)} of {len(playable)} tasks: "
+            f"{_some(without)}. {remedy}"
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 async def close_quietly(environment: environment_lib.Environment) -> None:

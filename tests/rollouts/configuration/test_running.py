@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import json
 import logging
 import sys
 
@@ -182,7 +183,7 @@ async def test_two_rollouts_that_begin_at_once_take_different_numbers(build, wor
 
 async def test_iterations_in_a_bucket(build, world):
     place = "memory://test-iterations/runs"
-    overrides = (f"save_path={place}", "env_config.blocklist_path=null", *ORACLE)
+    overrides = (f"save_path={place}", *ORACLE)
     first, second = build(*overrides), build(*overrides)
     await first.play()
     assert second.iteration == 2
@@ -191,8 +192,21 @@ async def test_iterations_in_a_bucket(build, world):
     resumed = build(*overrides, "iteration=1", resume=True)
     summary = await resumed.play()
     assert len(summary.results) == 2
-    with pytest.raises(errors.InvalidInputError, match="blocklist is a file on this machine"):
-        build(f"save_path={place}", *ORACLE)
+
+
+@pytest.mark.parametrize("s3_server", ["rclone"], indirect=True)
+async def test_a_bucket_has_its_own_blocklist(
+    build, world, bucket_url, bucket_options, task_row, write_rows
+):
+    write_rows(world / "s.jsonl", [task_row(i, website=f"s{i}.example") for i in range(3)])
+    options = json.dumps(dict(bucket_options))
+    place = (f"save_path={bucket_url}/run", f"storage_options={options}")
+    first = build(*place, *ORACLE)
+    await first.play()
+    assert len(open_dataset(first.out, storage_options=bucket_options)) == 2
+    first.blocklist.add("https://s1.example")
+    tasks = {planned.spec.site for planned in build(*place, "env_config.train_tasks=s.jsonl").plan}
+    assert tasks == {"s0.example", "s2.example"}
 
 
 async def test_tasks_that_an_iteration_finished_are_left_out_of_the_next(build):
@@ -367,7 +381,7 @@ async def test_quick_rollout_goes_on_by_its_folder_alone(world, climber):
     assert (again.plan, again.seed, again.settings.parallel) == (first.plan, 5, 4)
     assert again.environment_options == {"height": 2}
     assert len((await again.play()).results) == 3
-    with pytest.raises(errors.InvalidInputError, match="--seed cannot be given again"):
+    with pytest.raises(errors.InvalidInputError, match="--seed cannot be changed"):
         resume_quick({"seed": 6}, out="quick")
     secret = build_quick({**given, "environment_options": options}, out="secret")
     assert "hush" not in secret.source

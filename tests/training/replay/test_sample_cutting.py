@@ -37,6 +37,13 @@ def test_openai_messages_come_back_as_they_were():
         assert read_messages(recorded) == CONVERSATION
 
 
+def test_a_call_keeps_messages_of_ours_in_a_providers_shape():
+    call = ModelCall(messages=CONVERSATION)
+    assert call.messages[0] == {"role": "system", "content": "Act."}
+    assert read_messages(call.messages) == CONVERSATION
+    assert ModelCall(messages=call.messages) == call
+
+
 def test_sent_messages_with_base64_are_read_as_the_recorded_ones():
     sent, _ = to_openai(CONVERSATION, Base64Cache(), uuids=False)
     assert read_messages(orjson.loads(dump_body(sent))) == CONVERSATION

@@ -60,6 +60,22 @@ class Message:
         """
         return cls(role, tuple(Text(part) if isinstance(part, str) else part for part in parts))
 
+    def to_data(self) -> dict[str, Any]:
+        """Return it as records keep it: in the shape of OpenAI's chat completions, images as bytes.
+
+        >>> Message.of("user", "Click it.").to_data()
+        {'role': 'user', 'content': 'Click it.'}
+        """
+        if len(self.parts) == 1 and isinstance(self.parts[0], Text):
+            return {"role": self.role, "content": self.parts[0].text}
+        content = [
+            {"type": "text", "text": part.text}
+            if isinstance(part, Text)
+            else {"type": "image_url", "image_url": {"url": part.data}}
+            for part in self.parts
+        ]
+        return {"role": self.role, "content": content}
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Structure:

@@ -47,8 +47,8 @@ def make_exporter(name: str, options: Mapping[str, Any] | None = None) -> Export
     """
     if name not in FORMATS:
         raise errors.InvalidInputError(
-            f"There is no format {name!r:.60} to export to. "
-            f"{nearest(name, FORMATS, cutoff=0.5)}The formats are {', '.join(FORMATS)}."
+            f"No export format {name!r:.60}. "
+            f"{nearest(name, FORMATS, cutoff=0.6)}The formats are {', '.join(FORMATS)}."
         )
     made: Exporter = make_of(FORMATS[name].home, name, options)
     return made

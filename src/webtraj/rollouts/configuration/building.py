@@ -301,12 +301,16 @@ def _blocklist(config: RolloutConfig) -> Blocklist | None:
     env = config.env_config
     if env.blocklist_path is None:
         return None
-    path = Path(env.blocklist_path)
-    if not path.is_absolute():
-        if is_url(config.save_path):
-            raise errors.InvalidInputError(
-                f"The blocklist is a file on this machine, and save_path is {config.save_path!r}: "
-                "give env_config.blocklist_path, an absolute path, or null for none."
-            )
-        path = Path(config.save_path) / path
-    return Blocklist(path, ttl=env.blocklist_ttl_hours * _HOUR)
+    path = env.blocklist_path
+    if not is_url(path) and not Path(path).is_absolute():
+        in_bucket = is_url(config.save_path)
+        path = (
+            f"{config.save_path.rstrip('/')}/{path}"
+            if in_bucket
+            else str(Path(config.save_path) / path)
+        )
+    return Blocklist(
+        path,
+        storage_options=(config.storage_options or None) if is_url(path) else None,
+        ttl=env.blocklist_ttl_hours * _HOUR,
+    )

@@ -132,6 +132,8 @@ def _path(location: tuple[int | str, ...]) -> str:
     return ".".join(known) or "the configuration"
 
 
+COMMAND_LINE = "command line"
+"""The name of the configuration that a command's options are."""
 _BRANCHES = frozenset({"str", "int", "float", "bool", "DifficultySteps"})
 
 
@@ -139,6 +141,7 @@ def _message(problem: Any) -> str:
     message = str(problem["msg"]).removeprefix("Value error, ")
     # A class's name says nothing to a reader of YAML.
     message = message.partition(" or instance of ")[0].replace("dictionary", "mapping of keys")
+    message = message.replace("Input should be", "must be", 1)
     given = problem.get("input")
     if problem["type"] == "missing" or isinstance(given, Mapping):
         return message
@@ -151,4 +154,5 @@ def _told(name: str, problems: list[str]) -> str:
     more = len(problems) - _MAX_PROBLEMS
     if more > 0:
         shown += f"; and {more} more problems"
-    return f"The configuration {name!r} is wrong: {shown}" + ("" if shown.endswith("?") else ".")
+    where = "The command line" if name == COMMAND_LINE else f"The configuration {name!r}"
+    return f"{where} is wrong: {shown}" + ("" if shown.endswith("?") else ".")

@@ -77,7 +77,7 @@ def build_quick(
         InvalidInputError: A value is wrong.
         UnknownPresetError: There is no preset of that name.
     """
-    config = checking.validate(dict(given), QuickConfig, "of the command line")
+    config = checking.validate(dict(given), QuickConfig, checking.COMMAND_LINE)
     plan = plan_episodes(config.preset, episodes=config.episodes, seed=config.seed)
     return _built(config, plan, out, storage_options, run_id=new_run_id(), resume=False)
 
@@ -119,7 +119,8 @@ def resume_quick(
         ) from error
     if fixed := sorted({"preset", "episodes", "seed"} & set(given)):
         raise errors.InvalidInputError(
-            f"A run is gone on with as it was planned; --{fixed[0]} cannot be given again."
+            f"Resuming uses the original plan, so --{fixed[0]} cannot be changed. Start a new run "
+            "instead."
         )
     values = loading.merged(begun, given)
     loading.check_complete(values, where)

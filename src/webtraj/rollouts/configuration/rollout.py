@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from webtraj.agents.contexts import ContextSettings
 from webtraj.rollouts.configuration.checking import Section
@@ -173,7 +173,7 @@ class EnvConfig(Section):
     """The share of episodes that must be over for the others to get but some grace."""
     completion_grace_period: Annotated[float, Field(ge=0)] = 30.0
     """That grace, in seconds. What is cut off keeps its steps, and is played when resumed."""
-    save_traj_progress: Literal[True] = True
+    save_traj_progress: bool = True
     """Always true: every step is on record when it has been taken, every episode when it ends."""
     save_every_percent: Annotated[float, Field(gt=0, le=100)] = 25.0
     """A line tells how far the rollout is each time that so many percent of it are on record."""
@@ -204,6 +204,15 @@ class EnvConfig(Section):
 
     verbose: bool = False
     """Whether the command tells what happens in detail."""
+
+    @field_validator("save_traj_progress")
+    @classmethod
+    def _check_progress(cls, value: bool) -> bool:
+        if not value:
+            raise ValueError(
+                "cannot be false: every step is recorded when it is taken. Leave the key out"
+            )
+        return value
 
     @model_validator(mode="after")
     def _check_ratio(self) -> Self:

@@ -30,7 +30,7 @@ from webtraj.rollouts.configuration.players import Player
 from webtraj.rollouts.configuration.proposers import Proposing
 from webtraj.rollouts.iterations import Iterations
 from webtraj.rollouts.judging import Judged, judge_rollout, judged_place
-from webtraj.rollouts.making import check_environments
+from webtraj.rollouts.making import check_environments, check_tasks
 from webtraj.rollouts.metrics.facts import EpisodeFacts
 from webtraj.rollouts.metrics.live import MetricsObserver
 from webtraj.rollouts.metrics.targets import MetricsTargets
@@ -221,6 +221,7 @@ class ConfiguredRollout:
             await stack.enter_async_context(pool)
         if not self.resume:  # A plan that cannot be played could not be gone on with either.
             await check_environments(self.plan, self.environment_options)
+            await check_tasks(self.plan, agent, self.environment_options)
         self._keep_source()
         return await collect(
             self.plan,

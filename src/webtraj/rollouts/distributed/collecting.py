@@ -15,7 +15,7 @@ from webtraj.agents.base import Agent
 from webtraj.collectors.layout import DatasetHeader
 from webtraj.datasets.place import create_place
 from webtraj.rollouts.browsers import Browsers
-from webtraj.rollouts.collecting import Playable, plan_of
+from webtraj.rollouts.collecting import Playable, keep_metrics, plan_of
 from webtraj.rollouts.distributed.cluster import RayCluster, connected
 from webtraj.rollouts.distributed.driver import Driver
 from webtraj.rollouts.distributed.messages import Work
@@ -190,6 +190,7 @@ async def collect_on_ray(
         if driver.lost_nodes:
             await asyncio.to_thread(record.complete)
         seconds = time.perf_counter() - start
+    await asyncio.to_thread(keep_metrics, run, place, storage_options)
     return RolloutSummary(results=(*progress.done, *results), seconds=seconds)
 
 

@@ -6,23 +6,27 @@ A line for each refusal, appended with one write, so that any number of rollouts
      "task_id": "...", "episode_id": "..."}
 
 The names are WebGym's. A line may be written by hand; one that cannot be read is passed over, with
-a warning.
+a warning. In a bucket, where nothing can be appended, each line is an object of its own under the
+list's name.
 """
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import logging
 import os
+import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from webtraj import errors
 from webtraj.rollouts.tasks.rows import site_of, url_of
-from webtraj.storage import files
+from webtraj.storage import files, is_url, open_storage
 
 __all__ = ["DEFAULT_TTL", "Blocklist"]
 
@@ -33,23 +37,28 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Blocklist:
-    """The sites in a file, for as long as they are blocked."""
+    """The sites in a file or a bucket, for as long as they are blocked."""
 
     def __init__(
         self,
         path: str | os.PathLike[str],
         *,
+        storage_options: Mapping[str, Any] | None = None,
         ttl: float = DEFAULT_TTL,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Initializes the list; makes no file before the first site is added.
 
         Args:
-            path: The file.
+            path: The file, or a bucket's URL such as `s3://bucket/run/blocklist.jsonl`.
+            storage_options: For a bucket, as `webtraj.storage.open_storage` takes them.
             ttl: Seconds that a site stays blocked.
             clock: Gives the time in seconds since the epoch.
         """
-        self.path = Path(path)
+        self.path = path if isinstance(path, str) and is_url(path) else Path(path)
+        self._bucket = open_storage(self.path, storage_options) if is_url(path) else None
+        # A bucket may be slow or away, and an episode must not wait for it.
+        self._sender = concurrent.futures.ThreadPoolExecutor(1, "webtraj-blocklist")
         self._ttl = ttl
         self._clock = clock
 
@@ -65,7 +74,8 @@ class Blocklist:
             at: When, in seconds since the epoch; by default now.
 
         Raises:
-            CollectorError: The file cannot be written.
+            CollectorError: The file cannot be written. A bucket is written to in the background; a
+                failure there is logged.
         """
         line = {
             "domain": site_of(url_of(url)),
@@ -74,6 +84,10 @@ class Blocklist:
             "task_id": task,
             "episode_id": episode_id,
         }
+        if self._bucket is not None:
+            self._sender.submit(self._send, orjson.dumps(line) + b"\n")
+            return
+        assert isinstance(self.path, Path)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
@@ -92,6 +106,7 @@ class Blocklist:
 
         Raises:
             InvalidInputError: The file cannot be read.
+            StorageError: The bucket cannot be read.
         """
         since = self._clock() - self._ttl
         sites: set[str] = set()
@@ -116,7 +131,20 @@ class Blocklist:
                 ids.add(str(orjson.loads(line)["episode_id"]))
         return frozenset(ids)
 
+    def _send(self, line: bytes) -> None:
+        assert self._bucket is not None
+        key = f"{time.time_ns() // 1_000_000:013d}-{secrets.token_hex(4)}.json"
+        try:
+            self._bucket.write(key, line)
+        except errors.StorageError as error:
+            _LOGGER.warning("A site was not added to the blocklist %s: %s", self.path, error)
+
     def _lines(self) -> list[bytes]:
+        if self._bucket is not None:
+            self._sender.submit(lambda: None).result()  # What is on its way comes first.
+            keys = [entry.key for entry in self._bucket.list("")]
+            return [line for key in keys for line in self._bucket.read(key).splitlines()]
+        assert isinstance(self.path, Path)
         try:
             return self.path.read_bytes().splitlines()
         except FileNotFoundError:
