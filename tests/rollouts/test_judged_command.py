@@ -164,3 +164,13 @@ def test_episodes_are_recorded_whatever_becomes_of_the_judge(tmp_path):
     assert "was not judged" in done.stdout
     assert "To judge what is left: webtraj rollout --out quick --resume" in done.stdout
     assert "Traceback" not in done.stderr
+
+
+def test_a_judge_that_fails_on_all_episodes_is_the_commands_failure(tmp_path):
+    with FakeModelServer(lambda request: "I would rather not say.") as server:
+        arguments = (
+            "--preset", "miniwob/click-test", "--agent", "oracle", "--out", "runs",
+            "--judge-model", "fake-model", "--judge-url", server.url, "--judge-when", "always",
+        )  # fmt: skip
+        done = run(*arguments, cwd=tmp_path, code=1)
+    assert "judge_error 1." in done.stdout

@@ -115,11 +115,19 @@ def _check_arguments(
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
+        from webtraj.named import nearest  # Imports pydantic, which costs time.
+
         parameters = list(signature.parameters.values())[len(args) :]
-        takes = ", ".join(str(parameter) for parameter in parameters) or "no arguments"
+        names = [parameter.name for parameter in parameters]
+        takes = f"It takes: {', '.join(names) or 'no options'}."
         shown = credentials.concealed(kwargs)
         given = ", ".join(f"{key}={value!r:.60}" for key, value in shown.items()) or "none"
+        unknown = [key for key in kwargs if key not in names]
+        if unknown:
+            raise errors.InvalidInputError(
+                f"The preset {name!r} has no option {unknown[0]!r:.60}; given: {given}. "
+                f"{nearest(unknown[0], names)}{takes}"
+            ) from None
         raise errors.InvalidInputError(
-            f"The preset {name!r} cannot be made with these arguments ({error}). "
-            f"Given: {given}. It takes: {takes}."
+            f"The preset {name!r} cannot be made ({error}). Given: {given}. {takes}"
         ) from None
