@@ -126,10 +126,6 @@ BAD = {
         lambda e: dataclasses.replace(e, info=EpisodeInfo(episode_id="../e")),
         errors.InvalidEpisodeIdError, "cannot name a file",
     ),
-    "a lock": (
-        lambda e: dataclasses.replace(e, info=EpisodeInfo(metadata={"x": threading.Lock()})),
-        errors.UnwritableValueError, "metadata.x: _thread.lock",
-    ),
 }  # fmt: skip
 
 

@@ -4,10 +4,13 @@ import collections
 import contextlib
 import dataclasses
 import datetime
+import decimal
 import enum
 import hashlib
 import math
 import types
+import uuid
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +23,7 @@ from webtraj import errors
 from webtraj.serialization import record_types
 from webtraj.serialization.blobs import Blob
 from webtraj.serialization.encoding import TAG
+from webtraj.serialization.foreign import ReprOnly
 from webtraj.serialization.values import decode, dumps
 from webtraj.testing.strategies import arrays, same, scalars, values
 
@@ -107,6 +111,16 @@ KEPT = {
     "structures in structures": np.zeros(2, [("x", [("y", ">f4", (2, 3)), ("z", "U5")])]),
     "a structured scalar": np.array([(1, 2.5)], dtype=[("x", "<i2"), ("y", "<f8")])[0],
     "elements of no size": np.zeros((2, 3), dtype="V0"),
+    "dates and times": [
+        datetime.date(2026, 11, 20),
+        datetime.time(12, 30, tzinfo=datetime.UTC),
+        datetime.timedelta(days=-1, microseconds=7),
+    ],
+    "decimals": [decimal.Decimal("0.10"), decimal.Decimal("-Infinity")],
+    "a uuid": uuid.UUID(int=7),
+    "ranges": [range(3), range(10**30, 0, -7)],
+    "pure paths": [PurePosixPath("/runs/\udcff"), PureWindowsPath(r"C:\runs\x")],
+    "a value of which only the repr is kept": ReprOnly("a.B", "<B \ud800>", "too large"),
     "an object array": np.array([{"a": np.arange(2)}, None], dtype=object),
     "text that ends in zeros": np.str_("a\0\0"),
     "bytes that end in zeros": np.bytes_(b"a\0\0"),
@@ -366,7 +380,8 @@ UNWRITABLE = {
     "a mapping that raises": (Broken(), "Broken, which raised RuntimeError"),
     "what contains itself": (itself(), "[0].me: builtins.list, contains itself"),
     "too deep": (too_deep(), "nested more than"),
-    "a masked array": (np.ma.masked_array([1, 2], [0, 1]), "mask would be lost"),
+    "a generator": ((number for number in range(3)), "builtins.generator"),
+    "an exception": (ValueError("x"), "builtins.ValueError"),
     "a structure with objects": (np.zeros(1, [("o", "O")]), "dtype"),
 }
 
@@ -405,7 +420,8 @@ _JSON = st.recursive(
 )
 _TAGS = [
     "float", "int", "complex", "str", "bytes", "blob", "text", "tuple", "set", "frozenset", "dict",
-    "ndarray", "scalar", "datetime", "enum", "record", "namedtuple", "nested", "unwritable", "?",
+    "ndarray", "scalar", "datetime", "enum", "record", "namedtuple", "nested", "unwritable", "date",
+    "time", "timedelta", "decimal", "uuid", "range", "path", "?",
 ]  # fmt: skip
 _HOSTILE = st.fixed_dictionaries(
     {TAG: st.sampled_from(_TAGS) | _JSON},
@@ -417,6 +433,7 @@ _HOSTILE = st.fixed_dictionaries(
         "type": st.sampled_from(["test-values/point", "test-values/colour", "action/x"]) | _JSON,
         "fields": st.dictionaries(st.text(), _JSON, max_size=2) | _JSON,
         "member": st.sampled_from(["RED"]) | _JSON,
+        "flavour": st.sampled_from(["posix", "windows"]) | _JSON,
         "repr": _JSON,
         "sha256": _JSON,
         "ext": _JSON,

@@ -36,8 +36,7 @@ class EpisodeRecorder(Protocol):
         """Records a timestep that the environment returned.
 
         Raises:
-            CollectorError: It could not be kept. An `UnwritableValueError` says that a value in it
-                could not, and that all the rest was.
+            CollectorError: It could not be kept.
         """
 
     def end_episode(self, end: trajectory_lib.EpisodeEnd) -> None:

@@ -1,15 +1,19 @@
 """The memory collector: episodes as Python objects, for tests and small experiments.
 
-Observations are kept by reference, as the environment emitted them: an environment that changes an
-array after it has emitted it changes the record too. Nothing survives the process.
+Lists, dicts, arrays, dataclasses and pydantic models are copied, so that changing one later does
+not change the record. Objects of other classes are kept by reference. Nothing survives the process.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
@@ -94,7 +98,7 @@ class _MemoryEpisodeRecorder:
     ) -> None:
         self._collector = collector
         self._episode_id = info.episode_id
-        self._info = info
+        self._info = _snapshot(info, {})
         self._steps: list[trajectory_lib.StepRecord] = []
         self._start_time = time.time()
         self._ended = False
@@ -102,7 +106,7 @@ class _MemoryEpisodeRecorder:
     def record_info(self, info: trajectory_lib.EpisodeInfo) -> None:
         """Replaces what is known of the episode, its id excepted."""
         self._check_open()
-        self._info = dataclasses.replace(info, episode_id=self._episode_id)
+        self._info = _snapshot(dataclasses.replace(info, episode_id=self._episode_id), {})
 
     def record_intent(
         self, action: Any, *, decision: trajectory_lib.Decision | None = None
@@ -113,7 +117,7 @@ class _MemoryEpisodeRecorder:
     def record_step(self, step: trajectory_lib.StepRecord) -> None:
         """Keeps a timestep that the environment returned."""
         self._check_open()
-        self._steps.append(step)
+        self._steps.append(_snapshot(step, {}))
 
     def end_episode(self, end: trajectory_lib.EpisodeEnd) -> None:
         """Ends the record."""
@@ -121,7 +125,11 @@ class _MemoryEpisodeRecorder:
         self._ended = True
         self._collector._ended(
             trajectory_lib.EpisodeTrajectory(
-                self._info, tuple(self._steps), end, self._start_time, time.time()
+                self._info,
+                tuple(self._steps),
+                _snapshot(end, {}),
+                self._start_time,
+                time.time(),
             )
         )
 
@@ -130,3 +138,48 @@ class _MemoryEpisodeRecorder:
             raise errors.CollectorClosedError(
                 f"The episode {self._episode_id!r} has ended; its record takes nothing more."
             )
+
+
+_DEEPEST = 100
+
+
+def _snapshot(value: Any, copies: dict[int, Any], depth: int = 0) -> Any:
+    """Return a copy of what can be changed in a value; `copies` holds what is copied already."""
+    copier = _COPIERS.get(type(value))
+    if copier is None and dataclasses.is_dataclass(type(value)):
+        copier = _copy_record
+    elif copier is None and hasattr(type(value), "model_copy"):
+        copier = _copy_model
+    if copier is None or depth > _DEEPEST:
+        return value
+    if id(value) not in copies:
+        copies[id(value)] = value  # For where it contains itself.
+        try:
+            copies[id(value)] = copier(value, copies, depth + 1)
+        except Exception:  # Any code may run when a stranger's object is copied.
+            return value
+    return copies[id(value)]
+
+
+def _copy_record(value: Any, copies: dict[int, Any], depth: int) -> Any:
+    record = copy.copy(value)
+    for field in dataclasses.fields(value):
+        item = _snapshot(getattr(value, field.name), copies, depth)
+        object.__setattr__(record, field.name, item)
+    return record
+
+
+def _copy_model(value: Any, copies: dict[int, Any], depth: int) -> Any:
+    return value.model_copy(deep=True)
+
+
+_COPIERS: dict[type, Callable[[Any, dict[int, Any], int], Any]] = {
+    list: lambda value, copies, depth: [_snapshot(item, copies, depth) for item in value],
+    tuple: lambda value, copies, depth: tuple(_snapshot(item, copies, depth) for item in value),
+    dict: lambda value, copies, depth: {
+        key: _snapshot(item, copies, depth) for key, item in value.items()
+    },
+    set: lambda value, copies, depth: set(value),
+    bytearray: lambda value, copies, depth: bytearray(value),
+    np.ndarray: lambda value, copies, depth: value.copy(),
+}

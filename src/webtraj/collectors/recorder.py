@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,10 @@ from webtraj.serialization.blobs import Blob
 from webtraj.storage import files
 
 __all__ = ["JournalRecorder", "check_process"]
+
+_LOGGER = logging.getLogger(__name__)
+_WARNED_OF: set[str] = set()
+_MOST_WARNINGS = 20
 
 
 class JournalRecorder:
@@ -56,12 +61,11 @@ class JournalRecorder:
         path = layout.journal(info.episode_id)
         begin = {"kind": "begin", "schema_version": SCHEMA_VERSION, "time": time.time()}
         try:
-            line, unwritable = records.dumps_fields({**begin, "info": info}, self._sink)
+            line, kept_as_repr = records.dumps_fields({**begin, "info": info}, self._sink)
             self._journal = JournalWriter(path, line)
         except OSError as error:
             raise self._failed("begun", error) from error
-        # The episode has begun all the same, so the next call reports it.
-        self._unreported = unwritable
+        _warn(kept_as_repr)
 
     @property
     def unsynced_blobs(self) -> set[Blob]:
@@ -103,15 +107,13 @@ class JournalRecorder:
     def _write(self, fields: Mapping[str, Any]) -> None:
         self._check_open()
         try:
-            line, unwritable = records.dumps_fields(fields, self._sink)
+            line, kept_as_repr = records.dumps_fields(fields, self._sink)
             if self._sync:
                 self._sync_blobs()
             self._journal.append(line, sync=self._sync)
         except OSError as error:
             raise self._failed("recorded", error) from error
-        if self._unreported:
-            unwritable, self._unreported = self._unreported + unwritable, []
-        self._report(unwritable)
+        _warn(kept_as_repr)
 
     def _check_open(self) -> None:
         check_process(self._process, self._root)
@@ -132,13 +134,14 @@ class JournalRecorder:
             f"{str(self._root)!r}: {error}. What was recorded before is safe."
         )
 
-    def _report(self, unwritable: list[str]) -> None:
-        if unwritable:
-            raise errors.UnwritableValueError(
-                f"In the episode {self.episode_id!r} these values could not be kept, only their "
-                f"repr: {'; '.join(unwritable[:5])}. Give plain data, numpy arrays, bytes or "
-                "dataclasses (webtraj.serialization.values lists all kinds)."
-            )
+
+def _warn(kept_as_repr: Sequence[str]) -> None:
+    """Log what is kept as its repr only, once for each type; the record says it each time."""
+    for value in kept_as_repr:
+        kind = value.partition(": ")[2].partition(",")[0]
+        if kind not in _WARNED_OF and len(_WARNED_OF) < _MOST_WARNINGS:
+            _WARNED_OF.add(kind)
+            _LOGGER.warning("Of some values only the repr is recorded, such as %s", value)
 
 
 def check_process(made_in: int, root: Path) -> None:

@@ -48,7 +48,6 @@ def encode_episode(trajectory: trajectory_lib.EpisodeTrajectory, blobs: BlobSink
     Raises:
         InvalidInputError: The trajectory has no end.
         InvalidEpisodeIdError: Its id cannot name a file.
-        UnwritableValueError: It holds values that cannot be kept.
     """
     check_episode_id(trajectory.episode_id)
     if trajectory.end is None:
@@ -56,14 +55,12 @@ def encode_episode(trajectory: trajectory_lib.EpisodeTrajectory, blobs: BlobSink
             f"The episode {trajectory.episode_id!r} has no end; give it an EpisodeEnd that says "
             "how it ended."
         )
-    unwritable: list[str] = []
 
     def data_of(name: str, value: Any) -> Any:
-        content, refused = records.dumps_fields({name: value}, blobs)
-        unwritable.extend(refused)
+        content, _ = records.dumps_fields({name: value}, blobs)
         return orjson.loads(content)[name]
 
-    episode = {
+    return {
         "schema_version": SCHEMA_VERSION,
         "info": data_of("info", trajectory.info),
         "start_time": data_of("start_time", trajectory.start_time),
@@ -71,13 +68,6 @@ def encode_episode(trajectory: trajectory_lib.EpisodeTrajectory, blobs: BlobSink
         "steps": [data_of(f"steps[{i}]", step) for i, step in enumerate(trajectory.steps)],
         "end": data_of("end", trajectory.end),
     }
-    if unwritable:
-        raise errors.UnwritableValueError(
-            f"The episode {trajectory.episode_id!r} holds values that cannot be kept: "
-            f"{'; '.join(unwritable[:5])}. Give plain data, numpy arrays, bytes or dataclasses "
-            "(webtraj.serialization.values lists all kinds)."
-        )
-    return episode
 
 
 def summarize_file(

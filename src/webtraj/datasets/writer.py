@@ -117,7 +117,6 @@ class DatasetWriter(Closing):
         Raises:
             InvalidInputError: It has no end.
             InvalidEpisodeIdError: Its id cannot name a file.
-            UnwritableValueError: It holds values that cannot be kept.
             StorageConflictError: The dataset has another episode of that id.
             StorageError: It cannot be written.
         """

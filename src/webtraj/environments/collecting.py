@@ -18,7 +18,7 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.base import TrajectoryCollector, seal
 from webtraj.environments import bridges, redaction
-from webtraj.environments.tracking import EpisodeTracker, OnCollectorError
+from webtraj.environments.tracking import EpisodeTracker, OnCollectorError, same
 from webtraj.trajectory import EndReason, Phase
 
 __all__ = ["TrajectoryCollectingEnvironment"]
@@ -156,7 +156,7 @@ class TrajectoryCollectingEnvironment:
                 self._drain_failed(error, Phase.STEP)
             decision = None
             given = action
-            if isinstance(action, trajectory_lib.Decision):
+            if issubclass(type(action), trajectory_lib.Decision):
                 decision, action = action, action.action
                 given = decision if self._passes_decisions else action
             self._tracker.step_called(action, decision)
@@ -289,7 +289,7 @@ class TrajectoryCollectingEnvironment:
             template = self._episode_info or trajectory_lib.EpisodeInfo()
             info = dataclasses.replace(template, episode_id=trajectory_lib.new_episode_id())
         self._left_open = frozenset(
-            name for name, default in _DEFAULT_INFO.items() if getattr(info, name) == default
+            name for name, default in _DEFAULT_INFO.items() if same(getattr(info, name), default)
         )
         if not info.environment:
             info = dataclasses.replace(info, environment=_environment_name(self._env))

@@ -74,7 +74,10 @@ def is_termination(discount: Any) -> bool:
     A missing discount says nothing; it counts as a truncation, so that no one learns from it that
     there was nothing more to gain.
     """
-    leaves = list(_leaves(discount))
+    try:
+        leaves = list(_leaves(discount))
+    except RecursionError:  # It contains itself.
+        return False
     return bool(leaves) and all(_all(leaf, lambda value: value == 0) for leaf in leaves)
 
 
@@ -108,15 +111,19 @@ def broken_rules(timestep: Any, step_type: StepType) -> Sequence[str]:
 
 
 def _in_range(discount: Any) -> bool:
-    return all(_all(leaf, lambda value: (value >= 0) & (value <= 1)) for leaf in _leaves(discount))
+    try:
+        leaves = list(_leaves(discount))
+    except RecursionError:  # It contains itself.
+        return False
+    return all(_all(leaf, lambda value: (value >= 0) & (value <= 1)) for leaf in leaves)
 
 
 def _all(leaf: Any, condition: Any) -> bool:
     try:
         result = condition(leaf)
-    except TypeError:  # Not even a number.
+        return bool(result.all()) if hasattr(result, "all") else bool(result)
+    except Exception:  # Not even a number, but any object, which may do anything.
         return False
-    return bool(result.all()) if hasattr(result, "all") else bool(result)
 
 
 def _leaves(value: Any) -> Any:

@@ -45,9 +45,10 @@ from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector
 from webtraj.collectors.null import NullTrajectoryCollector
 from webtraj.environments import contract
 from webtraj.environments.redaction import without_keys
+from webtraj.serialization.foreign import bounded_repr
 from webtraj.trajectory import EndReason, Phase, StepType
 
-__all__ = ["EpisodeTracker", "OnCollectorError", "outcome_of_error"]
+__all__ = ["EpisodeTracker", "OnCollectorError", "outcome_of_error", "same"]
 
 OnCollectorError = Literal["raise", "warn"]
 
@@ -151,21 +152,24 @@ class EpisodeTracker:
             episode = self._first_returned(episode, failures)
         elif episode.num_records == 0:
             self._headless(episode, phase, failures)
+        is_first = step_type is StepType.FIRST
+        try:
+            step = trajectory_lib.make_step_record(
+                episode.num_records,
+                step_type,
+                timestep.observation,
+                None if is_first else episode.action,
+                timestep.reward,
+                timestep.discount,
+                self._start_time,
+                end_time,
+                episode.decision,
+                episode.action if is_first else None,
+            )
+        except AttributeError as error:
+            raise self._no_timestep(timestep, phase) from error
         if broken := contract.broken_rules(timestep, step_type):
             episode.violations.extend(broken)
-        is_first = step_type is StepType.FIRST
-        step = trajectory_lib.make_step_record(
-            episode.num_records,
-            step_type,
-            timestep.observation,
-            None if is_first else episode.action,
-            timestep.reward,
-            timestep.discount,
-            self._start_time,
-            end_time,
-            episode.decision,
-            episode.action if is_first else None,
-        )
         episode.num_records += 1
         episode.action_in_flight = False
         episode.action = episode.decision = None
@@ -256,7 +260,7 @@ class EpisodeTracker:
     def _update_info(
         self, episode: _OpenEpisode, info: trajectory_lib.EpisodeInfo, failures: list[Exception]
     ) -> None:
-        if _equal(info, episode.info):
+        if same(info, episode.info):
             return
         episode.info = info
         try:
@@ -335,15 +339,17 @@ def _foreign_step_type(timestep: Any, episode: _OpenEpisode) -> StepType:
     """Returns the type of a timestep that is not dm_env's own; MID where that cannot be told."""
     step_type = contract.step_type_of(timestep)
     if step_type is None:
-        episode.violations.append(f"{contract.UNKNOWN_STEP_TYPE}; got {timestep.step_type!r}")
+        given = bounded_repr(timestep.step_type)
+        episode.violations.append(f"{contract.UNKNOWN_STEP_TYPE}; got {given}")
         return StepType.MID
     return step_type
 
 
-def _equal(one: trajectory_lib.EpisodeInfo, other: trajectory_lib.EpisodeInfo) -> bool:
+def same(one: Any, other: Any) -> bool:
+    """Return whether two values are known to be equal, whatever they are."""
     try:
-        return one == other
-    except ValueError:  # Arrays among the metadata, which have no one truth.
+        return bool(one == other)
+    except Exception:  # Arrays among the metadata have no one truth; other values may say anything.
         return False
 
 

@@ -109,7 +109,7 @@ class Proposals:
         Raises:
             StorageError: It cannot be written.
         """
-        data, unwritable = records.dumps_fields(
+        data, _ = records.dumps_fields(
             {
                 "kind": "proposals",
                 "version": _VERSION,
@@ -119,10 +119,6 @@ class Proposals:
                 "asked": Decision(model_calls=record.model_calls),
             }
         )
-        if unwritable:
-            raise errors.UnwritableValueError(
-                f"Proposals for {record.episode_id!r} hold what cannot be kept: {unwritable[0]}."
-            )
         try:
             self.storage.write(self._record_key(record.episode_id), data, overwrite=False)
         except errors.StorageConflictError:

@@ -151,7 +151,6 @@ class Target:
         Raises:
             StorageConflictError: There is an episode of that id, of another making.
             InvalidInputError: It has no end, or its id cannot name a file.
-            UnwritableValueError: It holds values that cannot be kept.
             StorageError: It cannot be written.
         """
         try:

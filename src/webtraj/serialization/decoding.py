@@ -11,10 +11,13 @@ import base64
 import collections
 import dataclasses
 import datetime
+import decimal
 import enum
 import functools
 import math
+import uuid
 from collections.abc import Callable, Iterable
+from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from typing import Any
 
 import numpy as np
@@ -24,6 +27,7 @@ from webtraj import errors
 from webtraj.serialization import dtypes, record_types, stack
 from webtraj.serialization.blobs import Blob, BlobSource
 from webtraj.serialization.encoding import TAG
+from webtraj.serialization.foreign import ReprOnly
 from webtraj.storage.budget import Budget
 
 __all__ = ["MALFORMED", "Reading", "check_hashes", "check_text", "decode", "decode_value"]
@@ -286,6 +290,16 @@ def _namedtuple_class(name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
     return collections.namedtuple(name, fields, rename=True)
 
 
+def _integers(data: dict[str, Any], reading: Reading) -> list[int]:
+    first, second, third = _decode_items(data, reading)
+    return [int(first), int(second), int(third)]
+
+
+def _decode_path(data: dict[str, Any], reading: Reading) -> PurePath:
+    make = PureWindowsPath if data["flavour"] == "windows" else PurePosixPath
+    return make(decode_value(data["v"], reading))
+
+
 _CONTAINERS = frozenset((dict, list))
 
 _DECODERS: dict[str, Callable[[dict[str, Any], Reading], Any]] = {
@@ -309,7 +323,14 @@ _DECODERS: dict[str, Callable[[dict[str, Any], Reading], Any]] = {
     "nested": lambda data, reading: stack.call_on_fresh_stack(
         decode_value, orjson.loads(data["v"]), reading
     ),
-    "unwritable": lambda data, reading: record_types.OpaqueRecord(
-        data["type"], {"repr": data["repr"]}
+    "date": lambda data, reading: datetime.date.fromisoformat(data["v"]),
+    "time": lambda data, reading: datetime.time.fromisoformat(data["v"]),
+    "timedelta": lambda data, reading: datetime.timedelta(*_integers(data, reading)),
+    "decimal": lambda data, reading: decimal.Decimal(str(data["v"])),
+    "uuid": lambda data, reading: uuid.UUID(data["v"]),
+    "range": lambda data, reading: range(*_integers(data, reading)),
+    "path": _decode_path,
+    "unwritable": lambda data, reading: ReprOnly(
+        *(str(decode_value(data.get(key, ""), reading)) for key in ("type", "repr", "reason"))
     ),
 }

@@ -5,6 +5,10 @@ that a reader fills in what an older writer did not know. Enums are written by n
 a name that is not known decodes to the enum's UNKNOWN. Fields that may hold any value follow
 `webtraj.serialization.values`.
 
+Whatever type a field declares is written as that type, since programs fill them with what they
+have: a numpy integer as a seed, a `Path` as a task, a pydantic model as metadata. A number that is
+none becomes the field's default, and is named as kept by its repr only.
+
 What is read is checked once, here, against the annotations of the records' classes: all that uses a
 record may rely on its types and bounds.
 """
@@ -15,17 +19,17 @@ import collections.abc
 import dataclasses
 import enum
 import functools
+import operator
 import types
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
-import orjson
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.serialization import decoding, encoding, record_types
+from webtraj.serialization import decoding, encoding, foreign, record_types
 from webtraj.serialization.blobs import BlobSink, BlobSource
 from webtraj.serialization.decoding import Reading
 from webtraj.storage.budget import Budget
@@ -76,9 +80,9 @@ _FromJson = Callable[[Any, Reading], Any]
 
 
 def encode_record(record: Any, encoder: encoding.Encoder, path: str = "") -> dict[str, Any]:
-    """Returns one of the records of `webtraj.trajectory` as JSON data."""
+    """Return one of the records of `webtraj.trajectory` as JSON data."""
     data: dict[str, Any] = {}
-    for name, default, to_json in _WRITERS[type(record)]:
+    for name, default, to_json in _writers_of(type(record)):
         value = getattr(record, name)
         if value is default or (type(value) in _EMPTY and value == default):
             continue
@@ -89,19 +93,14 @@ def encode_record(record: Any, encoder: encoding.Encoder, path: str = "") -> dic
 def dumps_fields(
     fields: Mapping[str, Any], blobs: BlobSink | None = None
 ) -> tuple[bytes, list[str]]:
-    """Returns an object of records and other values as JSON bytes, and what could not be kept.
+    """Return an object of records and values as JSON bytes, and what is kept as its repr only.
 
     Args:
         fields: Records of `webtraj.trajectory` become objects of their fields; all other values
             follow `webtraj.serialization.values`.
         blobs: Takes long bytes and text; without it all stands in the result.
     """
-    try:
-        encoder = encoding.Encoder(blobs)
-        return orjson.dumps(_encode_fields(fields, encoder)), encoder.unwritable
-    except orjson.JSONEncodeError:  # Text with lone surrogates: find it.
-        encoder = encoding.Encoder(blobs, check_text=True)
-        return orjson.dumps(_encode_fields(fields, encoder)), encoder.unwritable
+    return encoding.dumps_by(lambda encoder: _encode_fields(fields, encoder), blobs)
 
 
 def decode_record(
@@ -364,6 +363,8 @@ def _mapping(read: _FromJson, *, plain: bool) -> _FromJson:
         value = decoding.decode_value(data, reading)
         if isinstance(value, dict) and plain:
             return value
+        if isinstance(value, dict) and all(type(key) is str for key in value):
+            return {key: read(item, reading) for key, item in value.items()}
         if isinstance(data, dict) and plain and data[encoding.TAG] in _OBJECTS:
             return {"value": value}  # An object that was recorded where a mapping belongs.
         raise _wrong(value, "an object with names")
@@ -379,7 +380,7 @@ _EMPTY = (str, tuple, dict, int, bool)
 def _encode_fields(fields: Mapping[str, Any], encoder: encoding.Encoder) -> dict[str, Any]:
     return {
         name: encode_record(value, encoder, name)
-        if type(value) in _WRITERS
+        if issubclass(type(value), _RECORDS)
         else encoder.encode(value, name)
         for name, value in fields.items()
     }
@@ -391,8 +392,8 @@ def _default(field: dataclasses.Field[Any]) -> Any:
     return field.default  # MISSING, which no value is, where there is none.
 
 
-def _to_json(cls: type, name: str) -> _ToJson:
-    key = (cls, name)
+def _to_json(cls: type, field: dataclasses.Field[Any]) -> _ToJson:
+    key = (cls, field.name)
     if key in _ENUM_FIELDS:
         return lambda value, encoder, path: value.name.lower()
     if key in _RECORD_FIELDS:
@@ -400,12 +401,132 @@ def _to_json(cls: type, name: str) -> _ToJson:
             None if value is None else encode_record(value, encoder, path)
         )
     if key in _RECORD_LIST_FIELDS:
+        item_class = _RECORD_LIST_FIELDS[key]
         return lambda value, encoder, path: [
-            encode_record(item, encoder, f"{path}[{i}]") for i, item in enumerate(value)
+            encode_record(_as_record(item, item_class), encoder, f"{path}[{i}]")
+            for i, item in enumerate(_as_list(value))
         ]
-    if key in _LIST_FIELDS:
-        return lambda value, encoder, path: encoder.encode(list(value), path)
-    return lambda value, encoder, path: encoder.encode(value, path)
+    declared = str(field.type)
+    if declared in _NUMBERS or declared in _NUMBER_ROWS:
+        return functools.partial(_write_number, declared, _default(field))
+    if declared in _MAPPINGS:
+        return functools.partial(_write_mapping_of, _MAPPINGS[declared])
+    return _WRITERS_BY_TYPE.get(declared.partition("[")[0], _write_any)
+
+
+def _write_any(value: Any, encoder: encoding.Encoder, path: str) -> Any:
+    return encoder.encode(value, path)
+
+
+def _write_text(value: Any, encoder: encoding.Encoder, path: str) -> Any:
+    return encoder.encode(value if type(value) is str else _as_text(value), path)
+
+
+def _write_mapping(value: Any, encoder: encoding.Encoder, path: str) -> Any:
+    if value is None:
+        return {}
+    data = encoder.encode(value, path)
+    is_mapping = type(data) is dict and data.get(encoding.TAG, "dict") == "dict"
+    return data if is_mapping else {"value": data}
+
+
+def _write_mapping_of(
+    convert: Callable[[Any], Any], value: Any, encoder: encoding.Encoder, path: str
+) -> Any:
+    plain = value if type(value) is dict else foreign.to_plain(value)
+    items = {}
+    if type(plain) is not dict and value is not None:
+        encoder.note(foreign.repr_only(value, "not a mapping"), path)
+    elif value is not None:
+        for key, item in plain.items():
+            try:
+                items[_as_text(key)] = convert(item)
+            except Exception:  # The others are worth more.
+                encoder.note(foreign.repr_only(item), f"{path}.{_as_text(key)}")
+    return encoder.encode(items, path)
+
+
+def _write_list(value: Any, encoder: encoding.Encoder, path: str) -> Any:
+    return encoder.encode(_as_list(value), path)
+
+
+def _write_number(
+    declared: str, default: Any, value: Any, encoder: encoding.Encoder, path: str
+) -> Any:
+    try:
+        if declared in _NUMBERS:
+            return encoder.encode(value if value is None else _NUMBERS[declared](value), path)
+        numbers, convert = _as_list(value), _NUMBER_ROWS[declared]
+        if not {*map(type, numbers)} <= {int, float}:
+            numbers = list(map(convert, numbers))
+        return encoder.encode(numbers, path)
+    except OSError:
+        raise  # The blob sink's.
+    except Exception:  # Whatever it was given, the rest of the record is worth more.
+        kept = foreign.repr_only(value)
+        expected = declared.partition(" |")[0]
+        encoder.note(dataclasses.replace(kept, reason=f"not {expected}: {kept.repr}"), path)
+        return [] if default == () else default
+
+
+def _as_text(value: Any) -> str:
+    if value is None:
+        return ""
+    try:
+        if isinstance(value, str):
+            return str.__str__(value)
+        if isinstance(value, (bytes, bytearray)):
+            return value.decode("utf-8", "replace")
+        text = str(value)
+        return text if type(text) is str else str.__str__(text)
+    except Exception:  # Any code may run when a stranger's object is asked for its text.
+        return foreign.bounded_repr(value)
+
+
+def _as_whole(value: Any) -> int:
+    if type(value) is int:
+        return value
+    number = float(value)
+    if isinstance(value, str) or not number.is_integer():
+        raise ValueError(value)
+    try:
+        return operator.index(value)
+    except TypeError:  # A float, or numpy's True.
+        return int(number)
+
+
+def _as_number(value: Any) -> float:
+    if type(value) in (int, float):
+        return value  # type: ignore[no-any-return]
+    if isinstance(value, str):
+        raise TypeError(value)
+    return float(value)
+
+
+def _within(number: Any, annotation: Any) -> Any:
+    (bounds,) = annotation.__metadata__
+    if not bounds.least <= number < bounds.below:
+        raise ValueError(number)
+    return number
+
+
+def _as_list(value: Any) -> list[Any]:
+    """Return the items of what should be a tuple; an iterator is one item, and stays whole."""
+    if type(value) in (list, tuple):
+        return list(value)
+    if value is None:
+        return []
+    plain = foreign.to_plain(value)
+    if isinstance(plain, np.ndarray):
+        plain = plain.tolist()
+    return list(plain) if type(plain) in (list, tuple) else [value]
+
+
+def _as_record(item: Any, cls: type) -> Any:
+    """Return what should be a record as one: a reply as the call that got it, for example."""
+    if issubclass(type(item), cls):
+        return item
+    return cls(**{_HOLDS_ANYTHING[cls]: item})
 
 
 def _enum_member(enum_class: type[enum.Enum], name: str | None) -> enum.Enum | None:
@@ -416,6 +537,33 @@ def _enum_member(enum_class: type[enum.Enum], name: str | None) -> enum.Enum | N
         raise _wrong(name, "one of first, mid, last")
     return member
 
+
+_NUMBERS: dict[str, Callable[[Any], Any]] = {
+    "int | None": _as_whole,
+    "Count": lambda value: _within(_as_whole(value), trajectory_lib.Count),
+    "float | None": _as_number,
+    "Timestamp | None": lambda value: _within(_as_number(value), trajectory_lib.Timestamp),
+    "bool": bool,
+}
+_NUMBER_ROWS: dict[str, Callable[[Any], Any]] = {
+    "tuple[int, ...]": _as_whole,
+    "tuple[float, ...]": _as_number,
+}
+_MAPPINGS: dict[str, Callable[[Any], Any]] = {
+    "Mapping[str, str]": lambda value: value if type(value) is str else _as_text(value),
+    "Mapping[str, int]": _as_whole,
+}
+_WRITERS_BY_TYPE: dict[str, _ToJson] = {
+    "str": _write_text,
+    "Mapping": _write_mapping,
+    "tuple": _write_list,
+}
+_HOLDS_ANYTHING = {
+    trajectory_lib.ModelCall: "response",
+    trajectory_lib.Judgement: "reason",
+    trajectory_lib.Derivation: "step",
+    trajectory_lib.StepRecord: "observation",
+}
 
 _RECORDS: tuple[type, ...] = (
     trajectory_lib.Decision,
@@ -431,8 +579,12 @@ _RECORDS: tuple[type, ...] = (
 
 _WRITERS: dict[type, tuple[tuple[str, Any, _ToJson], ...]] = {
     cls: tuple(
-        (field.name, _default(field), _to_json(cls, field.name))
-        for field in dataclasses.fields(cls)
+        (field.name, _default(field), _to_json(cls, field)) for field in dataclasses.fields(cls)
     )
     for cls in _RECORDS
 }
+
+
+def _writers_of(cls: type) -> tuple[tuple[str, Any, _ToJson], ...]:
+    """Return the writers of a record's class, or of the one that it is derived from."""
+    return _WRITERS.get(cls) or next(_WRITERS[base] for base in cls.__mro__ if base in _WRITERS)

@@ -24,6 +24,7 @@ from webtraj import errors
 from webtraj.collectors.blobs import LazyBlob
 from webtraj.datasets.exporters.plain import action_text, plain, unicode_text
 from webtraj.environments.actions import Action
+from webtraj.serialization.foreign import ReprOnly
 from webtraj.serialization.record_types import OpaqueRecord, name_of
 from webtraj.trajectory import reward_value
 from webtraj.viewer import pictures
@@ -112,6 +113,8 @@ class Values:
             return [self._data(item, depth + 1) for item in value]
         if isinstance(value, Action) and (said := action_text(value)) is not None:
             return unicode_text(said)
+        if isinstance(value, ReprOnly):
+            return self._record(value.type_name, {"repr": value.repr}, depth)
         if isinstance(value, OpaqueRecord):
             return self._record(value.type_name, value.fields, depth)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):

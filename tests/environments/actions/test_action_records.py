@@ -17,7 +17,7 @@ def stored(value):
     """Returns a value after a trip through a file."""
     encoder = Encoder()
     data = orjson.loads(orjson.dumps(encoder.encode(value)))
-    assert encoder.unwritable == []
+    assert encoder.repr_only == []
     return decode(data)
 
 

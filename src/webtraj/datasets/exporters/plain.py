@@ -131,4 +131,4 @@ def _is_key(key: Any) -> bool:
 
 
 def _tagged(value: Any) -> Any:
-    return Encoder(check_text=True).encode(value)
+    return Encoder(careful=True).encode(value)
