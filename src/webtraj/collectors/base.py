@@ -6,6 +6,9 @@ recorder for that one episode. Recording follows `asyncio.StreamWriter`: the `re
 cancellation can cut them in half; `drain` waits while the collector is behind; `flush` waits until
 it has caught up. A collector never drops data to keep up.
 
+Only `begin_episode` is required of a collector, and only `record_step` and `end_episode` of its
+recorder; `drain`, `flush`, `aclose`, `record_info` and `record_intent` may be missing.
+
 One that sends episodes elsewhere may have a method `seal` besides, which waits only for what is to
 be done on this machine; see `seal`.
 """
@@ -17,7 +20,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 from webtraj import trajectory as trajectory_lib
 
-__all__ = ["EpisodeRecorder", "TrajectoryCollector", "seal"]
+__all__ = ["EpisodeRecorder", "TrajectoryCollector", "aclose", "drain", "flush", "optional", "seal"]
 
 
 @runtime_checkable
@@ -100,4 +103,36 @@ async def seal(collector: TrajectoryCollector) -> None:
         CollectorError: Something handed over earlier could not be kept.
     """
     own = getattr(collector, "seal", None)
-    await (collector.flush() if own is None else own())
+    await (flush(collector) if own is None else own())
+
+
+async def drain(collector: TrajectoryCollector) -> None:
+    """Wait while a collector has too much in hand; one without `drain` never has."""
+    own = getattr(collector, "drain", None)
+    if own is not None:
+        await own()
+
+
+async def flush(collector: TrajectoryCollector) -> None:
+    """Wait until a collector has caught up; one without `flush` always has."""
+    await _if_there(collector, "flush")
+
+
+async def aclose(collector: TrajectoryCollector) -> None:
+    """Close a collector, if it has anything to close."""
+    await _if_there(collector, "aclose")
+
+
+def optional(recorder: EpisodeRecorder, name: str) -> Any:
+    """Return a method of a recorder, or one that does nothing if it has none."""
+    return getattr(recorder, name, _do_nothing)
+
+
+def _do_nothing(*args: Any, **kwargs: Any) -> None:
+    return None
+
+
+async def _if_there(collector: TrajectoryCollector, name: str) -> None:
+    method = getattr(collector, name, None)
+    if method is not None:
+        await method()

@@ -8,7 +8,15 @@ from typing import Any
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.closing import AsyncClosing
-from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector, seal
+from webtraj.collectors.base import (
+    EpisodeRecorder,
+    TrajectoryCollector,
+    aclose,
+    drain,
+    flush,
+    optional,
+    seal,
+)
 
 __all__ = ["TeeTrajectoryCollector"]
 
@@ -48,7 +56,7 @@ class TeeTrajectoryCollector(AsyncClosing):
 
     async def drain(self) -> None:
         """Waits for the slowest."""
-        await self._each(lambda collector: collector.drain())
+        await self._each(drain)
 
     async def seal(self) -> None:
         """Waits until each has sealed what has ended."""
@@ -56,12 +64,12 @@ class TeeTrajectoryCollector(AsyncClosing):
 
     async def flush(self) -> None:
         """Waits until each has flushed."""
-        await self._each(lambda collector: collector.flush())
+        await self._each(flush)
 
     async def aclose(self) -> None:
         """Closes each collector."""
         self._closed = True
-        await self._each(lambda collector: collector.aclose())
+        await self._each(aclose)
 
     async def _each(self, call: Callable[[TrajectoryCollector], Any]) -> None:
         failures: list[Exception] = []
@@ -83,13 +91,13 @@ class _TeeEpisodeRecorder:
 
     def record_info(self, info: trajectory_lib.EpisodeInfo) -> None:
         """Replaces what is known of the episode, its id excepted."""
-        self._each(lambda recorder: recorder.record_info(info))
+        self._each(lambda recorder: optional(recorder, "record_info")(info))
 
     def record_intent(
         self, action: Any, *, decision: trajectory_lib.Decision | None = None
     ) -> None:
         """Notes an action that is about to be handed to the environment."""
-        self._each(lambda recorder: recorder.record_intent(action, decision=decision))
+        self._each(lambda recorder: optional(recorder, "record_intent")(action, decision=decision))
 
     def record_step(self, step: trajectory_lib.StepRecord) -> None:
         """Records a timestep that the environment returned."""

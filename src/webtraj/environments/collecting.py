@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors.base import TrajectoryCollector, seal
+from webtraj.collectors.base import TrajectoryCollector, drain, seal
 from webtraj.environments import bridges, redaction
 from webtraj.environments.tracking import EpisodeTracker, OnCollectorError, same
 from webtraj.trajectory import EndReason, Phase
@@ -122,7 +122,7 @@ class TrajectoryCollectingEnvironment:
         self._enter("reset")
         try:
             try:
-                await self._collector.drain()
+                await drain(self._collector)
             except BaseException as error:
                 self._drain_failed(error, Phase.RESET)
             self._tracker.reset_called()
@@ -151,7 +151,7 @@ class TrajectoryCollectingEnvironment:
         self._enter("step")
         try:
             try:
-                await self._collector.drain()
+                await drain(self._collector)
             except BaseException as error:
                 self._drain_failed(error, Phase.STEP)
             decision = None

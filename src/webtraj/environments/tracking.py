@@ -41,7 +41,7 @@ from typing import Any, Literal
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector
+from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector, optional
 from webtraj.collectors.null import NullTrajectoryCollector
 from webtraj.environments import contract
 from webtraj.environments.redaction import without_keys
@@ -60,6 +60,7 @@ _CANCELLATIONS = (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)
 class _OpenEpisode:
     info: trajectory_lib.EpisodeInfo
     recorder: EpisodeRecorder
+    record_intent: Callable[..., None]
     num_records: int = 0
     action_in_flight: bool = False
     action: Any = None
@@ -121,7 +122,7 @@ class EpisodeTracker:
         try:
             episode.action = action = without_keys(action)
             episode.decision = decision = without_keys(decision)
-            episode.recorder.record_intent(action, decision=decision)
+            episode.record_intent(action, decision=decision)
         except Exception as error:  # Whatever a collector raises, here and below.
             if self._raise:  # The action goes nowhere.
                 episode.action_in_flight = False
@@ -232,7 +233,7 @@ class EpisodeTracker:
                 self._handle([error, *failures])
             _LOGGER.warning("The episode %s is not recorded: %s", info.episode_id, error)
             recorder = NullTrajectoryCollector()
-        self._episode = _OpenEpisode(info, recorder)
+        self._episode = _OpenEpisode(info, recorder, optional(recorder, "record_intent"))
         return self._episode
 
     def _first_returned(self, episode: _OpenEpisode, failures: list[Exception]) -> _OpenEpisode:
@@ -264,7 +265,7 @@ class EpisodeTracker:
             return
         episode.info = info
         try:
-            episode.recorder.record_info(info)
+            optional(episode.recorder, "record_info")(info)
         except Exception as error:
             failures.append(_noted(episode, error))
 

@@ -105,11 +105,15 @@ class DeadlineEnvironment:
         return await (call if self.deadline is None else self.deadline.within(what, call))
 
     async def __aenter__(self) -> DeadlineEnvironment:
-        await self._environment.__aenter__()
+        if hasattr(self._environment, "__aenter__"):
+            await self._environment.__aenter__()
         return self
 
     async def __aexit__(self, *exc_info: Any) -> None:
-        await self._environment.__aexit__(*exc_info)
+        if hasattr(self._environment, "__aexit__"):
+            await self._environment.__aexit__(*exc_info)
+        else:
+            await self._environment.close()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -101,7 +101,8 @@ class SyncEnvironment(inner.WrapsEnvironment, dm_env.Environment):  # type: igno
             self._closed = True
 
     def __enter__(self) -> Self:
-        self._call(self._environment.__aenter__)
+        if hasattr(self._environment, "__aenter__"):
+            self._call(self._environment.__aenter__)
         return self
 
     def __exit__(
@@ -111,7 +112,8 @@ class SyncEnvironment(inner.WrapsEnvironment, dm_env.Environment):  # type: igno
         traceback: TracebackType | None,
     ) -> None:
         try:
-            self._call(self._environment.__aexit__, exc_type, exc, traceback)
+            if hasattr(self._environment, "__aexit__"):
+                self._call(self._environment.__aexit__, exc_type, exc, traceback)
         finally:
             self.close()
 

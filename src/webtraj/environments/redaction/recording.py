@@ -13,7 +13,15 @@ from typing import Any, Final, TypeVar
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.closing import AsyncClosing
-from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector, seal
+from webtraj.collectors.base import (
+    EpisodeRecorder,
+    TrajectoryCollector,
+    aclose,
+    drain,
+    flush,
+    optional,
+    seal,
+)
 from webtraj.collectors.null import NullTrajectoryCollector
 from webtraj.environments.base import Redacts
 from webtraj.environments.redaction.redactor import Redactor
@@ -88,7 +96,7 @@ class RedactingCollector(AsyncClosing):
 
     async def drain(self) -> None:
         """See `TrajectoryCollector.drain`."""
-        await self._collector.drain()
+        await drain(self._collector)
 
     async def seal(self) -> None:
         """See `webtraj.collectors.base.seal`."""
@@ -96,11 +104,11 @@ class RedactingCollector(AsyncClosing):
 
     async def flush(self) -> None:
         """See `TrajectoryCollector.flush`."""
-        await self._collector.flush()
+        await flush(self._collector)
 
     async def aclose(self) -> None:
         """See `TrajectoryCollector.aclose`."""
-        await self._collector.aclose()
+        await aclose(self._collector)
 
 
 class _RedactingRecorder:
@@ -124,7 +132,7 @@ class _RedactingRecorder:
 
     def record_info(self, info: trajectory_lib.EpisodeInfo) -> None:
         self._info = self._safe(self._redacts.redact, info, "episode's description", _bare_info)
-        self._recorder.record_info(self._info)
+        optional(self._recorder, "record_info")(self._info)
         self._tell()
 
     def record_intent(
@@ -137,7 +145,7 @@ class _RedactingRecorder:
         safe_decision = self._safe(self._redacts.redact, safe_decision, "decision", _bare_decision)
         self._action = (action, safe_action)
         self._decision = (decision, safe_decision)
-        self._recorder.record_intent(safe_action, decision=safe_decision)
+        optional(self._recorder, "record_intent")(safe_action, decision=safe_decision)
         self._tell()
 
     def record_step(self, step: trajectory_lib.StepRecord) -> None:
@@ -161,7 +169,9 @@ class _RedactingRecorder:
         counts = dict(self._redacts.take_redactions())
         if counts:
             metadata = {**self._info.metadata, REDACTIONS: added(self._info, counts)}
-            self._recorder.record_info(dataclasses.replace(self._info, metadata=metadata))
+            optional(self._recorder, "record_info")(
+                dataclasses.replace(self._info, metadata=metadata)
+            )
         self._recorder.end_episode(safe)
         self._tell()
 
