@@ -115,3 +115,9 @@ def test_a_record_made_fast_is_the_record():
     assert made == trajectory_lib.StepRecord(*values)
     with pytest.raises(dataclasses.FrozenInstanceError):
         made.index = 4
+
+
+def test_steps_and_episodes_have_the_names_of_ares_too():
+    step = trajectory_lib.StepRecord(3, trajectory_lib.StepType.MID, "seen", end_time=7.0)
+    episode = trajectory_lib.EpisodeTrajectory(trajectory_lib.EpisodeInfo(task="shop"), (step,))
+    assert (step.step_index, step.timestamp, episode.task_name) == (3, 7.0, "shop")

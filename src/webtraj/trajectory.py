@@ -272,6 +272,16 @@ class StepRecord:
     """On FIRST: the action that was given to `step` and, by dm_env's rule, ignored."""
 
     @property
+    def step_index(self) -> int:
+        """The step's index, by its name in ARES."""
+        return self.index
+
+    @property
+    def timestamp(self) -> float | None:
+        """When the step was over, by its name in ARES."""
+        return self.end_time
+
+    @property
     def first(self) -> bool:
         """Whether the step begins its episode."""
         return self.step_type is StepType.FIRST
@@ -418,6 +428,11 @@ class EpisodeTrajectory:
     def episode_id(self) -> str:
         """The episode's id."""
         return self.info.episode_id
+
+    @property
+    def task_name(self) -> str:
+        """The task's name, by its name in ARES."""
+        return self.info.task
 
     @property
     def num_steps(self) -> int:
