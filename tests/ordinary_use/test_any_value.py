@@ -27,6 +27,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import webtraj
+from webtraj.environments.redaction.redactor import Redactor
 from webtraj.testing.strategies import values
 
 FORMATS = {
@@ -422,3 +423,11 @@ def test_anything_is_recorded_and_read(tmp_path_factory, observation, action, ex
     )
     assert type(episode.info.goal) is str
     assert type(episode.info.seed) in (int, type(None))
+
+
+def test_a_secret_in_a_model_that_does_not_show_it_is_redacted():
+    class Login(pydantic.BaseModel):
+        password: str = pydantic.Field(repr=False)
+
+    redacted = Redactor({"password": "hunter22"}).redact({"login": Login(password="hunter22")})
+    assert redacted == {"login": {"password": "<secret:password>"}}

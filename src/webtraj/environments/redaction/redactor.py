@@ -22,6 +22,8 @@ from webtraj.environments.redaction.arrays import with_items
 from webtraj.environments.redaction.rules import NAME, RedactionRules
 from webtraj.environments.redaction.searching import Searcher
 from webtraj.environments.redaction.spellings import plain, spellings
+from webtraj.serialization import foreign
+from webtraj.serialization.record_types import OpaqueRecord
 
 __all__ = ["DROPPED", "MIN_LENGTH", "PAINTED", "Redactor", "placeholder", "without_keys"]
 
@@ -366,6 +368,10 @@ class Redactor:
             return self._redact_record(value, inside)
         if isinstance(value, np.generic | type):
             return value
+        plain = foreign.to_plain(value)  # What is recorded of it may say more than its repr.
+        if isinstance(plain, _WRITTEN):
+            redacted = self._redact(plain, inside)
+            return value if redacted is plain else redacted
         shown = _safe_repr(value)
         redacted = self.redact_text(shown)
         return value if redacted == shown else redacted
@@ -431,6 +437,9 @@ class Redactor:
             object.__setattr__(redacted, name, new)
         return redacted
 
+
+_WRITTEN = (str, bytes, dict, list, set, np.ndarray, OpaqueRecord)
+"""What a foreign value may be recorded as; of any other it is its repr."""
 
 _PLAIN_NESTS = (list, tuple, set, frozenset, collections.deque)
 
