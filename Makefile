@@ -6,21 +6,24 @@ EPISODES ?= 2000
 ROLLOUTS ?= 1000
 PROCESSED ?= 5000
 ORACLE_SEEDS ?= 20
-EXAMPLES ?= 40
+EXAMPLES ?= 10
+MORE_EXAMPLES ?= 40
 ITERATIONS ?= 2
 KILLS ?= 100
 SEED ?= 0
 OUT ?= runs/two_cores
 LOOP ?= --resume
 
-.PHONY: help setup demo check format test test-slow test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-llamafactory test-docs test-loop test-peers test-soak loop docs images clean
+.PHONY: help setup demo check format test test-slow test-full test-lowest test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-llamafactory test-docs test-loop test-peers test-soak environments loop docs images clean
 
 help:
 	@echo "make setup      .venv with everything, and a browser"
-	@echo "make demo       play real tasks in a real browser, and record them to runs/demo"
+	@echo "make demo       play real tasks in a real browser, and record them to runs/demo; installs only what that needs"
 	@echo "make check      formatting, lint, types"
-	@echo "make test       check, and all tests that are quick (EXAMPLES=$(EXAMPLES) of what must hold of all)"
-	@echo "make test-slow  the others: kills (KILLS=$(KILLS)), every oracle (ORACLE_SEEDS=$(ORACLE_SEEDS)), commands as people run them"
+	@echo "make test       check, and the fast lane: all tests that are quick (EXAMPLES=$(EXAMPLES) of each property)"
+	@echo "make test-slow  the slow lane: browsers, kills (KILLS=$(KILLS)), every oracle (ORACLE_SEEDS=$(ORACLE_SEEDS)), properties again (MORE_EXAMPLES=$(MORE_EXAMPLES))"
+	@echo "make test-full  both lanes in one run"
+	@echo "make test-lowest  the fast lane with the lowest versions that pyproject.toml allows"
 	@echo "make test-s3    ten thousand episodes to an S3 server"
 	@echo "make test-vllm  agents with a real vLLM on the CPU, in an environment of its own"
 	@echo "make test-ray   rollouts on two machines of a Ray cluster, in network namespaces (as root)"
@@ -31,18 +34,21 @@ help:
 	@echo "make test-llamafactory  LLaMA-Factory, really run on the CPU, in an environment of its own"
 	@echo "make test-peers a live BrowserGym environment, wrapped and recorded"
 	@echo "make test-soak  a long rollout while browsers fail (EPISODES=$(EPISODES) SEED=$(SEED))"
-	@echo "make test-docs  every block of the documentation; the whole of it after test-train and test-peers"
+	@echo "make test-docs  every block of the documentation; the whole of it after make environments"
 	@echo "make test-loop  the loop in small, killed in every phase (ITERATIONS=$(ITERATIONS) SEED=$(SEED)); must beat chance clearly"
+	@echo "make environments  the virtual environments of the tests above"
 	@echo "make loop       from no model to a good one on two cores: runs/two_cores (OUT=$(OUT))"
 	@echo "make docs       the documentation site, in build/site"
 	@echo "make images     the viewer's pictures for the documentation"
 	@echo "make format     put the formatting right"
 	@echo "make bench-X    run benchmarks/X.py"
+	@echo "docs/testing.md says what each lane holds."
 
 setup:
 	@sh scripts/setup.sh
 
-demo: setup
+demo:
+	@sh scripts/setup.sh web
 	@sh scripts/demo.sh
 
 check: setup
@@ -55,10 +61,19 @@ format: setup
 	$(BIN)/ruff check --fix .
 
 test: check
-	WEBTRAJ_EXAMPLES=$(EXAMPLES) $(BIN)/pytest $(PYTEST_ARGS) -m "not slow"
+	WEBTRAJ_EXAMPLES=$(EXAMPLES) $(BIN)/pytest $(PYTEST_ARGS) --durations=25 -m "not slow"
 
 test-slow: setup
-	WEBTRAJ_ORACLE_SEEDS=$(ORACLE_SEEDS) WEBTRAJ_KILLS=$(KILLS) $(BIN)/pytest $(PYTEST_ARGS) -m slow --ignore=tests/docs
+	WEBTRAJ_EXAMPLES=$(MORE_EXAMPLES) WEBTRAJ_ORACLE_SEEDS=$(ORACLE_SEEDS) WEBTRAJ_KILLS=$(KILLS) $(BIN)/pytest $(PYTEST_ARGS) --durations=25 -m "slow or hypothesis" --ignore=tests/docs
+
+test-full: check
+	WEBTRAJ_EXAMPLES=$(MORE_EXAMPLES) WEBTRAJ_ORACLE_SEEDS=$(ORACLE_SEEDS) WEBTRAJ_KILLS=$(KILLS) $(BIN)/pytest $(PYTEST_ARGS) --durations=25
+
+test-lowest: setup
+	@sh scripts/test_lowest.sh
+
+environments: setup
+	@sh scripts/environment.sh vllm train llamafactory browsergym wandb
 
 test-s3: setup
 	WEBTRAJ_S3_EPISODES=10000 $(BIN)/pytest -p no:xdist tests/collectors/object_store/test_s3_scale.py

@@ -102,7 +102,7 @@ async def measure(task: str, *, channels: tuple[str, ...], parallel: int, episod
 
 def measure_browsergym(task: str, *, episodes: int, defaults: bool) -> Report:
     """Plays episodes in one BrowserGym environment."""
-    python = peers.make_venv("browsergym", peers.BROWSERGYM)
+    python = peers.browsergym_venv()
     with tempfile.TemporaryDirectory() as folder:
         told = peers.run_peer(
             python,

@@ -15,17 +15,15 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 
-BROWSERGYM = (
-    "browsergym-core==0.14.3",
-    "browsergym-miniwob==0.14.3",
-    "tqdm",  # BrowserGym imports it and does not ask for it.
-    # What tests/peers needs; webtraj without extras, whose Playwright is another.
-    "--editable=.",
-    "psutil",
-    "pytest",
-    "pytest-asyncio",
-    "pytest-timeout",
-)
+
+def browsergym_venv() -> Path:
+    """Returns the Python of `.venv-browsergym`, which scripts/environment.sh makes.
+
+    Raises:
+        subprocess.CalledProcessError: The environment cannot be made; stderr says why.
+    """
+    subprocess.run(["sh", "scripts/environment.sh", "browsergym"], check=True, cwd=ROOT)
+    return ROOT / ".venv-browsergym/bin/python"
 
 
 def make_venv(name: str, packages: Sequence[str]) -> Path:
@@ -43,8 +41,6 @@ def make_venv(name: str, packages: Sequence[str]) -> Path:
     python = folder / "bin" / "python"
     stamp = folder / "packages.txt"
     wanted = "\n".join(packages)
-    if "--editable=." in packages:  # Our own requirements are in there too.
-        wanted += f"\n{(ROOT / 'pyproject.toml').read_text()}"
     if not (stamp.exists() and stamp.read_text() == wanted):
         print(f"making {folder.name} ({', '.join(packages)})", file=sys.stderr)
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)

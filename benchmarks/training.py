@@ -5,9 +5,9 @@
     .venv/bin/python benchmarks/training.py --size 2b        (as large, with random weights)
 
 Each trainer has a process and an environment of its own: webtraj and transformers' Trainer
-`.venv-train`, TRL's SFTTrainer `.venv-trl` (scripts/trl_venv.sh), LLaMA-Factory
-`.venv-llamafactory` (scripts/llamafactory_venv.sh). One that is missing or fails is named. All get
-the same batches' size, accumulation, learning rate and number of steps, all weights, and no
+`.venv-train`, TRL's SFTTrainer `.venv-trl` (scripts/environment.sh trl), LLaMA-Factory
+`.venv-llamafactory` (scripts/environment.sh llamafactory). One that is missing or fails is named.
+All get the same batches' size, accumulation, learning rate and number of steps, all weights, and no
 gradient checkpointing; each reads what webtraj exports for it.
 
 It prints tokens per second, padding left out, of the whole run and by the median step (a GPU's
@@ -38,11 +38,11 @@ from webtraj.training.samples import Sample, SampleKey
 ROOT = Path(__file__).resolve().parents[1]
 MAKER = ROOT / "tests" / "training" / "llamafactory" / "make_qwen_vl.py"
 TRAINERS = {
-    "webtraj": (".venv-train", "scripts/train_venv.sh"),
-    "webtraj_cudnn": (".venv-train", "scripts/train_venv.sh"),
-    "transformers": (".venv-train", "scripts/train_venv.sh"),
-    "trl": (".venv-trl", "scripts/trl_venv.sh"),
-    "llamafactory": (".venv-llamafactory", "scripts/llamafactory_venv.sh"),
+    "webtraj": (".venv-train", "scripts/environment.sh train"),
+    "webtraj_cudnn": (".venv-train", "scripts/environment.sh train"),
+    "transformers": (".venv-train", "scripts/environment.sh train"),
+    "trl": (".venv-trl", "scripts/environment.sh trl"),
+    "llamafactory": (".venv-llamafactory", "scripts/environment.sh llamafactory"),
 }
 NAMES = {
     "webtraj": "webtraj",
@@ -66,7 +66,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=320, help="of the images, in pixels")
     arguments = parser.parse_args()
     if not (ROOT / ".venv-train").exists():
-        sys.exit("There is no .venv-train; sh scripts/train_venv.sh makes it.")
+        sys.exit("There is no .venv-train; sh scripts/environment.sh train makes it.")
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         job = prepared(folder, arguments)

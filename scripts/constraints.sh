@@ -1,15 +1,22 @@
 #!/bin/sh
-# Rewrites constraints.txt from what is installed in .venv: run it after changing dependencies in
-# pyproject.toml and installing them, then run the tests.
+# Rewrites constraints.txt from pyproject.toml: run it after changing dependencies, then run the tests.
+# Versions that are there stay; arguments go to `uv pip compile`, --upgrade for example. One file holds
+# for every Python from 3.11 on. It is no uv.lock, because that names the package index's hosts four
+# thousand times and cannot hold a PyTorch for CPUs, which PyPI does not have.
 set -eu
 cd "$(dirname "$0")/.."
+. scripts/packages.sh
+have_uv || { echo "constraints: this needs uv in .venv" >&2; exit 1; }
+new=$(mktemp)
+torch=$(mktemp)
+trap 'rm -f "$new" "$torch"' EXIT
+cp constraints.txt "$new"
+# What the training environment has, less the mark of a build for CPUs.
+sed -n 's/^\(torch[a-z]*==[^+]*\).*/\1/p' scripts/train_requirements.txt >"$torch"
+.venv/bin/uv pip compile pyproject.toml --quiet --all-extras --universal --python-version 3.11 \
+    --no-annotate --no-header --constraint "$torch" --output-file "$new" "$@"
 {
     echo "# The versions that webtraj is developed and tested with. Written by scripts/constraints.sh."
-    .venv/bin/python -m pip freeze --exclude-editable --exclude webtraj --exclude wandb
-    # Tested in an environment of its own: see scripts/test_peers.py.
-    echo "wandb==0.31.0"
-    # Likewise: see scripts/train_requirements.txt.
-    printf '%s\n' accelerate==1.15.0 peft==0.21.2 safetensors==0.8.0 torch==2.13.0 \
-        transformers==5.23.0
-} >constraints.txt.new
-mv constraints.txt.new constraints.txt
+    # Builds for CPUs do not have these.
+    grep -vE '^(nvidia|cuda)-|^triton==' "$new"
+} >constraints.txt

@@ -19,21 +19,32 @@ $webtraj rollout --agent random --episodes 30 --parallel 4 --seed 0 --out "$out"
 echo "3. Every byte of the dataset is checked."
 $webtraj verify "$out"
 
-cat <<EOF
+cat <<EOT
 
-The dataset is in $out. What to do next:
-    . .venv/bin/activate
+The dataset is in $out. Look at the episodes in your browser:
+    .venv/bin/webtraj view $out
+
+What else to do (first: . .venv/bin/activate):
     webtraj ls $out
-        what was recorded
+        list the episodes
     webtraj show $out EPISODE_ID
-        one episode, step by step
+        read one episode, step by step
     webtraj presets
-        what else there is to play
+        list the environments
     webtraj rollout --preset miniwob/all --agent random --parallel 4 --out runs/all
-        a random agent on every task
+        run a random agent on every task
 
 In Python:
     import webtraj
     for trajectory in webtraj.open_dataset("$out"):
         print(trajectory.info.task, trajectory.total_reward, trajectory.end_reason.name)
-EOF
+EOT
+# Only a person who watches can be asked.
+if [ -t 0 ] && [ -t 1 ]; then
+    printf '\nOpen the viewer now? [Y/n] '
+    read -r answer || answer=n
+    case $answer in
+    [nN]*) ;;
+    *) exec $webtraj view "$out" ;;
+    esac
+fi

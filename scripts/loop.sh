@@ -3,6 +3,5 @@
 # values, or --resume.
 set -eu
 cd "$(dirname "$0")/.."
-sh scripts/train_venv.sh
-sh scripts/vllm_venv.sh
+sh scripts/environment.sh train vllm
 exec .venv-train/bin/python -m webtraj.cli loop --config configs/loop/two_cores.yaml "$@"

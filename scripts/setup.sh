@@ -1,9 +1,13 @@
 #!/bin/sh
-# Makes .venv in the checkout, with webtraj, all it needs for development, and a browser.
-# Does nothing if it was done before and pyproject.toml, constraints.txt and Python are the same.
-# PYTHON names the Python to use, 3.11 or newer; by default it is looked for on PATH.
+# Makes .venv in the checkout, with webtraj and a browser. The argument names the extra to install:
+# `dev`, everything for development, or `web`, what playing and looking need; `dev` contains `web` and
+# can be added later. Does nothing if that was done before and pyproject.toml, constraints.txt and
+# Python are the same. PYTHON names the Python to use, 3.11 or newer; by default it is looked for on
+# PATH.
 set -eu
 cd "$(dirname "$0")/.."
+extra=${1:-dev}
+. scripts/packages.sh
 
 fail() {
     echo "setup: $*" >&2
@@ -49,20 +53,27 @@ python=$(find_python) || {
 # The checkout's path is in there because a virtual environment cannot be moved.
 wanted=$({ pwd -P; "$python" -VV; cat pyproject.toml constraints.txt; } | cksum)
 stamp=.venv/.webtraj-setup
-if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
+done_before() {
+    grep -qsxF "dev $wanted" "$stamp" || grep -qsxF "$extra $wanted" "$stamp"
+}
+if done_before; then
     exit 0
 fi
 
+began=$(date +%s)
 if ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
     ! head -n 1 .venv/bin/pip 2>/dev/null | grep -qF "$(pwd -P)/.venv/bin/"; then
     echo "setup: making .venv with $python"
     make_venv
 fi
 rm -f "$stamp"
-echo "setup: installing webtraj and its development packages"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check \
-    --constraint constraints.txt --editable '.[dev]' ||
-    fail "pip could not install the packages; its message is above."
+case $extra in
+web) echo "setup: installing webtraj and what playing and looking need (300 MB)" ;;
+dev) echo "setup: installing webtraj and its development packages (1.8 GB)" ;;
+*) echo "setup: installing webtraj[$extra]" ;;
+esac
+install .venv --constraint constraints.txt --editable ".[$extra]" ||
+    fail "the packages could not be installed; the messages are above."
 
 # Playwright's driver brings its own Node.js, which needs one library that a bare Debian has not.
 if ! .venv/bin/python -m playwright --version >/dev/null 2>&1; then
@@ -85,5 +96,6 @@ if is_debian_root && ! dpkg -s fonts-liberation >/dev/null 2>&1; then
     apt_install fonts-liberation || echo "setup: fonts-liberation could not be installed" >&2
 fi
 
-echo "$wanted" >"$stamp"
-echo "setup: done. To use webtraj in this shell: . .venv/bin/activate"
+echo "$extra $wanted" >"$stamp"
+echo "setup: done in $(($(date +%s) - began)) s; .venv has $(du -sh .venv | cut -f1)." \
+    "To use webtraj in this shell: . .venv/bin/activate"

@@ -3,7 +3,7 @@
 # to pytest, `-k NAME` for example.
 set -eu
 cd "$(dirname "$0")/.."
-sh scripts/llamafactory_venv.sh
+sh scripts/environment.sh llamafactory
 # One process: each would make models of its own.
 WEBTRAJ_TEST_LLAMAFACTORY=1 HF_HUB_OFFLINE=1 exec .venv/bin/python -m pytest -p no:xdist \
     tests/training/llamafactory "$@"

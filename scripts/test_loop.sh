@@ -5,8 +5,7 @@
 # chance. Arguments go to tests/loop/killed_loop.py.
 set -eu
 cd "$(dirname "$0")/.."
-sh scripts/train_venv.sh
-sh scripts/vllm_venv.sh
+sh scripts/environment.sh train vllm
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 .venv-train/bin/python tests/loop/gpu_recipe.py --out "$out/recipe"

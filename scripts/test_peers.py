@@ -1,6 +1,6 @@
-"""Runs tests/peers in BrowserGym's virtual environment, and the tests of what goes to W&B with its.
+"""Run tests/peers in BrowserGym's virtual environment, and the tests of W&B with its own.
 
-Both are made if they are not there. Arguments go to pytest in the first.
+Both environments are made if missing. Arguments go to pytest in the first.
 """
 
 from __future__ import annotations
@@ -18,20 +18,17 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 import peers  # noqa: E402 (it lives with the benchmarks)
 
-WANDB = ["wandb==0.31.0"]
 WANDB_TESTS = ["tests/rollouts/metrics/test_metrics_sinks.py", "tests/loop/test_loop_wandb.py"]
 
 
 def main() -> int:
     """Returns pytest's exit status."""
+    made = subprocess.run(["sh", "scripts/environment.sh", "wandb"], cwd=ROOT, check=False)
     try:
-        peers.make_venv("wandb", WANDB)
-        python = peers.make_venv("browsergym", peers.BROWSERGYM)
-    except subprocess.CalledProcessError as error:
-        sys.exit(
-            f"test-peers: a virtual environment cannot be made: {error}. What pip "
-            "said is above; it needs a package index. Nothing was tested."
-        )
+        made.check_returncode()
+        python = peers.browsergym_venv()
+    except subprocess.CalledProcessError:
+        sys.exit("test-peers: a virtual environment cannot be made; see above. Nothing was tested.")
     with tempfile.TemporaryDirectory() as folder:
         variables = peers.browsergym_variables(
             python, Path(folder), find_browser().path or "", pages.html_folder() / "miniwob"

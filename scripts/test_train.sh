@@ -3,7 +3,7 @@
 # pytest, `-k NAME` for example.
 set -eu
 cd "$(dirname "$0")/.."
-sh scripts/train_venv.sh
+sh scripts/environment.sh train
 # One process: each would make models of its own. The other tests' conftest needs packages that are
 # not there.
 export WEBTRAJ_TEST_TRAIN=1 HF_HUB_OFFLINE=1

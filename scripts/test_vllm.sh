@@ -3,7 +3,7 @@
 # `-k NAME` for example.
 set -eu
 cd "$(dirname "$0")/.."
-sh scripts/vllm_venv.sh
+sh scripts/environment.sh vllm
 # One process: each would start servers of its own.
 WEBTRAJ_TEST_VLLM=1 WEBTRAJ_VLLM_PYTHON=.venv-vllm/bin/python \
     exec .venv/bin/python -m pytest -p no:xdist tests/vllm "$@"

@@ -6,8 +6,7 @@ set -eu
 loop=$(realpath "$1")
 out=$(realpath -m "$2")
 cd "$(dirname "$0")/.."
-sh scripts/train_venv.sh
-sh scripts/vllm_venv.sh
+sh scripts/environment.sh train vllm
 webtraj=".venv-train/bin/python -m webtraj.cli"
 
 tasks=$(sed 's/#.*//' configs/loop/unseen_tasks.txt | tr -s '\n ' ',,' | sed 's/^,//; s/,$//')

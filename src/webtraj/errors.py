@@ -89,6 +89,48 @@ class MissingDependencyError(WebtrajError, ImportError):
     """An optional package is needed and not installed."""
 
 
+def missing_dependency(need: str, extra: str) -> MissingDependencyError:
+    """Return the error for a missing package, with a command that installs it.
+
+    Args:
+        need: What needs which package, such as "The viewer needs starlette".
+        extra: The extra of webtraj that has it.
+    """
+    return MissingDependencyError(
+        f"{need}, which is not installed. Install it with: {install_command(extra)}"
+    )
+
+
+def install_command(extra: str = "", *, upgrade: bool = False) -> str:
+    """Return the command that installs webtraj from where it came from, with an extra.
+
+    That is a checkout, a Git URL or an archive, as the installer has noted (PEP 610), or else a
+    package index.
+    """
+    import importlib.metadata
+    import json
+    import shlex
+    from urllib.parse import unquote, urlsplit
+
+    # More than one may be found: building a checkout leaves metadata in it that notes no origin.
+    found = importlib.metadata.distributions(name="webtraj")
+    notes = (one.read_text("direct_url.json") for one in found)
+    source = json.loads(next(filter(None, notes), "{}"))
+    extras = f"[{extra}]" if extra else ""
+    url = str(source.get("url", ""))
+    options = ["--upgrade"] if upgrade else []
+    if url.startswith("file:") and "dir_info" in source:
+        if source["dir_info"].get("editable"):
+            options.append("-e")
+        target = unquote(urlsplit(url).path) + extras
+    elif "vcs_info" in source:
+        target = f"webtraj{extras} @ {source['vcs_info']['vcs']}+{url}"
+    else:
+        target = f"webtraj{extras} @ {url}" if url else f"webtraj{extras}"
+    # Extras are in quotes, since some shells expand brackets.
+    return " ".join(["pip install", *options, shlex.quote(target)])
+
+
 class CollectorError(WebtrajError, OSError):
     """Something that was collected could not be recorded."""
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from webtraj import errors
 from webtraj.cli import doctor
 from webtraj.cli.diagnosis import BrowserFinding, Diagnosis, PackageFinding, read_requirement
 
@@ -90,8 +91,8 @@ def test_core_is_fit_without_a_browser():
 
 
 def test_remedy_names_the_extra():
-    assert package(extra="browser").remedy == "pip install --upgrade 'webtraj[browser]'"
-    assert package().remedy == "pip install --upgrade 'webtraj'"
+    assert package(extra="web").remedy == errors.install_command("web", upgrade=True)
+    assert package().remedy == errors.install_command(upgrade=True)
 
 
 @pytest.mark.browser
@@ -104,7 +105,7 @@ def test_healthy_machine_is_told_so(run_webtraj):
     assert found["browser"]["version"]
     packages = {package["name"]: package for package in found["packages"]}
     assert packages["dm-env"]["ok"]
-    assert packages["playwright"]["extra"] == "browser"
+    assert packages["playwright"]["extra"] == "web"
     report = run_webtraj("doctor")
     assert report.returncode == 0
     assert "Everything that webtraj needs is here." in report.stdout
@@ -141,7 +142,7 @@ def test_missing_playwright_is_exit_code_1_and_names_the_extra(tmp_path):
     )
     assert done.returncode == 1
     assert "The browser: The browser environment needs Playwright" in done.stdout
-    assert "pip install 'webtraj[browser]'" in done.stdout
+    assert errors.install_command("web") in done.stdout
     assert "webtraj records and reads. To play in a browser it cannot be used yet." in done.stdout
 
 

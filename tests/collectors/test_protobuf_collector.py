@@ -204,7 +204,7 @@ except errors.MissingDependencyError as error:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
-    assert 'pip install "webtraj[protobuf]"' in done.stdout
+    assert errors.install_command("protobuf") in done.stdout
     assert not folder.exists()
 
 

@@ -112,5 +112,5 @@ def test_a_file_that_cannot_be_written_is_an_error_and_leaves_nothing(tmp_path):
 
 def test_without_pyarrow_it_is_said_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(errors.MissingDependencyError, match=r"webtraj\[parquet\]"):
+    with pytest.raises(errors.MissingDependencyError, match=r"\[parquet\]"):
         write_parquet(SUMMARIES, tmp_path / "x.parquet")

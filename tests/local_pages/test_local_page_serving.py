@@ -149,7 +149,7 @@ async def test_a_port_that_is_taken_is_named():
 
 async def test_without_its_libraries_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    with pytest.raises(errors.MissingDependencyError, match=r'The test needs .*"webtraj\[view\]"'):
+    with pytest.raises(errors.MissingDependencyError, match=r"The test needs .*\[web\]"):
         async with served():
             pass
 

@@ -120,8 +120,8 @@ def test_what_to_install_is_told():
         "from webtraj.storage import open_storage\n"
         "open_storage('s3://bucket')"
     )
-    assert "MissingDependencyError: s3:// needs obstore; " in done.stderr
-    assert 'pip install "webtraj[s3]"' in done.stderr
+    assert "MissingDependencyError: s3:// needs obstore, " in done.stderr
+    assert errors.install_command("s3") in done.stderr
 
 
 def test_a_forked_process_is_told_not_to_wait_for_ever():

@@ -60,8 +60,6 @@ def _size_of(image: bytes) -> tuple[int, int] | None:
     try:
         from PIL import Image
     except ImportError as error:
-        raise errors.MissingDependencyError(
-            'Measuring screenshots needs Pillow: pip install "webtraj[browser]".'
-        ) from error
+        raise errors.missing_dependency("Measuring screenshots needs Pillow", "web") from error
     with Image.open(io.BytesIO(image)) as picture:
         return picture.size

@@ -55,7 +55,7 @@ class PackageFinding:
     @property
     def remedy(self) -> str:
         """What to run if it is not."""
-        return f"pip install --upgrade '{f'webtraj[{self.extra}]' if self.extra else 'webtraj'}'"
+        return errors.install_command(self.extra, upgrade=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,9 +84,8 @@ def pyarrow() -> tuple[Any, Any]:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
-        raise errors.MissingDependencyError(
-            "Parquet files need pyarrow, which is not installed: "
-            f'pip install "webtraj[parquet]" ({error}).'
+        raise errors.missing_dependency(
+            f"Parquet files need pyarrow ({error})", "parquet"
         ) from error
     return pa, pq
 

@@ -160,6 +160,4 @@ def _import_gymnasium() -> Any:
     try:
         return importlib.import_module("gymnasium")
     except ImportError as error:
-        raise errors.MissingDependencyError(
-            "from_gymnasium needs Gymnasium, which is not installed. Install webtraj[gymnasium]."
-        ) from error
+        raise errors.missing_dependency("from_gymnasium needs Gymnasium", "gymnasium") from error

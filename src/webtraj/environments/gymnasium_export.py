@@ -21,9 +21,7 @@ try:
     import gymnasium
     from gymnasium import spaces
 except ImportError as error:
-    raise errors.MissingDependencyError(
-        "to_gymnasium needs Gymnasium, which is not installed. Install webtraj[gymnasium]."
-    ) from error
+    raise errors.missing_dependency("to_gymnasium needs Gymnasium", "gymnasium") from error
 
 __all__ = ["GymnasiumEnvironment", "SpecSpace", "to_gymnasium", "to_gymnasium_space"]
 

@@ -65,8 +65,8 @@ def _of_yaml(text: str, name: str) -> Any:
     try:
         import yaml  # type: ignore[import-untyped]
     except ImportError as error:
-        raise errors.MissingDependencyError(
-            f"Reading {name!r} needs PyYAML: pip install 'webtraj[config]'; or write it as JSON."
+        raise errors.missing_dependency(
+            f"Reading {name!r} as YAML needs PyYAML (JSON does not)", "config"
         ) from error
 
     class StrictLoader(yaml.SafeLoader):  # type: ignore[misc]

@@ -31,9 +31,7 @@ def missing(what: str) -> errors.MissingDependencyError:
     Args:
         what: What the page is called, such as "The viewer".
     """
-    return errors.MissingDependencyError(
-        f'{what} needs starlette and uvicorn: pip install "webtraj[view]".'
-    )
+    return errors.missing_dependency(f"{what} needs starlette and uvicorn", "web")
 
 
 @contextlib.asynccontextmanager

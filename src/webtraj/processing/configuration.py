@@ -204,9 +204,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         import omegaconf
     except ImportError as error:
-        raise errors.MissingDependencyError(
-            'Configurations need OmegaConf; install it with pip install "webtraj[config]".'
-        ) from error
+        raise errors.missing_dependency("Configurations need OmegaConf", "config") from error
     from webtraj.rollouts.configuration.loading import parse
 
     try:

@@ -275,8 +275,8 @@ def _matplotlib(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise errors.MissingDependencyError(
-            'The pictures of a report need matplotlib: pip install "webtraj[report]".'
+        raise errors.missing_dependency(
+            "The pictures of a report need matplotlib", "report"
         ) from error
 
 

@@ -111,9 +111,7 @@ class StoreMaker:
         try:
             import obstore  # noqa: F401
         except ImportError as error:
-            raise errors.MissingDependencyError(
-                f'{place.kind}:// needs obstore; install it with pip install "webtraj[s3]".'
-            ) from error
+            raise errors.missing_dependency(f"{place.kind}:// needs obstore", "s3") from error
         self._place = place
         self._config = dict(config)
         self._client_options = dict(client_options)

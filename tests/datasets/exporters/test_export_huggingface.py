@@ -228,7 +228,7 @@ def test_options_that_do_not_do_are_refused(case, shop, export, tmp_path):
 
 def test_without_pyarrow_it_is_said_what_to_install(shop, export, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(errors.MissingDependencyError, match=r"webtraj\[parquet\]"):
+    with pytest.raises(errors.MissingDependencyError, match=r"\[parquet\]"):
         export(shop, "huggingface")
     assert list(tmp_path.iterdir()) == []
 

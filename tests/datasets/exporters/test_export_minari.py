@@ -256,7 +256,7 @@ def test_an_id_with_a_namespace(shop, export, tmp_path, monkeypatch):
 
 def test_without_minari_it_is_said_what_to_install(shop, export, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "minari.dataset.minari_storage", None)
-    with pytest.raises(errors.MissingDependencyError, match=r"webtraj\[minari\]"):
+    with pytest.raises(errors.MissingDependencyError, match=r"\[minari\]"):
         export(shop, "minari", name=NAME)
     assert list(tmp_path.iterdir()) == []
 

@@ -172,7 +172,7 @@ def test_without_gymnasium_the_error_names_the_extra():
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
     )
-    assert "Install webtraj[gymnasium]" in done.stdout
+    assert errors.install_command("gymnasium") in done.stdout
 
 
 SPACES = {

@@ -433,5 +433,5 @@ async def test_quick_rollout_needs_no_package_for_configurations(world, monkeypa
     monkeypatch.setitem(sys.modules, "omegaconf", None)
     await build_quick({"preset": ["ladder/climb"]}, out="quick").play()
     assert len((await resume_quick({}, out="quick").play()).results) == 1
-    with pytest.raises(errors.MissingDependencyError, match=r"webtraj\[config\]"):
+    with pytest.raises(errors.MissingDependencyError, match=r"\[config\]"):
         load_configuration("own", config_dir=world)

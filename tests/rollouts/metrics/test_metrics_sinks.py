@@ -112,7 +112,7 @@ def test_a_package_that_is_missing_is_named_with_its_extra(make, package, monkey
     for name in [*sys.modules, package]:
         if name == package or name.startswith(f"{package}."):
             monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(errors.MissingDependencyError, match=rf'"webtraj\[{package}\]"'):
+    with pytest.raises(errors.MissingDependencyError, match=rf"\[{package}\]"):
         make(tmp_path / "x")
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from webtraj import errors
 from webtraj.agents.models.base import Message
 from webtraj.training.export import export_samples
 from webtraj.training.samples import Sample, SampleKey
@@ -49,7 +50,7 @@ def test_a_configured_one_says_what_to_install(samples, tmp_path):
     (tmp_path / "sft" / "train_config.yaml").write_text("dataset: train\n")
     done = run("export", "check", "sft", cwd=tmp_path)
     assert done.returncode == 1
-    assert 'pip install "webtraj[config]"' in done.stderr
+    assert errors.install_command("config") in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -58,7 +59,7 @@ def test_a_preview_of_parquet_files_says_what_to_install(samples, tmp_path):
     export_samples({"train": samples}, tmp_path / "trl", format="trl")
     done = run("export", "preview", "trl", cwd=tmp_path)
     assert done.returncode == 1
-    assert 'pip install "webtraj[parquet]"' in done.stderr
+    assert errors.install_command("parquet") in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -77,5 +78,5 @@ def test_parquet_files_are_not_begun(samples, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert 'pip install "webtraj[parquet]"' in done.stdout, done.stderr
+    assert errors.install_command("parquet") in done.stdout, done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -148,6 +148,6 @@ def test_decisions_are_those_that_can_be_pointed_at():
 
 def test_a_model_without_pytorch_is_an_error_that_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(errors.MissingDependencyError, match=r"webtraj\[train\]"):
+    with pytest.raises(errors.MissingDependencyError, match=r"\[train\]"):
         make_model(tmp_path / "model", ["text"])
     assert not list(tmp_path.iterdir())

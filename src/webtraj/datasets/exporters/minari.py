@@ -127,9 +127,8 @@ def _storage_class() -> Any:
         import h5py  # noqa: F401  (Minari asks for it later.)
         from minari.dataset.minari_storage import MinariStorage
     except ImportError as error:
-        raise errors.MissingDependencyError(
-            "Minari datasets need minari, which is not installed: "
-            f'pip install "webtraj[minari]" ({error}).'
+        raise errors.missing_dependency(
+            f"Minari datasets need minari ({error})", "minari"
         ) from error
     return MinariStorage
 

@@ -69,7 +69,7 @@ def _reader() -> Callable[..., EpisodeTrajectory]:
     except ImportError as error:
         if isinstance(error, errors.WebtrajError):
             raise
-        raise errors.MissingDependencyError(
-            'Reading Orby\'s trajectories needs Protobuf: pip install "webtraj[protobuf]".'
+        raise errors.missing_dependency(
+            "Reading Orby's trajectories needs Protobuf", "protobuf"
         ) from error
     return read_orby

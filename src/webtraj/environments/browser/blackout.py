@@ -57,7 +57,7 @@ _SHOWN_ATTRIBUTES = ("value", "placeholder", "alt", "label")
 _BLOCK: Final = 16
 """Side of the blocks that JPEG codes as one; what is painted over shows in all of a block."""
 
-_NO_PILLOW = "Painting secrets over in screenshots needs Pillow: pip install 'webtraj[browser]'."
+_NO_PILLOW = "Painting secrets over in screenshots needs Pillow"
 
 
 _NEAR: Final = 8.0
@@ -190,7 +190,7 @@ def paint_over(image: bytes, boxes: Iterable[Box], *, viewport: tuple[float, flo
     try:
         from PIL import Image, ImageDraw
     except ImportError as error:
-        raise errors.MissingDependencyError(_NO_PILLOW) from error
+        raise errors.missing_dependency(_NO_PILLOW, "web") from error
     with Image.open(io.BytesIO(image)) as opened:
         picture = opened.convert("RGB")
         image_format = opened.format or "PNG"

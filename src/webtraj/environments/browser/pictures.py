@@ -15,9 +15,7 @@ __all__ = ["PictureFormat", "rework"]
 
 PictureFormat = Literal["jpeg", "png"]
 
-_NO_PILLOW = (
-    "Set-of-marks pictures and scaled screenshots need Pillow: pip install 'webtraj[browser]'."
-)
+_NO_PILLOW = "Set-of-marks pictures and scaled screenshots need Pillow"
 
 
 def rework(
@@ -44,7 +42,7 @@ def rework(
     try:
         from PIL import Image
     except ImportError as error:
-        raise errors_lib.MissingDependencyError(_NO_PILLOW) from error
+        raise errors_lib.missing_dependency(_NO_PILLOW, "web") from error
     with Image.open(io.BytesIO(picture)) as opened:
         width, height = opened.size
         size = max(1, round(width * scale)), max(1, round(height * scale))

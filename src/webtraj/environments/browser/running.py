@@ -75,8 +75,8 @@ class Driver:
         try:
             from playwright.async_api import async_playwright
         except ImportError as error:
-            raise errors_lib.MissingDependencyError(
-                "The browser environment needs Playwright: pip install 'webtraj[browser]'."
+            raise errors_lib.missing_dependency(
+                "The browser environment needs Playwright", "web"
             ) from error
         _let_playwright_ask_for_node()
         start = _Start(folder)

@@ -29,7 +29,7 @@ _KEPT: Final = "max-age=31536000, immutable"
 _PATH: Final = re.compile(r"[\w./ @+-]{1,200}")
 _NOT_FOUND: Final = Response(status=404, body=b"Not found.", content_type="text/plain", cache=_KEPT)
 
-_MISSING = "MiniWoB++ needs the miniwob package: pip install 'webtraj[miniwob]'."
+_MISSING = "MiniWoB++ needs the miniwob package"
 
 
 @functools.cache
@@ -42,7 +42,7 @@ def html_folder() -> Path:
     # Found, not imported: importing it pulls in Gymnasium and Selenium.
     spec = importlib.util.find_spec("miniwob")
     if spec is None or not spec.submodule_search_locations:
-        raise errors_lib.MissingDependencyError(_MISSING)
+        raise errors_lib.missing_dependency(_MISSING, "web")
     return Path(next(iter(spec.submodule_search_locations))) / "html"
 
 

@@ -22,9 +22,8 @@ try:
     import google.protobuf as _protobuf
     import zstandard as _zstandard
 except ImportError as error:
-    raise errors.MissingDependencyError(
-        f"Protobuf files need a package that is not installed ({error}). "
-        'Install it: pip install "webtraj[protobuf]"'
+    raise errors.missing_dependency(
+        f"Protobuf files need protobuf and zstandard ({error})", "protobuf"
     ) from error
 
 from webtraj.formats.protobuf.codec import ProtobufFormat

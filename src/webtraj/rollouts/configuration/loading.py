@@ -149,9 +149,7 @@ def _require() -> None:
     try:
         import omegaconf  # noqa: F401
     except ImportError as error:
-        raise errors.MissingDependencyError(
-            'Configurations need OmegaConf; install it with pip install "webtraj[config]".'
-        ) from error
+        raise errors.missing_dependency("Configurations need OmegaConf", "config") from error
 
 
 def _compose(name: str, config_dir: Path | None, within: tuple[str, ...]) -> dict[str, Any]:

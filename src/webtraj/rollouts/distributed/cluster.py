@@ -41,9 +41,7 @@ def import_ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise errors.MissingDependencyError(
-            'Rollouts on many machines need Ray; install it with pip install "webtraj[ray]".'
-        ) from error
+        raise errors.missing_dependency("Rollouts on many machines need Ray", "ray") from error
     return ray
 
 

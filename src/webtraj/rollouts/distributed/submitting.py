@@ -143,14 +143,10 @@ def _client(address: str) -> Any:
 
         return JobSubmissionClient(address)
     except ImportError as error:
-        raise errors.MissingDependencyError(
-            'Jobs need Ray with its client; install it with pip install "webtraj[ray]".'
-        ) from error
+        raise errors.missing_dependency("Jobs need Ray with its client", "ray") from error
     except (ConnectionError, RuntimeError, ValueError) as error:
         if "ray[default]" in str(error):
-            raise errors.MissingDependencyError(
-                'Jobs need Ray with its client; install it with pip install "webtraj[ray]".'
-            ) from error
+            raise errors.missing_dependency("Jobs need Ray with its client", "ray") from error
         raise errors.InvalidInputError(
             f"Ray's dashboard does not answer at {address!r}: {str(error).strip():.500} Expected "
             "its URL, such as http://10.0.0.1:8265; `ray start --head` says it."

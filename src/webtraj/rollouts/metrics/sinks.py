@@ -165,7 +165,4 @@ def _imported(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise errors.MissingDependencyError(
-            f"Live metrics there need {extra}, which is not installed: "
-            f'pip install "webtraj[{extra}]" ({error}).'
-        ) from error
+        raise errors.missing_dependency(f"Live metrics need {extra} ({error})", extra) from error

@@ -106,9 +106,7 @@ def _rows_of_parquet(file: BinaryIO, name: str) -> Iterator[tuple[int, Any]]:
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError as error:
-        raise errors.MissingDependencyError(
-            f"Reading {name!r} needs pyarrow: pip install 'webtraj[parquet]'."
-        ) from error
+        raise errors.missing_dependency(f"Reading {name!r} needs pyarrow", "parquet") from error
     try:
         batches = parquet.ParquetFile(file).iter_batches(_BATCH)
         rows = (row for batch in batches for row in batch.to_pylist())

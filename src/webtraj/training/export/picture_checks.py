@@ -32,10 +32,7 @@ def picture_error(data: bytes) -> str:
     try:
         from PIL import Image as Pillow
     except ImportError as error:
-        raise errors.MissingDependencyError(
-            "Pictures are looked into with Pillow, which is not installed: "
-            'pip install "webtraj[browser]"'
-        ) from error
+        raise errors.missing_dependency("Checking pictures needs Pillow", "web") from error
     if image_kind(data) is None:
         return "no PNG, JPEG, GIF or WebP"
     try:

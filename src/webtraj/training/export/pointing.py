@@ -133,9 +133,9 @@ class PointingFormat:
         try:
             import tokenizers
         except ImportError as error:
-            raise errors.MissingDependencyError(
-                "The format 'pointing' needs the model's tokenizer; install "
-                'pip install "webtraj[train]".'
+            raise errors.missing_dependency(
+                "The format 'pointing' needs the package tokenizers",
+                "train",
             ) from error
         return tokenizers.Tokenizer.from_file(str(Path(self.model) / "tokenizer.json"))
 

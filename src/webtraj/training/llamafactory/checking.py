@@ -128,9 +128,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     try:
         import omegaconf  # noqa: F401
     except ImportError as error:
-        raise errors.MissingDependencyError(
-            'Configurations need OmegaConf; install it with pip install "webtraj[config]".'
-        ) from error
+        raise errors.missing_dependency("Configurations need OmegaConf", "config") from error
     path = folder / FILE
     try:
         text = path.read_text(encoding="utf-8")

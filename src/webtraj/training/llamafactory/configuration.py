@@ -218,9 +218,7 @@ def load_update_config(
         from omegaconf import OmegaConf
         from omegaconf.errors import OmegaConfBaseException
     except ImportError as error:
-        raise errors.MissingDependencyError(
-            'Configurations need OmegaConf; install it with pip install "webtraj[config]".'
-        ) from error
+        raise errors.missing_dependency("Configurations need OmegaConf", "config") from error
     data = loading.parse(_text(name, config_dir), f"The configuration {name!r}")
     for text in overrides:
         key, separator, value = text.lstrip("+").partition("=")

@@ -78,9 +78,8 @@ def known() -> Known:
     try:
         import yaml  # type: ignore[import-untyped]
     except ImportError as error:
-        raise errors.MissingDependencyError(
-            "What LLaMA-Factory takes is kept as YAML; to read it, install "
-            'pip install "webtraj[config]".'
+        raise errors.missing_dependency(
+            "Reading what LLaMA-Factory accepts needs PyYAML", "config"
         ) from error
 
     text = resources.files(__package__).joinpath("files", "llamafactory.yaml").read_text("utf-8")

@@ -70,9 +70,8 @@ def load_tools(model: str | os.PathLike[str]) -> ModelTools:
     try:
         import transformers
     except ImportError as error:
-        raise errors.MissingDependencyError(
-            "Training needs PyTorch and transformers; install them with "
-            'pip install "webtraj[train]".'
+        raise errors.missing_dependency(
+            "Training needs PyTorch and transformers", "train"
         ) from error
     try:
         config = transformers.AutoConfig.from_pretrained(name)

@@ -62,9 +62,8 @@ def make_model(
         import torch
         import transformers
     except ImportError as error:
-        raise errors.MissingDependencyError(
-            "A model is made by PyTorch and transformers; install them with "
-            'pip install "webtraj[train]".'
+        raise errors.missing_dependency(
+            "Making a model needs PyTorch and transformers", "train"
         ) from error
 
     tokenizer = transformers.PreTrainedTokenizerFast(

@@ -86,9 +86,7 @@ def _parsed(text: str, what: str) -> dict[str, Any]:
         from omegaconf import OmegaConf
         from omegaconf.errors import OmegaConfBaseException
     except ImportError as error:
-        raise errors.MissingDependencyError(
-            'Configurations need OmegaConf; install it with pip install "webtraj[config]".'
-        ) from error
+        raise errors.missing_dependency("Configurations need OmegaConf", "config") from error
     tree = OmegaConf.create(loading.parse(text, what))
     try:
         resolved = OmegaConf.to_container(tree, resolve=True)

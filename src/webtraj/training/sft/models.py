@@ -152,9 +152,7 @@ def _with_adapters(model: Any, settings: SftSettings, checkpoint: Path | None) -
     try:
         import peft
     except ImportError as error:
-        raise errors.MissingDependencyError(
-            'Adapters need peft; install it with pip install "webtraj[train]".'
-        ) from error
+        raise errors.missing_dependency("Adapters need peft", "train") from error
     if checkpoint is not None:
         return peft.PeftModel.from_pretrained(model, str(checkpoint), is_trainable=True)
     lora = settings.lora

@@ -23,9 +23,7 @@ def make_accelerator(settings: SftSettings) -> Any:
     try:
         import accelerate
     except ImportError as error:
-        raise errors.MissingDependencyError(
-            'Training needs accelerate; install it with pip install "webtraj[train]".'
-        ) from error
+        raise errors.missing_dependency("Training needs accelerate", "train") from error
     accelerator = accelerate.Accelerator(
         mixed_precision="bf16" if models.computes_in_bf16(settings) else "no"
     )

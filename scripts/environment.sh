@@ -1,0 +1,115 @@
+#!/bin/sh
+# Makes virtual environments of the checkout for what cannot live beside webtraj's own packages, for
+# CPUs, pinned. Arguments are their names; .venv-NAME is made, or left alone if nothing that it
+# depends on has changed.
+#
+#   train         webtraj with PyTorch and what its trainer needs
+#   trl           TRL, beside which the trainer is measured
+#   vllm          vLLM (x86-64 Linux)
+#   llamafactory  LLaMA-Factory (x86-64 Linux)
+#   browsergym    BrowserGym and webtraj's core
+#   wandb         Weights & Biases
+set -eu
+cd "$(dirname "$0")/.."
+
+fail() {
+    echo "environment: $*" >&2
+    exit 1
+}
+
+python=.venv/bin/python
+[ -x "$python" ] || fail "there is no .venv; run make setup first."
+. scripts/packages.sh
+
+# PyPI has no torch for CPUs. PyTorch's own index is asked only if those at hand have none either.
+install_for_cpus() {
+    install "$@" 2>"$venv/install.log" ||
+        install "$@" --extra-index-url https://download.pytorch.org/whl/cpu || {
+        cat "$venv/install.log" >&2
+        fail "the packages of $venv could not be installed; the messages are above."
+    }
+}
+
+needs_x86_linux() {
+    [ "$(uname -sm)" = "Linux x86_64" ] ||
+        fail "the pinned packages of $venv are for x86-64 Linux, and this is $(uname -sm)."
+}
+
+loads() {
+    HF_HUB_OFFLINE=1 "$venv/bin/python" -W ignore -c "import $1" >/dev/null 2>"$venv/load.log"
+}
+
+must_load() {
+    loads "$1" || { cat "$venv/load.log" >&2; fail "$1 does not load in $venv; see above."; }
+}
+
+make_environment() {
+    name=$1
+    venv=.venv-$name
+    requirements=scripts/${name}_requirements.txt
+    # webtraj serve --install installs the same.
+    [ "$name" != vllm ] || requirements=src/webtraj/serving/vllm_cpu.txt
+    [ -f "$requirements" ] || fail "there is no environment $name; known are train, trl, vllm," \
+        "llamafactory, browsergym and wandb."
+
+    # The checkout's path is in there because a virtual environment cannot be moved.
+    wanted=$({ pwd -P; "$python" -VV; cat "$requirements" pyproject.toml constraints.txt \
+        scripts/environment.sh scripts/packages.sh scripts/cpu_torchvision.sh; } | cksum)
+    stamp=$venv/.webtraj-setup
+    if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
+        return
+    fi
+
+    echo "environment: making $venv"
+    began=$(date +%s)
+    rm -rf "$venv"
+    "$python" -m venv "$venv"
+    case $name in
+    train)
+        install_for_cpus "$venv" --constraint constraints.txt --requirement "$requirements" \
+            --editable '.[web,config,tensorboard,report,test]' pytest-timeout
+        sh scripts/cpu_torchvision.sh "$venv"
+        must_load 'accelerate, peft, torch, transformers'
+        ;;
+    trl)
+        install_for_cpus "$venv" --constraint constraints.txt --requirement "$requirements"
+        sh scripts/cpu_torchvision.sh "$venv"
+        must_load trl.trainer.sft_trainer
+        ;;
+    vllm)
+        needs_x86_linux
+        install_for_cpus "$venv" --no-deps --requirement "$requirements"
+        must_load vllm
+        ;;
+    llamafactory)
+        needs_x86_linux
+        install_for_cpus "$venv" --no-deps --requirement "$requirements"
+        sh scripts/cpu_torchvision.sh "$venv"
+        # PyPI's torchaudio is linked against CUDA too. LLaMA-Factory only imports it, and without its
+        # libraries it can be imported.
+        if ! loads torchaudio; then
+            packages=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+            mkdir "$packages/torchaudio/lib/unused"
+            mv "$packages"/torchaudio/lib/*.so "$packages/torchaudio/lib/unused/"
+            must_load torchaudio
+        fi
+        "$venv/bin/llamafactory-cli" version >/dev/null || fail "LLaMA-Factory does not load; see above."
+        ;;
+    browsergym)
+        # webtraj without extras: BrowserGym's Playwright is another.
+        install "$venv" --requirement "$requirements" --editable . || fail "see above."
+        must_load 'browsergym.miniwob'
+        ;;
+    wandb)
+        install "$venv" --requirement "$requirements" || fail "see above."
+        must_load wandb
+        ;;
+    esac
+    echo "$wanted" >"$stamp"
+    echo "environment: $venv took $(($(date +%s) - began)) s, $(du -sh "$venv" | cut -f1) on disk"
+}
+
+[ $# -gt 0 ] || fail "name at least one: train, trl, vllm, llamafactory, browsergym, wandb."
+for each in "$@"; do
+    make_environment "$each"
+done
