@@ -42,7 +42,7 @@ help:
 	@echo "make images     the viewer's pictures for the documentation"
 	@echo "make format     put the formatting right"
 	@echo "make bench-X    run benchmarks/X.py"
-	@echo "docs/testing.md says what each lane holds."
+	@echo "CONTRIBUTING.md says what each lane holds."
 
 setup:
 	@sh scripts/setup.sh

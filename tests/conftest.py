@@ -13,7 +13,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example may take would be a test of the machine.
-examples = int(os.environ.get("WEBTRAJ_EXAMPLES", "40"))
+examples = int(os.environ.get("WEBTRAJ_EXAMPLES", "10"))
 settings.register_profile("webtraj", deadline=None, max_examples=examples)
 settings.load_profile("webtraj")
 
@@ -25,6 +25,18 @@ from bucket_servers import (  # noqa: E402, F401
     s3_server,
     s3_servers,
 )
+
+BROWSER_FIXTURES = {"pool", "open_page", "page_environment"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Put browser tests into the slow lane, but for those marked `smoke`."""
+    for item in items:
+        if BROWSER_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.browser)
+        if item.get_closest_marker("browser") and not item.get_closest_marker("smoke"):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -15,6 +15,7 @@ def rollout(folder, *arguments):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -35,6 +36,7 @@ def test_wrong_options_are_one_line_and_nothing_is_written(arguments, words, tmp
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_what_was_played_is_played_again(tmp_path):
     (tmp_path / "script.txt").write_text("# The only button.\nclick('1')\n")

@@ -121,6 +121,7 @@ GOAL_HEIGHT = 50
 """CSS pixels that a page's own display of the goal takes."""
 
 
+@pytest.mark.smoke
 async def test_model_that_looks_and_points(tmp_path, served_agent):
     with FakeModelServer(looker) as server:
         agent = served_agent(

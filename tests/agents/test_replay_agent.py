@@ -181,6 +181,7 @@ def with_other_refs(trajectory):
     return dataclasses.replace(trajectory, steps=tuple(steps))
 
 
+@pytest.mark.smoke
 @pytest.mark.browser
 async def test_another_seed_is_told_from_the_first_difference_on():
     first = MemoryTrajectoryCollector()

@@ -37,6 +37,7 @@ async def test_episode_that_outlasts_the_script_is_given_up():
         await actor.act(None)
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 async def test_giving_up_truncates_the_episode_with_its_reason():
     collector = MemoryTrajectoryCollector()

@@ -85,6 +85,7 @@ def test_episodes_that_wait_for_nobody_take_their_own_time(simulation):
     assert parts["model"][1] == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("part", "changes"),
     [
@@ -142,6 +143,7 @@ def run_benchmark(name, tmp_path, *arguments):
     return json.loads(told.read_text())
 
 
+@pytest.mark.slow
 def test_simulate_scale_runs(tmp_path):
     figures = run_benchmark(
         "simulate_scale.py",

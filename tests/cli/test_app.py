@@ -52,6 +52,7 @@ def test_console_script_is_this_command():
     assert script.value == "webtraj.cli:main"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", app_lib.COMMANDS)
 def test_each_command_explains_itself(command, run_webtraj):
     done = run_webtraj(command, "--help")
@@ -59,6 +60,7 @@ def test_each_command_explains_itself(command, run_webtraj):
     assert f"webtraj {command}" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -83,6 +85,7 @@ def test_wrong_input_is_exit_code_2_without_traceback(arguments, code, words, ru
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_failure_is_exit_code_1_and_one_line(run_webtraj):
     env = {**os.environ, "WEBTRAJ_BROWSER": "no-such-browser"}
     done = run_webtraj("rollout", "--preset", "miniwob/click-test", env=env)
@@ -91,6 +94,7 @@ def test_failure_is_exit_code_1_and_one_line(run_webtraj):
     assert line.startswith("webtraj: No browser was found: WEBTRAJ_BROWSER='no-such-browser'")
 
 
+@pytest.mark.slow
 def test_rollout_of_nothing_but_errors_is_exit_code_1(run_webtraj, tmp_path):
     browser = tmp_path / "browser-that-dies"
     browser.write_text("#!/bin/sh\necho Chromium 1.2.3\n")
@@ -105,6 +109,7 @@ def test_rollout_of_nothing_but_errors_is_exit_code_1(run_webtraj, tmp_path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_debug_shows_the_traceback(run_webtraj):
     done = run_webtraj("rollout", "--preset", "a b", env={**os.environ, "WEBTRAJ_DEBUG": "1"})
     assert done.returncode == 1
@@ -112,6 +117,7 @@ def test_debug_shows_the_traceback(run_webtraj):
     assert "InvalidSelectorError" in done.stderr
 
 
+@pytest.mark.slow
 def test_presets_lists_those_asked_for(run_webtraj):
     done = run_webtraj("presets", "click-tab-2")
     assert done.returncode == 0

@@ -95,6 +95,7 @@ def test_remedy_names_the_extra():
     assert package().remedy == errors.install_command(upgrade=True)
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_healthy_machine_is_told_so(run_webtraj):
     done = run_webtraj("doctor", "--json")
@@ -120,6 +121,7 @@ def test_missing_browser_is_exit_code_1_and_says_what_to_run(run_webtraj):
     assert "cannot be used yet" in done.stdout
 
 
+@pytest.mark.slow
 def test_browser_that_does_not_start_is_exit_code_1(run_webtraj, tmp_path):
     fake = tmp_path / "fake-browser"
     fake.write_text("#!/bin/sh\necho Chromium 1.2.3\n")
@@ -132,6 +134,7 @@ def test_browser_that_does_not_start_is_exit_code_1(run_webtraj, tmp_path):
     assert found["browser"]["problem"]
 
 
+@pytest.mark.slow
 def test_missing_playwright_is_exit_code_1_and_names_the_extra(tmp_path):
     program = (
         "import sys, webtraj.cli; sys.modules['playwright'] = None; "

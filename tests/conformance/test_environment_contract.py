@@ -63,6 +63,7 @@ class TestFrozenLakeTruncatedByItsTimeLimit(EnvironmentContract):
 
 
 @pytest.mark.browser
+@pytest.mark.browser
 class TestMiniwob(EnvironmentContract):
     """All its tests share one browser, and therefore one loop."""
 

@@ -35,6 +35,7 @@ def contents(place, options=None):
     return {entry.key: storage.read(entry.key) for entry in entries}
 
 
+@pytest.mark.slow
 def test_a_dataset_goes_to_s3_and_back_byte_for_byte(source, place, bucket_options, tmp_path):
     options = bucket_options
     assert copy(source, place, target_options=options).complete
@@ -51,6 +52,7 @@ def test_a_dataset_goes_to_s3_and_back_byte_for_byte(source, place, bucket_optio
     assert contents(tmp_path / "again") == contents(source)
 
 
+@pytest.mark.slow
 def test_blobs_are_kept_in_a_folder_of_the_user_s(source, place, bucket_options, tmp_path):
     copy(source, place, target_options=bucket_options)
     cache = tmp_path / "cache"
@@ -67,6 +69,7 @@ def test_blobs_are_kept_in_a_folder_of_the_user_s(source, place, bucket_options,
         list(open_dataset(place, storage_options=bucket_options, blob_cache=cache))
 
 
+@pytest.mark.slow
 def test_an_index_is_compacted_rebuilt_and_completed(source, place, bucket_options, episode):
     options = bucket_options
     for number in range(4):
@@ -87,6 +90,7 @@ def test_an_index_is_compacted_rebuilt_and_completed(source, place, bucket_optio
     assert len(open_dataset(place, storage_options=options)) == 2
 
 
+@pytest.mark.slow
 def test_compactions_and_writers_at_once_lose_nothing(place, bucket_options, episode):
     failures = []
 

@@ -100,6 +100,7 @@ NASTY = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relative", FILES, ids=[p.parts[0] + p.suffix + str(i)
                                                  for i, p in enumerate(FILES)])  # fmt: skip
 @given(data=st.data())

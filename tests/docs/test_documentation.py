@@ -44,6 +44,7 @@ def marks_of(block: Block) -> tuple[pytest.MarkDecorator, ...]:
     return () if block.page.name in ("README.md", "recording.md") else (pytest.mark.slow,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
     [
@@ -185,6 +186,7 @@ def as_training(data, path):
     assert load_train_config(path, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_example_runs_and_leaves_a_sound_dataset(example: Path, tmp_path: Path) -> None:
     from webtraj.datasets.verification import verify

@@ -26,6 +26,7 @@ def walkthrough(page: Path):
     return pytest.param(page, id=page.name, marks=marks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [walkthrough(page) for page in WALKTHROUGHS])
 def test_page_can_be_followed(page: Path, tmp_path: Path, s3_servers) -> None:
     environment = {

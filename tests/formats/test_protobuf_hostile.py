@@ -264,6 +264,7 @@ def bombs():
 
 
 class TestBombs:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "which", ["pb.zst", "pb.zst of no known size", "pb.zst of many frames", "pb.xz"]
     )

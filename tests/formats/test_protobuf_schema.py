@@ -90,6 +90,7 @@ def parse(source, folder):
     return file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after", "change"),
     [

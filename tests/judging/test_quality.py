@@ -131,6 +131,7 @@ async def test_the_environment_judge_agrees_with_all_real_labels(labelled_datase
     assert report.disagreements == report.missing == report.unjudgeable == report.unreadable == ()
 
 
+@pytest.mark.slow
 async def test_rules_find_what_the_environment_knows(labelled_dataset) -> None:
     labels = labels_of_dataset(labelled_dataset.dataset)
     judge = RuleJudge(RULES)

@@ -288,6 +288,7 @@ async def test_a_task_brings_its_own_rule() -> None:
     assert "succes" in found.reason
 
 
+@pytest.mark.slow
 async def test_a_regex_that_takes_for_ever_is_a_judge_error() -> None:
     slow = episode(page={"text": "a" * 5000 + "!"})
     found = await verdict({"text": {"matches": "(a|aa)+$"}}, slow)

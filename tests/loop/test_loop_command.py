@@ -24,6 +24,7 @@ def webtraj_loop(small_loop):
     return run
 
 
+@pytest.mark.slow
 def test_failure_is_told_and_gone_on_with(webtraj_loop, small_loop, monkeypatch):
     monkeypatch.setenv("FAIL", "model.pt")
     failed = webtraj_loop()

@@ -55,6 +55,7 @@ class Notes(NullLoopObserver):
         self.failed.append((slot.key, why))
 
 
+@pytest.mark.slow
 async def test_phases_run_in_turn_and_everything_is_on_record(small_loop):
     notes = Notes()
     result = await run_loop(small_loop.config(iterations=1), observer=notes)
@@ -78,6 +79,7 @@ async def test_phases_run_in_turn_and_everything_is_on_record(small_loop):
     assert set(lines[1]["seconds"]) == {*names}
 
 
+@pytest.mark.slow
 async def test_same_seed_gives_the_same_and_another_seed_another(small_loop, tmp_path):
     results = []
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
@@ -173,6 +175,7 @@ async def test_folder_of_another_loop_is_refused(small_loop):
         await run_loop(small_loop.config(**SHORT, seed=4), resume=True)
 
 
+@pytest.mark.slow
 async def test_loop_may_be_made_longer_and_tells_what_changed(small_loop):
     await run_loop(small_loop.config(**SHORT))
     notes = Notes()
@@ -183,6 +186,7 @@ async def test_loop_may_be_made_longer_and_tells_what_changed(small_loop):
     assert notes.began[0] == (2, "rollout")
 
 
+@pytest.mark.slow
 async def test_what_was_made_and_removed_before_it_was_trained_on_is_made_again(small_loop):
     given = small_loop.data(iterations=1, evaluation=None)
     broken = {**given["train"], "command": ["{python}", "-IS", "-c", "raise SystemExit(1)"]}
@@ -207,6 +211,7 @@ async def test_what_was_made_and_removed_before_it_was_trained_on_is_made_again(
     assert (await run_loop(config, resume=True)).run == 0
 
 
+@pytest.mark.slow
 async def test_what_was_recorded_and_removed_is_not_recorded_again(small_loop):
     given = small_loop.data(iterations=1, evaluation=None, judge=None, postprocess=None)
     broken = {**given["export"], "command": ["{python}", "-IS", "-c", "raise SystemExit(1)"]}
@@ -250,6 +255,7 @@ async def test_torn_last_line_is_cut_off_and_a_damaged_one_is_told(small_loop):
         await run_loop(small_loop.config(**SHORT), resume=True)
 
 
+@pytest.mark.slow
 async def test_only_one_kind_of_phase_up_to_the_next_of_the_other(small_loop):
     config = small_loop.config(**{**SHORT, "iterations": 2})
     with pytest.raises(errors.InvalidInputError, match=r"rollout of iteration 1.*--only rollout"):
@@ -263,6 +269,7 @@ async def test_only_one_kind_of_phase_up_to_the_next_of_the_other(small_loop):
     assert result.finished
 
 
+@pytest.mark.slow
 async def test_phases_of_ones_own(small_loop):
     extra = {
         "name": "vocabulary", "after": "rollout", "iterations": "first",
@@ -317,6 +324,7 @@ def wait_for(process, line):
     raise AssertionError(process.stderr.read())
 
 
+@pytest.mark.slow
 def test_signal_ends_the_phase_in_good_order(small_loop):
     env = {**os.environ, "UNIT": "1"}
     place = small_loop.out / "train_trajectories/iteration_0001/done"
@@ -388,6 +396,7 @@ class DiedError(BaseException):
     """The loop died: nothing is done from then on."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", [0, 1], ids=["first-evaluation", "last-evaluation"])
 async def test_death_before_the_metrics_are_written_costs_no_metrics(small_loop, monkeypatch, left):
     """The last phase of an iteration has no other after it that would write them."""

@@ -70,6 +70,7 @@ def test_line_takes_the_place_of_the_one_before(tmp_path):
         metrics.read_lines(path)
 
 
+@pytest.mark.slow
 def test_picture_shows_the_mean_and_each_task(tmp_path):
     pytest.importorskip("matplotlib")
     from matplotlib.image import imread

@@ -13,6 +13,7 @@ LATER = 1000.0
 """Seconds after which a run that nobody plays is known to be gone."""
 
 
+@pytest.mark.slow
 def test_axe_finds_nothing_in_a_run(held_rollout, wait):
     from playwright.sync_api import expect, sync_playwright
 

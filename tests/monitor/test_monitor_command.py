@@ -190,6 +190,7 @@ def test_a_rollout_shows_itself_in_its_terminal_if_asked(tmp_path):
     assert b"3/3 (100%)" in said
 
 
+@pytest.mark.slow
 def test_nothing_heavy_is_loaded_by_looking(played):
     out = played("climb")
     code = (

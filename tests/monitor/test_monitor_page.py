@@ -144,6 +144,7 @@ app.main()
 """
 
 
+@pytest.mark.slow
 def test_the_command_serves_until_a_signal(played):
     command = [sys.executable, "-W", "error", "-c", COMMAND, "monitor", played("climb"), "--web"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -46,6 +46,7 @@ def everything_in(folder):
     }
 
 
+@pytest.mark.slow
 def test_each_phase_is_seen_from_outside_and_then_the_end(held_rollout, wait, tmp_path):
     rollout = held_rollout(*HELD)
     monitor = rollout.monitor()
@@ -105,6 +106,7 @@ def test_looking_changes_nothing_and_holds_nothing(held_rollout, wait, tmp_path)
         assert claimed
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_told_from_one_that_waits_and_from_one_that_was_sealed(
     held_rollout, wait, tmp_path
 ):

@@ -43,6 +43,7 @@ def test_import_loads_nothing_heavy():
     assert loaded_by("import webtraj") == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "program",
     [

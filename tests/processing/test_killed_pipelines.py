@@ -130,6 +130,7 @@ class Death:
         return write
 
 
+@pytest.mark.slow
 async def test_it_may_die_before_any_write(tmp_path, monkeypatch):
     raw = record(tmp_path / "raw", [0, 3, 1, 40, 4])
     pipeline = Pipeline([Short(), Noted(), Alike(), Twins()])

@@ -169,6 +169,7 @@ def test_turns_come_in_order(arrivals, absent):
     assert asyncio.run(play()) == sorted(set(range(8)) - absent)
 
 
+@pytest.mark.slow
 def test_the_benchmark_measures(tmp_path):
     spec = importlib.util.spec_from_file_location("benchmark_postprocess", BENCHMARK)
     module = importlib.util.module_from_spec(spec)

@@ -300,6 +300,7 @@ async def test_two_runs_at_once_in_a_folder_are_refused(raw, out):
     assert (await first).outputs == 12
 
 
+@pytest.mark.slow
 async def test_two_runs_at_once_in_a_bucket_are_safe(raw, bucket_url, bucket_options):
     place = f"{bucket_url}/out"
     pipeline = Pipeline([Short(), Noted(), Alike()])

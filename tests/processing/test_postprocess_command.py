@@ -94,6 +94,7 @@ def episodes_in(folder):
     return {path.stem for path in (folder / "episodes").glob("[!.]*")}
 
 
+@pytest.mark.slow
 def test_the_default_pipeline_with_a_model_is_killed_and_goes_on(tmp_path, run):
     raw, out, calm = tmp_path / "raw", tmp_path / "out", tmp_path / "calm"
     with DatasetWriter(raw) as writer:

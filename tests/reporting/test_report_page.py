@@ -68,6 +68,7 @@ def page(hostile):
     return report_html(hostile)
 
 
+@pytest.mark.slow
 def test_page_is_whole_names_everything_and_holds_no_script(page):
     structure = Structure(page)
     names = [tag for tag, _ in structure.tags]
@@ -90,6 +91,7 @@ def test_page_is_whole_names_everything_and_holds_no_script(page):
     assert "\u202e" not in page
 
 
+@pytest.mark.slow
 def test_pictures_are_sound_say_what_tasks_are_called_and_come_out_the_same(hostile, tmp_path):
     pictures = hostile.pictures()
     assert {picture.name for picture in pictures} >= {

@@ -43,6 +43,7 @@ def waits(collector):
     ]
 
 
+@pytest.mark.slow
 async def test_a_rollouts_limits_reach_the_pool_and_waiting_is_on_record():
     collector = MemoryTrajectoryCollector()
     limits = OperationLimits(execute=1, ac_tree=1)
@@ -62,6 +63,7 @@ async def test_a_rollouts_limits_reach_the_pool_and_waiting_is_on_record():
     assert max(waits(collector)) > 0
 
 
+@pytest.mark.slow
 async def test_without_limits_nobody_waits_and_a_pools_own_stay():
     collector = MemoryTrajectoryCollector()
     limits = OperationLimits(release=3)
@@ -79,6 +81,7 @@ async def test_without_limits_nobody_waits_and_a_pools_own_stay():
     assert set(waits(collector)) == {0.0}
 
 
+@pytest.mark.slow
 async def test_the_pool_that_a_rollout_makes_has_its_limits_too():
     collector = MemoryTrajectoryCollector()
     await collect(
@@ -92,6 +95,7 @@ async def test_the_pool_that_a_rollout_makes_has_its_limits_too():
     assert max(waits(collector)) > 0
 
 
+@pytest.mark.slow
 async def test_a_tasks_own_limit_outweighs_the_environments_default():
     async with BrowserPool(contexts_per_browser=1) as pool:  # One for all: browsers take long.
         for own, options, steps in (

@@ -131,6 +131,7 @@ async def test_no_pixel_tells_a_secret(lease: Lease, way: str) -> None:
     assert same(painted, blackout.paint_over(shown, boxes, viewport=VIEWPORT))
 
 
+@pytest.mark.smoke
 async def test_a_secret_in_pieces_of_markup_is_found(lease: Lease) -> None:
     image, painted = await photograph(lease, "<p>a <b>Ge</b><i>he</i>im-<span>7</span> b</p>")
     assert not same(image, painted)

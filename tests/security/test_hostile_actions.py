@@ -148,6 +148,7 @@ async def test_a_download_is_refused_and_told(opened: Opened, site: Site) -> Non
     assert seen["url"] == site.url()
 
 
+@pytest.mark.smoke
 async def test_a_page_without_network_access_loads_only_itself(
     opened: Opened, site: Site, forbidden: Site
 ) -> None:
@@ -216,6 +217,7 @@ async def test_a_proxy_beside_the_policy_is_an_error(pool: BrowserPool, site: Si
     await environment.close()
 
 
+@pytest.mark.smoke
 async def test_a_denied_start_is_denied(pool: BrowserPool, site: Site) -> None:
     policy = WebAccess(OriginPolicy(allow=("*",), deny=(f"{site.host}",)))
     task = WebTask(goal="x", start_url=site.url())

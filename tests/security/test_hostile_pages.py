@@ -223,6 +223,7 @@ async def test_no_text_of_a_page_forges_a_line_of_the_tree(opened: Opened, place
         assert not any({"checked", "focused"}.intersection(line.states) for line in refs)
 
 
+@pytest.mark.smoke
 async def test_a_page_sees_no_trace_of_ours(opened: Opened) -> None:
     spying = """<script>
       window.spied = [];
@@ -275,6 +276,7 @@ async def test_a_page_that_never_stops_changing_is_seen_all_the_same(opened: Ope
     assert "[" in seen["axtree"]
 
 
+@pytest.mark.smoke
 async def test_a_huge_or_deep_page_breaks_nothing(opened: Opened) -> None:
     environment, seen = await opened("<button>Buy</button>" + "<div>" * 3000 + "deep")
     assert "Buy" in seen["axtree"]
@@ -282,6 +284,7 @@ async def test_a_huge_or_deep_page_breaks_nothing(opened: Opened) -> None:
     assert timestep.observation["last_action"]["error"] == ""
 
 
+@pytest.mark.smoke
 async def test_a_page_s_text_is_never_run(opened: Opened) -> None:
     environment, seen = await opened(
         "<button aria-label='\"); window.ran = 1; (\"'>x</button>"
@@ -292,6 +295,7 @@ async def test_a_page_s_text_is_never_run(opened: Opened) -> None:
     assert await environment.session.page.evaluate("window.ran") is None
 
 
+@pytest.mark.smoke
 async def test_a_frame_of_another_site_cannot_reach_into_the_tree(
     opened: Opened, site: Site
 ) -> None:

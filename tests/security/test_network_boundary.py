@@ -205,6 +205,7 @@ async def test_a_service_worker_is_bound_too(
     assert denials[0].target == forbidden.host
 
 
+@pytest.mark.smoke
 async def test_a_popup_is_bound_too(
     lease: Lease, gateway: Gateway, site: Site, forbidden: Site
 ) -> None:
@@ -334,6 +335,7 @@ async def test_the_public_web_holds_nothing_private(pool: BrowserPool, site: Sit
     assert site.asked == []
 
 
+@pytest.mark.smoke
 async def test_contexts_of_one_browser_each_have_their_own_policy(
     pool: BrowserPool, site: Site, forbidden: Site
 ) -> None:

@@ -198,6 +198,7 @@ async def test_what_is_typed_into_a_private_field_is_not_recorded(
         assert text not in repr(episode)
 
 
+@pytest.mark.smoke
 async def test_patterns_are_painted_over_where_the_page_shows_them(
     pool: BrowserPool, site: Site
 ) -> None:
@@ -226,6 +227,7 @@ async def test_the_rules_of_a_task_go_for_its_environment(pool: BrowserPool, sit
     assert SHOWN not in repr(episode)
 
 
+@pytest.mark.smoke
 async def test_files_hold_nothing_of_it(pool: BrowserPool, site: Site, tmp_path: Path) -> None:
     made = environment(pool, site, f"<p data-private>{SHOWN}</p>", redaction=RULES)
     async with (

@@ -126,6 +126,7 @@ async def test_server_that_hangs_is_started_again(stand_in, caplog):
     assert "has not answered for 0.5 s and is started again" in caplog.text
 
 
+@pytest.mark.slow
 async def test_restarts_are_bounded(stand_in):
     trouble = {"STAND_IN_FAIL": "starts:2"}
     policy = RestartPolicy(limit=3, first_pause=0.01)

@@ -82,6 +82,7 @@ async def test_stopped_server_that_does_not_start_with_new_weights_comes_back_wi
         assert await server.weight_version() == "default"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["pause", "sleep"])
 async def test_server_that_dies_while_it_rests_leaves_the_memory_alone(stand_in, how):
     server = stand_in.server(launch={"sleep_mode": True})

@@ -35,6 +35,7 @@ def updater_for(way, server):
 WAYS = ["reload", "lora", "restart"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 async def test_each_update_has_its_name(stand_in, way):
     async with server_for(stand_in, way) as server:
@@ -71,6 +72,7 @@ async def test_weights_survive_a_server_that_is_killed(stand_in, way):
     assert state["held"] is (way != "restart")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "trouble", "error", "restarts"),
     [

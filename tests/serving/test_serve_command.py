@@ -34,6 +34,7 @@ def url_of(process):
     return line.split("/v1 serves ")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
 def test_it_serves_until_a_signal(stand_in, signum):
     process = webtraj_serve(stand_in, stand_in.model, "--log", stand_in.log)
@@ -48,6 +49,7 @@ def test_it_serves_until_a_signal(stand_in, signum):
     assert not stand_in.survivors
 
 
+@pytest.mark.slow
 def test_options_reach_vllm(stand_in):
     options = [
         "--name=mine",
@@ -107,6 +109,7 @@ def test_options_reach_vllm(stand_in):
     assert (seen["version"], seen["takes_adapters"]) == ("round-3", True)
 
 
+@pytest.mark.slow
 def test_what_is_not_asked_for_is_not_let(stand_in):
     process = webtraj_serve(stand_in, stand_in.model, f"--log={stand_in.log}")
     seen = httpx.get(f"{url_of(process)}/seen", trust_env=False).json()
@@ -117,6 +120,7 @@ def test_what_is_not_asked_for_is_not_let(stand_in):
     assert not [argument for argument in seen["arguments"] if argument.startswith(refused)]
 
 
+@pytest.mark.slow
 def test_start_that_fails_is_exit_code_1_with_the_log(stand_in):
     process = webtraj_serve(stand_in, stand_in.model, "--log", stand_in.log, STAND_IN_FAIL="1")
     stdout, stderr = process.communicate(timeout=60)
@@ -126,6 +130,7 @@ def test_start_that_fails_is_exit_code_1_with_the_log(stand_in):
     assert stderr.endswith("stand-in: there is no such model\n")
 
 
+@pytest.mark.slow
 def test_server_that_dies_too_often_is_exit_code_1(stand_in):
     process = webtraj_serve(stand_in, stand_in.model, "--restarts=0", "--log", stand_in.log)
     url_of(process)
@@ -135,6 +140,7 @@ def test_server_that_dies_too_often_is_exit_code_1(stand_in):
     assert "webtraj: The model server ended with exit status 137" in stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [

@@ -55,6 +55,7 @@ def test_wrong_credentials_are_told_at_once(bucket_url, proxied_options, fault_p
     assert len(fault_proxy.seen) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("s3_server", ["moto"], indirect=True)
 def test_credentials_are_never_shown(bucket_url, proxied_options, fault_proxy, caplog):
     caplog.set_level(logging.DEBUG)

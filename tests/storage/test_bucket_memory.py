@@ -27,6 +27,7 @@ assert storage.size("large") == len(data)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", [True, False], ids=["in parts", "in one piece"])
 def test_an_upload_of_64_mib_takes_hardly_any_memory_beside_them(bucket_url, bucket_options, parts):
     options = {**bucket_options, "timeout": 60.0}

@@ -53,6 +53,7 @@ def test_a_restarted_server_has_its_data_or_not_as_told(s3_server):
             obstore.get(store, "a")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["rclone", "moto"])
 def test_a_server_dies_with_the_process_that_started_it(kind):
     code = (

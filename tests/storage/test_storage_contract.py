@@ -42,6 +42,7 @@ def storage(place):
     return place()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 1, 1000, 9 << 20], ids=["empty", "1 B", "1 kB", "9 MiB"])
 @pytest.mark.parametrize("overwrite", [True, False], ids=["overwrite", "create"])
 def test_what_was_written_is_read(storage, size, overwrite):
@@ -115,6 +116,7 @@ def test_a_listing_tells_keys_and_sizes(storage):
     assert list(storage.list("top/")) == []
 
 
+@pytest.mark.slow
 def test_a_listing_has_more_than_one_page(storage):
     keys = {f"many/{number:04}.json" for number in range(1203)}
     with ThreadPoolExecutor(8) as pool:
@@ -140,6 +142,7 @@ OUTSIDE = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", OUTSIDE, ids=map(ascii, (key[:20] for key in OUTSIDE)))
 def test_a_key_that_could_lead_out_is_refused(storage, tmp_path, key):
     storage.write("inside", b"")
@@ -173,6 +176,7 @@ def test_a_name_may_be_as_long_as_a_key_may_be(storage):
     assert [entry.key for entry in storage.list()] == [key]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ATOMIC, indirect=True)
 def test_of_many_writers_at_once_exactly_one_wins(place):
     for round_number in range(5):
@@ -194,6 +198,7 @@ def test_of_many_writers_at_once_exactly_one_wins(place):
         assert place().read(key) == f"writer {winners[0]}".encode()
 
 
+@pytest.mark.slow
 def test_one_storage_serves_many_threads(storage):
     def use(number):
         data = random.Random(number).randbytes(number * 997)
@@ -210,6 +215,7 @@ def test_one_storage_serves_many_threads(storage):
     assert sorted(entry.size for entry in storage.list()) == sorted(sizes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ATOMIC, indirect=True)
 def test_nobody_sees_half_of_an_object(storage):
     versions = [bytes([number]) * (300_000 + number) for number in range(4)]

@@ -51,6 +51,7 @@ def _pytest(folder, *arguments):
     return done, results
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setup", _ASYNC_SETUPS)
 def test_a_project_passes_whatever_runs_its_asynchronous_tests(project, setup):
     options, mark = _ASYNC_SETUPS[setup]
@@ -67,6 +68,7 @@ def test_a_project_passes_whatever_runs_its_asynchronous_tests(project, setup):
     assert {outcome for outcomes in results.values() for outcome in outcomes} == {"PASSED"}
 
 
+@pytest.mark.slow
 def test_faults_of_a_project_are_found(project):
     done, results = _pytest(project, "test_faulty.py", *_AUTO)
     assert done.returncode == 1
@@ -102,6 +104,7 @@ def test_loading_the_plugin_loads_nothing_heavy():
     assert not set(_HEAVY) & set(loaded)
 
 
+@pytest.mark.slow
 def test_the_fixtures_are_listed_with_their_descriptions(project):
     done, _ = _pytest(project, "--fixtures", *_LOOP_SCOPE)
     for name in (
@@ -113,6 +116,7 @@ def test_the_fixtures_are_listed_with_their_descriptions(project):
         assert re.search(rf"^{name} -- .*webtraj/testing/plugin", done.stdout, re.MULTILINE)
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_project_can_test_with_a_real_page(project):
     done, results = _pytest(project, "test_page.py", *_AUTO)

@@ -487,6 +487,7 @@ def webtraj_view(*arguments, **options):
     )
 
 
+@pytest.mark.slow
 def test_the_command_serves_until_a_signal(tmp_path):
     write(tmp_path / "runs/train_trajectories/iteration_0001", small_episode(1))
     write(tmp_path / "runs/train_trajectories/iteration_0002", small_episode(1))

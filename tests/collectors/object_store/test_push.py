@@ -330,6 +330,7 @@ def test_the_command_exits_with_1_if_something_is_left(abandon):
     assert "1 left" in result.stdout
 
 
+@pytest.mark.slow
 def test_the_command_exits_with_2_if_there_is_no_spool(tmp_path):
     result = webtraj("push", tmp_path)
     assert result.returncode == 2
@@ -337,6 +338,7 @@ def test_the_command_exits_with_2_if_there_is_no_spool(tmp_path):
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_the_command_takes_options_of_the_bucket_but_no_secrets(abandon):
     spool = abandon("a")
     result = webtraj("push", spool, "--option", "secret_access_key=SECRET")
@@ -347,6 +349,7 @@ def test_the_command_takes_options_of_the_bucket_but_no_secrets(abandon):
     assert "A folder takes no storage options; got region" in result.stderr
 
 
+@pytest.mark.slow
 def test_the_command_sends_all_spools_of_the_user(abandon, tmp_path, faulty):
     home = tmp_path / "state" / "webtraj" / "spool"
     home.mkdir(parents=True)

@@ -84,6 +84,7 @@ def webtraj(*arguments):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format_name", FORMATS)
 def test_what_waits_becomes_a_folder_of_ones_own(strand, shot, tmp_path, format_name):
     spool = strand(format_name)
@@ -100,6 +101,7 @@ def test_what_waits_becomes_a_folder_of_ones_own(strand, shot, tmp_path, format_
     assert push(spool, storage_options=SHORT).complete  # Nothing waits, so nobody is asked.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("s3_server", ["moto"], indirect=True)
 def test_the_command_sends_to_another_bucket(strand, shot, s3_server, bucket_url, monkeypatch):
     spool = strand()

@@ -102,6 +102,7 @@ PUSH = """
 """
 
 
+@pytest.mark.slow
 def test_a_long_backlog_is_sent_in_bounded_memory(collect, records, shot, faulty, tmp_path):
     def away(*_):
         raise errors.StorageUnavailableError("The bucket is away.")

@@ -57,6 +57,7 @@ async def flush_until_done(collector):
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format_name", FORMATS)
 async def test_what_was_recorded_is_read_back(
     collect, records, shot, bucket_url, bucket_options, format_name
@@ -85,6 +86,7 @@ async def test_a_plain_client_sees_the_layout(
     assert kinds == ["blobs"] * 3 + ["dataset.json", "episodes", "index"]
 
 
+@pytest.mark.slow
 async def test_two_collectors_write_to_one_place_at_once(
     collect, records, shot, tmp_path, bucket_url, bucket_options
 ):
@@ -158,6 +160,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 async def test_every_episode_arrives_once_whatever_the_network_does(
     collect, records, shot, bucket_url, through_proxy, impatient, fault_proxy, name
@@ -230,6 +233,7 @@ async def test_a_server_that_goes_in_the_middle_and_comes_back(
     assert verify(bucket_url, storage_options=impatient).clean
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("s3_server", ["rclone"], indirect=True)
 async def test_a_bucket_that_is_away_for_good_leaves_all_to_push(
     collect, records, shot, s3_server, bucket_url, bucket_options, impatient
@@ -258,6 +262,7 @@ async def test_a_bucket_that_is_away_for_good_leaves_all_to_push(
     assert set(read_bucket(bucket_url, bucket_options).episodes) == ids
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("s3_server", ["rclone"], indirect=True)
 def test_a_process_that_ends_in_the_middle_of_requests_ends_in_good_order(
     tmp_path, bucket_url, impatient, fault_proxy, through_proxy

@@ -45,6 +45,7 @@ def played(tmp_path_factory):
     return dataset
 
 
+@pytest.mark.slow
 def test_atif(played, tmp_path):
     report = export_dataset(played, tmp_path / "out", format="atif")
     assert report.notes == ()
@@ -77,6 +78,7 @@ def test_rlds(played, tmp_path):
         assert new["steps"]["action"][:-1] == actions
 
 
+@pytest.mark.slow
 def test_minari(played, tmp_path, monkeypatch):
     minari = pytest.importorskip("minari")
     image = pytest.importorskip("PIL.Image")

@@ -26,6 +26,7 @@ def run(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_it_says_what_was_written_and_what_is_not_as_it_was(shop, wrecks, run):
     out, said = run(shop, "--format", "rlds")
     assert f"{out}: 2 episodes of 6 steps written as rlds\n" in said

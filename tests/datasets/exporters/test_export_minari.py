@@ -248,6 +248,7 @@ def test_options_that_do_not_do_are_refused(case, shop, export, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_an_id_with_a_namespace(shop, export, tmp_path, monkeypatch):
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     export(shop, "minari", name="web/shop-v0", options={"id": "web/shop-v0"})

@@ -16,6 +16,7 @@ NAME = "any-v0"
 EXAMPLES = 25
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format_name", FORMATS)
 def test_any_episode(format_name):
     pytest.importorskip({"minari": "minari", "huggingface": "pyarrow"}.get(format_name, "numpy"))

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pytest
 import webgym_shapes
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -72,6 +73,7 @@ WEBGYM = {
 WEBGYM_PATHS = sorted(paths_in(WEBGYM), key=str)
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(WEBGYM_PATHS), VALUES), min_size=1, max_size=3))
 def test_webgym(tmp_path_factory, changes):

@@ -71,6 +71,7 @@ def follows(value: Any, schema: dict[str, Any]) -> bool:
 STRUCTURED = ["webgym", "webgym_marks", "anthropic", "openai"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STRUCTURED)
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())

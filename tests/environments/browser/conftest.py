@@ -5,7 +5,6 @@ import itertools
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-import pytest
 import pytest_asyncio
 
 from webtraj.environments.browser.environment import BrowserEnvironment
@@ -80,10 +79,3 @@ async def open_page(
     yield open_html
     for environment in environments:
         await environment.close()
-
-
-@pytest.fixture(autouse=True)
-def _needs_a_browser(request: pytest.FixtureRequest) -> None:
-    """Tests that use a browser carry the marker `browser`."""
-    if "pool" in request.fixturenames:
-        request.applymarker(pytest.mark.browser)

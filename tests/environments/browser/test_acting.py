@@ -93,6 +93,7 @@ DONE = {
 }
 
 
+@pytest.mark.browser
 @pytest.mark.parametrize(("html", "actions", "_", "events"), DONE.values(), ids=DONE.keys())
 async def test_a_verb_sends_trusted_events(open_page, html, actions, _, events):
     timestep, environment = await play(open_page, html, *actions)
@@ -126,6 +127,7 @@ VALUES = {
 }
 
 
+@pytest.mark.browser
 @pytest.mark.parametrize(("html", "action", "value"), VALUES.values(), ids=VALUES.keys())
 async def test_a_field_gets_its_value(open_page, html, action, value):
     timestep, environment = await play(open_page, html, action)
@@ -182,6 +184,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.browser
 @pytest.mark.parametrize(("html", "action", "kind", "words"), REFUSED.values(), ids=REFUSED.keys())
 async def test_what_cannot_be_done_is_refused_and_leaves_the_page_alone(
     open_page, html, action, kind, words
@@ -215,6 +218,7 @@ async def test_an_element_that_was_hidden_since_is_refused(open_page):
     assert failure(timestep)[0] == "hidden"
 
 
+@pytest.mark.browser
 async def test_an_element_outside_the_viewport_is_scrolled_to(open_page):
     timestep, environment = await play(
         open_page, "<div style='height:3000px'></div><button id=b>go</button>", a.Click("1")
@@ -234,6 +238,8 @@ async def test_a_half_covered_element_is_clicked_where_it_can_be_seen(open_page)
     assert "click b" in await log_of(environment)
 
 
+@pytest.mark.smoke
+@pytest.mark.browser
 async def test_elements_in_frames_and_shadow_roots_are_clicked(open_page):
     timestep, environment = await play(
         open_page,
@@ -250,6 +256,8 @@ async def test_elements_in_frames_and_shadow_roots_are_clicked(open_page):
     assert await environment.session.page.evaluate("window.framed && window.shadowed") is True
 
 
+@pytest.mark.smoke
+@pytest.mark.browser
 async def test_dragging_drops_on_the_target(open_page):
     timestep, environment = await play(
         open_page,
@@ -273,6 +281,7 @@ async def test_scrolling_moves_the_page_and_inner_boxes(open_page):
     assert await page.evaluate("[d.scrollTop, scrollY]") == [50, 200]
 
 
+@pytest.mark.browser
 async def test_a_held_key_is_released_by_the_next_episode(open_page):
     environment = open_page("<input id=i>")
     await environment.reset()
@@ -309,6 +318,8 @@ async def test_the_element_at_a_point_is_described(open_page):
     assert timestep.observation["last_action"]["selector"] == "#b"
 
 
+@pytest.mark.smoke
+@pytest.mark.browser
 async def test_a_refused_action_tells_which_element_it_meant(open_page):
     timestep, _ = await play(open_page, "<button id=b disabled>Go</button>", a.Click("1"))
     assert timestep.observation["last_action"]["selector"] == "#b"

@@ -34,6 +34,8 @@ async def test_it_has_the_shape_of_an_environment(open_page):
         assert isinstance(environment, protocol)
 
 
+@pytest.mark.smoke
+@pytest.mark.browser
 async def test_first_has_no_reward_and_mid_has_discount_one(open_page):
     environment = open_page(BUTTON)
     first = await environment.reset()
@@ -79,6 +81,7 @@ async def test_step_on_a_fresh_environment_resets_and_ignores_its_action(open_pa
     assert (await environment.step(a.Wait(0))).mid()
 
 
+@pytest.mark.browser
 async def test_step_after_last_resets_and_ignores_its_action(open_page):
     environment = open_page(BUTTON)
     await environment.reset()
@@ -87,12 +90,14 @@ async def test_step_after_last_resets_and_ignores_its_action(open_page):
     assert (await environment.step(a.Wait(0))).mid()
 
 
+@pytest.mark.browser
 async def test_several_tasks_are_played_in_turn(open_page):
     environment = open_page("<p>one", "<p>two")
     trees = [(await environment.reset()).observation["axtree"] for _ in range(3)]
     assert trees == ['[1] paragraph "one"', '[1] paragraph "two"', '[1] paragraph "one"']
 
 
+@pytest.mark.browser
 async def test_episode_k_has_seed_plus_k_unless_it_is_set(open_page):
     environment = open_page(BUTTON, seed=10)
     seeds = []
@@ -118,6 +123,7 @@ async def test_an_episode_is_described(open_page):
     webtraj.EpisodeInfo(**described)
 
 
+@pytest.mark.smoke
 async def test_every_channel_follows_its_spec(open_page):
     environment = open_page(
         BUTTON + "<script>console.error('bad'); alert('hello')</script>", observe=CHANNELS
@@ -163,6 +169,7 @@ async def test_only_the_channels_asked_for_are_there(open_page, channel):
     assert set(timestep.observation) - {"active_tab"} == {channel}
 
 
+@pytest.mark.browser
 @pytest.mark.parametrize(("kind", "magic"), [("jpeg", b"\xff\xd8"), ("png", b"\x89PNG")])
 async def test_screenshots_come_encoded(open_page, kind, magic):
     observe = Observe(("screenshot",), screenshot_format=kind, screenshot_stride=2)
@@ -176,6 +183,8 @@ async def test_screenshots_come_encoded(open_page, kind, magic):
     assert [shot[: len(magic)] for shot in shots] == [magic, b"", magic]
 
 
+@pytest.mark.smoke
+@pytest.mark.browser
 async def test_actions_come_as_records_strings_or_decisions(open_page):
     environment = open_page(BUTTON)
     for action in (
@@ -189,6 +198,7 @@ async def test_actions_come_as_records_strings_or_decisions(open_page):
         assert (await environment.step(action)).last()
 
 
+@pytest.mark.browser
 async def test_what_is_no_action_at_all_is_an_error_that_harms_nothing(open_page):
     environment = open_page(BUTTON)
     await environment.reset()
@@ -215,6 +225,8 @@ async def test_two_calls_at_once_are_refused(open_page):
     assert (await first).mid()
 
 
+@pytest.mark.smoke
+@pytest.mark.browser
 async def test_a_cancelled_step_ends_the_episode_and_the_next_is_clean(open_page):
     environment = open_page(BUTTON)
     await environment.reset()
@@ -227,6 +239,7 @@ async def test_a_cancelled_step_ends_the_episode_and_the_next_is_clean(open_page
     assert (await environment.step(a.Click("1"))).last()
 
 
+@pytest.mark.browser
 async def test_a_page_that_hangs_is_a_timeout_and_never_a_reward(open_page, pool, monkeypatch):
     monkeypatch.setattr(pool, "limits", dataclasses.replace(pool.limits, call=2.0, close=1.0))
     environment = open_page("<button onclick='for (;;);'>hang</button>")
@@ -245,6 +258,8 @@ async def _crash_page(session):
     crash.cancel()
 
 
+@pytest.mark.smoke
+@pytest.mark.browser
 async def test_a_crashed_page_is_a_typed_error_and_the_next_episode_is_clean(open_page):
     environment = open_page(BUTTON)
     await environment.reset()
@@ -254,6 +269,7 @@ async def test_a_crashed_page_is_a_typed_error_and_the_next_episode_is_clean(ope
     assert (await environment.step(a.Wait(0))).first()
 
 
+@pytest.mark.browser
 async def test_a_page_that_never_settles_is_seen_at_the_cap(open_page):
     environment = open_page(
         "<p id=p>x<script>setInterval(() => p.textContent += '.', 5)</script>",
@@ -264,6 +280,8 @@ async def test_a_page_that_never_settles_is_seen_at_the_cap(open_page):
     assert timestep.observation["last_action"]["settled"] == "cap"
 
 
+@pytest.mark.smoke
+@pytest.mark.browser
 async def test_what_a_click_starts_is_waited_for(open_page):
     environment = open_page(
         "<button onclick=\"setTimeout(() => document.body.append('later'), 30)\">go</button>",
@@ -275,6 +293,7 @@ async def test_what_a_click_starts_is_waited_for(open_page):
     assert timestep.observation["last_action"]["settled"] == "quiet"
 
 
+@pytest.mark.browser
 async def test_css_transitions_are_waited_for(open_page):
     environment = open_page(
         "<style>div {transition: margin-left 0.3s linear; width: 20px; background: red}</style>"
@@ -285,6 +304,8 @@ async def test_css_transitions_are_waited_for(open_page):
     assert await environment.session.page.evaluate("d.getBoundingClientRect().left") >= 100
 
 
+@pytest.mark.smoke
+@pytest.mark.browser
 async def test_a_popup_becomes_the_active_tab_and_closing_it_goes_back(open_page):
     environment = open_page(
         "<button onclick=\"w = window.open('about:blank'); w.document.body.innerHTML = "

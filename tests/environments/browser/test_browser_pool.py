@@ -61,6 +61,7 @@ async def test_leases_share_a_browser_and_nothing_else():
         assert await second.context.cookies() == []
 
 
+@pytest.mark.smoke
 async def test_leases_spread_over_the_browsers():
     async with BrowserPool(browsers=2, contexts_per_browser=2) as pool:
         leases = [await pool.lease() for _ in range(4)]
@@ -316,6 +317,7 @@ async def test_a_fat_browser_is_replaced():
         assert second.browser_pid != first.browser_pid
 
 
+@pytest.mark.smoke
 async def test_close_ends_everything_and_refuses_more():
     pool = BrowserPool()
     lease = await pool.lease()

@@ -46,6 +46,7 @@ async def downloaded(environment):
 
 @pytest.mark.asyncio(loop_scope="module")
 class TestDownloads:
+    @pytest.mark.browser
     async def test_a_file_comes_with_its_bytes_name_type_size_and_url(self, open_page):
         environment = open_page(offering("report.pdf"), observe=CHANNELS)
         told = await downloaded(environment)

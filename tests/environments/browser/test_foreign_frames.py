@@ -125,6 +125,7 @@ async def test_the_lines_of_a_frame_stand_under_it(play, site):
     assert seen["text"].split() == ["Before", "After", "Your", "bank"]
 
 
+@pytest.mark.smoke
 async def test_elements_are_acted_on_where_they_are_in_the_top_window(play, site):
     environment, seen = await play(frame(f"{site.there}/bank"), bank=BUTTON)
     pay = ref_of(seen, "Pay")

@@ -49,6 +49,7 @@ def page(server):
     return f'<button value="{server.url}" onclick="{show}">fetch</button>'
 
 
+@pytest.mark.browser
 async def test_what_is_fetched_is_waited_for(open_page, server):
     environment = open_page(page(server), settle=PATIENT, policy=ANY_NETWORK)
     await environment.reset()
@@ -61,6 +62,7 @@ async def test_what_is_fetched_is_waited_for(open_page, server):
     assert timestep.observation["last_action"]["settled"] == "quiet"
 
 
+@pytest.mark.browser
 async def test_a_request_that_is_not_answered_is_given_up_at_the_cap(open_page, server):
     environment = open_page(
         page(server),
@@ -73,6 +75,7 @@ async def test_a_request_that_is_not_answered_is_given_up_at_the_cap(open_page, 
     assert server.asked.is_set()
 
 
+@pytest.mark.browser
 async def test_a_request_that_never_ends_is_forgotten(open_page, server):
     environment = open_page(page(server), settle=PATIENT, policy=ANY_NETWORK)
     await environment.reset()
@@ -81,6 +84,7 @@ async def test_a_request_that_never_ends_is_forgotten(open_page, server):
     assert "fetched" not in timestep.observation["axtree"]
 
 
+@pytest.mark.browser
 async def test_without_requests_nothing_is_waited_for(open_page):
     environment = open_page("<p>still</p>", settle=PATIENT)
     await environment.reset()

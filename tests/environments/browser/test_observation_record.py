@@ -155,6 +155,7 @@ class TestColumn:
             assert spec.validate(spec.generate_value()).shape == (0,)
 
 
+@pytest.mark.browser
 def test_importing_the_environment_loads_no_browser_library():
     script = (
         "import sys, webtraj.environments.miniwob.environment as e; e.MiniwobEnvironment\n"

@@ -97,12 +97,14 @@ CASES = {
 }
 
 
+@pytest.mark.browser
 @pytest.mark.parametrize(("html", "expected"), CASES.values(), ids=CASES.keys())
 async def test_the_tree_of_a_page(open_page, html, expected):
     timestep = await open_page(html).reset()
     assert timestep.observation["axtree"] == expected
 
 
+@pytest.mark.smoke
 async def test_a_ref_names_the_same_element_across_steps(open_page):
     environment = open_page(
         "<button id=b onclick=\"this.textContent='clicked'; this.before(new Option('new'))\">go"
@@ -114,6 +116,7 @@ async def test_a_ref_names_the_same_element_across_steps(open_page):
     assert names[before.ref] == "clicked"
 
 
+@pytest.mark.browser
 async def test_refs_count_from_one_in_each_episode_and_on_through_navigation(open_page):
     environment = open_page(
         "<a href='?again'>again</a>", policy=None, settle=None or _slow_settle()
@@ -145,6 +148,7 @@ async def test_observing_leaves_the_page_untouched(open_page):
     assert enumerable == []
 
 
+@pytest.mark.browser
 async def test_a_page_that_replaces_what_the_script_uses_changes_nothing(open_page):
     environment = open_page(
         "<button>go</button><script>JSON.stringify = () => 'stolen'; "

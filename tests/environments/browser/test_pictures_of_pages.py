@@ -24,6 +24,7 @@ async def names_marked(environment):
     return list(marks["names"])
 
 
+@pytest.mark.browser
 @pytest.mark.parametrize(
     ("html", "marked"),
     [
@@ -48,6 +49,8 @@ async def test_marked_is_what_can_be_seen_and_acted_on(open_page, html, marked):
     assert await names_marked(open_page(html, observe=MARKS)) == marked
 
 
+@pytest.mark.smoke
+@pytest.mark.browser
 async def test_a_mark_s_number_leads_to_the_ref_that_actions_take(open_page):
     environment = open_page(
         "<button>First</button><button onclick='window.finished=1'>Second</button>", observe=MARKS
@@ -78,6 +81,8 @@ async def test_a_set_of_marks_follows_its_spec_and_is_drawn_where_the_elements_a
     assert plain.getpixel((600, 600)) == marked.getpixel((600, 600))
 
 
+@pytest.mark.smoke
+@pytest.mark.browser
 async def test_marking_leaves_no_trace_in_the_page(open_page):
     environment = open_page(
         "<button>Go</button><script>new MutationObserver(() => window.finished = 1).observe("
@@ -102,6 +107,7 @@ async def test_pictures_are_scaled(open_page):
     assert size_of(observation["set_of_marks"]["image"]) == (320, 180)
 
 
+@pytest.mark.browser
 async def test_the_stride_goes_for_all_pictures(open_page):
     observe = Observe(MARKS, screenshot_stride=2)
     environment = open_page("<button>Go</button>", observe=observe)
@@ -121,6 +127,7 @@ PAINTS = """
 """
 
 
+@pytest.mark.browser
 @pytest.mark.parametrize(
     "handler",
     [
@@ -145,6 +152,7 @@ async def test_a_picture_shows_the_page_as_it_has_settled(open_page, handler):
         assert picture.getpixel((640, 300)) == (0, 0, 255)
 
 
+@pytest.mark.browser
 async def test_a_picture_of_a_click_that_leads_elsewhere_shows_the_other_page(open_page, tmp_path):
     (tmp_path / "blue.html").write_text("<body style='background: rgb(0, 0, 255)'>")
     environment = open_page(
@@ -158,6 +166,7 @@ async def test_a_picture_of_a_click_that_leads_elsewhere_shows_the_other_page(op
     assert picture.getpixel((640, 300)) == (0, 0, 255)
 
 
+@pytest.mark.browser
 async def test_timings_add_up_and_follow_their_spec(open_page):
     environment = open_page("<button>Go</button>", observe=MARKS)
     spec = environment.observation_spec()["timings"]
@@ -174,6 +183,7 @@ async def test_timings_add_up_and_follow_their_spec(open_page):
     assert then["settle"] >= 0.016
 
 
+@pytest.mark.browser
 @pytest.mark.parametrize("limit", [50, 333, 2000])
 async def test_a_page_too_large_is_cut_and_says_how_much_is_left_out(open_page, limit):
     html = "".join(f"<button>Button {i}</button>" for i in range(300))

@@ -25,6 +25,7 @@ def start_url(tmp_path):
     return path.as_uri()
 
 
+@pytest.mark.browser
 async def test_the_hooks_of_a_task_are_called_in_order(pool, start_url):
     calls = []
 
@@ -65,6 +66,7 @@ async def test_a_wrong_answer_ends_the_episode_too(pool, start_url):
         assert environment.episode_outcome() is webtraj.Outcome.FAILURE
 
 
+@pytest.mark.browser
 async def test_what_nobody_judges_is_no_failure(pool, start_url):
     task = WebTask(goal="Find it", start_url=start_url)
     async with BrowserEnvironment(task, pool=pool, observe=CHANNELS) as environment:
@@ -87,6 +89,7 @@ async def test_an_open_episode_is_judged_by_how_it_stands(pool, start_url):
         assert environment.episode_outcome() is webtraj.Outcome.SUCCESS
 
 
+@pytest.mark.browser
 async def test_episodes_share_no_storage(pool, start_url):
     task = WebTask(goal="Look", start_url=start_url)
     async with BrowserEnvironment(task, pool=pool, observe=CHANNELS) as environment:
@@ -108,6 +111,7 @@ async def test_a_task_s_context_options_outweigh_the_environment_s(pool, start_u
     assert told == ["fr-FR", "Asia/Tokyo"]
 
 
+@pytest.mark.browser
 async def test_a_solution_is_asked_one_action_at_a_time(pool, start_url):
     async def solution(session):
         yield a.Wait(0)
@@ -131,6 +135,8 @@ async def test_a_task_without_a_solution_has_no_oracle(pool, start_url):
         assert await environment.cheat() is None
 
 
+@pytest.mark.smoke
+@pytest.mark.browser
 async def test_tabs_are_opened_switched_and_closed(pool, start_url):
     task = WebTask(goal="Look", start_url=start_url)
     async with BrowserEnvironment(
@@ -151,6 +157,7 @@ async def test_tabs_are_opened_switched_and_closed(pool, start_url):
         assert list(closed.observation["tabs"]) == [start_url]
 
 
+@pytest.mark.browser
 async def test_history_goes_back_and_forward_as_far_as_it_goes(pool, start_url):
     task = WebTask(goal="Look", start_url=start_url)
     async with BrowserEnvironment(
@@ -168,6 +175,7 @@ async def test_history_goes_back_and_forward_as_far_as_it_goes(pool, start_url):
         assert again.observation["last_action"]["error"] == ""
 
 
+@pytest.mark.browser
 async def test_a_navigation_that_fails_is_the_action_s_failure(pool, start_url):
     task = WebTask(goal="Look", start_url=start_url)
     async with BrowserEnvironment(
@@ -180,6 +188,8 @@ async def test_a_navigation_that_fails_is_the_action_s_failure(pool, start_url):
         assert timestep.mid()
 
 
+@pytest.mark.smoke
+@pytest.mark.browser
 async def test_files_go_up_from_the_allowed_folder_only(pool, start_url, tmp_path):
     folder = tmp_path / "uploads"
     folder.mkdir()

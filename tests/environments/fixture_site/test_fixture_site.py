@@ -148,6 +148,7 @@ async def test_status_of_what_is_not_a_page(client, path, status):
     assert (await client.get(path)).status_code == status
 
 
+@pytest.mark.browser
 async def test_visits_see_their_own_world_only(site):
     visits = [site.visit(seed=seed) for seed in range(40)]
 

@@ -117,6 +117,7 @@ async def test_episodes_side_by_side_do_not_meet(pool):
     assert await asyncio.gather(*map(play, range(6))) == [(1.0, 1)] * 6
 
 
+@pytest.mark.smoke
 @pytest.mark.browser
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(("right", "reward"), [(True, 1.0), (False, 0.0)])
@@ -128,6 +129,7 @@ async def test_an_answer_ends_the_episode_and_is_judged(pool, right, reward):
         assert (timestep.last(), timestep.reward, timestep.discount) == (True, reward, 0.0)
 
 
+@pytest.mark.smoke
 @pytest.mark.browser
 @pytest.mark.asyncio(loop_scope="module")
 async def test_what_cannot_be_undone_ends_the_episode_with_nothing(pool):

@@ -57,6 +57,7 @@ def test_gymnasiums_own_checker_passes(bridge):
     env.close()
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_gymnasiums_own_checker_passes_on_miniwob():
     from webtraj.environments.miniwob import MiniwobEnvironment

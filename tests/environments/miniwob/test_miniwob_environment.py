@@ -27,6 +27,7 @@ def named(timestep, name):
     return next(e.ref for e in refs_in(timestep.observation["axtree"]) if e.name == name)
 
 
+@pytest.mark.browser
 async def test_the_first_observation_holds_goal_and_page(play):
     environment = play("click-test-2", observe=None)
     first = await environment.reset()
@@ -35,6 +36,8 @@ async def test_the_first_observation_holds_goal_and_page(play):
     assert first.observation["screenshot"].startswith(b"\xff\xd8")
 
 
+@pytest.mark.smoke
+@pytest.mark.browser
 async def test_a_solved_task_is_a_success_with_reward_one(play):
     environment = play("click-test")
     last = await finish(environment)
@@ -45,6 +48,8 @@ async def test_a_solved_task_is_a_success_with_reward_one(play):
     assert 0 < info["scaled_reward"] <= 1
 
 
+@pytest.mark.smoke
+@pytest.mark.browser
 async def test_a_failed_task_ends_with_the_page_s_penalty(play):
     environment = play("click-test-2")
     first = await environment.reset()
@@ -89,6 +94,7 @@ async def test_reward_and_success_follow_the_named_rules(reward, success, expect
     assert (verdict.raw_reward, verdict.scaled_reward) == (0.2, 0.1)
 
 
+@pytest.mark.browser
 async def test_a_fraction_is_no_success_by_default(play):
     environment = play("click-checkboxes-soft")
     await environment.reset()
@@ -114,6 +120,7 @@ async def test_score_query_and_cover_are_hidden(play):
             assert word not in last.observation[channel]
 
 
+@pytest.mark.browser
 @pytest.mark.parametrize(
     "way_out", ["location = 'about:blank'", "location.reload()", "location = 'http://example.com'"]
 )
@@ -127,6 +134,7 @@ async def test_leaving_the_task_s_page_ends_the_episode_without_reward(play, way
     assert (await environment.reset()).observation["axtree"] == '[1] button "Click Me!"'
 
 
+@pytest.mark.browser
 @pytest.mark.parametrize("damage", ["document.body.remove()", "document.documentElement.remove()"])
 async def test_a_wrecked_page_is_replaced_by_the_next_reset(play, damage):
     environment = play("click-test")
@@ -143,6 +151,7 @@ async def test_the_page_has_no_network(play):
         await environment.session.open("http://127.0.0.1:8000/")
 
 
+@pytest.mark.browser
 async def test_several_tasks_are_played_in_turn(play):
     environment = play(["click-test", "enter-text"])
     described = []
@@ -153,6 +162,7 @@ async def test_several_tasks_are_played_in_turn(play):
     assert "miniwob" in environment.describe_episode()["versions"]
 
 
+@pytest.mark.smoke
 async def test_seeds_make_the_page(play):
     environment = play("enter-text")
     goals = []
@@ -233,6 +243,7 @@ async def test_the_split_leaves_nothing_out_and_shares_nothing():
 
 
 @pytest.mark.browser
+@pytest.mark.browser
 class DmEnvContractTest(test_utils.EnvironmentTestMixin, absltest.TestCase):
     """dm_env's own contract, through the synchronous bridge."""
 
@@ -242,6 +253,7 @@ class DmEnvContractTest(test_utils.EnvironmentTestMixin, absltest.TestCase):
         )
 
 
+@pytest.mark.browser
 @pytest.mark.parametrize(
     "task", ["email-inbox-forward-nl", "email-inbox-forward-nl-turk", "email-inbox-nl-turk"]
 )

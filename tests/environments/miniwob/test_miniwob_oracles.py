@@ -10,6 +10,8 @@ from webtraj.environments.miniwob.oracles import OracleError, quoted
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+@pytest.mark.smoke
+@pytest.mark.browser
 async def test_a_new_episode_begins_a_new_solution(play):
     environment = play("click-button-sequence")
     for _ in range(2):

@@ -31,6 +31,7 @@ def web_task(**fields):
     return WebTask(goal="Look.", start_url="about:blank", **fields)
 
 
+@pytest.mark.browser
 @pytest.mark.parametrize("task", sorted(MAX_STEPS))
 async def test_an_oracle_solves_a_long_task_by_default(play, task):
     environment = play(task)
@@ -43,6 +44,7 @@ async def test_an_oracle_solves_a_long_task_by_default(play, task):
     assert most <= MAX_STEPS[task]
 
 
+@pytest.mark.browser
 async def test_a_long_task_does_ask_for_more_than_ten_steps(play):
     timestep, steps = await solve(play("number-checkboxes", max_steps=10, seed=0))
     assert (timestep.discount, steps) == (1.0, 10)
@@ -53,6 +55,7 @@ async def test_every_limit_is_of_a_task_that_there_is():
     assert all(limit > 10 for limit in MAX_STEPS.values())
 
 
+@pytest.mark.browser
 async def test_each_of_several_tasks_has_its_own_limit(play):
     environment = play(["click-test", "hot-cold"])
     limits = []
@@ -91,6 +94,7 @@ async def test_a_task_without_a_limit_has_none():
     assert BrowserEnvironment(web_task(), default_max_steps=9).max_steps == 9
 
 
+@pytest.mark.browser
 async def test_a_limit_can_be_set_later(play):
     environment = play("click-test")
     environment.set_max_steps(2)

@@ -9,6 +9,7 @@ import pytest
 import webtraj
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 async def test_credentials_storage_state_and_user_agent_reach_the_site() -> None:
     heads: list[str] = []

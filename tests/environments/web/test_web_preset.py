@@ -35,6 +35,7 @@ async def bought(session, answer):
     return tasks_lib.Verdict(done=done, reward=float(done), success=done)
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 async def test_an_answer_ends_the_episode_and_the_judge_rewards_it() -> None:
     collector = webtraj.MemoryTrajectoryCollector()
@@ -56,6 +57,7 @@ async def test_an_answer_ends_the_episode_and_the_judge_rewards_it() -> None:
     assert trajectory.outcome is webtraj.Outcome.SUCCESS
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 async def test_the_step_limit_truncates_with_discount_one() -> None:
     async with site() as url:

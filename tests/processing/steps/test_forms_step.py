@@ -318,6 +318,7 @@ WORDS = {  # What MiniWoB++ itself asks of who plays these pages, nearly.
 }
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 async def test_what_an_oracle_did_is_told_in_the_words_that_it_was_asked_in(recorded):
     told = {}

@@ -143,6 +143,7 @@ def test_page_that_was_opened_anew_holds_no_password_any_more():
     assert made.info.goal == 'Enter "abc" into the Password field and click Login.'
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 async def test_log_in_of_miniwob_becomes_what_was_asked_for(tmp_path):
     observe = {"observe": ("goal", "url", "axtree", "focused", "last_action")}

@@ -29,6 +29,7 @@ pytestmark = pytest.mark.browser
 SEQUENCE = "miniwob/click-button-sequence"
 
 
+@pytest.mark.slow
 def test_there_is_something_to_work_on(recorded):
     assert len(recorded) == 11
     assert {one.outcome for one in recorded} >= {Outcome.SUCCESS, Outcome.FAILURE}

@@ -388,6 +388,7 @@ async def test_quick_rollout_goes_on_by_its_folder_alone(world, climber):
     assert secret.environment_options == options
 
 
+@pytest.mark.slow
 async def test_secret_of_a_quick_rollout_has_to_be_given_again(world, ladder, monkeypatch):
     monkeypatch.setattr(
         ladder, "__init__",

@@ -54,6 +54,7 @@ async def test_it_says_which_machine_plays_what_and_in_the_end_nothing(machines,
     assert left is None or left.episodes == {}
 
 
+@pytest.mark.slow
 async def test_store_that_takes_no_note_is_no_trouble(machines, run, monkeypatch, quick):
     storage = type(run.storage)
     write = storage.write

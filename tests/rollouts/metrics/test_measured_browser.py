@@ -17,6 +17,7 @@ def ladder():
     """Leaves the presets that ship: not the ladder's world, but the real one."""
 
 
+@pytest.mark.slow
 async def test_a_real_rollout_says_where_its_time_and_tokens_went(tmp_path):
     replies = ["go_back()", "I will click.", "click('nowhere')"]
     with FakeModelServer() as server:

@@ -250,6 +250,7 @@ def test_actions_that_are_arrays_are_compared_too():
     assert step_facts(make_trajectory([odd, odd, np.zeros(2)])).longest_repeat == 2
 
 
+@pytest.mark.slow
 @patient
 @given(trajectories())
 def test_whatever_an_episode_holds_it_is_measured(episode):

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from measured_episodes import patient
@@ -66,6 +67,7 @@ COUNTS = [f.name for f in dataclasses.fields(RolloutMetrics) if f.type == "int"]
 QUOTIENTS = [f.name for f in dataclasses.fields(RolloutMetrics) if f.type in ("Rate", "Ratio")]
 
 
+@pytest.mark.slow
 @patient
 @given(many, rules)
 def test_every_rate_follows_from_counts_in_the_report(episodes, rule):

@@ -3,6 +3,8 @@
 import itertools
 import tracemalloc
 
+import pytest
+
 from webtraj import EndReason, Outcome
 from webtraj.collectors.index import EpisodeSummary
 from webtraj.rollouts.metrics import Rate, measure_summaries
@@ -38,6 +40,7 @@ def peak(count):
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_ten_times_the_episodes_take_no_more_memory():
     peak(100)  # What is made once, and imported.
     _, few = peak(400)

@@ -73,6 +73,7 @@ def buffer(played):
     return ReplayBuffer.from_datasets(played[0], filters=EVERYTHING)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in FORMATS if name != "pointing"])
 def test_every_format_reads_back_what_the_model_was_sent(name, buffer, tmp_path):
     selection = buffer.all

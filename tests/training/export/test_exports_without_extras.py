@@ -38,6 +38,7 @@ def samples():
     ]
 
 
+@pytest.mark.slow
 def test_an_export_that_no_training_is_configured_for_is_checked(samples, tmp_path):
     export_samples({"train": samples}, tmp_path / "sft", format="sharegpt")
     done = run("export", "check", "sft", cwd=tmp_path)
@@ -45,6 +46,7 @@ def test_an_export_that_no_training_is_configured_for_is_checked(samples, tmp_pa
     assert "LLaMA-Factory takes it as it is" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_configured_one_says_what_to_install(samples, tmp_path):
     export_samples({"train": samples}, tmp_path / "sft", format="sharegpt")
     (tmp_path / "sft" / "train_config.yaml").write_text("dataset: train\n")
@@ -54,6 +56,7 @@ def test_a_configured_one_says_what_to_install(samples, tmp_path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_preview_of_parquet_files_says_what_to_install(samples, tmp_path):
     pytest.importorskip("pyarrow")
     export_samples({"train": samples}, tmp_path / "trl", format="trl")
@@ -63,6 +66,7 @@ def test_a_preview_of_parquet_files_says_what_to_install(samples, tmp_path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_parquet_files_are_not_begun(samples, tmp_path):
     script = (
         f"{WITHOUT.partition('import webtraj.cli')[0]}"

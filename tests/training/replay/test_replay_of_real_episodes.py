@@ -15,6 +15,7 @@ pytestmark = pytest.mark.browser
 OBSERVED = ["goal", "url", "title", "axtree", "scroll", "screenshot", "last_action", "info"]
 
 
+@pytest.mark.slow
 async def test_clicks_whose_change_does_not_show_stay(tmp_path):
     """The first click of this task changes nothing that can be seen; without it none learns it."""
     await collect(
@@ -35,6 +36,7 @@ async def test_clicks_whose_change_does_not_show_stay(tmp_path):
         assert sample.goal in sample.messages[1].parts[0].text
 
 
+@pytest.mark.slow
 async def test_what_a_model_was_sent_and_replied_is_the_sample(tmp_path):
     def reply(request):
         ref = re.search(r"\[(\w+)\] button", request.text)[1]

@@ -309,6 +309,7 @@ def test_where_things_go_does_not_make_another_run():
     assert one.what_matters() != SftSettings(model="m", output="here", seed=1).what_matters()
 
 
+@pytest.mark.slow
 def test_importing_the_trainer_loads_nothing_heavy():
     code = (
         "import sys, webtraj.training.sft, webtraj.cli.train, webtraj.testing.tiny_models\n"

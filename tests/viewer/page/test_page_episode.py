@@ -142,6 +142,7 @@ async def test_judges_errors_and_all_the_rest(look, serve, miniwob_iterations, p
     await expect(page.get_by_role("tab", name="Raw")).to_have_attribute("aria-selected", "true")
 
 
+@pytest.mark.smoke
 async def test_errors_are_shown_with_their_tracebacks(look, serve, written_episodes, tmp_path):
     url = await serve(written_episodes(tmp_path / "d", 9))
     page = await look(url, "#/episode/d/e0004?tab=errors")  # 4: env_error, 2: failure.

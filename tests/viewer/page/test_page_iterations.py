@@ -142,6 +142,7 @@ async def test_without_iterations_none_are_offered(look, serve, written_episodes
     await expect(page.get_by_role("heading", name="No iterations")).to_be_visible()
 
 
+@pytest.mark.smoke
 async def test_hostile_names_are_text(look, serve, tmp_path):
     tasks = (ATTACK, "__proto__", "constructor")
     recording.record(tmp_path / "<img src=x onerror=pwned=1>/iteration_1", 1, tasks)
