@@ -224,7 +224,11 @@ class ModelCall:
 
     def __post_init__(self) -> None:
         if isinstance(self.messages, (list, tuple)):
-            messages = tuple(m.to_data() if hasattr(m, "to_data") else m for m in self.messages)
+            # By name: the data model imports no clients, and asks nothing of foreign objects.
+            messages = tuple(
+                m.to_data() if type(m).__module__ == "webtraj.agents.models.base" else m
+                for m in self.messages
+            )
             object.__setattr__(self, "messages", messages)
 
 

@@ -201,7 +201,7 @@ def test_a_configuration_says_it_all(raw, tmp_path, run):
     ("text", "words"),
     [
         ("reed: x", "reed: Extra inputs"),
-        ("parallel: 0", "parallel: must be greater"),
+        ("parallel: 0", "parallel: Input should be greater"),
         ("read: a\nread_s3_dir: b", "has both read_s3_dir and read"),
         ("steps: [{clean: {}, dedupe: {}}]", "one name with its options"),
         ("steps: [3]", "3 is no step"),

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from webtraj.trajectory import Outcome
-
 if TYPE_CHECKING:
     from webtraj.rollouts.configuration import ConfiguredRollout
     from webtraj.rollouts.summary import RolloutSummary
@@ -91,10 +89,10 @@ def _judge(built: ConfiguredRollout, summary: RolloutSummary, go_on: str) -> boo
         say(f"To judge what is left: {go_on}")
         raise
     assert judged is not None
-    if judged.outcomes:
+    counts = collections.Counter(outcome.name.lower() for outcome in judged.outcomes.values())
+    if counts:
         say(f"As judged by {judged.judge}, in {judged.place}:")
         console.print(progress.summary_table(judged.applied_to(summary)))
-        counts = collections.Counter(outcome.name.lower() for outcome in judged.outcomes.values())
         say(", ".join(f"{name} {number}" for name, number in counts.most_common()) + ".")
     for episode_id, why in list(judged.failures.items())[:_MOST_SHOWN]:
         say(f"{episode_id} was not judged: {why}")
@@ -104,8 +102,7 @@ def _judge(built: ConfiguredRollout, summary: RolloutSummary, go_on: str) -> boo
         say(f"The judging stopped: {judged.stopped}")
     if not judged.complete:
         say(f"To judge what is left: {go_on}")
-    outcomes = set(judged.outcomes.values())
-    return judged.complete and outcomes != {Outcome.JUDGE_ERROR}
+    return judged.complete and counts.keys() != {"judge_error"}
 
 
 def _propose(built: ConfiguredRollout, go_on: str) -> bool:
