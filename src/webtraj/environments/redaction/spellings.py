@@ -110,8 +110,6 @@ def _binary(data: bytes) -> Iterator[str]:
 
 # Undoing escapes: what no list of spellings has, since any character may be written so.
 
-_HINTS = (("\\", ("\\u", "\\x")), ("&", ("&#",)), ("%", ("%25",)))
-"""Escapes, by the character that is asked for first, since that is faster."""
 _ESCAPE = re.compile(
     r"\\+u([0-9A-Fa-f]{4})|\\+x([0-9A-Fa-f]{2})|&#(\d{1,7});|&#[xX]([0-9A-Fa-f]{1,6});"
     r"|((?:%[0-9A-Fa-f]{2})+)|\\+([/\"'\\])|&(amp|lt|gt|quot|apos);|([" + INVISIBLE + "]+)"
@@ -121,9 +119,10 @@ _ESCAPE = re.compile(
 _WRAPPED = re.compile(
     r"\n(?:(?<=[A-Za-z0-9+/_-]{30}\n)|(?<=[A-Za-z0-9+/_-]{30}\r\n))[ \t]*[A-Za-z0-9+/_-]"
 )
-_ESCAPED_WRAPPED = re.compile(
-    r"\\n(?:(?<=[A-Za-z0-9+/_-]{30}\\n)|(?<=[A-Za-z0-9+/_-]{30}\\r\\n)"
-    r"|(?<=[A-Za-z0-9+/_-]{30}\\\\n))"
+# An escape that begins with a backslash, the same of such a line's end included.
+_BACKSLASHED = re.compile(
+    r"\\(?:[ux]|n(?:(?<=[A-Za-z0-9+/_-]{30}\\n)|(?<=[A-Za-z0-9+/_-]{30}\\r\\n)"
+    r"|(?<=[A-Za-z0-9+/_-]{30}\\\\n)))"
 )
 _UNSEEN = re.compile(f"[{INVISIBLE}]")
 _LAYERS = 3
@@ -177,10 +176,12 @@ def plain(text: str) -> Plain | None:
 
 
 def _may_be_escaped(text: str) -> bool:
+    """Whether there may be anything to undo. Every recorded text is asked, so this is fast."""
     return (
-        any(sign in text and any(hint in text for hint in hints) for sign, hints in _HINTS)
+        ("\\" in text and _BACKSLASHED.search(text) is not None)
+        or ("&" in text and "&#" in text)
+        or ("%" in text and "%25" in text)
         or _WRAPPED.search(text) is not None
-        or ("\\" in text and _ESCAPED_WRAPPED.search(text) is not None)
         or (not text.isascii() and _UNSEEN.search(text) is not None)
     )
 
