@@ -111,6 +111,7 @@ def held_rollout(tmp_path):
 @pytest.fixture
 def played(tmp_path, monkeypatch):
     """Plays a rollout in this process, to its end."""
+    registry.info()  # Loads the presets that ship, which would land in the copy otherwise.
     monkeypatch.setattr(registry, "_presets", dict(registry._presets))
     (tmp_path / "gates").mkdir(exist_ok=True)
 

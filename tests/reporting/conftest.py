@@ -58,6 +58,7 @@ class Doer:
 
 def player(folder, monkeypatch):
     """Returns what plays tasks into a folder, and returns the dataset's place."""
+    registry.info()  # Loads the presets that ship, which would land in the copy otherwise.
     monkeypatch.setattr(registry, "_presets", dict(registry._presets))
 
     def play(name, tasks, ends, *, attempts=4, seed=0, retries=0, options=None):
