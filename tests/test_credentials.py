@@ -100,6 +100,16 @@ TEXTS = {
     r"https:\/\/me:S3@host\/": r"https:\/\/#@host\/",
     "https://9f86d081884c7d65@host/": "https://#@host/",
     "http://h/v1?api-key=S3": "http://h/v1?api-key=#",
+    "--api-key 9f86d081884c7d65 -v": "--api-key # -v",
+    "https%253A%252F%252Fh%252Fx%253Faccess_token%253DS3": (
+        "https%253A%252F%252Fh%252Fx%253Faccess_token%253D#"
+    ),
+    "&quot;apiKey&quot;: &quot;S3&quot;": "&quot;apiKey&quot;: &quot;#&quot;",
+    "%7B%22apiKey%22%3A%22S3%22%7D": "%7B%22apiKey%22%3A%22#%22%7D",
+    "https://h/maps?key=9f86d081884c7d65&q=x": "https://h/maps?key=#&q=x",
+    "AccountKey=9f86d081884c7d65==;Endpoint=x": "AccountKey=#;Endpoint=x",
+    "'apiKey' => '9f86d081884c7d65'": "'apiKey' => '#'",
+    "<apiKey>9f86d081884c7d65</apiKey>": "<apiKey>#</apiKey>",
     "it is sk-proj-8fKz02mQx7LwPq3rT9vB.": "it is #.",
 }
 
@@ -119,6 +129,10 @@ def test_a_text_is_told_without_secrets(text: str) -> None:
         "key=episodes/20261120T130405-9f86d081.json",
         "authorization is needed; the bearer of it: see https://shop.example/@anna:4",
         "Enter the password and click Sign in",
+        "Settings > Password > Change it",
+        "the option --password must be given",
+        "<label>Password</label><input name=password>",
+        '<a accesskey="s" href="/?key=shoes">',
         "max_tokens=4096",
     ],
 )

@@ -43,11 +43,13 @@ KEY_NAME: Final = "api-key"
 """What records and errors call an API key of this process: `<secret:api-key>`."""
 
 _TELLING = re.compile(
-    r"(?:authorization|cookie|apikey|(?:access|refresh|id|auth|csrf|xsrf|session|security|bearer"
+    r"(?:authorization|cookie|apikeys?|(?:access|refresh|id|auth|csrf|xsrf|session|security|bearer"
     r"|private|oauth)token|secret|secret(?:access)?key|(?:private|signing|encryption|subscription)"
     r"key|password|passwd|passphrase|httpcredentials)\Z"
 )
-_HINTS = re.compile(r"(?:token|auth|signature|sig|credentials?|sessionid|sid)\Z")
+_HINTS = re.compile(
+    r"(?:token|auth|(?:account|auth|sharedaccess)key|signature|sig|credentials?|sessionid|sid)\Z"
+)
 _NOT_LETTERS = re.compile(r"[^a-z0-9]+")
 
 
@@ -169,11 +171,18 @@ def find_jwt(text: str) -> Iterator[Span]:
 # Secrets by what stands before them.
 
 _STEMS = ("auth", "cookie", "key", "token", "secret", "pass", "sig", "cred", "sid", "sessionid")
+_QUOTE = r"(?:\\{0,7}[\"']|&quot;|&#3[49];|%(?:25){0,3}2[27])"
 # The end of a name, the quotes that end it, and what separates it from its value.
 _FIELD = re.compile(
-    r"(?:token|key|secret|passw(?:or)?d|passphrase|auth(?:orization)?|cookie|sig(?:nature)?|sid"
-    r"|credentials?|sessionid)(?P<shut>\\{0,7}[\"'])?"
-    r"\s{0,5}(?P<sign>[:=]|%3D|\\u003D)\s{0,5}(?P<open>\\{0,7}[\"'])?",
+    r"(?:token|keys?|secret|passw(?:or)?d|passphrase|auth(?:orization)?|cookie|sig(?:nature)?|sid"
+    rf"|credentials?|sessionid)(?P<shut>{_QUOTE})?"
+    r"\s{0,5}(?P<sign>=>|[:=>]|%(?:25){0,3}3[ADad]|\\{1,7}u003[ADad]|&#61;)\s{0,5}"
+    rf"(?P<open>{_QUOTE})?",
+    re.IGNORECASE,
+)
+_OPTION = re.compile(
+    r"(?<![\w-])--?(?P<name>[A-Za-z_-]{0,60}(?:token|key|secret|password))\s{1,5}"
+    r"(?P<value>[^\s\"'<>]{1,2000})",
     re.IGNORECASE,
 )
 _NAME = re.compile(r"[A-Za-z0-9_.-]*\Z")
@@ -207,6 +216,12 @@ def find_secrets(text: str) -> Iterator[Span]:
             headers = _HEADER.finditer(text)
             found += (match.span("login" if match["login"] else "cookie") for match in headers)
         found += _fields(text)
+        if "-" in text:
+            found += (
+                option.span("value")
+                for option in _OPTION.finditer(text)
+                if is_secret_name(option["name"], hints=True) and looks_like_key(option["value"])
+            )
     if "@" in text:
         for match in _USER_IN_URL.finditer(text):
             if match["password"] or looks_like_key(match["user"]):
@@ -226,10 +241,13 @@ def _fields(text: str) -> Iterator[Span]:
         end = match.start("shut") if match["shut"] else match.start("sign")
         name = _NAME.search(text[max(0, end - _LONGEST_NAME) : end].rstrip())
         assert name is not None  # It may be empty.
-        if not is_secret_name(name[0], hints=True):
+        shown = name[0]
+        if shown.lower() == "key" and text[max(0, end - 4) : end - 3] in ("?", "&"):
+            shown = "token"  # As of a URL: ?key=
+        if not is_secret_name(shown, hints=True):
             continue
         span = _value(text, match)
-        if span is not None and _holds(match, name[0], text[slice(*span)]):
+        if span is not None and _holds(match, shown, text[slice(*span)]):
             yield span
             at = span[1]
 
@@ -251,6 +269,8 @@ def _holds(field: re.Match[str], name: str, value: str) -> bool:
         return False
     if looks_like_key(value):
         return True
+    if field["sign"] in (">", "=>"):
+        return False
     # In running text a telling name is followed by words: "Password: at least 8 characters".
     if field["sign"] == ":":
         is_identifier = "_" in name or (name[0].islower() and not name.islower())
