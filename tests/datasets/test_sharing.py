@@ -46,7 +46,7 @@ def in_base64(image_format: str) -> str:
     return base64.b64encode(encoded(image_format)).decode()
 
 
-FORMATS = ["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "ICO"]
+FORMATS = ["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "ICO", "JPEG2000"]
 JPEG, PNG = encoded("JPEG"), encoded("PNG")
 PNG_TEXT = base64.b64encode(PNG).decode()
 PIXELS = np.zeros((24, 32, 3), dtype=np.uint8)
@@ -82,6 +82,22 @@ HIDDEN = {
             "as a data URI": "data:;base64,#",
         }.items()
     },
+    **{
+        f"base64 {name}": ("images", gap.join(PNG_TEXT[i : i + 60] for i in
+                                              range(0, len(PNG_TEXT), 60)))
+        for name, gap in {
+            "in indented lines": "\n    ",
+            "in words": " ",
+            "as a program has it": "'\n    + '",
+            "as a mail quotes it": "\n> ",
+            "in quoted-printable": "=\n",
+            "in a shell": "\\\n",
+            "with spaces of no width": "\u200b",
+        }.items()
+    },
+    "base64 in a URL in a URL": ("images", "https://h/?u=" + urllib.parse.quote(
+        urllib.parse.quote(PNG_TEXT, safe=""), safe="")),
+    "base64 of base64": ("images", base64.b64encode(PNG_TEXT.encode()).decode()),
     "base64 with escaped slashes in lines": ("images", json.dumps(
         base64.encodebytes(JPEG).decode()).replace("/", "\\/")),
     "base64 in a URL": ("images", "https://h/?picture=" + urllib.parse.quote(PNG_TEXT, safe="")),
@@ -129,7 +145,14 @@ def test_what_is_not_shared_is_found_and_counted(case: str) -> None:
     assert set(stripper.counts) == {kind}
     assert stripped["note"] == "kept"
     shown = repr(stripped)
-    for leak in ("t0psecret", "secret source", PNG_TEXT[40:80], "\\x89PNG", "\\xff\\xd8"):
+    for leak in (
+        "t0psecret",
+        "secret source",
+        PNG_TEXT[40:60],
+        PNG_TEXT[1210:1230],
+        "\\x89PNG",
+        "\\xff\\xd8",
+    ):
         assert leak not in shown
 
 

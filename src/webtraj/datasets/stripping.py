@@ -58,12 +58,13 @@ _IMAGE_STARTS = (
     b"II*\0",  # TIFF
     b"MM\0*",
     b"\0\0\0\x0cJXL ",
+    b"\0\0\0\x0cjP  ",  # JPEG 2000
     b"\0\0\1\0",  # ICO
 )
 _BRANDS = rb"avi[fs]|hei[cfmsx]|hev[cmsx]|mif1|msf1|jxl |crx "
 _IMAGE_INSIDE = re.compile(
     rb"\xff\xd8\xff[\xc0-\xfe]|\x89PNG\r\n\x1a\n|GIF8[79]a|II\*\0.{2}\0\0|MM\0\*\0\0"
-    rb"|\0\0\0\x0cJXL |RIFF.{4}WEBP|ftyp(?:"
+    rb"|\0\0\0\x0c(?:JXL |jP  )|RIFF.{4}WEBP|ftyp(?:"
     + _BRANDS
     + rb")|BM.{4}\0{4}.{2}\0\0[\x0c\x28\x6c\x7c]\0{3}"
     rb"|<svg[\s>]",
@@ -78,11 +79,23 @@ _DATA_URI = re.compile(
     re.IGNORECASE,
 )
 # JPEG, PNG, GIF, WebP, TIFF, JPEG XL, ISO media (AVIF, HEIC), BMP and SVG in base64, plain or for
-# URLs, slashes escaped or not, in lines or not.
+# URLs, its `+`, `/` and line ends escaped or not.
+_LETTER = r"(?:[A-Za-z0-9+/_-]|\\+/|\r?\n|\\+[rn]|%(?:25){0,3}(?:2[BbFf]|0[AaDd]))"
+# After white space, quotes and the like more of the same may follow: base64 in lines of a program,
+# a mail or a quotation. Without it, all but a picture's beginning would stay.
+_MORE_LETTERS = (
+    r"(?:[^A-Za-z0-9]{1,16}(?:(?=[A-Za-z0-9+/_-]{40})"
+    r"|(?=[A-Za-z0-9+/_-]{16})(?=[a-z0-9+/_-]{0,40}[A-Z])(?=[A-Z0-9+/_-]{0,40}[a-z])"
+    r"(?=[A-Za-z+/_-]{0,40}[0-9]))" + _LETTER + "++)*+"
+)
 _BASE64_IMAGE = re.compile(
-    r"(?:(?:\\?/|_)9j(?:\\?/|_)|iVBORw0KGgo|R0lGOD[dl]h|UklGR|SUkqA|TU0AK|AAAADEpYTCA"
+    r"(?:(?:\\{0,7}/|_|%(?:25){0,3}2[Ff])9j(?:\\{0,7}/|_|%(?:25){0,3}2[Ff])|iVBORw0KGgo|R0lGOD[dl]h"
+    r"|UklGR|SUkqA|TU0AK|AAAADEpYTCA|AAAADGpQICA"
     r"|AAAA[A-Za-z0-9+/_-]{2}Z0eX|Qk[A-Za-z0-9+/_-]{6}AAAA[A-Za-z0-9+/_-]{4}A|PHN2Zy|PD94bWwg)"
-    r"(?:[A-Za-z0-9+/_-]|\\/|\r?\n|\\r|\\n){40,}+={0,2}"
+    + _LETTER
+    + r"{40,}+"
+    + _MORE_LETTERS
+    + r"={0,2}"
 )
 _SVG = re.compile(r"<svg[\s>].*?(?:</svg\s*>|\Z)", re.IGNORECASE | re.DOTALL)
 _PAGE = re.compile(r"<!doctype\s+html|<html[\s>]", re.IGNORECASE)
@@ -166,13 +179,17 @@ def _shows_picture(text: str) -> bool:
     return any(map(_run_shows_picture, _RUN.findall("".join(map(str.strip, text.splitlines())))))
 
 
-def _run_shows_picture(run: str) -> bool:
+def _run_shows_picture(run: str, *, again: bool = True) -> bool:
     data = run.replace("-", "+").replace("_", "/")
     for offset in range(4):
         shifted = data[offset:]
         decoded = base64.b64decode(shifted[: len(shifted) // 4 * 4])
         if _IMAGE_INSIDE.search(decoded):
             return True
+        if again and decoded.isascii():  # It may be base64 of base64.
+            runs = _RUN.findall(decoded.decode())
+            if any(_run_shows_picture(inner, again=False) for inner in runs):
+                return True
     return any(
         _IMAGE_INSIDE.search(
             bytes.fromhex(digits[offset : (len(digits) - offset) // 2 * 2 + offset])
