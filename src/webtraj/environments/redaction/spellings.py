@@ -110,10 +110,16 @@ def _binary(data: bytes) -> Iterator[str]:
 
 # Undoing escapes: what no list of spellings has, since any character may be written so.
 
+# The first character comes first, by itself: so regexes pass quickly over all others.
 _ESCAPE = re.compile(
-    r"\\+u([0-9A-Fa-f]{4})|\\+x([0-9A-Fa-f]{2})|&#(\d{1,7});|&#[xX]([0-9A-Fa-f]{1,6});"
-    r"|((?:%[0-9A-Fa-f]{2})+)|\\+([/\"'\\])|&(amp|lt|gt|quot|apos);|([" + INVISIBLE + "]+)"
-    r"|(?<=[A-Za-z0-9+/_-])(?:\r?\n|(?:\\+r)?\\+n)[ \t]*(?=[A-Za-z0-9+/_-])"
+    "[\\\\&%\r\n" + INVISIBLE + "](?:"
+    r"(?<=\\)\\*u([0-9A-Fa-f]{4})|(?<=\\)\\*x([0-9A-Fa-f]{2})"
+    r"|(?<=&)#(\d{1,7});|(?<=&)#[xX]([0-9A-Fa-f]{1,6});"
+    r"|(?<=%)([0-9A-Fa-f]{2}(?:%[0-9A-Fa-f]{2})*)"
+    r"|(?<=\\)\\*([/\"'\\])|(?<=&)(amp|lt|gt|quot|apos);"
+    r"|(?<=[" + INVISIBLE + "])[" + INVISIBLE + "]*"
+    r"|(?:(?<=[A-Za-z0-9+/_-]\r)\n|(?<=[A-Za-z0-9+/_-]\n)"
+    r"|(?<=[A-Za-z0-9+/_-]\\)\\*(?:r\\+)?n)[ \t]*(?=[A-Za-z0-9+/_-]))"
 )
 # The end of a line that may be base64, and its escape.
 _WRAPPED = re.compile(
@@ -216,5 +222,5 @@ def _meant(escape: re.Match[str]) -> str:
     if escape[3]:
         return chr(number) if (number := int(escape[3])) < 0x110000 else ""
     if escape[5]:
-        return urllib.parse.unquote(escape[5])
+        return urllib.parse.unquote(f"%{escape[5]}")
     return escape[6] or html.unescape(f"&{escape[7]};" if escape[7] else "")
