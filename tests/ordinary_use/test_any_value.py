@@ -378,10 +378,18 @@ async def test_numbers_and_texts_of_other_types_are_recorded_as_declared(tmp_pat
     assert episode.total_reward == 0.5
 
 
-async def test_a_seed_that_is_no_number_costs_only_itself(tmp_path, caplog):
-    caplog.set_level(logging.WARNING)
-    episode = await recorded(tmp_path, 0, episode_info=webtraj.EpisodeInfo(seed="abc", task="t"))
-    assert (episode.info.seed, episode.info.task) == (None, "t")
+@pytest.mark.parametrize("make", FORMATS.values(), ids=FORMATS)
+async def test_what_a_field_cannot_hold_is_kept_in_the_metadata(tmp_path, make):
+    info = webtraj.EpisodeInfo(seed="abc", attempt=-1, task="t", metadata={"mine": 1})
+    call = webtraj.ModelCall(latency="fast", usage={"prompt_tokens": "many"})
+    decision = webtraj.Decision(action="go", model_calls=(call,), metadata={"mine": 2})
+    episode = await recorded(tmp_path, 0, decision, make=make, episode_info=info)
+    assert (episode.info.seed, episode.info.attempt, episode.info.task) == (None, 0, "t")
+    assert episode.info.metadata == {"mine": 1, "misfits": {"seed": "abc", "attempt": -1}}
+    decision = episode.steps[1].decision
+    assert (decision.model_calls[0].latency, decision.model_calls[0].usage) == (None, {})
+    given = {"model_calls[0].latency": "fast", "model_calls[0].usage.prompt_tokens": "many"}
+    assert decision.metadata == {"mine": 2, "misfits": given}
 
 
 async def test_an_agent_s_own_decision_class_is_recorded(tmp_path):

@@ -5,19 +5,30 @@ import collections
 import dataclasses
 import html
 import json
+import sys
 import types
 import urllib.parse
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import dm_env
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import webtraj
 from webtraj import errors
 from webtraj.environments import actions as a
-from webtraj.environments.redaction import Redactor
+from webtraj.environments.redaction import (
+    RedactingCollector,
+    RedactionRules,
+    Redactor,
+)
+from webtraj.environments.redaction import redactor as redactor_module
 from webtraj.environments.redaction.spellings import plain
+from webtraj.serialization import encoding
 from webtraj.serialization.encoding import dumps
 from webtraj.trajectory import Decision, ErrorInfo, ModelCall, StepRecord, StepType
 
@@ -344,3 +355,112 @@ def test_escapes_are_told_where_they_stand(text: str) -> None:
     read = plain(text)
     if read is not None and read.text:
         assert 0 <= read.origin(0, 1)[0] <= read.origin(0, len(read.text))[1] <= len(text)
+
+
+VALUE = "s3cret-value"
+
+
+def deep(depth: int = 5000) -> Any:
+    value: Any = VALUE
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def shared(times: int = 100) -> Any:
+    value: Any = [VALUE]
+    for _ in range(times):
+        value = [value, value]
+    return value
+
+
+class Branching(Mapping[str, Any]):
+    """Makes up two more of its kind whenever it is looked at."""
+
+    def __getitem__(self, key: str) -> Any:
+        return Branching()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter("ab")
+
+    def __len__(self) -> int:
+        return 2
+
+
+class Endless(Branching):
+    def __iter__(self) -> Iterator[str]:
+        return iter(lambda: "a", "")
+
+
+class Raising:
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError(VALUE)
+
+
+def released() -> Any:
+    view = memoryview(VALUE.encode())
+    view.release()
+    return view
+
+
+UNSEARCHABLE = {
+    "deep": deep,
+    "deep in dicts": lambda: {"a": deep()},
+    "shared": shared,
+    "branching": Branching,
+    "endless": Endless,
+    "raising": Raising,
+    "released": released,
+    "a record of the deep": lambda: Decision(action=deep(), memory=VALUE),
+}
+
+
+@pytest.mark.parametrize("make", UNSEARCHABLE.values(), ids=UNSEARCHABLE)
+def test_no_value_makes_redaction_fail(
+    make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redactor_module, "_MOST_ITEMS", 20_000)
+    monkeypatch.setattr(encoding, "_BUDGET", 20_000)
+    redacted = Redactor({"key": VALUE}).redact({"good": VALUE, "bad": make()})
+    assert redacted["good"] == "<secret:key>"
+    data, _ = encoding.dumps(redacted)
+    assert VALUE.encode() not in data
+
+
+def test_a_deep_value_is_redacted_from_deep_in_a_stack() -> None:
+    def call(depth: int) -> Any:
+        return call(depth - 1) if depth else Redactor({"key": VALUE}).redact(deep(200))
+
+    redacted = call(sys.getrecursionlimit() - 200)
+    for _ in range(200):
+        (redacted,) = redacted
+    assert redacted == "<secret:key>"
+
+
+def test_what_is_left_out_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    redacted = Redactor({"key": VALUE}).redact(deep())
+    text = encoding.dumps(redacted)[0].decode()
+    assert "nested more than 240 levels deep" in text
+    assert "nested more than 240 levels deep" in caplog.text
+    assert VALUE not in caplog.text
+
+
+async def test_recording_goes_on_beside_what_cannot_be_redacted(tmp_path: Path) -> None:
+    class Deep:
+        async def reset(self) -> dm_env.TimeStep:
+            return dm_env.restart({"tree": deep(), "text": VALUE})
+
+        async def step(self, action: Any) -> dm_env.TimeStep:
+            return dm_env.termination(1.0, {"tree": Raising(), "text": VALUE})
+
+        async def close(self) -> None:
+            pass
+
+    async with webtraj.JsonTrajectoryCollector(tmp_path) as collector:
+        redacting = RedactingCollector(collector, RedactionRules(), secrets={"key": VALUE})
+        async with webtraj.TrajectoryCollectingEnvironment(Deep(), redacting) as env:
+            await env.reset()
+            assert (await env.step(deep())).reward == 1.0
+    (episode,) = webtraj.open_dataset(tmp_path)
+    assert [step.observation["text"] for step in episode.steps] == ["<secret:key>"] * 2
+    assert episode.end.recording_errors == ()

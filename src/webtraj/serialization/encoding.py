@@ -72,6 +72,8 @@ class Encoder:
     Attributes:
         repr_only: Where values are of which only the repr is kept, and what they are, as
             `path: type`, in order; at most 100.
+        misfits: Values that the fields they were given to cannot hold, by path. Whoever encodes the
+            record takes them out.
     """
 
     def __init__(self, blobs: BlobSink | None = None, *, careful: bool = False) -> None:
@@ -90,6 +92,7 @@ class Encoder:
         self._overruns = 0
         self._sink_error: Exception | None = None
         self.repr_only: list[str] = []
+        self.misfits: dict[str, Any] = {}
 
     def encode(self, value: Any, path: str = "") -> Any:
         """Return `value` as JSON data. `path` names it in `repr_only`.
@@ -179,7 +182,7 @@ class Encoder:
         """Note that of a value only its repr is kept."""
         if len(self.repr_only) < _MOST_NAMED:
             why = value.reason and ", " + value.reason
-            self.repr_only.append(f"{path or 'value'}: {value.type_name}{why}")
+            self.repr_only.append(f"{path[:200] or 'value'}: {value.type_name}{why}")
 
     def _write_repr(self, value: ReprOnly, path: str) -> Any:
         self._spend(len(value.repr) // _CHARS_AN_ITEM)

@@ -6,8 +6,9 @@ a name that is not known decodes to the enum's UNKNOWN. Fields that may hold any
 `webtraj.serialization.values`.
 
 Whatever type a field declares is written as that type, since programs fill them with what they
-have: a numpy integer as a seed, a `Path` as a task, a pydantic model as metadata. A number that is
-none becomes the field's default, and is named as kept by its repr only.
+have: a numpy integer as a seed, a `Path` as a task, a pydantic model as metadata. What a field
+cannot hold, such as a text as a seed, becomes the field's default; the record's metadata keeps the
+value itself under `MISFITS`.
 
 What is read is checked once, here, against the annotations of the records' classes: all that uses a
 record may rely on its types and bounds.
@@ -23,7 +24,7 @@ import operator
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -35,6 +36,7 @@ from webtraj.serialization.decoding import Reading
 from webtraj.storage.budget import Budget
 
 __all__ = [
+    "MISFITS",
     "WrongFieldError",
     "decode_record",
     "dumps_fields",
@@ -42,6 +44,10 @@ __all__ = [
     "field_readers",
     "read_fields",
 ]
+
+MISFITS: Final = "misfits"
+"""Key in a record's metadata of the values that its fields, or the records in it, cannot hold: by
+field, `seed` or `model_calls[0].latency`."""
 
 _Record = TypeVar("_Record")
 
@@ -87,6 +93,15 @@ def encode_record(record: Any, encoder: encoding.Encoder, path: str = "") -> dic
         if value is default or (type(value) in _EMPTY and value == default):
             continue
         data[name] = to_json(value, encoder, f"{path}.{name}" if path else name)
+    if encoder.misfits and hasattr(record, "metadata"):
+        misfits, encoder.misfits = encoder.misfits, {}
+        start = len(path) + 1 if path else 0
+        given = {field[start:]: value for field, value in misfits.items()}
+        metadata = {} if record.metadata is None else foreign.to_plain(record.metadata)
+        known = metadata if type(metadata) is dict else {"value": metadata}
+        data["metadata"] = encoder.encode(
+            {**known, MISFITS: given}, f"{path}.metadata" if path else "metadata"
+        )
     return data
 
 
@@ -437,12 +452,14 @@ def _write_mapping_of(
     items = {}
     if type(plain) is not dict and value is not None:
         encoder.note(foreign.repr_only(value, "not a mapping"), path)
+        encoder.misfits[path] = value
     elif value is not None:
         for key, item in plain.items():
             try:
                 items[_as_text(key)] = convert(item)
             except Exception:  # The others are worth more.
                 encoder.note(foreign.repr_only(item), f"{path}.{_as_text(key)}")
+                encoder.misfits[f"{path}.{_as_text(key)}"] = item
     return encoder.encode(items, path)
 
 
@@ -466,6 +483,7 @@ def _write_number(
         kept = foreign.repr_only(value)
         expected = declared.partition(" |")[0]
         encoder.note(dataclasses.replace(kept, reason=f"not {expected}: {kept.repr}"), path)
+        encoder.misfits[path] = value
         return [] if default == () else default
 
 

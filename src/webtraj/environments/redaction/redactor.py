@@ -10,7 +10,9 @@ import dataclasses
 import enum
 import functools
 import hashlib
+import logging
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar, cast
 
@@ -22,8 +24,7 @@ from webtraj.environments.redaction.arrays import with_items
 from webtraj.environments.redaction.rules import NAME, RedactionRules
 from webtraj.environments.redaction.searching import Searcher
 from webtraj.environments.redaction.spellings import plain, spellings
-from webtraj.serialization import foreign
-from webtraj.serialization.record_types import OpaqueRecord
+from webtraj.serialization import encoding, foreign, stack
 
 __all__ = ["DROPPED", "MIN_LENGTH", "PAINTED", "Redactor", "placeholder", "without_keys"]
 
@@ -36,6 +37,7 @@ DROPPED: Final = "screenshots_dropped"
 """and those that were left out, since they could not be painted."""
 
 _T = TypeVar("_T")
+_LOGGER = logging.getLogger(__name__)
 
 _IMAGE_MAGIC = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n")
 """How images begin whose bytes are not searched: no text begins so."""
@@ -44,6 +46,14 @@ _ATOMS = (type(None), bool, int, float, complex, enum.Enum, np.number, np.bool_)
 _CYCLE = "<not recorded: contains itself>"
 _LEAST_NUMBER = 1_000_000
 """Rules look at whole numbers from here on: token ids and counts are smaller."""
+_LONG = 1000
+"""Text from so many characters on is searched once, however often a value holds it."""
+_CHUNK_DEPTH = 40
+"""Levels of nesting for each stack."""
+_MOST_ITEMS = 8_000_000
+"""The most items that a value may have. A collector keeps no more of one."""
+_FOREIGN_ITEMS = 16
+"""An object of an unknown class counts as so many, since it may make up new ones for ever."""
 _IDS = ("episode_id", "group_id", "parent_episode_id", "retry_of")
 """What of an `EpisodeInfo` the rules leave alone: it names files, and has a shape of its own."""
 
@@ -64,6 +74,25 @@ def placeholder(name: str) -> str:
     '<secret:api-key>'
     """
     return f"<secret:{name}>"
+
+
+class _Visit:
+    """A walk through one value: what is done, and how much it may still take."""
+
+    def __init__(self) -> None:
+        self.inside: set[int] = set()
+        # Lists that hold each other are searched once. Holds the values, so that ids stay theirs.
+        self.done: dict[int, tuple[Any, Any]] = {}
+        self.left = _MOST_ITEMS
+        self.thread = threading.current_thread()
+        self._told = False
+
+    def leave_out(self, value: Any, reason: str) -> foreign.ReprOnly:
+        left = foreign.repr_only(value, reason, look=False)
+        if not self._told:
+            self._told = True
+            _LOGGER.warning("Left out of the record: %s, %s.", left.repr, reason)
+        return left
 
 
 class Redactor:
@@ -199,10 +228,16 @@ class Redactor:
         and named tuples, keys included. An object of another kind is replaced by its `repr`,
         redacted, if that holds a secret. A `ModelCall` in which anything was redacted loses its
         token ids, log-probabilities and raw response, which spell the secret too.
+
+        No value makes this fail. What cannot be searched, since it is too deep, too large or
+        raises, is replaced by a `ReprOnly` that holds nothing of it but its class and the reason.
         """
         if not (self._needles or self._images or self._lines or self._searcher.active):
             return value
-        return self._redact(value, set())
+        try:
+            return self._redact(value, _Visit())
+        except RecursionError:  # The caller is far up its stack.
+            return stack.call_on_fresh_stack(self._redact, value, _Visit())
 
     def redact_text(self, text: str) -> str:
         """Returns `text` without secrets."""
@@ -323,21 +358,42 @@ class Redactor:
         self._counts[PAINTED if covered else DROPPED] += 1
         return covered
 
-    def _redact(self, value: Any, inside: set[int]) -> Any:
-        if isinstance(value, str):
-            redacted = self.redact_text(str(value))
-            return value if redacted == value else redacted
-        if isinstance(value, _ATOMS):
+    def _redact(self, value: Any, visit: _Visit) -> Any:
+        if issubclass(type(value), str):
+            if str.__len__(value) < _LONG:
+                return self._redact_str(value)
+        elif issubclass(type(value), _ATOMS):
             return self._redact_number(value)
-        if isinstance(value, bytes | bytearray | memoryview):
-            return self._redact_bytes(value)
-        if id(value) in inside:
+        known = visit.done.get(id(value))
+        if known is not None:
+            return known[1]
+        if id(value) in visit.inside:
             return _CYCLE
-        inside.add(id(value))
+        if visit.left < 0:
+            return visit.leave_out(value, "too large")
+        if len(visit.inside) >= encoding.MAX_DEPTH:
+            return visit.leave_out(value, f"nested more than {encoding.MAX_DEPTH} levels deep")
+        visit.inside.add(id(value))
         try:
-            return self._redact_nest(value, inside)
+            if len(visit.inside) % _CHUNK_DEPTH == 0:
+                redacted = stack.call_on_fresh_stack(self._redact_nest, value, visit)
+            else:
+                redacted = self._redact_nest(value, visit)
+        except RecursionError:
+            if threading.current_thread() is visit.thread:
+                raise
+            redacted = visit.leave_out(value, "RecursionError while it was redacted")
+        except Exception as error:  # Any code may run when a stranger's object is looked at.
+            redacted = visit.leave_out(value, f"{type(error).__name__} while it was redacted")
         finally:
-            inside.discard(id(value))
+            visit.inside.discard(id(value))
+        visit.done[id(value)] = (value, redacted)
+        return redacted
+
+    def _redact_str(self, value: str) -> Any:
+        text = str.__str__(value)  # A subclass may say anything of itself.
+        redacted = self.redact_text(text)
+        return value if redacted == text else redacted
 
     def _redact_number(self, value: Any) -> Any:
         if type(value) is not int or not (self._numbers or value >= _LEAST_NUMBER):
@@ -351,30 +407,32 @@ class Redactor:
         redacted = self.redact_text(shown)
         return value if redacted == shown else redacted
 
-    def _redact_nest(self, value: Any, inside: set[int]) -> Any:
-        if isinstance(value, Mapping):
-            return self._redact_mapping(value, inside)
+    def _redact_nest(self, value: Any, visit: _Visit) -> Any:
+        if isinstance(value, str):
+            return self._redact_str(value)
+        if isinstance(value, bytes | bytearray | memoryview):
+            return self._redact_bytes(value)
+        if type(value) is dict:
+            return self._redact_mapping(value, visit)
         if isinstance(value, tuple) and hasattr(value, "_fields"):
-            items, changed = self._redact_items(value, inside)
+            items, changed = self._redact_items(value, visit)
             return type(value)(*items) if changed else value
-        if isinstance(value, list | tuple | set | frozenset | collections.deque):
-            items, changed = self._redact_items(value, inside)
-            if not changed:
-                return value
-            return type(value)(items) if type(value) in _PLAIN_NESTS else items
-        if isinstance(value, np.ndarray):
-            return self._redact_array(value, inside)
+        if type(value) in _PLAIN_NESTS:
+            items, changed = self._redact_items(value, visit)
+            return type(value)(items) if changed else value
+        if type(value) is np.ndarray:
+            return self._redact_array(value, visit)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return self._redact_record(value, inside)
+            return self._redact_record(value, visit)
         if isinstance(value, np.generic | type):
             return value
+        visit.left -= _FOREIGN_ITEMS
         plain = foreign.to_plain(value)  # What is recorded of it may say more than its repr.
-        if isinstance(plain, _WRITTEN):
-            redacted = self._redact(plain, inside)
-            return value if redacted is plain else redacted
-        shown = _safe_repr(value)
-        redacted = self.redact_text(shown)
-        return value if redacted == shown else redacted
+        if type(plain) is foreign.ReprOnly:
+            redacted = self.redact_text(plain.repr)
+            return value if redacted == plain.repr else redacted
+        redacted = self._redact(plain, visit)
+        return value if redacted is plain else redacted
 
     def _redact_bytes(self, value: bytes | bytearray | memoryview) -> Any:
         data = bytes(value)
@@ -394,28 +452,30 @@ class Redactor:
             redacted = found.encode("utf-8", "surrogateescape")
         return value if redacted == data else redacted
 
-    def _redact_mapping(self, value: Mapping[Any, Any], inside: set[int]) -> Any:
-        pairs = [(self._redact(k, inside), self._redact(v, inside)) for k, v in value.items()]
+    def _redact_mapping(self, value: Mapping[Any, Any], visit: _Visit) -> Any:
+        visit.left -= len(value)
+        pairs = [(self._redact(k, visit), self._redact(v, visit)) for k, v in value.items()]
         changed = any(
             k is not old_k or v is not old_v
             for (k, v), (old_k, old_v) in zip(pairs, value.items(), strict=True)
         )
         return dict(pairs) if changed else value
 
-    def _redact_items(self, values: Any, inside: set[int]) -> tuple[list[Any], bool]:
-        items = [self._redact(item, inside) for item in values]
+    def _redact_items(self, values: Any, visit: _Visit) -> tuple[list[Any], bool]:
+        visit.left -= len(values)
+        items = [self._redact(item, visit) for item in values]
         changed = any(new is not old for new, old in zip(items, values, strict=True))
         return items, changed
 
-    def _redact_array(self, value: np.ndarray[Any, Any], inside: set[int]) -> Any:
+    def _redact_array(self, value: np.ndarray[Any, Any], visit: _Visit) -> Any:
         if value.dtype.kind not in "OUSV" or (value.dtype.kind == "V" and not value.dtype.fields):
             return value
-        items, changed = self._redact_items(value.ravel().tolist(), inside)
+        items, changed = self._redact_items(value.ravel().tolist(), visit)
         if not changed:
             return value
         return with_items(value, items)
 
-    def _redact_record(self, value: Any, inside: set[int]) -> Any:
+    def _redact_record(self, value: Any, visit: _Visit) -> Any:
         names = [field.name for field in dataclasses.fields(value)]
         changes = {}
         for name in names:
@@ -424,7 +484,7 @@ class Redactor:
                 new: Any = self._without_secrets(old)
                 new = old if new == old else new
             else:
-                new = self._redact(old, inside)
+                new = self._redact(old, visit)
             if new is not old:
                 changes[name] = new
         if not changes:
@@ -437,9 +497,6 @@ class Redactor:
             object.__setattr__(redacted, name, new)
         return redacted
 
-
-_WRITTEN = (str, bytes, dict, list, set, np.ndarray, OpaqueRecord)
-"""What a foreign value may be recorded as; of any other it is its repr."""
 
 _PLAIN_NESTS = (list, tuple, set, frozenset, collections.deque)
 
@@ -498,10 +555,3 @@ def _least(texts: Iterable[str]) -> Iterator[str]:
 
 def _digest(image: bytes) -> bytes:
     return hashlib.blake2b(image, digest_size=16).digest()
-
-
-def _safe_repr(value: Any) -> str:
-    try:
-        return repr(value)
-    except Exception as error:  # Not ours; collectors say the same of it.
-        return f"<repr failed: {type(error).__name__}>"
