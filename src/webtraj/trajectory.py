@@ -14,6 +14,7 @@ import dataclasses
 import datetime
 import enum
 import secrets
+import time
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
@@ -38,6 +39,7 @@ __all__ = [
     "StepType",
     "Transition",
     "new_episode_id",
+    "now",
 ]
 
 
@@ -118,6 +120,11 @@ Timestamp = Annotated[float, Within(0.0, LAST_TIME)]
 """Seconds since the epoch (UTC)."""
 Count = Annotated[int, Within(0, 2**63)]
 """A number of things, or a position among them."""
+
+
+def now() -> float:
+    """Return the time, as a `Timestamp`: a clock that is set wrong must not spoil a record."""
+    return min(max(time.time(), 0.0), LAST_TIME - 1.0)
 
 
 def new_episode_id() -> str:

@@ -155,4 +155,4 @@ def _print_step(console: Console, trajectory: trajectory_lib.EpisodeTrajectory, 
 def _seconds(record: trajectory_lib.StepRecord) -> str:
     if record.start_time is None or record.end_time is None:
         return "-"
-    return f"{record.end_time - record.start_time:.3f}"
+    return f"{max(record.end_time - record.start_time, 0.0):.3f}"

@@ -73,7 +73,7 @@ class JournalingCollector(AsyncClosing, Closing):
             raise errors.InvalidInputError(
                 f"fsync={fsync!r} is not known; expected 'episode', 'step' or 'never'."
             )
-        self._layout = DatasetLayout(Path(path))
+        self._layout = DatasetLayout(Path(path).absolute())  # The program may change its folder.
         self._header = self._layout.create(header)
         formats.format_named(self._header.format)  # What it needs is missed now, or never.
         self._fsync = fsync

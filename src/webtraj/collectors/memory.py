@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -100,7 +99,7 @@ class _MemoryEpisodeRecorder:
         self._episode_id = info.episode_id
         self._info = _snapshot(info, {})
         self._steps: list[trajectory_lib.StepRecord] = []
-        self._start_time = time.time()
+        self._start_time = trajectory_lib.now()
         self._ended = False
 
     def record_info(self, info: trajectory_lib.EpisodeInfo) -> None:
@@ -129,7 +128,7 @@ class _MemoryEpisodeRecorder:
                 tuple(self._steps),
                 _snapshot(end, {}),
                 self._start_time,
-                time.time(),
+                trajectory_lib.now(),
             )
         )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -59,7 +58,7 @@ class JournalRecorder:
         self._ended = False
         self._process = os.getpid()
         path = layout.journal(info.episode_id)
-        begin = {"kind": "begin", "schema_version": SCHEMA_VERSION, "time": time.time()}
+        begin = {"kind": "begin", "schema_version": SCHEMA_VERSION, "time": trajectory_lib.now()}
         try:
             line, kept_as_repr = records.dumps_fields({**begin, "info": info}, self._sink)
             self._journal = JournalWriter(path, line)
@@ -81,20 +80,20 @@ class JournalRecorder:
         self, action: Any, *, decision: trajectory_lib.Decision | None = None
     ) -> None:
         """Notes an action that is about to be handed to the environment."""
-        fields = {"kind": "intent", "time": time.time(), "action": action}
+        fields = {"kind": "intent", "time": trajectory_lib.now(), "action": action}
         if decision is not None:
             fields["decision"] = decision
         self._write(fields)
 
     def record_step(self, step: trajectory_lib.StepRecord) -> None:
         """Records a timestep that the environment returned."""
-        self._write({"kind": "step", "time": time.time(), "step": step})
+        self._write({"kind": "step", "time": trajectory_lib.now(), "step": step})
 
     def end_episode(self, end: trajectory_lib.EpisodeEnd) -> None:
         """Ends the record and has it sealed in the background."""
         self._check_open()
         try:
-            self._write({"kind": "end", "time": time.time(), "end": end})
+            self._write({"kind": "end", "time": trajectory_lib.now(), "end": end})
         finally:
             # What was recorded is sealed also when its end could not be: as CRASHED, then.
             self._ended = True

@@ -115,7 +115,7 @@ class Spool:
 
     def __init__(self, path: str | os.PathLike[str], format_name: str) -> None:
         """Initializes the spool; touches nothing."""
-        self.layout = DatasetLayout(Path(path))
+        self.layout = DatasetLayout(Path(path).absolute())
         self.format = format_name
 
     @property

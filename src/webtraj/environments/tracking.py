@@ -33,7 +33,6 @@ import contextlib
 import dataclasses
 import logging
 import sys
-import time
 import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -115,7 +114,7 @@ class EpisodeTracker:
     def step_called(self, action: Any, decision: trajectory_lib.Decision | None) -> None:
         """Notes the action that goes to the environment next."""
         episode = self._episode or self._begin()
-        self._start_time = time.time()
+        self._start_time = trajectory_lib.now()
         episode.action_in_flight = True
         episode.action = action
         episode.decision = decision
@@ -138,7 +137,7 @@ class EpisodeTracker:
         Raises:
             EnvironmentMisuseError: It is no timestep.
         """
-        end_time = time.time()
+        end_time = trajectory_lib.now()
         episode = self._episode
         if episode is None:
             return
@@ -224,7 +223,7 @@ class EpisodeTracker:
 
     def _begin(self, failures: Iterable[Exception] = ()) -> _OpenEpisode:
         """Begins an episode; `failures` are told of too if that fails."""
-        self._start_time = time.time()
+        self._start_time = trajectory_lib.now()
         info = self._describe()
         try:
             recorder = self._collector.begin_episode(info)

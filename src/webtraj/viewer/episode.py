@@ -35,7 +35,7 @@ def episode_data(trajectory: trajectory_lib.EpisodeTrajectory, blob_url: BlobUrl
     values = Values(blob_url)
     seconds = None
     if trajectory.start_time is not None and trajectory.end_time is not None:
-        seconds = number(trajectory.end_time - trajectory.start_time)
+        seconds = number(max(trajectory.end_time - trajectory.start_time, 0.0))
     data = {
         "id": values.text(trajectory.episode_id),
         "info": _info(values, trajectory.info),

@@ -148,7 +148,7 @@ def account_for(
     environment_seconds = 0.0
     if isinstance(calls, trajectory_lib.EpisodeTrajectory):
         environment_seconds = math.fsum(
-            step.end_time - step.start_time
+            max(step.end_time - step.start_time, 0.0)  # The clock may have been set.
             for step in calls.steps
             if step.start_time is not None and step.end_time is not None
         )
