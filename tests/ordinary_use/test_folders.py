@@ -123,12 +123,15 @@ async def test_a_private_umask_is_kept(tmp_path):
 
 
 PROGRAM = """
-import os, sys
+import asyncio, os, sys, tempfile
 sys.path.insert(0, {tests!r})
 from test_folders import Env, record
 import webtraj
 os.chdir({cwd!r})
 if {uid}:
+    with tempfile.TemporaryDirectory() as warm:  # The other user may not read Python's own files.
+        asyncio.run(record(warm))
+        list(webtraj.open_dataset(warm))
     os.setgid({uid}); os.setuid({uid})
 asyncio.run(record({folder!r}))
 print(len(webtraj.open_dataset({folder!r})))

@@ -60,7 +60,8 @@ def test_recording_and_reading(run_script, tmp_path, way):
     source = PROGRAM.replace("FOLDER", repr(str(tmp_path / "data")))
     done = run_script(source, *options, **environment)
     assert done.stdout == "done\n"
-    assert done.stderr == ""
+    # asyncio's debug mode reports slow callbacks, which a busy machine has.
+    assert not [line for line in done.stderr.splitlines() if not line.startswith("Executing ")]
 
 
 def public_modules():
