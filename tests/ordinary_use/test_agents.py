@@ -246,6 +246,48 @@ async def test_a_failure_of_server_or_browser_is_not_the_agents(error, outcome):
     assert summary.total.success_rate is None
 
 
+class CannotBegin:
+    """Fails before its first decision, on half of the pages."""
+
+    name = "cannot-begin-1"
+
+    def __init__(self, error):
+        self.error = error
+
+    def begin_episode(self, environment):
+        if environment.seed % 2:
+            raise self.error
+        return function
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (FileNotFoundError("prompt.txt"), Outcome.AGENT_ERROR),
+        (ValueError("a bug"), Outcome.AGENT_ERROR),
+        (errors.ModelUnavailableError("connection refused"), Outcome.MODEL_ERROR),
+        (errors.BrowserCrashedError("gone"), Outcome.ENV_ERROR),
+    ],
+)
+async def test_an_agent_that_cannot_begin_fails_in_that_episode_alone(error, outcome, tmp_path):
+    summary = await play(CannotBegin(error), tmp_path, episodes=20, max_consecutive_errors=1000)
+    outcomes = [result.outcome for result in summary.results]
+    assert set(outcomes) == {Outcome.SUCCESS, outcome}
+    assert outcomes.count(Outcome.SUCCESS) >= 1
+    failed = [episode for episode in open_dataset(tmp_path) if episode.outcome is outcome]
+    assert len(failed) == outcomes.count(outcome)
+    for episode in failed:
+        assert str(error) in episode.end.error.message
+        assert episode.num_steps == 0
+        assert episode.steps[0].observation["goal"] == "Press the button"
+
+
+async def test_an_agent_that_refuses_the_environment_ends_the_rollout():
+    refuses = CannotBegin(errors.InvalidInputError("no such prompt"))
+    with pytest.raises(errors.InvalidInputError, match="no such prompt"):
+        await play(refuses, episodes=20)
+
+
 def sometimes(observation):
     if observation["seed"] % 2:
         raise KeyError("submit")

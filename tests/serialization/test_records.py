@@ -110,3 +110,22 @@ def test_references_that_do_not_follow_the_format_are_refused(data):
         blobs_of([data])
     with pytest.raises(errors.CorruptDataError):
         blobs_in(orjson.dumps(data))
+
+
+@pytest.mark.parametrize(
+    ("type_", "outcome"),
+    [
+        ("webtraj.errors.ModelUnavailableError", "MODEL_ERROR"),
+        ("webtraj.errors.ModelRefusedError", "MODEL_ERROR"),
+        ("webtraj.errors.ContextOverflowError", "AGENT_ERROR"),
+        ("webtraj.errors.AgentError", "AGENT_ERROR"),
+        ("ValueError", "AGENT_ERROR"),
+    ],
+)
+def test_an_old_record_of_a_failed_model_server_is_no_failure_of_the_agent(type_, outcome):
+    """Before there was `model_error`, these were recorded as `agent_error`."""
+    data = {"reason": "errored", "outcome": "agent_error", "error": {"type": type_, "message": "m"}}
+    end = records.decode_record(trajectory_lib.EpisodeEnd, data)
+    assert end.outcome is trajectory_lib.Outcome[outcome]
+    judged = records.decode_record(trajectory_lib.EpisodeEnd, {**data, "outcome": "failure"})
+    assert judged.outcome is trajectory_lib.Outcome.FAILURE

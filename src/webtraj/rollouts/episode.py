@@ -7,8 +7,9 @@ Who raised an error decides what it means:
 2. The environment, its browser, the model's server or a deadline: the episode ends as ERRORED with
    the outcome ENV_ERROR, MODEL_ERROR or TIMEOUT, and says nothing about the agent. A failure of the
    browser or the model's server is theirs even if it reaches us through the agent.
-3. Something that would end every other episode too, such as a full disk or a missing package
-   (`FATAL`), or an agent that cannot begin, is raised.
+3. Something that would end every other episode too is raised: a full disk or a missing package
+   (`FATAL`), or the InvalidInputError of an agent that cannot act in the environment at all. Any
+   other exception of `begin_episode` is the agent's, as if its first decision had raised it.
 4. Cancellation ends the episode as CANCELLED and is raised again.
 5. An agent that gives an episode up (`EpisodeGivenUpError`) truncates it. That is not an error.
 
@@ -145,7 +146,13 @@ class _Play:
         if callable(set_seed):
             set_seed(self.planned.seed)
             self.seed = self.planned.seed
-        return agents_lib.act_of(self.agent.begin_episode(self.environment))
+        try:
+            actor = self.agent.begin_episode(self.environment)
+        except (errors.InvalidInputError, *FATAL):
+            raise
+        except Exception as error:
+            return _raising(error)
+        return agents_lib.act_of(actor)
 
     def end(self) -> None:
         if self.thread is not None:
@@ -254,6 +261,15 @@ class _Play:
         elif callable(mark_truncated):
             mark_truncated(reason)
         return EndReason.TRUNCATED
+
+
+def _raising(error: Exception) -> agents_lib.Act:
+    """Return an act that raises, so that the episode is on record with its first observation."""
+
+    async def act(observation: Any) -> Any:
+        raise error
+
+    return act
 
 
 async def _close(environment: environment_lib.Environment, error: BaseException) -> None:

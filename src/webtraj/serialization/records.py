@@ -81,6 +81,11 @@ _LIST_FIELDS = {
     (trajectory_lib.EpisodeEnd, "recording_errors"),
 }
 
+_FAILURES_OF_SERVERS = tuple(
+    f"{cls.__module__}.{cls.__qualname__}"
+    for cls in (errors.ModelError, errors.ModelRefusedError, errors.ModelUnavailableError)
+)
+
 _ToJson = Callable[[Any, encoding.Encoder, str], Any]
 _FromJson = Callable[[Any, Reading], Any]
 
@@ -188,10 +193,23 @@ def read_fields(cls: type, data: Any, reading: Reading) -> dict[str, Any]:
 
 def _read_record(cls: type[Any], data: Any, reading: Reading) -> Any:
     fields = read_fields(cls, data, reading)
+    if cls is trajectory_lib.EpisodeEnd:
+        _tell_model_error(fields)
     try:
         return cls(**fields)
     except TypeError as error:
         raise WrongFieldError("", f"is incomplete: {error}") from error
+
+
+def _tell_model_error(end: dict[str, Any]) -> None:
+    """Correct an end from before there was MODEL_ERROR: a failed server was an AGENT_ERROR then."""
+    error = end.get("error")
+    if (
+        end.get("outcome") is trajectory_lib.Outcome.AGENT_ERROR
+        and error is not None
+        and error.type in _FAILURES_OF_SERVERS
+    ):
+        end["outcome"] = trajectory_lib.Outcome.MODEL_ERROR
 
 
 # How a field is read: by its annotation, compiled once for each class.
