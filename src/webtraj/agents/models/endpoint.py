@@ -107,8 +107,10 @@ class Endpoint:
     async def _request(self, method: str, url: httpx.URL, body: bytes | None = None) -> Any:
         response = await self._send(method, url, body)
         content = failures.parse_json(response.content)
-        if not response.is_success or failures.ServerError.of(content) or isinstance(content, str):
+        if not response.is_success or failures.ServerError.of(content):
             content = failures.parse_json(self._key.redact(response.text).encode())
+        elif isinstance(content, str):  # Bytes that are no JSON stay none, whatever their text is.
+            content = self._key.redact(content)
         shown = str(url)
         failure = failures.failure_of(
             response.status_code,
