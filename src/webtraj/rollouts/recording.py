@@ -51,6 +51,7 @@ def settle_format(
     storage_options: Mapping[str, Any] | None,
     *,
     run: Run | None = None,
+    new: EpisodeFormat = _DEFAULT,
 ) -> EpisodeFormat:
     """Returns the format that episodes are written in: the dataset's own, where there is one.
 
@@ -60,6 +61,7 @@ def settle_format(
         storage_options: For a bucket.
         run: The run that is gone on with. A bucket has its plan before it has a dataset's header,
             and then what the run was begun with says the format.
+        new: The format of a new dataset, unless another is asked for.
 
     Raises:
         InvalidInputError: The dataset has another format, or there is none of that name.
@@ -76,7 +78,7 @@ def settle_format(
             "Leave the format out, or name another place; `webtraj convert` makes one format of "
             "another."
         )
-    return checked_format(own or wanted) or _DEFAULT
+    return checked_format(own or wanted or new) or new
 
 
 def open_collector(

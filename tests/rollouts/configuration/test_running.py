@@ -369,7 +369,30 @@ def test_crawl_reads_coarse_tasks_from_parquet(build, world):
 
 def test_basic_agent_of_a_crawl_needs_a_model(build):
     with pytest.raises(errors.InvalidInputError, match="agent_model_name"):
-        build("agent_model_name=null", name="crawled")
+        build("agent_model_name=null", "agent_model_provider=vllm", name="crawled")
+
+
+def test_a_crawl_of_the_documents_keys_asks_its_model_and_has_screenshots(world, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-" + "x" * 40)
+    given = (f"source_parquet_path={world}/coarse.jsonl", f"s3_save_uri={world}/crawl")
+    rollout = build_rollout(load_configuration("crawl", given))
+    assert rollout.player.options["model"] == "claude-3-5-sonnet-20241022"
+    assert rollout.player.options["provider"] == "anthropic"
+    assert "screenshot" in rollout.environment_options["observe"]
+
+
+@pytest.mark.parametrize(("own", "written"), [(None, "pb"), ("json", "json"), ("pb.zst", "pb.zst")])
+async def test_a_crawl_writes_pb_unless_its_dataset_has_another_format(
+    build, world, climber, own, written
+):
+    sources = f"source_parquet_path={world}/ladder.jsonl"
+    given = (sources, "agent_name=oracle")
+    if own is not None:
+        await build(*given, f"format={own}", name="crawled").play()
+    await build(*given, name="crawled").play()
+    assert {summary.format for summary in open_dataset(world / "crawl").summaries} == {written}
+    resumed = await build(*given, name="crawled", resume=True).play()
+    assert len(resumed.results) == 3
 
 
 async def test_quick_rollout_goes_on_by_its_folder_alone(world, climber):

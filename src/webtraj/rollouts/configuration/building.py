@@ -246,13 +246,17 @@ class _Crawl:
             parallel=config.data_per_batch,
             verbose=config.verbose,
             format=config.format,
+            new_format="pb",
             metrics=config.metrics.targets(),
             proposing=self.proposing,
         )
 
     def _channels(self) -> list[str]:
+        """Return what to observe: also a screenshot, which every record of a crawl has."""
         channels = channels_for(self.player.make())
-        return channels if self.proposing is None else self.proposing.channels(channels)
+        if self.proposing is not None:
+            channels = self.proposing.channels(channels)
+        return list(dict.fromkeys((*channels, "screenshot"))) if channels else channels
 
 
 def _settings(env: EnvConfig, rank: Rank | None) -> RolloutSettings:

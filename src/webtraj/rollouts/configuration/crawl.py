@@ -16,6 +16,9 @@ from webtraj.rollouts.recording import EpisodeFormat
 
 __all__ = ["CrawlConfig"]
 
+_ANTHROPIC_MODEL = "claude-3-5-sonnet-20241022"
+"""The trajectory collector's own."""
+
 
 class CrawlConfig(Section):
     """A crawl."""
@@ -41,7 +44,8 @@ class CrawlConfig(Section):
     agent_model_provider: Literal["anthropic", "openai", "vllm", "auto"] = "anthropic"
     """What the model's server speaks; `auto` asks an OpenAI-compatible one whether it is vLLM."""
     agent_model_name: str | None = None
-    """The model's name, as its server knows it."""
+    """The model's name, as its server knows it; by default `claude-3-5-sonnet-20241022` for the
+    provider anthropic."""
     agent_model_url: str | None = None
     """Where the server is; by default the provider's own."""
     agent_model_api_key_env_var: str | None = None
@@ -68,7 +72,7 @@ class CrawlConfig(Section):
     """Seconds that one try at an episode may take."""
     format: EpisodeFormat | None = None
     """What episodes are written as: `json`, `pb` or `pb.zst`; by default what the dataset has, and
-    `json` in a new one."""
+    `pb` in a new one."""
     metrics: MetricsConfig = MetricsConfig()
     """Where live metrics go, if anywhere."""
     verbose: bool = False
@@ -79,3 +83,10 @@ class CrawlConfig(Section):
     """For buckets: endpoint, region, profile, ...; credentials come from the usual places."""
     environment_options: dict[str, Any] = Field(default_factory=dict)
     """More options of the presets."""
+
+    @property
+    def model(self) -> str | None:
+        """The name of the model that plays; None if it is not known."""
+        if self.agent_model_name is None and self.agent_model_provider == "anthropic":
+            return _ANTHROPIC_MODEL
+        return self.agent_model_name

@@ -102,12 +102,12 @@ def player_of_crawl(config: CrawlConfig) -> Player:
     explores = config.agent_name in ("explorer", "curious")
     if config.agent_name not in ("basic", "explorer"):
         return Player(config.agent_name, config.agent_options, config.seed, explores)
-    if not config.agent_model_name:
+    if not config.model:
         raise errors.InvalidInputError(
             f"The agent {config.agent_name!r} asks a model: give its name as agent_model_name."
         )
     options = {
-        "model": config.agent_model_name,
+        "model": config.model,
         "provider": config.agent_model_provider,
         "base_url": config.agent_model_url,
         "api_key_variable": config.agent_model_api_key_env_var,

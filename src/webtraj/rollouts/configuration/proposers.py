@@ -103,7 +103,7 @@ def proposing_of(config: CrawlConfig) -> Proposing | None:
     options: dict[str, Any] = {}
     if config.proposer == "model":
         asked = {
-            "model": config.agent_model_name,
+            "model": config.model,
             "provider": config.agent_model_provider,
             "base_url": config.agent_model_url,
             "api_key_variable": config.agent_model_api_key_env_var,

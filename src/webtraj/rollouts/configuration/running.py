@@ -92,7 +92,9 @@ class ConfiguredRollout:
     claimed: Iterations | None = None
     """Where that number was taken for this rollout alone; it goes back if nothing can be begun."""
     format: EpisodeFormat | None = None
-    """What episodes are written as; None for what the dataset has."""
+    """What episodes are written as; None for what the dataset has, or `new_format`."""
+    new_format: EpisodeFormat = "json"
+    """What a new dataset has if `format` is None."""
     metrics: MetricsTargets = dataclasses.field(default_factory=MetricsTargets)
     """Where live metrics go."""
     ranked: bool = False
@@ -222,7 +224,7 @@ class ConfiguredRollout:
         if not self.resume:  # A plan that cannot be played could not be gone on with either.
             await check_environments(self.plan, self.environment_options)
             await check_tasks(self.plan, agent, self.environment_options)
-        self._keep_source()
+        written = self._keep_source()
         return await collect(
             self.plan,
             agent,
@@ -236,7 +238,7 @@ class ConfiguredRollout:
             browser_pool=pool,
             blocklist=self.blocklist,
             observer=observer,
-            format=self.format,
+            format=written,
         )
 
     async def _play_on_ray(self, address: str, observer: RolloutObserver | None) -> RolloutSummary:
@@ -244,7 +246,7 @@ class ConfiguredRollout:
 
         if not self.resume:
             await check_environments(self.plan, self.environment_options, elsewhere=True)
-        self._keep_source()
+        written = self._keep_source()
         return await collect_on_ray(
             self.plan,
             self.player if self.player.explores else self.player.name,
@@ -261,7 +263,7 @@ class ConfiguredRollout:
             browsers=self.browsers,
             blocklist=self.blocklist,
             observer=observer,
-            format=self.format,
+            format=written,
         )
 
     def _open_metrics(self) -> MetricsObserver:
@@ -285,14 +287,16 @@ class ConfiguredRollout:
                 planned, number = self.plan[place[0]], place[1]
                 yield EpisodeFacts.of_result(EpisodeResult.of_summary(summary, planned, number))
 
-    def _keep_source(self) -> None:
+    def _keep_source(self) -> EpisodeFormat | None:
+        """Keep the configuration beside the plan. Return the format to record in."""
         if self.resume:
             self._warn_of_changes()
-            return
-        written = settle_format(self.format, self.out, self.storage_options)
+            return self.format
+        written = settle_format(self.format, self.out, self.storage_options, new=self.new_format)
         keep_source(
             self.out, self.storage_options, self.run_id, self.source_name, self.source, written
         )
+        return written
 
     def _give_back_the_number(self, iterations: Iterations) -> None:
         """Leaves an iteration's number to the next rollout, if this one was not even planned."""
