@@ -162,6 +162,29 @@ def test_crawl_explores_coarse_tasks_with_a_model(folder, site):
     assert all("model/" in trajectory.info.policy for trajectory in dataset)
 
 
+@pytest.mark.browser
+def test_crawl_by_the_documents_keys_leaves_a_pb_file_with_screenshots_of_each(folder, site):
+    rows = [{"url": f"{site}/{n}", "description": f"Look around {n}."} for n in range(2)]
+    (folder / "coarse.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    models = ("claude-3-5-sonnet-20241022",)
+    with FakeModelServer(lambda request: "Action: scroll(0, 100)", models=models) as server:
+        run(
+            "--config-name", "crawl", "source_parquet_path=coarse.jsonl", "s3_save_uri=raw",
+            "num_raw_data=2", "data_per_batch=16", "request_per_minute=null", "max_steps=15",
+            "agent_name=basic", "agent_model_provider=anthropic", "temperature=0.0",
+            "max_tokens=500", "max_repetitive_actions=3", "dp_max_retries=3", "timeout=null",
+            "verbose=false", f"agent_model_url={server.url}",
+            cwd=folder,
+        )  # fmt: skip
+        assert {request.path for request in server.requests} == {"/v1/messages"}
+    assert len(list((folder / "raw").rglob("*.pb"))) == 2
+    for episode in open_dataset(folder / "raw"):
+        assert episode.num_steps == 3
+        for step in episode.steps:
+            assert step.observation["screenshot"][:3] in (b"\xff\xd8\xff", b"\x89PN")
+            assert step.observation["axtree"]
+
+
 EPISODES = 14
 """More than are over when the first four are seen; all of them take most of the test's time."""
 MANY = ("env_config.train_tasks=miniwob/click-test", f"env_config.attempts_per_task={EPISODES}")

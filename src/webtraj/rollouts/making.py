@@ -85,9 +85,20 @@ async def check_environments(
 
 
 async def check_tasks(
-    plan: Iterable[PlannedEpisode], agent: Agent, options: Mapping[str, Any]
+    plan: Iterable[PlannedEpisode],
+    agent: Agent,
+    options: Mapping[str, Any],
+    *,
+    elsewhere: bool = False,
 ) -> None:
     """Ask an agent that has `can_play` about each task of a plan. Nothing is played.
+
+    Args:
+        plan: The episodes.
+        agent: Who is to play them.
+        options: For the presets' factories.
+        elsewhere: Whether they are played on other machines. A task whose preset or package this
+            one lacks is not asked about then.
 
     Raises:
         InvalidInputError: It cannot play all of them.
