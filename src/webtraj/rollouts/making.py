@@ -109,7 +109,12 @@ async def check_tasks(
     one_of_each = {planned.spec.preset: planned for planned in plan}
     playable: dict[str, bool] = {}
     for planned in one_of_each.values():
-        environment = make_environment(planned, options, None)
+        try:
+            environment = make_environment(planned, options, None)
+        except (errors.MissingDependencyError, errors.UnknownPresetError):
+            if elsewhere:
+                continue
+            raise
         try:
             playable[planned.spec.preset] = can_play(environment)
         finally:

@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from webtraj import errors
+from webtraj import errors, registry
 from webtraj.cli.ray import ray
 from webtraj.rollouts.distributed import collect_on_ray, submitting
 from webtraj.rollouts.distributed.submitting import JobSpec
@@ -96,4 +96,14 @@ def test_a_dashboard_that_does_not_answer_is_named():
 async def test_what_cannot_be_played_on_many_machines(options, words, climber, tmp_path):
     with pytest.raises(errors.InvalidInputError, match=words):
         await collect_on_ray("ladder/climb", climber, out=tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+async def test_tasks_that_the_oracle_cannot_play_are_named_before_anything_starts(ladder, tmp_path):
+    class Unsolved(ladder):
+        has_oracle = False
+
+    registry.register("ladder/unsolved", Unsolved, tasks=("climb",))
+    with pytest.raises(errors.InvalidInputError, match="cannot play 1 of 2 tasks: ladder/unsolved"):
+        await collect_on_ray(["ladder/climb", "ladder/unsolved"], "oracle", out=tmp_path / "out")
     assert not (tmp_path / "out").exists()

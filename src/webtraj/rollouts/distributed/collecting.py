@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
+from webtraj.agents import catalog
 from webtraj.agents.base import Agent
 from webtraj.collectors.layout import DatasetHeader
 from webtraj.datasets.place import create_place
@@ -21,7 +22,7 @@ from webtraj.rollouts.distributed.driver import Driver
 from webtraj.rollouts.distributed.messages import Work
 from webtraj.rollouts.distributed.record import Record
 from webtraj.rollouts.distributed.sizing import NodeSizing
-from webtraj.rollouts.making import check_environments
+from webtraj.rollouts.making import check_environments, check_tasks
 from webtraj.rollouts.observer import NullRolloutObserver, RolloutObserver
 from webtraj.rollouts.recording import EpisodeFormat, settle_format
 from webtraj.rollouts.runs import Progress, Run, new_run_id, progress_of
@@ -131,6 +132,10 @@ async def collect_on_ray(
     place = _place(out)
     plan = () if resume else plan_of(tasks, episodes=episodes, attempts=attempts, seed=seed)
     await check_environments(plan, environment_options or {}, elsewhere=True)
+    if agent == "oracle":  # Others by name play any task, or need what this machine may lack.
+        await check_tasks(
+            plan, catalog.make_agent("oracle"), environment_options or {}, elsewhere=True
+        )
     async with connected(address, runtime_env):
         storage = open_storage(place, storage_options)
         if resume:
