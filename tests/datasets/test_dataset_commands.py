@@ -117,3 +117,10 @@ def test_a_place_that_is_none_is_refused(run, tmp_path):
             run(command, f"memory://{secrets.token_hex(4)}/none")
         with pytest.raises(errors.InvalidInputError, match="names no storage"):
             run(command, "ftp://host/none")
+
+
+def test_a_task_that_no_episode_has_is_told_with_the_nearest(run, five):
+    said = " ".join(run("ls", five, "--task", "t11").split())
+    assert "No episode has the task 't11'. Did you mean 't1'" in said
+    assert "The tasks here: t0, t1" in said
+    assert "No episode has" not in run("ls", five, "--task", "t1", "--where", "num_steps > 1000")

@@ -26,11 +26,14 @@ from viewer_server_support import (
 
 import webtraj
 from webtraj import errors
+from webtraj.agents.models import Message
 from webtraj.datasets.compaction import compact
 from webtraj.datasets.deletion import delete
 from webtraj.testing.fakes import CatchEnvironment
-from webtraj.trajectory import EpisodeInfo
+from webtraj.trajectory import EpisodeInfo, ModelCall
+from webtraj.viewer.calls import call_data
 from webtraj.viewer.serving import serving
+from webtraj.viewer.values import Values
 from webtraj.viewer.viewer import Viewer
 
 EVERY_PATH = [
@@ -509,3 +512,13 @@ def test_the_command_serves_until_a_signal(tmp_path):
     finally:
         process.kill()
         process.communicate()
+
+
+def test_a_call_made_with_message_objects_shows_its_messages():
+    messages = (Message.of("system", "Act."), Message.of("user", "Press the button"))
+    call = ModelCall(model="mine", messages=messages, text="click('1')")
+    shown = call_data(Values(lambda blob: ""), call)["messages"]
+    assert shown == [
+        {"role": "system", "parts": [{"text": "Act."}]},
+        {"role": "user", "parts": [{"text": "Press the button"}]},
+    ]

@@ -72,8 +72,8 @@ class Deadline:
 
     def _told(self, what: str, limit: float | None, left: float | None) -> str:
         if limit == left:
-            return f"The episode was not over after {self._episode} s; {what} was cancelled."
-        return f"{what} took more than {self._step} s, and was cancelled."
+            return f"The episode was not over after {self._episode:g} s; {what} was cancelled."
+        return f"{what} took more than {self._step:g} s, and was cancelled."
 
 
 class DeadlineEnvironment:

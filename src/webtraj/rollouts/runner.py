@@ -87,7 +87,7 @@ class Runner:
         loop = asyncio.get_running_loop()
         self._workers = [loop.create_task(self._work()) for _ in range(number)]
         end = self.settings.deadlines.run
-        timer = None if end is None else loop.call_later(end, self._cut, f"{end} s are over")
+        timer = None if end is None else loop.call_later(end, self._cut, f"{end:g} s are over")
         try:
             with self._adapting():
                 await self._until_all_are_done()
@@ -262,7 +262,7 @@ class Runner:
                 completion.grace,
                 self._cut,
                 f"{self._rows_over} of {len(self.turns)} episodes were over "
-                f"{completion.grace} s ago",
+                f"{completion.grace:g} s ago",
             )
 
     def _give_up_after_too_many(self, result: EpisodeResult) -> None:

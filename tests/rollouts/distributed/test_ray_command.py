@@ -1,5 +1,6 @@
 """`webtraj ray submit`, as far as it needs no cluster."""
 
+import contextlib
 import json
 import stat
 
@@ -9,7 +10,7 @@ from typer.testing import CliRunner
 
 from webtraj import errors, registry
 from webtraj.cli.ray import ray
-from webtraj.rollouts.distributed import collect_on_ray, submitting
+from webtraj.rollouts.distributed import collect_on_ray, collecting, submitting
 from webtraj.rollouts.distributed.submitting import JobSpec
 
 pytest.importorskip("ray")
@@ -107,3 +108,23 @@ async def test_tasks_that_the_oracle_cannot_play_are_named_before_anything_start
     with pytest.raises(errors.InvalidInputError, match="cannot play 1 of 2 tasks: ladder/unsolved"):
         await collect_on_ray(["ladder/climb", "ladder/unsolved"], "oracle", out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+async def test_metrics_lie_beside_the_plan_of_a_rollout_on_many_machines(
+    machines, climber, tmp_path, monkeypatch
+):
+    cluster = machines(a=2, b=1)
+
+    def connect(work, sizing, **options):
+        cluster.work = work
+        return cluster
+
+    monkeypatch.setattr(collecting, "RayCluster", connect)
+    monkeypatch.setattr(collecting, "connected", lambda *_: contextlib.nullcontext())
+    summary = await collect_on_ray(
+        "ladder/climb", lambda: climber, out=tmp_path / "out", episodes=6, run_id="one"
+    )
+    assert len(summary.results) == 6
+    metrics = json.loads((tmp_path / "out/runs/one/metrics.json").read_text())
+    assert metrics["played"] == metrics["planned"] == 6
+    assert sum(metrics["overall"]["outcomes"].values()) == 6

@@ -1,13 +1,18 @@
 """An export that leaves something out says which option lets it in."""
 
+import dataclasses
+
 import pytest
 from typer.testing import CliRunner
 
 from webtraj import errors
 from webtraj import trajectory as t
 from webtraj.cli.export import group
+from webtraj.cli.export_training import _filters
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.actions import Click
+from webtraj.environments.actions.conversation import InvalidAction
+from webtraj.training.replay import ReplayBuffer
 
 
 def episode(number, actions, outcome=t.Outcome.SUCCESS, *, asked=True):
@@ -61,3 +66,43 @@ def test_what_is_rendered_already_is_not_asked_for_again(tmp_path):
     done = export(tmp_path, [{"actions": 1, "asked": False}], "--render")
     assert "min_steps=1" in str(done.exception)
     assert "--render" not in str(done.exception)
+
+
+def _with_an_invalid_action(number, outcome):
+    made = episode(number, 3, outcome)
+    reply = "I would rather not."
+    first, step, *rest = made.steps
+    action = InvalidAction(text=reply, kind="no_action", reason="There is no action.")
+    (call,) = step.decision.model_calls
+    ids = {"prompt_token_ids": (1, 2), "completion_token_ids": (3,), "logprobs": (-0.5,)}
+    decision = dataclasses.replace(
+        step.decision,
+        action=action,
+        parse_error="There is no action.",
+        model_calls=(dataclasses.replace(call, text=reply, **ids),),
+    )
+    wrong = dataclasses.replace(step, action=action, decision=decision)
+    return dataclasses.replace(made, steps=(first, wrong, *rest))
+
+
+@pytest.mark.parametrize(
+    ("format_name", "words", "kept"),
+    [
+        ("tokens", (), True),
+        ("preferences", (), True),
+        ("trl-preferences", (), True),
+        ("tokens", ("--filter", "valid_actions_only=true"), False),
+        ("sharegpt", (), False),
+        ("sharegpt", ("--filter", "valid_actions_only=false"), True),
+    ],
+)
+def test_reinforcement_keeps_the_agents_invalid_actions(format_name, words, kept, tmp_path):
+    """Left out, rewards would go to what the model did beside them."""
+    given = [word for word in words if word != "--filter"] or None
+    filters = _filters(format_name, given, {})
+    with DatasetWriter(str(tmp_path)) as writer:
+        writer.add(_with_an_invalid_action(1, t.Outcome.SUCCESS))
+        writer.add(_with_an_invalid_action(2, t.Outcome.FAILURE))
+    buffer = ReplayBuffer.from_datasets(tmp_path, filters=filters)
+    said = {sample.completion for sample in buffer.all}
+    assert ("I would rather not." in said) is kept

@@ -196,7 +196,7 @@ def _too_late(seconds: float | None, progress: _Progress) -> AttemptError:
         before = "The server had the request, and has not answered. Give it more time."
     else:
         before = "It never got its turn: other calls had all places. Allow more, or more time."
-    message = f"No reply within {seconds} s (timeout), in attempt {progress.attempts}. {before}"
+    message = f"No reply within {seconds:g} s (timeout), in attempt {progress.attempts}. {before}"
     return AttemptError(message, response=failure.response if failure else None)
 
 

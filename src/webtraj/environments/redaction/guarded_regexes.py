@@ -69,8 +69,8 @@ class GuardedRegexes:
                         self._stop()
         if answer is None:
             raise TimeoutError(
-                f"The regexes {', '.join(self._names)} took more than {self._seconds} s for a text "
-                f"of {len(text)} characters."
+                f"The regexes {', '.join(self._names)} took more than {self._seconds:g} s for a "
+                f"text of {len(text)} characters."
             )
         return [(self._names[which], start, end) for which, start, end in json.loads(answer)]
 

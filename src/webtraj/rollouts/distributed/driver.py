@@ -118,7 +118,9 @@ class Driver:
         """
         end = self.settings.deadlines.run
         loop = asyncio.get_running_loop()
-        timer = None if end is None else loop.call_later(end, self._ledger.cut, f"{end} s are over")
+        timer = (
+            None if end is None else loop.call_later(end, self._ledger.cut, f"{end:g} s are over")
+        )
         self._lonely_since = time.monotonic()
         self._do(self._discover())
         self._do(self._keep_note())

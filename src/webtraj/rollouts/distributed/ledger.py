@@ -235,7 +235,7 @@ class Ledger:
         completion = self.settings.completion
         enough, over = completion.threshold * self._rows, self._rows - len(self._open)
         if over - 1 < enough <= over:
-            told = f"{over} of {self._rows} rows were over {completion.grace} s ago"
+            told = f"{over} of {self._rows} rows were over {completion.grace:g} s ago"
             asyncio.get_running_loop().call_later(completion.grace, self.cut, told)
 
     def _count_errors(self, result: EpisodeResult) -> None:

@@ -90,7 +90,8 @@ class Filters:
     min_steps: int = 2
     """Actions that an episode must have. Tasks that are done with a single click need 1."""
     valid_actions_only: bool = True
-    """Whether replies that were no actions are left out."""
+    """Whether replies that were no actions are left out. Right for imitation; reinforcement needs
+    them, so `webtraj export` lets them into tokens and preferences unless told otherwise."""
     distinct: bool = True
     """Whether of decisions with the same prompt and completion only the latest stays."""
     max_per_task: int | None = None
