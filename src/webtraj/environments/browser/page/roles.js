@@ -60,6 +60,27 @@ function nameOf(element, role) {
   return squeeze(rawNameOf(element, role)).slice(0, MAX_NAME);
 }
 
+// While a tree is written: the labels of each control, by root. An element's own `labels` searches
+// the whole document each time, which takes a minute on a page of 25,000 buttons.
+let labelsByRoot = null;
+
+function labelsOf(element) {
+  if (!labelsByRoot) return element.labels?.length ? [...element.labels] : [];
+  const root = dom.getRootNode(element);
+  let labels = labelsByRoot.get(root);
+  if (!labels) {
+    labels = new Map();
+    for (const label of inRoot(root, "querySelectorAll", "label") ?? []) {
+      const control = label.control;
+      if (!control) continue;
+      if (labels.has(control)) labels.get(control).push(label);
+      else labels.set(control, [label]);
+    }
+    labelsByRoot.set(root, labels);
+  }
+  return labels.get(element) ?? [];
+}
+
 function rawNameOf(element, role) {
   const ids = dom.getAttribute(element, "aria-labelledby");
   if (ids) {
@@ -73,10 +94,8 @@ function rawNameOf(element, role) {
     if (element.value) return element.value;
     return element.type === "submit" ? "Submit" : element.type === "reset" ? "Reset" : "";
   }
-  if (element.labels?.length) {
-    const text = [...element.labels].map(textOf).join(" ");
-    if (text.trim()) return text;
-  }
+  const labels = labelsOf(element).map(textOf).join(" ");
+  if (labels.trim()) return labels;
   if (typeof element.alt === "string" && element.alt) return element.alt;
   if (dom.tagName(element) === "OPTION") return element.label;
   if (NAMED_BY_CONTENT.has(role)) {

@@ -146,7 +146,12 @@ class TreeWriter {
 function treeOf(hidden, limit) {
   const writer = new TreeWriter(hidden, limit);
   const body = bodyOf(document);
-  if (body) writer.document(body, 0);
+  labelsByRoot = new Map();
+  try {
+    if (body) writer.document(body, 0);
+  } finally {
+    labelsByRoot = null;
+  }
   if (writer.leftOut) writer.lines.push(`... ${writer.leftOut} more lines`);
   return writer;
 }
