@@ -318,3 +318,23 @@ def test_shipped_presets_cost_nothing_heavy():
         """
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("loads", ["presets.register_presets", "registry.plugins.load_plugins"])
+def test_presets_whose_registration_was_interrupted_are_registered_by_the_next_call(
+    monkeypatch, loads
+):
+    monkeypatch.setattr(registry, "_builtin_loaded", False)
+    monkeypatch.setattr(registry, "_plugins_loaded", False)
+
+    def interrupted():
+        registry.register("half/way", Counter, tasks=("a",))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"webtraj.{loads}", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            registry.info("web")
+    assert registry.info("web").name == "web"
+    with pytest.raises(errors.UnknownPresetError):
+        registry.info("half/way")

@@ -275,9 +275,15 @@ def _load_builtin() -> None:
         if _builtin_loaded:
             return
         _builtin_loaded = True  # First, since what follows registers.
-        from webtraj import presets
+        before = dict(_presets)
+        try:
+            from webtraj import presets
 
-        presets.register_presets()
+            presets.register_presets()
+        except BaseException:  # A Ctrl-C, say: the next call registers all of them again.
+            _restore(before)
+            _builtin_loaded = False
+            raise
 
 
 def _load_all() -> None:
@@ -287,4 +293,15 @@ def _load_all() -> None:
         if _plugins_loaded:
             return
         _plugins_loaded = True
-        plugins.load_plugins()
+        before = dict(_presets)
+        try:
+            plugins.load_plugins()
+        except BaseException:
+            _restore(before)
+            _plugins_loaded = False
+            raise
+
+
+def _restore(presets: dict[str, Preset]) -> None:
+    _presets.clear()
+    _presets.update(presets)
