@@ -17,8 +17,6 @@ from webtraj.environments.browser.pool import BrowserPool
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("nothing_left")]
 
-MANY = pytest.param(64, marks=pytest.mark.slow)
-
 
 def make(number=0, **options):
     return webtraj.make("miniwob/click-test", seed=number, observe=["goal", "axtree"], **options)
@@ -49,8 +47,17 @@ async def no_other_task():
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize("number", [1, 8, MANY])
-@pytest.mark.parametrize("own_pool", [False, True], ids=["shared", "pool"])
+@pytest.mark.parametrize(
+    ("number", "own_pool"),
+    [
+        pytest.param(8, False, marks=pytest.mark.smoke),
+        (1, False),
+        (1, True),
+        (8, True),
+        (64, False),
+        (64, True),
+    ],
+)
 def test_so_many_at_once(run, number, own_pool):
     async def main():
         async with asyncio.TaskGroup() as group:
