@@ -1,6 +1,7 @@
 """The pool's promises: isolation, deadlines, replacement, and nothing left behind."""
 
 import asyncio
+import contextlib
 import dataclasses
 import os
 import signal
@@ -179,6 +180,38 @@ async def test_a_driver_that_hangs_is_replaced_before_it_is_asked_for_a_browser(
         assert await answer(await pool.lease()) == 42
         with pytest.raises(errors.BrowserCrashedError):
             await answer(lease)
+
+
+async def test_a_start_that_never_goes_on_is_given_up(monkeypatch):
+    """As after a KeyboardInterrupt that takes a wake-up with it: nobody can cancel the task."""
+    stuck, freed = asyncio.Event(), asyncio.Event()
+
+    async def lose_the_wake_up(function):
+        stuck.set()
+        while not freed.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await freed.wait()
+        return function()
+
+    pool = BrowserPool()
+    short = dataclasses.replace(pool.limits, launch=0.5, close=0.25)
+    with monkeypatch.context() as broken:
+        broken.setattr(asyncio, "to_thread", lose_the_wake_up)
+        first = asyncio.create_task(pool.lease())
+        async with asyncio.timeout(60):
+            await stuck.wait()
+    pool.limits = short
+    with pytest.raises(errors.BrowserTimeoutError, match="gave that start up"):
+        await pool.lease()
+    pool.limits = PoolLimits()
+    async with await pool.lease() as lease:
+        assert await lease.run(lease.page.evaluate("1 + 1"), what="add") == 2
+    pool.limits = short
+    async with asyncio.timeout(30):
+        await pool.close()
+    freed.set()
+    with pytest.raises(errors.WebtrajError):
+        await first
 
 
 async def test_a_release_that_is_cancelled_goes_on():

@@ -46,6 +46,10 @@ _OTHER_LOOP = (
     "the loop (the `asyncio.run`, the thread) that uses it, or use `webtraj.as_sync`, whose "
     "environments any thread may call."
 )
+_STUCK = (
+    "Another start of a browser did not end within {seconds:g} s. An interrupt can cause that, if "
+    "it hits an event loop that does not handle it. The pool gave that start up; try again."
+)
 _FULL = (
     "No page came free within {seconds:g} s: all {capacity} are on lease, to {owners}. "
     "Release leases, or give the pool more browsers or contexts."
@@ -152,6 +156,7 @@ class BrowserPool:
         self._arguments = (*(network_lib.NETWORK_ARGUMENTS if confined else ()), *arguments)
         self._free = asyncio.Semaphore(self._capacity)
         self._lock = asyncio.Lock()
+        self._start_began = 0.0
         self._folder: processes_lib.RunFolder | None = None
         self._driver: running_lib.Driver | None = None
         self._slots: list[running_lib.RunningBrowser | None] = [None] * (browsers or 1)
@@ -231,8 +236,7 @@ class BrowserPool:
             await asyncio.gather(*(b.close(patience=self.limits.close) for b in browsers))
             if self._driver is not None:
                 await self._driver.stop(patience=self.limits.close)
-            while self._tasks:
-                await asyncio.wait(self._tasks)
+            await self._tasks_end()
         except BaseException:
             for browser in browsers:
                 browser.kill()
@@ -258,6 +262,13 @@ class BrowserPool:
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+    async def _tasks_end(self) -> None:
+        """Waits for the pool's tasks, but not for ever: some may never go on (see `_starting`)."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._longest_start
+        while self._tasks and loop.time() < deadline:
+            await asyncio.wait(self._tasks, timeout=deadline - loop.time())
 
     async def _wait_for_place(self) -> None:
         try:
@@ -343,7 +354,7 @@ class BrowserPool:
     async def _browser(self) -> running_lib.RunningBrowser:
         """Returns the least used browser, started or restarted if need be."""
         asked = asyncio.get_running_loop().time()
-        async with self._lock:
+        async with self._starting():
             # Who waited while a start failed has waited for that start; one after the other, many
             # would wait for as many deadlines.
             if self._failed_start is not None and self._failed_start[0] > asked:
@@ -354,6 +365,50 @@ class BrowserPool:
             except errors_lib.BrowserError as error:
                 self._failed_start = (asyncio.get_running_loop().time(), error)
                 raise
+
+    @contextlib.asynccontextmanager
+    async def _starting(self) -> AsyncGenerator[None, None]:
+        """Holds the lock on starts.
+
+        A KeyboardInterrupt that escapes from a plain loop takes the callback that it hits with it.
+        The task that the callback would have woken never goes on, and cannot be cancelled either.
+        If such a task holds the lock, this replaces the lock and all that runs.
+        """
+        lock, loop = self._lock, asyncio.get_running_loop()
+        while not await self._acquired(lock):
+            if self._lock is lock and loop.time() - self._start_began < self._longest_start:
+                continue  # Another start has begun meanwhile.
+            if self._lock is lock:
+                self._lock = asyncio.Lock()
+                self._start_over()
+            message = _STUCK.format(seconds=self._longest_start)
+            raise errors_lib.BrowserTimeoutError(message)
+        self._start_began = loop.time()
+        try:
+            yield
+        finally:
+            lock.release()
+
+    async def _acquired(self, lock: asyncio.Lock) -> bool:
+        try:
+            async with asyncio.timeout(self._longest_start):
+                return await lock.acquire()
+        except TimeoutError:
+            return False
+
+    @property
+    def _longest_start(self) -> float:
+        """Seconds that a driver and a browser may take to start, and what died to be closed."""
+        return 2 * self.limits.launch + 4 * self.limits.close
+
+    def _start_over(self) -> None:
+        for browser in (*filter(None, self._slots), *self._retired):
+            browser.kill()
+        if self._driver is not None:
+            self._driver.kill()
+        self._slots = [None] * len(self._slots)
+        self._retired.clear()
+        self._driver = None
 
     async def _least_used(self) -> running_lib.RunningBrowser:
         await self._bury_the_dead()
@@ -397,6 +452,8 @@ class BrowserPool:
             return await self._driver.connect(self._endpoint, seconds=self.limits.launch)
         if self._executable is None:
             self._executable = await asyncio.to_thread(executable_lib.find_browser)
+        if self._closed or self._driver is None:  # It was given up meanwhile (see `_starting`).
+            raise errors_lib.BrowserCrashedError("The pool gave up the start of this browser.")
         path = self._executable.path or self._driver.playwright.chromium.executable_path
         self._launched += 1
         return await self._driver.launch(
