@@ -69,3 +69,26 @@ assert names["timestep"].reward == 1.0
 cell("env = webtraj.as_sync(webtraj.make('miniwob/click-test')); timestep = env.reset()")
 """  # The last one is never closed, and neither is the kernel's loop.
     )
+
+
+@pytest.mark.parametrize("ready", ["children()", "'running' in names"])
+def test_a_loop_that_leaves_ctrl_c_to_python(run_script, ready):
+    """The interrupt breaks off whatever the loop does; the next cells work or say why not."""
+    run_script(
+        _NOTEBOOK.replace("loop.add_signal_handler(signal.SIGINT, task.cancel)", "pass")
+        + f"""
+cell("import webtraj; env = webtraj.make('miniwob/click-test')")
+interrupted("await env.reset(); running = True\\nwhile True: await env.reset()", lambda: {ready})
+cell('''
+for _ in range(3):
+    other = webtraj.make('miniwob/click-test')
+    try:
+        await other.reset()
+        timestep = await other.step(await other.cheat())
+        break
+    except webtraj.errors.WebtrajError:
+        pass
+''')
+assert names["timestep"].reward == 1.0
+"""
+    )
