@@ -101,6 +101,15 @@ def missing_dependency(need: str, extra: str) -> MissingDependencyError:
     )
 
 
+def reason(error: BaseException) -> str:
+    """Returns why something failed, without an error's number and the path once more.
+
+    >>> reason(FileNotFoundError(2, "No such file or directory", "x"))
+    'No such file or directory'
+    """
+    return getattr(error, "strerror", None) or str(error)
+
+
 def install_command(extra: str = "", *, upgrade: bool = False) -> str:
     """Return the command that installs webtraj from where it came from, with an extra.
 

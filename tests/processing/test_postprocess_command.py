@@ -280,7 +280,7 @@ def test_a_file_says_steps_as_a_command_line_does(tmp_path):
 
 def test_where_nothing_is_left_it_says_what_to_do(raw, tmp_path, run):
     told = run("--read", raw, "--write", tmp_path / "out", "--step", "clean:min_steps=99")
-    assert "Every recorded episode was dropped. Tasks that one action solves need" in told
+    assert "Every recorded episode was dropped. To keep short episodes, lower" in told
     told = run("--read", raw, "--write", tmp_path / "more", "--step", "filter-task:none")
     assert "Every recorded episode was dropped.\n" in told
 

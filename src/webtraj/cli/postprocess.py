@@ -58,7 +58,7 @@ def postprocess(
         typer.Option(
             metavar="STEP",
             help="A step as NAME, NAME:VALUE or NAME:KEY=VALUE: clean, judge:environment, "
-            "clean:min_steps=1; may be given several times, in order. Default: clean, "
+            "clean:min_steps=2; may be given several times, in order. Default: clean, "
             "drop-no-effect, prune-loops; with a model judge and describe too.",
         ),
     ] = None,
@@ -67,7 +67,7 @@ def postprocess(
         typer.Option(
             "--set",
             metavar="OPTION",
-            help="An option of a step as STEP.KEY=VALUE, such as clean.min_steps=1; the value is "
+            help="An option of a step as STEP.KEY=VALUE, such as clean.min_steps=2; the value is "
             "JSON, or else text.",
         ),
     ] = None,
@@ -221,7 +221,7 @@ def _all_dropped(report: ProcessingReport) -> str:
     """Returns what a person can do where nothing is left."""
     too_short = sum(step.dropped.get("too short", 0) for step in report.steps)
     hint = (
-        " Tasks that one action solves need clean:min_steps=1, and another place to write to."
+        " To keep short episodes, lower clean:min_steps and write to another place."
         if too_short > report.dropped / 2
         else ""
     )

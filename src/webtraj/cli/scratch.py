@@ -27,8 +27,9 @@ def scratch(
 ) -> None:
     """Make a small model from nothing, for the agent `pointing`.
 
-    Its tokenizer is made of what the recorded pages and goals say. Collect with the agent random,
-    export with --to pointing, train with webtraj train, and play with the agent pointing.
+    Its tokenizer is made of what the recorded pages and goals say. Record with `webtraj rollout
+    --agent random`, export with `webtraj export --format pointing --set model=FOLDER`,
+    train with `webtraj train`, and play with `webtraj rollout --agent pointing`.
     """
     from webtraj.cli.options import storage_options
     from webtraj.training.scratch import make_model

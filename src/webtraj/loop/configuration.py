@@ -84,7 +84,8 @@ def _text(path: Path) -> str:
         return content.decode()
     except (OSError, UnicodeDecodeError) as error:
         raise errors.InvalidInputError(
-            f"The configuration {str(path)!r} cannot be read: {error}; expected a YAML file."
+            f"The configuration {str(path)!r} cannot be read: {errors.reason(error)}; "
+            "expected a YAML file."
         ) from error
 
 

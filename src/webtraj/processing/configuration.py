@@ -211,7 +211,7 @@ def _read(path: Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise errors.InvalidInputError(
-            f"The configuration {str(path)!r} cannot be read: {error}."
+            f"The configuration {str(path)!r} cannot be read: {errors.reason(error)}."
         ) from error
     parsed = parse(text, f"The configuration {str(path)!r}")
     try:

@@ -44,7 +44,7 @@ CASES = {
     "timeout": (episode(*SOUND.steps[1:], outcome=Outcome.TIMEOUT), "outcome timeout"),
     "no steps": (dataclasses.replace(SOUND, steps=()), "empty"),
     "only empty observations": (episode(step(a.Wait(), {}), finish({}), first={}), "empty"),
-    "one action": (episode(finish()), "too short"),
+    "no action at all": (dataclasses.replace(SOUND, steps=SOUND.steps[:1]), "too short"),
     "no action": (episode(step(None, page()), finish()), "no action"),
     "no observation": (episode(step(a.Wait(), None), finish()), "no observation"),
     "no first observation": (episode(step(a.Wait(), page()), finish(), first={}), "no observation"),
@@ -56,6 +56,7 @@ CASES = {
 
 KEPT = {
     "sound": SOUND,
+    "one action": episode(finish()),
     "truncated": episode(*SOUND.steps[1:], truncated=True),
     "failure": episode(*SOUND.steps[1:], outcome=Outcome.FAILURE),
     "blocked": episode(*SOUND.steps[1:], outcome=Outcome.BLOCKED),

@@ -46,8 +46,8 @@ class Clean:
     name: str = dataclasses.field(default="clean", init=False)
     version: str = dataclasses.field(default="1", init=False)
     needs_model: ClassVar[bool] = False
-    min_steps: int = 2
-    """Actions that an episode must have. Tasks that are done with a single click need 1 here."""
+    min_steps: int = 1
+    """Actions that an episode must have. Many tasks take a single click, so 1 keeps them."""
 
     def __post_init__(self) -> None:
         options.check_number(self.name, "min_steps", self.min_steps, least=0)

@@ -59,7 +59,7 @@ class PointingFormat:
         if not self.model or not (Path(self.model) / "tokenizer.json").is_file():
             raise errors.InvalidInputError(
                 f"The format 'pointing' needs the model's folder, for its tokenizer.json; got "
-                f"model={self.model!r}. `webtraj scratch model` makes one."
+                f"model={self.model!r}. `webtraj scratch DATASET --out FOLDER` makes one."
             )
 
     def row(self, sample: Sample, pictures: Pictures) -> Row | LeftOut:
@@ -153,7 +153,7 @@ class PointingFormat:
         if found is None:
             raise errors.InvalidInputError(
                 f"The model {self.model!r} has no token {name!r}; only models made by `webtraj "
-                "scratch model` can be trained on pointing prompts."
+                "scratch` can be trained on pointing prompts."
             )
         return int(found)
 

@@ -133,7 +133,9 @@ def read_config(folder: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise errors.InvalidInputError(f"{str(path)!r} cannot be read: {error}.") from error
+        raise errors.InvalidInputError(
+            f"{str(path)!r} cannot be read: {errors.reason(error)}."
+        ) from error
     return loading.parse(text, repr(str(path)))
 
 
@@ -150,7 +152,8 @@ def _read_info(folder: Path) -> dict[str, Any]:
         data = orjson.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         raise errors.InvalidInputError(
-            f"{str(path)!r} cannot be read: {error}; expected a folder of files for LLaMA-Factory."
+            f"{str(path)!r} cannot be read: {errors.reason(error)}; "
+            "expected a folder of files for LLaMA-Factory."
         ) from error
     if not isinstance(data, dict):
         raise errors.InvalidInputError(f"{str(path)!r} holds no JSON object.")

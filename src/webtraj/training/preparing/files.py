@@ -45,7 +45,8 @@ class SampleFile(Sequence[Sample]):
             self._find_rows()
         except OSError as error:
             raise errors.InvalidInputError(
-                f"{str(self.path)!r} cannot be read: {error}; expected a file of JSON lines, or "
+                f"{str(self.path)!r} cannot be read: {errors.reason(error)}; "
+                "expected a file of JSON lines, or "
                 "of a JSON array."
             ) from error
         if not self._starts:

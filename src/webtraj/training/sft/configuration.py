@@ -46,7 +46,8 @@ def load_train_config(
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise errors.InvalidInputError(
-                f"The configuration {name!r} cannot be read: {error}; expected a YAML file."
+                f"The configuration {name!r} cannot be read: {errors.reason(error)}; "
+                "expected a YAML file."
             ) from error
         data = _parsed(text, f"The configuration {name!r}")
     for override in overrides:
