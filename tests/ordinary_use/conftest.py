@@ -63,6 +63,8 @@ def run(nothing_left):
             except BaseException as error:
                 result.set_exception(error)
 
+        with warnings.catch_warnings(action="ignore"):
+            gc.collect()  # What earlier tests left is not this one's.
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", ResourceWarning)
             # A daemon: a loop that hangs must not keep pytest from ending.

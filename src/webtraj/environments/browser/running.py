@@ -337,12 +337,11 @@ async def _reaped(pid: int) -> None:
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _START_GRACE
-    turns = 5  # Those that the callbacks take.
+    turns = 5  # The callbacks take some, and come from asyncio's thread that waits for the child.
     while turns and loop.time() < deadline:
-        exists = processes_lib.process_exists(pid)
-        turns -= not exists
+        turns -= not processes_lib.process_exists(pid)
         with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.sleep(0.01 if exists else 0)
+            await asyncio.sleep(0.01)
 
 
 def _let_playwright_ask_for_node() -> None:

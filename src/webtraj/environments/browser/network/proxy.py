@@ -135,18 +135,22 @@ class FilteringProxy:
     ) -> None:
         await self.stop()
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._answer(reader, writer))
         self._tasks.add(task)
+
+        def close(_: asyncio.Task[None]) -> None:  # Also of a task cancelled before it began.
+            self._tasks.discard(task)
+            writer.close()
+
+        task.add_done_callback(close)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             if _same_user(writer):
                 await self._serve(reader, writer)
         except (OSError, EOFError, TimeoutError, asyncio.CancelledError):
             pass  # One side went away, or the proxy is being stopped.
-        finally:
-            self._tasks.discard(task)
-            writer.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_REQUEST_SECONDS):
