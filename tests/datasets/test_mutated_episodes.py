@@ -4,6 +4,8 @@ import contextlib
 import itertools
 import random
 import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -45,6 +47,8 @@ NASTY = [
     {"$": "text", "sha256": "ab" * 32, "ext": "txt", "size": 9},
     {"$": "blob", "sha256": "../../../victim", "ext": "png", "size": 9},
 ]  # fmt: skip
+MEMORY = 3 << 30
+"""The address space, in bytes, within which every reader must manage."""
 TYPED = (errors.WebtrajError, ClickException, SystemExit)
 
 
@@ -219,14 +223,37 @@ def test_known_fields_of_other_types():
     try_all(of_fields(ways), GOLDEN / "v1-json", slow=False)
 
 
+def confined(function, *arguments):
+    """Runs a function of this module in a process that may not have much memory."""
+    source = (
+        "import resource, sys\n"
+        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        f"import {Path(__file__).stem} as module\n"
+        f"resource.setrlimit(resource.RLIMIT_AS, ({MEMORY}, {MEMORY}))\n"
+        f"module.{function.__name__}(*{arguments!r})\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", source], capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-8000:]
+
+
+def read_changed_fields_and_bytes(name, seed):
+    try_all(mutations(GOLDEN / name, seed, 80), GOLDEN / name)
+
+
+def read_changed_field(field):
+    try_all(of_fields((field, value) for value in NASTY), GOLDEN / "v1-json")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("name", ["v1-json", "v1-pb", "v1-pb.zst"])
 def test_fields_and_bytes_that_were_changed(name, seed):
-    try_all(mutations(GOLDEN / name, seed, 80), GOLDEN / name)
+    confined(read_changed_fields_and_bytes, name, seed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("field", FIELDS, ids=lambda path: ".".join(map(str, path)))
 def test_every_known_field_with_every_value(field):
-    try_all(of_fields((field, value) for value in NASTY), GOLDEN / "v1-json")
+    confined(read_changed_field, field)
