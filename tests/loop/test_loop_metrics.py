@@ -66,7 +66,7 @@ def test_line_takes_the_place_of_the_one_before(tmp_path):
     assert lines == [{"iteration": 0}, {"iteration": 2, "loss": 0.5}]
     assert [json.loads(text) for text in path.read_text().splitlines()] == lines
     path.write_text("{")
-    with pytest.raises(errors.CorruptDataError, match="is damaged"):
+    with pytest.raises(errors.CorruptDataError, match="cannot be read"):
         metrics.read_lines(path)
 
 

@@ -125,7 +125,7 @@ def test_lines_that_are_none_are_passed_over(place, tmp_path):
             "e1": "success",
             "e3": "failure",
         }
-        assert book.unreadable == 5
+        assert len(book.problems) == 5
         with (folder / "bad.jsonl").open("ab") as file:
             file.write(b"\n")
         assert book.refresh()

@@ -29,6 +29,7 @@ import orjson
 import webtraj
 from webtraj import errors, formats
 from webtraj.formats import SCHEMA_VERSION
+from webtraj.serialization import records
 from webtraj.serialization.blobs import Blob
 from webtraj.storage import files
 
@@ -140,24 +141,28 @@ class DatasetHeader:
             CorruptDataError: It cannot be read.
             UnsupportedSchemaError: It was made by a newer webtraj.
         """
-        try:
-            data = orjson.loads(content.removeprefix(BOM))
-            version = int(data["schema_version"])
-            made_by = str(data.get("webtraj_version", "of an unknown version"))
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-            raise errors.CorruptDataError(
-                f"{where!r} cannot be read: {error!r:.300}. Expected a JSON object with the "
-                "key schema_version."
-            ) from error
-        format_name = data.get("format", "json")
-        if version > SCHEMA_VERSION or format_name not in formats.FORMATS:
+        stored = records.read_line(
+            _StoredHeader,
+            content.removeprefix(BOM),
+            repr(where),
+            "Expected a JSON object with the key schema_version. Restore the file from a copy.",
+        )
+        if stored.schema_version > SCHEMA_VERSION or stored.format not in formats.FORMATS:
             raise errors.UnsupportedSchemaError(
-                f"{where!r} has schema version {version} and format {format_name!r:.40}; this "
-                f"webtraj ({webtraj.__version__}) reads up to version {SCHEMA_VERSION} and the "
-                f"formats {', '.join(formats.FORMATS)}. It was written by webtraj {made_by}: "
-                "install that or a newer one."
+                f"{where!r} has schema version {stored.schema_version} and format "
+                f"{stored.format!r:.40}; this webtraj ({webtraj.__version__}) reads up to version "
+                f"{SCHEMA_VERSION} and the formats {', '.join(formats.FORMATS)}. It was written by "
+                f"webtraj {stored.webtraj_version:.40}: install that or a newer one."
             )
-        return cls(format=format_name, destination=str(data.get("destination", "")))
+        return cls(format=stored.format, destination=stored.destination)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _StoredHeader:
+    schema_version: int
+    webtraj_version: str = "of an unknown version"
+    format: str = "json"
+    destination: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

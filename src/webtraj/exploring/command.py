@@ -87,8 +87,8 @@ class ExploreConfig(pydantic.BaseModel):
         return {name: value for name, value in given.items() if value is not None}
 
 
-def read_config(values: Mapping[str, Any]) -> ExploreConfig:
-    """Returns the keys that were given.
+def read_config(values: Mapping[str, Any], where: str = "the command line") -> ExploreConfig:
+    """Return the keys that were given. `where` says by what, for errors.
 
     Raises:
         InvalidInputError: One is unknown or wrong; the message names it.
@@ -101,7 +101,7 @@ def read_config(values: Mapping[str, Any]) -> ExploreConfig:
             for problem in error.errors(include_url=False)
         )
         raise errors.InvalidInputError(
-            f"What is to be explored is not clear: {problems}."
+            f"The settings of the crawl, from {where}, are wrong: {problems}."
         ) from None
 
 
@@ -169,19 +169,14 @@ def go_on(
         )
     storage = open_storage(out, storage_options)
     run = Run.last(storage) if run_id is None else Run(storage, run_id)
-    try:
-        begun = orjson.loads(storage.read(f"runs/{run.run_id}/{_SOURCE}"))
-        begun.items()
-    except errors.StorageMissingError:
+    begun = run.read_begun(_SOURCE)
+    if begun is None:
         raise errors.InvalidInputError(
             f"The run {run.run_id!r} in {out!r} was not begun by `webtraj explore`. Use `webtraj "
             "explore propose` to have tasks proposed for its episodes."
-        ) from None
-    except (ValueError, AttributeError) as error:
-        raise errors.InvalidInputError(
-            f"What the run {run.run_id!r} in {out!r} was begun with cannot be read: {error}."
-        ) from error
-    return read_config({**begun, **values}), run.run_id
+        )
+    where = f"{out}/runs/{run.run_id}/{_SOURCE}"
+    return read_config({**begun, **values}, where), run.run_id
 
 
 async def play(

@@ -30,7 +30,7 @@ from webtraj.exploring.base import Proposer, Rejection
 from webtraj.exploring.checking import DUPLICATE, normal
 from webtraj.rollouts.tasks.rows import spec_of_row
 from webtraj.rollouts.tasks.spec import TaskSpec
-from webtraj.serialization import encoding, records
+from webtraj.serialization import decoding, encoding, records
 from webtraj.storage import Storage
 from webtraj.trajectory import Decision, ModelCall
 
@@ -140,11 +140,13 @@ class Proposals:
                 raise ValueError(f"its kind is {data['kind']!r}, version {data['version']!r}")
             return Record(
                 episode_id=data["episode_id"],
-                tasks=tuple(spec_of_row(row) for row in data["tasks"]),
-                rejections=tuple(Rejection(**rejection) for rejection in data["rejections"]),
+                tasks=tuple(spec_of_row(row) for row in decoding.decode(data["tasks"])),
+                rejections=tuple(
+                    records.read_object(Rejection, rejection) for rejection in data["rejections"]
+                ),
                 model_calls=records.decode_record(Decision, data["asked"]).model_calls,
             )
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise errors.CorruptDataError(
                 f"{self.storage.url}: {key} is no record of proposals that this webtraj reads "
                 f"({error}). Delete it to have its episode proposed for again."

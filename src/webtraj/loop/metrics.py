@@ -17,20 +17,22 @@ not known is null or left out. All of it follows from what lies in the loop's fo
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from webtraj import errors
 from webtraj.loop.places import Places
 from webtraj.loop.schedule import lanes
 from webtraj.loop.sections import LoopConfig
 from webtraj.loop.state import LoopState
 from webtraj.rollouts.iterations import Iterations
 from webtraj.rollouts.metrics.estimators import mean_of_tasks
+from webtraj.serialization import records
 from webtraj.storage import files
+from webtraj.trajectory import Count
 
 __all__ = ["flat", "mean_of_tasks", "measure_iteration", "read_lines", "write_line"]
 
@@ -71,12 +73,20 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         CorruptDataError: A line is damaged.
     """
     content = path.read_bytes() if path.exists() else b""
-    try:
-        return [orjson.loads(line) for line in content.splitlines()]
-    except ValueError as error:
-        raise errors.CorruptDataError(
-            f"{str(path)!r} is damaged: {error}. Remove it; a loop that goes on makes it again."
-        ) from error
+    lines = content.splitlines()
+    for number, line in enumerate(lines, start=1):
+        records.read_line(
+            _Numbered,
+            line,
+            f"Line {number} of {str(path)!r}",
+            "Remove the file: a loop that is resumed makes it again.",
+        )
+    return [orjson.loads(line) for line in lines]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Numbered:
+    iteration: Count
 
 
 def write_line(path: Path, line: Mapping[str, Any]) -> list[dict[str, Any]]:

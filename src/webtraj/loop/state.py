@@ -33,11 +33,38 @@ from webtraj.closing import Closing
 from webtraj.loop.outputs import digest
 from webtraj.loop.phases import Phase
 from webtraj.loop.schedule import Slot
+from webtraj.serialization import records
 from webtraj.storage import files
+from webtraj.trajectory import Count
 
 __all__ = ["Begun", "LoopState", "read_entries"]
 
 _VERSION = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Line:
+    """The fields of a line that are read again."""
+
+    event: str
+    version: Count = 1
+    config: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    iteration: Count = 0
+    phase: str = ""
+    policy: Count = 0
+    before: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    seconds: float = 0.0
+
+
+_NEEDED = {
+    "loop": ("version", "config"),
+    "begun": ("iteration", "phase", "policy", "before"),
+    "ended": ("iteration", "phase"),
+    "failed": ("iteration", "phase"),
+}
+
+
+_FIELDS = tuple(field.name for field in dataclasses.fields(_Line))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -190,21 +217,23 @@ def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
     for number, line in enumerate(content[:whole].splitlines(), start=1):
         try:
             entry = orjson.loads(line)
-            if entry["event"] == "loop" and entry["version"] > _VERSION:
-                raise errors.UnsupportedSchemaError(
-                    f"{str(path)!r} has version {entry['version']}; this webtraj reads up to "
-                    f"{_VERSION}. Install a newer one."
-                )
-            if entry["event"] != "loop" and not isinstance(entry["iteration"] + 0, int):
-                raise ValueError(f"the iteration is {entry['iteration']!r:.50}")
-        except (ValueError, KeyError, TypeError) as error:
-            if isinstance(error, errors.WebtrajError):
-                raise
+            checked = records.read_object(_Line, entry)
+            for name in _NEEDED.get(checked.event, ("iteration", "phase")):
+                if entry.get(name) is None:
+                    raise records.WrongFieldError(name, "is missing")
+        except ValueError as error:
             raise errors.CorruptDataError(
-                f"Line {number} of {str(path)!r} is damaged: {error!r:.100}. It was changed after "
-                "it was written; restore it from a copy, or begin another loop."
+                f"Line {number} of {str(path)!r} is damaged: {error}. It was changed after it was "
+                "written; restore it from a copy, or begin another loop."
             ) from error
-        entries.append(entry)
+        if checked.version > _VERSION:
+            raise errors.UnsupportedSchemaError(
+                f"{str(path)!r} has version {checked.version}; this webtraj reads up to "
+                f"{_VERSION}. Install a newer one."
+            )
+        entries.append(
+            {**entry, **{name: getattr(checked, name) for name in _FIELDS if name in entry}}
+        )
     return entries, whole
 
 

@@ -24,10 +24,12 @@ from typing import Any, Self
 import orjson
 
 from webtraj import errors
+from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.index import index_file_name
 from webtraj.collectors.layout import check_episode_id
 from webtraj.datasets.parallel import map_in_order
 from webtraj.processing.passage import Failure, Passage
+from webtraj.serialization import records
 from webtraj.storage.base import Storage
 
 __all__ = ["PROCESSING", "Entry", "Ledger"]
@@ -42,7 +44,7 @@ _SHARD_LINES = 20_000
 class Entry:
     """What became of one recorded episode."""
 
-    number: int
+    number: trajectory_lib.Count
     """Its place in the ledger, from 0."""
     source: str
     """Its id."""
@@ -68,24 +70,15 @@ class Entry:
 
     @classmethod
     def from_line(cls, line: bytes) -> Self:
-        """Returns what `to_line` made a line of.
+        """Return what `to_line` made a line of.
 
         Raises:
-            ValueError: It is no such line.
+            ValueError: It is not such a line; the message names the field.
         """
-        try:
-            data = orjson.loads(line)
-            failure = data.get("failure")
-            return cls(
-                number=int(data["number"]),
-                source=check_episode_id(data["source"]),
-                sha256=str(data["sha256"]),
-                task=str(data.get("task", "")),
-                passage=Passage.from_data(data),
-                failure=None if failure is None else Failure(**failure),
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"no line of a ledger: {error!r:.300}") from error
+        data = orjson.loads(line)
+        entry = records.read_object(cls, data)
+        check_episode_id(entry.source)
+        return dataclasses.replace(entry, passage=Passage.from_data(data))
 
 
 class Ledger:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from webtraj.collectors.layout import check_episode_id
+from webtraj.serialization import records
 
 __all__ = ["Count", "Dropped", "Failure", "Passage"]
 
@@ -70,22 +71,29 @@ class Passage:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Returns what `to_data` made data of.
+        """Return what `to_data` made data of.
 
         Raises:
-            ValueError: It is no such data.
+            ValueError: It is not such data; the message names the field.
         """
-        try:
-            return cls(
-                outputs=tuple(map(check_episode_id, data["outputs"])),
-                counts=tuple(Count(*map(int, count)) for count in data["counts"]),
-                dropped=tuple(
-                    Dropped(int(one["step"]), str(one["reason"]), str(one["detail"]))
-                    for one in data.get("dropped", ())
-                ),
-                signatures={
-                    int(n): tuple(values) for n, values in data.get("signatures", {}).items()
-                },
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"no passage of an episode: {error!r:.300}") from error
+        stored = records.read_object(_Stored, dict(data))
+        return cls(
+            outputs=tuple(map(check_episode_id, stored.outputs)),
+            counts=tuple(map(_count_of, stored.counts)),
+            dropped=stored.dropped,
+            signatures={int(n): tuple(values) for n, values in stored.signatures.items()},
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Stored:
+    outputs: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+    dropped: tuple[Dropped, ...] = ()
+    signatures: Mapping[str, tuple[object, ...]] = dataclasses.field(default_factory=dict)
+
+
+def _count_of(numbers: tuple[int, ...]) -> Count:
+    if len(numbers) != 3:
+        raise records.WrongFieldError("counts", f"has {numbers!r:.60}; expected three numbers each")
+    return Count(*numbers)

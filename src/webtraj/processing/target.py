@@ -28,6 +28,7 @@ from webtraj.datasets.place import DatasetPlace, Place
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.processing.ledger import PROCESSING
 from webtraj.processing.passage import Passage
+from webtraj.serialization import records
 from webtraj.storage import is_url
 from webtraj.storage.files import locked
 from webtraj.storage.stores import parse_url
@@ -67,14 +68,26 @@ class Identity:
         Raises:
             CorruptDataError: It cannot be read.
         """
-        try:
-            data = orjson.loads(content)
-            steps = tuple(dict(step) for step in data["steps"])
-            for step in steps:
-                _described(step)
-            return cls(str(data["hash"]), steps)
-        except (ValueError, KeyError, TypeError) as error:
-            raise errors.CorruptDataError(f"{where!r} cannot be read: {error!r:.200}.") from error
+        stored = records.read_line(_StoredIdentity, content, repr(where), _REMEDY)
+        for number, step in enumerate(stored.steps):
+            if (
+                not isinstance(step.get("settings"), Mapping)
+                or not {"name", "version"} <= step.keys()
+            ):
+                raise errors.CorruptDataError(
+                    f"{where!r} cannot be read: steps[{number}] is {step!r:.100}; expected a name, "
+                    f"a version and settings. {_REMEDY}"
+                )
+        return cls(stored.hash, stored.steps)
+
+
+_REMEDY = "It was changed or damaged after it was written; process into a new place."
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _StoredIdentity:
+    hash: str
+    steps: tuple[Mapping[str, object], ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -17,13 +17,15 @@ from __future__ import annotations
 import collections
 import dataclasses
 import hashlib
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import orjson
 
 from webtraj import errors, registry
 from webtraj.rollouts.tasks.spec import TaskSpec
+from webtraj.serialization import records
+from webtraj.trajectory import Count
 
 __all__ = [
     "PlannedEpisode",
@@ -36,6 +38,7 @@ __all__ = [
 ]
 
 _VERSION = 1
+_Line = TypeVar("_Line")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,46 +174,62 @@ def plan_to_bytes(plan: Sequence[PlannedEpisode], *, seed: int) -> bytes:
     return b"".join(orjson.dumps(line) + b"\n" for line in (header, *rows))
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Header:
+    kind: str
+    version: Count
+    episodes: Count
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Row:
+    row: Count
+    attempt: Count
+    seed: Count
+    task: Mapping[str, object]
+
+
 def plan_from_bytes(content: bytes, where: str) -> tuple[PlannedEpisode, ...]:
-    """Returns the plan that a file holds. `where` names the file in errors.
+    """Return the plan that a file holds. `where` names the file in errors.
 
     Raises:
-        InvalidInputError: It is damaged, or from a newer webtraj.
+        InvalidInputError: It is damaged, or from a newer webtraj; the message names the field.
     """
-    try:
-        header, *lines = content.splitlines()
-        version, episodes = _read_header(orjson.loads(header))
-        if version > _VERSION:
-            raise errors.InvalidInputError(
-                f"The plan {where!r} has version {version}; this webtraj reads up to "
-                f"{_VERSION}. Install a newer one."
-            )
-        plan = tuple(_read_row(orjson.loads(line)) for line in lines)
-        if [planned.row for planned in plan] != list(range(episodes)):
-            raise ValueError(f"expected the rows 0 to {episodes - 1}, got {len(plan)} rows")
-    except (ValueError, KeyError, TypeError) as error:
-        if isinstance(error, errors.WebtrajError):
-            raise
+    first, *lines = content.splitlines() or [b""]
+    header = _read_line(_Header, first, 1, where)
+    if header.kind != "plan":
+        raise _unreadable(where, f"its kind is {header.kind!r:.50}; expected 'plan'")
+    if header.version > _VERSION:
         raise errors.InvalidInputError(
-            f"The plan {where!r} cannot be read: {error!r:.200}. It was changed or damaged "
-            "after it was written."
-        ) from error
-    return plan
+            f"The plan {where!r} has version {header.version}; this webtraj reads up to "
+            f"{_VERSION}. Install a newer one."
+        )
+    plan = []
+    for number, line in enumerate(lines, start=2):
+        row = _read_line(_Row, line, number, where)
+        try:
+            spec = TaskSpec.from_data(row.task)
+        except records.WrongFieldError as error:
+            path = f"task.{error.path}" if error.path else "task"
+            raise _unreadable(where, f"line {number}: {path} {error.why}") from error
+        plan.append(PlannedEpisode(row=row.row, spec=spec, attempt=row.attempt, seed=row.seed))
+    if [planned.row for planned in plan] != list(range(header.episodes)):
+        raise _unreadable(
+            where, f"expected the rows 0 to {header.episodes - 1}, got {len(plan)} rows"
+        )
+    return tuple(plan)
 
 
-def _read_header(data: dict[str, Any]) -> tuple[int, int]:
-    if data["kind"] != "plan":
-        raise ValueError(f"expected a line of kind 'plan', got {data['kind']!r:.50}")
-    return int(data["version"]), int(data["episodes"])
+_REMEDY = "It was changed or damaged after it was written: restore it from a copy."
 
 
-def _read_row(data: dict[str, Any]) -> PlannedEpisode:
-    return PlannedEpisode(
-        row=int(data["row"]),
-        spec=TaskSpec.from_data(data["task"]),
-        attempt=int(data["attempt"]),
-        seed=int(data["seed"]),
-    )
+def _read_line(cls: type[_Line], content: bytes, number: int, where: str) -> _Line:
+    at = f"Line {number} of the plan {where!r}"
+    return records.read_line(cls, content, at, _REMEDY, errors.InvalidInputError)
+
+
+def _unreadable(where: str, why: str) -> errors.InvalidInputError:
+    return errors.InvalidInputError(f"The plan {where!r} cannot be read: {why}. {_REMEDY}")
 
 
 def _specs(selection: registry.SelectedPreset) -> list[TaskSpec]:

@@ -72,6 +72,11 @@ def settle_format(
     own = _format_of_dataset(out, storage_options)
     if own is None and run is not None:
         own = run.read_settings().get("format", _DEFAULT)
+        if own not in _FORMATS:
+            raise errors.InvalidInputError(
+                f"'runs/{run.run_id}/settings.json' in {os.fspath(out)!r} has format={own!r:.60}; "
+                f"expected one of {', '.join(_FORMATS)}. Correct it."
+            )
     if own is not None and wanted not in (None, own):
         raise errors.InvalidInputError(
             f"The dataset {os.fspath(out)!r} has the format {own!r}, and {wanted!r} was asked for. "

@@ -124,6 +124,33 @@ class Run:
             return {}
         return data if isinstance(data, dict) else {}
 
+    def read_begun(self, name: str) -> dict[str, Any] | None:
+        """Return what a command was given when it began the run; None if another way began it.
+
+        Args:
+            name: The command's file beside the plan.
+
+        Raises:
+            InvalidInputError: The file is damaged.
+            StorageError: It cannot be read.
+        """
+        key = self._key(name)
+        try:
+            begun = orjson.loads(self.storage.read(key))
+        except errors.StorageMissingError:
+            return None
+        except orjson.JSONDecodeError as error:
+            raise self._damaged(key, str(error)) from error
+        if not isinstance(begun, dict):
+            raise self._damaged(key, f"it is {begun!r:.60}; expected an object")
+        return begun
+
+    def _damaged(self, key: str, why: str) -> errors.InvalidInputError:
+        return errors.InvalidInputError(
+            f"{key!r} in {self.storage.url!r}, which says what the run was begun with, cannot be "
+            f"read: {why}. Restore it from a copy, or start a new run."
+        )
+
     def begin_session(self, *, resumed: bool) -> int:
         """Begins a session on many machines, and returns the number of its first tries.
 

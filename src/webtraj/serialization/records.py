@@ -27,6 +27,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 import numpy as np
+import orjson
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
@@ -43,6 +44,8 @@ __all__ = [
     "encode_record",
     "field_readers",
     "read_fields",
+    "read_line",
+    "read_object",
 ]
 
 MISFITS: Final = "misfits"
@@ -157,7 +160,7 @@ class WrongFieldError(ValueError):
     """A field of a stored record is not what it should be; the message says which, and why."""
 
     def __init__(self, path: str, why: str) -> None:
-        super().__init__(f"{path} {why}" if path else why)
+        super().__init__(f"{path or 'it'} {why}")
         self.path = path
         self.why = why
 
@@ -189,6 +192,45 @@ def read_fields(cls: type, data: Any, reading: Reading) -> dict[str, Any]:
     except decoding.MALFORMED as error:
         raise WrongFieldError(name, f"cannot be read: {type(error).__name__}: {error}") from error
     return fields
+
+
+def read_object(cls: type[_Record], data: Any) -> _Record:
+    """Return the dataclass that an object of one of webtraj's own files stands for.
+
+    Every field is checked against its annotation, bounds included; one that the class does not have
+    is left aside. Where an annotation says `object`, the JSON is kept as it is.
+
+    Raises:
+        WrongFieldError: A field is of another type, or missing.
+    """
+    record: _Record = _read_record(cls, data, Reading())
+    return record
+
+
+def read_line(
+    cls: type[_Record],
+    content: bytes,
+    where: str,
+    remedy: str,
+    error: type[errors.WebtrajError] = errors.CorruptDataError,
+) -> _Record:
+    """Return what `read_object` makes of JSON; its error names the file too.
+
+    Args:
+        cls: The class.
+        content: A file or a line of it.
+        where: The name of the file, or of the line in it, for errors.
+        remedy: A sentence that says what to do about a damaged file.
+        error: The class of the error.
+
+    Raises:
+        WebtrajError: Of the class `error`: the content is not such JSON; the message names the
+            file and the field.
+    """
+    try:
+        return read_object(cls, orjson.loads(content))
+    except (ValueError, RecursionError) as problem:
+        raise error(f"{where} cannot be read: {problem}. {remedy}") from problem
 
 
 def _read_record(cls: type[Any], data: Any, reading: Reading) -> Any:
@@ -237,6 +279,8 @@ def _reader(hint: Any) -> _FromJson:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
         return decoding.decode_value
+    if hint is object:
+        return _takes_null(lambda data, _: data)
     if origin is typing.Annotated:
         return _bounded(_reader(arguments[0]), arguments[1])
     if origin in (typing.Union, types.UnionType):
@@ -247,6 +291,8 @@ def _reader(hint: Any) -> _FromJson:
         if isinstance(item, type) and dataclasses.is_dataclass(item):
             return _takes_null(_records(item))  # A list of records is there or missing.
         return _items(_reader(item), _PLAIN.get(_bare(item), ()))
+    if origin is collections.abc.Mapping and arguments[1] is object:
+        return _json_object
     if origin is collections.abc.Mapping:
         return _mapping(_reader(arguments[1]), plain=arguments[1] is Any)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
@@ -289,6 +335,12 @@ def _str(data: Any, reading: Reading) -> Any:
     if isinstance(value, record_types.OpaqueRecord) and type(value.fields.get("repr")) is str:
         return value.fields["repr"]
     raise _wrong(value, "text")
+
+
+def _json_object(data: Any, _: Reading) -> dict[str, Any]:
+    if type(data) is not dict:
+        raise _wrong(data, "an object")
+    return data
 
 
 def _int(data: Any, reading: Reading) -> int:
@@ -355,7 +407,7 @@ _TAKE_NULL: set[_FromJson] = {decoding.decode_value}
 
 def _records(cls: type) -> _FromJson:
     def read(data: Any, reading: Reading) -> tuple[Any, ...]:
-        if type(data) is not list:
+        if type(data) not in (list, tuple):  # JSON has lists alone; values in memory, either.
             raise _wrong(data, "a list")
         made: list[Any] = []
         try:

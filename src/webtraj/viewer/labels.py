@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
+import logging
 import os
 import threading
 import time
@@ -38,11 +39,14 @@ from webtraj.datasets.exporters.plain import unicode_text
 from webtraj.datasets.parallel import map_in_order
 from webtraj.datasets.place import DatasetPlace, Place, open_place
 from webtraj.judging.labels import Label
+from webtraj.serialization import records
 from webtraj.storage import files
 from webtraj.storage.base import is_key
 from webtraj.trajectory import Outcome
 
 __all__ = ["LABELS", "LabelBook", "PersonLabel", "judge_labels", "read_person_labels"]
+
+_logger = logging.getLogger(__name__)
 
 LABELS = ("success", "failure", "note", "")
 """What can be said; empty takes back what was said before."""
@@ -64,7 +68,7 @@ class PersonLabel:
     """In words."""
     source: str = ""
     """Who said it."""
-    time: float = 0.0
+    time: trajectory_lib.Timestamp = 0.0  # Beyond its bounds it would outrank every later label.
     """When, in seconds since the epoch (UTC)."""
 
     def __post_init__(self) -> None:
@@ -85,28 +89,19 @@ class PersonLabel:
 
     @classmethod
     def from_line(cls, line: bytes) -> Self:
-        """Returns the label that `to_line` made a line of.
+        """Return the label that `to_line` made a line of.
 
         Raises:
-            ValueError: It is no such line.
+            ValueError: It is not such a line; the message names the field.
         """
-        data = orjson.loads(line)
-        if not isinstance(data, dict):
-            raise TypeError("expected an object")
-        known = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
-        if not all(isinstance(value, str) for name, value in known.items() if name != "time"):
-            raise TypeError("expected texts")
-        when = float(known.get("time", 0.0))
-        if not 0.0 <= when < trajectory_lib.LAST_TIME:  # It would outrank every later label.
-            raise ValueError(f"the time {when!r} is no date")
-        return cls(**{**known, "time": when})
+        return records.read_object(cls, orjson.loads(line))
 
 
 class LabelBook(Closing):
     """The labels of one dataset, also those that others write meanwhile. Safe to share.
 
     Attributes:
-        unreadable: How many whole lines are no labels.
+        problems: What is wrong with the whole lines that are not labels.
     """
 
     def __init__(self, place: DatasetPlace, *, clock: Callable[[], float] = time.time) -> None:
@@ -116,7 +111,7 @@ class LabelBook(Closing):
         self._read: dict[str, int] = {}
         self._lock = threading.RLock()
         self._descriptor = -1
-        self.unreadable = 0
+        self.problems: list[str] = []
 
     @property
     def labels(self) -> dict[str, PersonLabel]:
@@ -132,11 +127,16 @@ class LabelBook(Closing):
         """
         with self._lock:
             new = self._new_lines()
-            for line in new:
+            for key, line in new:
                 try:
                     self._apply(PersonLabel.from_line(line))
-                except (ValueError, TypeError):
-                    self.unreadable += 1
+                except ValueError as error:
+                    problem = (
+                        f"A line of {key!r} in {self._place.url!r} is not a label: {error}. It is "
+                        f"left out; correct or remove it: {line.decode(errors='replace'):.200}"
+                    )
+                    self.problems.append(problem)
+                    _logger.warning("%s", problem)
             return bool(new)
 
     def put(self, episode_id: str, label: str, note: str = "", source: str = "") -> PersonLabel:
@@ -173,7 +173,7 @@ class LabelBook(Closing):
         if before is None or label.time >= before.time:
             self._labels[label.episode_id] = label
 
-    def _new_lines(self) -> list[bytes]:
+    def _new_lines(self) -> list[tuple[str, bytes]]:
         storage, layout = self._place.storage, self._place.layout
         entries = sorted(storage.list(_FOLDER), key=lambda entry: entry.key)
         keys = [
@@ -184,10 +184,10 @@ class LabelBook(Closing):
             and self._read.get(entry.key, 0) < entry.size
         ]
         contents = map_in_order(storage.read, keys, workers=1 if layout else _WORKERS)
-        lines: list[bytes] = []
+        lines: list[tuple[str, bytes]] = []
         for key, content in zip(keys, contents, strict=True):
             end = content.rfind(b"\n") + 1
-            lines += content[self._read.get(key, 0) : end].splitlines()
+            lines += ((key, line) for line in content[self._read.get(key, 0) : end].splitlines())
             self._read[key] = end
         return lines
 

@@ -317,7 +317,7 @@ BROKEN = {"none": None, "empty": b"", "no object": b"3\n", "cut off": b'{"webtra
 def test_what_is_no_manifest_is_an_error(case, tmp_path):
     if BROKEN[case] is not None:
         (tmp_path / MANIFEST).write_bytes(BROKEN[case])
-    with pytest.raises(errors.CorruptDataError, match="no manifest"):
+    with pytest.raises(errors.CorruptDataError, match="not a manifest"):
         read_manifest(tmp_path)
 
 

@@ -19,6 +19,7 @@ It tells no time and no place: the same dataset and options give the same bytes.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import importlib.metadata
 from collections.abc import Iterator, Mapping
@@ -31,6 +32,8 @@ import webtraj
 from webtraj import errors
 from webtraj.collectors.index import EpisodeSummary
 from webtraj.datasets.exporters.base import Exporter, ExportReport, options_of
+from webtraj.serialization import records
+from webtraj.trajectory import Count
 
 __all__ = ["MANIFEST", "VERSION", "is_manifest", "read_manifest", "write_manifest"]
 
@@ -88,19 +91,36 @@ def read_manifest(path: Path | str) -> tuple[dict[str, Any], list[dict[str, Any]
     path = path / MANIFEST if path.is_dir() else path
     try:
         header, *episodes = [orjson.loads(line) for line in path.read_bytes().splitlines()]
-        if header["webtraj_export"] > VERSION:
-            raise errors.UnsupportedSchemaError(
-                f"{str(path)!r} is of version {header['webtraj_export']}; this webtraj reads up "
-                f"to {VERSION}. Install a newer one."
-            )
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, errors.WebtrajError):
-            raise
+        checked = records.read_object(_Header, header)
+        for episode in episodes:
+            records.read_object(_Episode, episode)
+    except (OSError, ValueError) as error:
         raise errors.CorruptDataError(
-            f"{str(path)!r} is no manifest of an export: {error!r:.200}. Name a folder that "
+            f"{str(path)!r} is not a manifest of an export: {error!s:.200}. Name a folder that "
             "`webtraj export` wrote."
         ) from error
+    if checked.webtraj_export > VERSION:
+        raise errors.UnsupportedSchemaError(
+            f"{str(path)!r} is of version {checked.webtraj_export}; this webtraj reads up to "
+            f"{VERSION}. Install a newer one."
+        )
     return header, episodes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Header:
+    webtraj_export: Count
+    format: str = ""
+    options: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    files: Mapping[str, Mapping[str, object]] = dataclasses.field(default_factory=dict)
+    splits: Mapping[str, Mapping[str, object]] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Episode:
+    episode_id: str
+    sha256: str = ""
+    left_out: str = ""
 
 
 def is_manifest(path: Path) -> bool:

@@ -104,19 +104,14 @@ def resume_quick(
     storage = open_storage(out, storage_options)
     run = Run.last(storage) if run_id is None else Run(storage, run_id)
     plan = run.read_plan()
-    where = f"{out} {run.run_id}"
-    try:
-        begun = orjson.loads(storage.read(f"runs/{run.run_id}/{_SOURCE}"))
-    except errors.StorageMissingError:
+    where = f"{out}/runs/{run.run_id}/{_SOURCE}"
+    begun = run.read_begun(_SOURCE)
+    if begun is None:
         raise errors.InvalidInputError(
             f"The run {run.run_id!r} in {out!r} was not begun by a command line alone, so it is "
             "not known who plays it. Give its configuration again, by --config-name, with "
             "--resume; or go on with it by webtraj.rollouts.collect(resume=...)."
-        ) from None
-    except orjson.JSONDecodeError as error:
-        raise errors.InvalidInputError(
-            f"What the run {where!r} was begun with cannot be read: {error}."
-        ) from error
+        )
     if fixed := sorted({"preset", "episodes", "seed"} & set(given)):
         raise errors.InvalidInputError(
             f"Resuming uses the original plan, so --{fixed[0]} cannot be changed. Start a new run "

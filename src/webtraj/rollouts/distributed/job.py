@@ -13,6 +13,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+import pydantic
+
 from webtraj import errors
 from webtraj.agents import catalog
 from webtraj.rollouts.distributed.collecting import collect_on_ray
@@ -34,7 +36,7 @@ def main() -> None:
     """Does what the job says that went along. Exits with 1 if it cannot."""
     try:
         folder = _folder()
-        job = JobSpec.model_validate_json((folder / "job.json").read_bytes())
+        job = read_job(folder / "job.json")
         variables = take_variables(folder)
         os.environ.update(variables)
         prepare(job.imports)  # For the plan.
@@ -49,6 +51,21 @@ def main() -> None:
     )
     if finished == 0:
         sys.exit(1)
+
+
+def read_job(path: Path) -> JobSpec:
+    """Return what a job is to do.
+
+    Raises:
+        InvalidInputError: The file is missing or wrong; the message names the field.
+    """
+    try:
+        return JobSpec.model_validate_json(path.read_bytes())
+    except (OSError, pydantic.ValidationError) as error:
+        raise errors.InvalidInputError(
+            f"The job {str(path)!r} cannot be read: {error}. Submit it again, with the version of "
+            "webtraj that the cluster has."
+        ) from error
 
 
 async def _play(job: JobSpec, variables: dict[str, str]) -> RolloutSummary:

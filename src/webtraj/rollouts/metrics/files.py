@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,8 @@ import orjson
 
 from webtraj import errors
 from webtraj.rollouts.metrics.report import VERSION
+from webtraj.serialization import records
+from webtraj.trajectory import Count
 
 if TYPE_CHECKING:
     from webtraj.rollouts.metrics.report import MetricsReport
@@ -68,18 +71,24 @@ def read_metrics(run: Run) -> Mapping[str, Any]:
     content = run.storage.read(key)
     try:
         data = orjson.loads(content)
-        if data["kind"] != "metrics":
-            raise ValueError(f"expected the kind 'metrics', got {data['kind']!r:.50}")
-        version = int(data["version"])
-    except (ValueError, KeyError, TypeError) as error:
+        header = records.read_object(_Header, data)
+        if header.kind != "metrics":
+            raise ValueError(f"expected the kind 'metrics', got {header.kind!r:.50}")
+    except ValueError as error:
         raise errors.CorruptDataError(
             f"{key!r} in {run.storage.url!r} holds no metrics: {error!r:.200}. `webtraj metrics "
             "--write` writes them anew."
         ) from error
-    if version > VERSION:
+    if header.version > VERSION:
         raise errors.UnsupportedSchemaError(
-            f"{key!r} has version {version}; this webtraj reads up to {VERSION}. Install a newer "
-            "one."
+            f"{key!r} has version {header.version}; this webtraj reads up to {VERSION}. Install a "
+            "newer one."
         )
     metrics: dict[str, Any] = data
     return metrics
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Header:
+    kind: str
+    version: Count

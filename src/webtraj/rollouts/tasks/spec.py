@@ -87,20 +87,21 @@ class TaskSpec:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Returns the task that `to_data` made data of.
+        """Return the task that `to_data` made data of.
 
         Raises:
-            TypeError: It is not such data.
-            KeyError: Likewise.
+            ValueError: It is not such data; the message names the field.
         """
+        from webtraj.serialization import records
+
+        if not isinstance(data, Mapping):
+            raise records.WrongFieldError("", f"is {data!r:.60}; expected an object")
         fields = dict(data)
-        if "facts" in fields:
-            fields["facts"] = tuple(
-                FactGroup(
-                    tuple(Fact(**fact) for fact in group["facts"]),
-                    group["id"],
-                    group["description"],
-                )
-                for group in fields["facts"]
-            )
-        return cls(**fields)
+        metadata = fields.pop("metadata", {})  # Stays as its file had it.
+        if not isinstance(metadata, Mapping):
+            raise records.WrongFieldError("metadata", f"is {metadata!r:.60}; expected an object")
+        spec = records.read_object(cls, fields)
+        known = {field.name for field in dataclasses.fields(cls)}
+        if unknown := sorted(map(str, fields.keys() - known)):
+            raise records.WrongFieldError(unknown[0], "is not a field of a task")
+        return dataclasses.replace(spec, metadata=metadata)

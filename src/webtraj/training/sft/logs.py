@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import os
 from pathlib import Path
@@ -11,9 +12,11 @@ from typing import Any, Protocol
 import orjson
 
 from webtraj.rollouts.metrics.sinks import MetricsSink, TensorBoardSink, WandbSink
+from webtraj.serialization import records
 from webtraj.storage import files
 from webtraj.training.sft.data import DataReport
 from webtraj.training.sft.settings import SftSettings
+from webtraj.trajectory import Count
 
 __all__ = ["LOG", "PLOT", "NullTrainObserver", "TrainLog", "TrainObserver", "plot_loss", "read_log"]
 
@@ -93,10 +96,29 @@ class TrainLog:
 
 
 def read_log(output: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Returns the lines of a run's log; a last one that is not whole is left out."""
+    """Return the lines of a run's log; a last one that is not whole is left out.
+
+    Raises:
+        CorruptDataError: A line is damaged.
+    """
     path = Path(output) / LOG
     lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
-    return [orjson.loads(line) for line in lines if line.endswith(b"\n")]
+    whole = [line for line in lines if line.endswith(b"\n")]
+    for number, line in enumerate(whole, start=1):
+        records.read_line(
+            _Line,
+            line,
+            f"Line {number} of {str(path)!r}",
+            "Remove the line: the log is for people and plots, training does not depend on it.",
+        )
+    return [orjson.loads(line) for line in whole]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Line:
+    step: Count
+    loss: float | None = None
+    eval_loss: float | None = None
 
 
 def plot_loss(output: str | os.PathLike[str]) -> Path | None:
