@@ -75,8 +75,8 @@ class Observer:
                 case "boxes":
                     observation["boxes"] = _boxes(seen["boxes"])
                 case "tabs":
-                    observation["tabs"] = observation_lib.strings(p.url for p in session.tabs)
-                    observation["active_tab"] = session.tabs.index(session.page)
+                    observation["tabs"] = observation_lib.strings(seen["tabs"])
+                    observation["active_tab"] = seen["active_tab"]
                 case "dialogs":
                     observation["dialogs"] = observation_lib.strings(dialogs)
                 case "blocked":

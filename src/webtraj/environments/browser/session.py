@@ -126,6 +126,7 @@ class BrowserSession:
         self._look_for_passwords = look_for_passwords
         self._private = dict(private or {})
         self._active = lease.page
+        self._opened: Page | None = None
         self._why = why
         self._failures: dict[Page, LoadFailure] = {}
         self._failures_of_new_tabs: list[LoadFailure] = []
@@ -169,7 +170,7 @@ class BrowserSession:
         first, *others = self.tabs
         for page in others:
             await self.run(page.close(), what="close a tab")
-        self._active = first
+        self._active, self._opened = first, None
         self._tab_closed.clear()
 
     async def open(self, url: str) -> None:
@@ -225,7 +226,7 @@ class BrowserSession:
 
     async def focus(self, page: Page) -> None:
         """Makes a tab the active one."""
-        self._active = page
+        self._active, self._opened = page, None
         await self.run(page.bring_to_front(), what="switch tabs")
 
     async def call(self, function: str, argument: Any) -> Any:
@@ -249,6 +250,9 @@ class BrowserSession:
     ) -> Any:
         """Waits until the page has settled, and looks at it.
 
+        A tab that a page has opened becomes the active one here, and stays it until the next look:
+        an observation is about one tab, and so is the action that answers it.
+
         Args:
             hidden: A CSS selector of what the axtree leaves out.
             begin: The argument for the task script's `begin`, to begin an episode first.
@@ -258,14 +262,17 @@ class BrowserSession:
         Returns:
             What the page script's `observe` gives. Its `settle.ended` is `navigated` if the page
             changed to another document meanwhile. An early screenshot is its `capture`; there is
-            none if the page moved after it.
+            none if the page moved after it. `tabs` are the URLs of all tabs, and `active_tab` is
+            the place of the one looked at among them.
         """
         if begin is not None:
             self._next_ref = 1
             self.downloads.take()  # What is left of the last episode.
         navigated = False
         network_quiet = await self._network_settled()
-        for _ in range(_MAX_NAVIGATIONS):
+        for left in reversed(range(_MAX_NAVIGATIONS)):
+            if self._opened is not None:
+                self._active, self._opened = self._opened, None
             options = {
                 "first_ref": self._next_ref,
                 "settle": {"quiet": self._settle.quiet * 1e3, "cap": self._settle.cap * 1e3},
@@ -301,6 +308,11 @@ class BrowserSession:
             if "foreign" in seen:
                 async with self.lease.turns.at("observe"):
                     await self.foreign_frames.look_into(self._active, seen, options)
+            if self._active not in self.tabs or (left and self._opened is not None):
+                navigated = True
+                continue
+            seen["tabs"] = [page.url for page in self.tabs]
+            seen["active_tab"] = self.tabs.index(self._active)
             if navigated:
                 seen["settle"]["ended"] = "navigated"
             elif not network_quiet:
@@ -455,7 +467,7 @@ class BrowserSession:
 
     def _on_new_page(self, page: Page) -> None:
         self._listen(page)
-        self._active = page
+        self._opened = page
 
     def _on_request_failed(self, request: Request) -> None:
         if not request.is_navigation_request() or request.failure == _ABORTED:
@@ -505,6 +517,8 @@ class BrowserSession:
         self._statuses.pop(page, None)
         self._failures.pop(page, None)
         self._tab_closed.set()
+        if page is self._opened:
+            self._opened = None
         if page is self._active and self.tabs:
             self._active = self.tabs[-1]
 
