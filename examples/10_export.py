@@ -12,7 +12,7 @@ from pathlib import Path
 from webtraj.rollouts import collect
 from webtraj.training.export import export_selection
 from webtraj.training.export.reading import read_export
-from webtraj.training.replay import AgentRenderer, Filters, ReplayBuffer
+from webtraj.training.replay import AgentRenderer, ReplayBuffer
 
 
 def main(folder: Path) -> None:
@@ -21,7 +21,6 @@ def main(folder: Path) -> None:
 
     buffer = ReplayBuffer.from_datasets(
         folder,
-        filters=Filters(min_steps=1),  # These tasks are done with a single click.
         render=AgentRenderer(),  # The oracle asked no model: prompts are rendered.
     )
     parts = buffer.all.split(0.25, shared="allow")

@@ -74,7 +74,7 @@ def test_episodes_that_none_can_learn_from_are_left_out_and_counted_by_task(epis
             episode("none-inside", step_fields={1: {"observation": {"axtree": None}}}),
         ],
     )
-    buffer = ReplayBuffer.from_datasets(place)
+    buffer = ReplayBuffer.from_datasets(place, filters=Filters(min_steps=2))
     assert set(buffer.all.episode_ids) == {"good"}
     assert dropped(buffer) == {
         "unfinished": 1,

@@ -79,7 +79,7 @@ class AlgorithmConfig(Section):
     """Whether only steps of successes are trained on."""
     filter_same_screenshot: bool = True
     """Whether steps without effect are left out."""
-    min_steps: int = pydantic.Field(default=2, ge=0)
+    min_steps: int = pydantic.Field(default=1, ge=0)
     """Actions that an episode must have."""
     where: str = ""
     """A condition on episodes."""

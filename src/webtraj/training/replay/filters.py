@@ -87,7 +87,7 @@ class Filters:
     `webtraj.processing.steps.no_effect`."""
     same_screenshot_except: tuple[str, ...] = ()
     """Patterns of tasks and environments whose steps without effect stay: `miniwob/*`."""
-    min_steps: int = 2
+    min_steps: int = 1
     """Actions that an episode must have. Tasks that are done with a single click need 1."""
     valid_actions_only: bool = True
     """Whether replies that were no actions are left out. Right for imitation; reinforcement needs
