@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import importlib.metadata
 import platform
 import re
@@ -64,6 +65,8 @@ class BrowserFinding:
 
     ok: bool
     """Whether it was started and ran a script in a page."""
+    wanted: bool = True
+    """Whether Playwright is installed: without it, nobody has asked for a browser."""
     path: str = ""
     version: str = ""
     source: str = ""
@@ -91,8 +94,8 @@ class Diagnosis:
 
     @property
     def ok(self) -> bool:
-        """Whether webtraj's core and the browser can be used; extras may be missing."""
-        return self.core_ok and self.browser.ok
+        """Whether what is installed works: the core and, if it is wanted, the browser."""
+        return self.core_ok and (self.browser.ok or not self.browser.wanted)
 
 
 async def diagnose() -> Diagnosis:
@@ -111,10 +114,11 @@ async def try_browser() -> BrowserFinding:
     """Finds the browser and runs a script in a page of it."""
     from webtraj.environments.browser import executable
 
+    wanted = _is_importable("playwright")
     try:
         found = executable.find_browser()
     except errors.WebtrajError as error:
-        return BrowserFinding(ok=False, problem=str(error))
+        return BrowserFinding(ok=False, wanted=wanted, problem=str(error))
     problem = ""
     try:
         await _run_script()
@@ -122,11 +126,20 @@ async def try_browser() -> BrowserFinding:
         problem = str(error) or type(error).__name__
     return BrowserFinding(
         ok=not problem,
+        wanted=wanted,
         path=found.path or "",
         version=found.version,
         source=found.source,
         problem=problem,
     )
+
+
+def _is_importable(module: str) -> bool:
+    try:
+        importlib.import_module(module)
+    except ImportError:
+        return False
+    return True
 
 
 def read_requirement(requirement: str) -> tuple[str, str, str]:

@@ -22,7 +22,8 @@ def doctor(
 ) -> None:
     """Say what is installed, which browser is used, what is missing and how to get it.
 
-    Ends with exit code 1 if webtraj's core or the browser cannot be used.
+    Ends with exit code 1 if webtraj's core does not work, or the browser does not although
+    Playwright is installed.
     """
     from webtraj.cli import diagnosis
 
@@ -66,7 +67,8 @@ def _print_report(found: Diagnosis) -> None:
     )
     browser = found.browser
     where = f"{browser.version} ({browser.source}: {browser.path})" if browser.version else "none"
-    table.add_row(good if browser.ok else bad, "browser", Text(where), "")
+    mark = good if browser.ok else bad if browser.wanted else missing
+    table.add_row(mark, "browser", Text(where), "")
     for package in found.packages:
         if package.extra in _FOR_DEVELOPERS and not package.ok:
             continue
@@ -85,11 +87,11 @@ def _print_report(found: Diagnosis) -> None:
 
 
 def _in_short(found: Diagnosis) -> str:
-    if found.ok:
+    if not found.core_ok:
+        return "webtraj does not work yet: see the rows marked NO."
+    if found.browser.ok:
         return "Everything that webtraj needs is here."
-    if found.core_ok:
-        return "webtraj records and reads. To play in a browser it cannot be used yet."
-    return "webtraj cannot be used yet: see the rows marked NO."
+    return "webtraj records and reads, but does not play in a browser yet."
 
 
 def _what_was_found(package: PackageFinding) -> str:
