@@ -120,6 +120,29 @@ def test_commands_are_understood(block: Block) -> None:
             raise AssertionError(f"webtraj {shlex.join(arguments)}: {error}") from error
 
 
+def hints() -> list[str]:
+    """Returns the commands that messages, help texts and docstrings name, as `webtraj ...`."""
+    found = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        text = re.sub(r'"\s*\n\s*f?"', "", path.read_text())
+        found |= {" ".join(one.split()) for one in re.findall("`webtraj ([a-z-][^`]*)`", text)}
+    return sorted(found)
+
+
+def test_commands_that_messages_name_are_there() -> None:
+    assert len(hints()) > 50
+    for hint in hints():
+        command, words = webtraj_command(), hint.split()
+        while hasattr(command, "commands") and words and words[0] in command.commands:
+            command = command.commands[words.pop(0)]
+        assert command is not webtraj_command() or words == ["--help"], hint
+        # A group may take the options of the command that it runs by default.
+        taken = [command, *getattr(command, "commands", {}).values()]
+        options = {name for each in taken for one in each.params for name in one.opts}
+        options.add("--help")
+        assert {word for word in words if word.startswith("-")} <= options, hint
+
+
 @pytest.mark.parametrize("block", written_in("json"))
 def test_json_is_json(block: Block) -> None:
     try:

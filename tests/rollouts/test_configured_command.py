@@ -263,7 +263,7 @@ def test_what_is_left_is_played_by_the_command_that_is_told(kind, signum, folder
         (["--preset", "miniwob/click-test", "some-run"], "'some-run' is not understood"),
         (["--resume"], "Say where the run is"),
         (["--resume", "a", "b", "--out", "x"], "'b' is not understood"),
-        (["--resume", "--out", "nowhere"], "has no run to go on with"),
+        (["--resume", "--out", "nowhere"], "has no run to resume"),
     ],
 )  # fmt: skip
 def test_wrong_command_is_told_in_one_line_and_leaves_nothing(

@@ -301,7 +301,7 @@ class DatasetLayout:
             content = self.header.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             raise errors.NotADatasetError(
-                f"{str(self.root)!r} is no webtraj dataset: {_why_not(self.root)}."
+                f"{str(self.root)!r} is not a webtraj dataset: {_why_not(self.root)}."
             ) from None
         return DatasetHeader.from_bytes(content, str(self.header))
 
@@ -309,7 +309,7 @@ class DatasetLayout:
 def _why_not(root: Path) -> str:
     """Returns why a path without a header is no dataset, and what to name instead."""
     if not root.exists():
-        return "it is not there. Name the folder that a collector wrote"
+        return "it does not exist. Name the folder that a collector wrote"
     if not root.is_dir():
         return "it is a file. Name the folder that a collector wrote"
     found = sorted(header.parent for header in root.glob(f"*/{HEADER}"))

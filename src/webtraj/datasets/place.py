@@ -193,7 +193,7 @@ def open_place(
         content = storage.read(HEADER)
     except errors.StorageMissingError as error:
         raise errors.NotADatasetError(
-            f"{storage.url!r} is no webtraj dataset: it has no {HEADER} ({error}). "
+            f"{storage.url!r} is not a webtraj dataset: it has no {HEADER} ({error}). "
             "Name the place that a collector wrote to."
         ) from error
     header = DatasetHeader.from_bytes(content, f"{storage.url.rstrip('/')}/{HEADER}")

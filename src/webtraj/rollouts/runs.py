@@ -81,7 +81,7 @@ class Run:
         plans = [entry.key for entry in storage.list(_RUNS) if entry.key.endswith("/plan.jsonl")]
         if not plans:
             raise errors.InvalidInputError(
-                f"{storage.url!r} has no run to go on with: no plan was written to it."
+                f"{storage.url!r} has no run to resume: no plan was written to it."
             )
         return cls(storage, max(plans).split("/")[1])
 

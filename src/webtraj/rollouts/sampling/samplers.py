@@ -67,7 +67,7 @@ class UniformSampler:
         source = _source(seed, "uniform")
         picked = _some(_Reservoir(self.size, source).fill(tasks))
         if self.size is not None and len(picked) < self.size:
-            _LOGGER.warning("Only %d tasks, of %d wanted, are there.", len(picked), self.size)
+            _LOGGER.warning("There are only %d of the %d tasks wanted.", len(picked), self.size)
         source.shuffle(picked)
         return picked
 
@@ -130,7 +130,7 @@ class RatioSampler:
             reservoir.source.shuffle(candidates)
             picked += candidates[: shares[name]]
         if len(picked) < self.size:
-            _LOGGER.warning("Only %d tasks, of %d wanted, are there.", len(picked), self.size)
+            _LOGGER.warning("There are only %d of the %d tasks wanted.", len(picked), self.size)
         _source(seed, "order").shuffle(_some(picked))
         return picked
 
