@@ -1,0 +1,67 @@
+"""Which tests passed in a lane of CI, and which in none of them.
+
+As a plugin of pytest (`PYTEST_PLUGINS=lanes`) it notes in the file `$WEBTRAJ_LANES` what passed and
+what was skipped. As a program it compares that with all tests that there are: it prints those that
+were skipped in every lane, with the reason, and fails if a test belongs to no lane.
+"""
+
+import collections
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+NOTES = Path(os.environ["WEBTRAJ_LANES"])
+
+if __name__ != "__main__":
+    # What tests start is not to be noted, and may not find this file. Workers hand their reports to
+    # the process that started them, which notes each once.
+    del os.environ["PYTEST_PLUGINS"], os.environ["PYTHONPATH"]
+
+
+def pytest_runtest_logreport(report):
+    """Note how a test ended."""
+    if report.skipped:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else "expected to fail"
+        note = f"skipped\t{report.nodeid}\t{reason}"
+    elif report.when == "call" and report.passed:
+        note = f"passed\t{report.nodeid}\t"
+    else:
+        return
+    with NOTES.open("a", encoding="utf-8") as notes:
+        notes.write(" ".join(note.splitlines()) + "\n")
+
+
+def main():
+    """Prints what ran, and returns the exit status."""
+    passed, skipped = set(), {}
+    for line in NOTES.read_text(encoding="utf-8").splitlines():
+        kind, test, reason = line.split("\t", 2)
+        if kind == "passed":
+            passed.add(test)
+        else:
+            skipped[test] = reason
+    listed = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:xdist"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={name: value for name, value in os.environ.items() if name != "PYTEST_PLUGINS"},
+    )
+    tests = [line for line in listed.stdout.splitlines() if "::" in line]
+    only_skipped = [test for test in tests if test in skipped and test not in passed]
+    nowhere = [test for test in tests if test not in passed and test not in skipped]
+    print(
+        f"ci: of {len(tests)} tests, {len(tests) - len(only_skipped) - len(nowhere)} passed in a "
+        f"lane, {len(only_skipped)} were skipped in each:"
+    )
+    reasons = collections.Counter(skipped[test] for test in only_skipped)
+    for reason, number in reasons.most_common():
+        print(f"ci: {number:5d} {reason}")
+    for test in nowhere:
+        print(f"ci: in no lane, or failed: {test}")
+    return 1 if nowhere or not tests else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
