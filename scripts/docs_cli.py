@@ -104,4 +104,4 @@ def _escaped(text: str) -> str:
 
 
 if __name__ == "__main__":
-    print(cli_reference())  # noqa: T201
+    print(cli_reference())
