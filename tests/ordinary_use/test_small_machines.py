@@ -124,10 +124,11 @@ async def test_a_process_that_is_stopped_goes_on(nothing_left):
 
 async def test_a_browser_and_driver_that_stand_still_end_the_call_and_are_replaced(nothing_left):
     limits = PoolLimits(call=2.0, close=1.0, failures_in_a_row=1)
+    before = set(psutil.Process().children(recursive=True))
     async with BrowserPool(limits=limits) as pool:
         env = webtraj.make("miniwob/click-test", pool=pool)
         await env.reset()
-        for child in psutil.Process().children(recursive=True):
+        for child in set(psutil.Process().children(recursive=True)) - before:
             child.suspend()
         with pytest.raises(errors.BrowserError):
             await env.step("noop()")

@@ -102,7 +102,7 @@ def test_the_default_pipeline_with_a_model_is_killed_and_goes_on(tmp_path, run):
             writer.add(web_episode(number, steps=1 if number == 5 else 3))
     with FakeModelServer(answer, vendor="openai") as server:
         told = ["--read", raw, "--model", "fake-model", "--model-provider", "openai"]
-        told += ["--model-url", server.url, "--parallel", "2"]
+        told += ["--model-url", server.url, "--parallel", "2", "--set", "clean.min_steps=2"]
         shown = run(*told, "--write", calm)
         assert len(server.requests) >= 30
         written: list[tuple[int, set[str]]] = []

@@ -4,8 +4,10 @@ import asyncio
 import contextlib
 import dataclasses
 import errno
+import gc
 import os
 import struct
+import warnings
 from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
@@ -302,3 +304,20 @@ def test_no_bytes_make_the_proxy_fail(chunks: list[bytes]) -> None:
 
     asyncio.run(send())
     assert failures == []
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_start_that_is_cancelled_leaves_nothing_listening(turns: int) -> None:
+    proxy = FilteringProxy(OriginPolicy())
+    starting = asyncio.create_task(proxy.start())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    starting.cancel()
+    await asyncio.wait({starting})
+    await proxy.stop()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ResourceWarning)
+        del proxy, starting
+        gc.collect()
+    mine = [str(one.message) for one in caught if "unclosed <socket" in str(one.message)]
+    assert not mine

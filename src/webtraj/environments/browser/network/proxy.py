@@ -113,7 +113,16 @@ class FilteringProxy:
 
     async def start(self) -> None:
         """Start listening."""
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=_CHUNK)
+        # In two steps: cancelled while it begins to serve, asyncio forgets a server that listens.
+        server = await asyncio.start_server(
+            self._accept, "127.0.0.1", 0, limit=_CHUNK, start_serving=False
+        )
+        try:
+            await server.start_serving()
+        except BaseException:
+            server.close()
+            raise
+        self._server = server
 
     async def stop(self) -> None:
         """Stop listening and cut all connections. Idempotent."""
@@ -136,6 +145,9 @@ class FilteringProxy:
         await self.stop()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None or not self._server.is_serving():
+            writer.transport.abort()  # It came while the server closed.
+            return
         task = asyncio.create_task(self._answer(reader, writer))
         self._tasks.add(task)
 
