@@ -416,7 +416,7 @@ def system_errors(scale: float, seed: int, folder: Path) -> Row:
             said = strace.stderr.readline()
             assert "attached" in said, said
             writer.release()
-            writer.listen(2)
+            writer.listen(min(2, 40 * scale))
             told = writer.kill()
         injected = len(re.findall(r"\(INJECTED\)", log.read_text()))
         row.faults += injected

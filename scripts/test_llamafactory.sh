@@ -6,4 +6,4 @@ cd "$(dirname "$0")/.."
 sh scripts/environment.sh llamafactory
 # One process: each would make models of its own.
 WEBTRAJ_TEST_LLAMAFACTORY=1 HF_HUB_OFFLINE=1 exec .venv/bin/python -m pytest -p no:xdist \
-    tests/training/llamafactory "$@"
+    --durations=15 tests/training/llamafactory "$@"

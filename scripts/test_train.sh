@@ -10,4 +10,4 @@ export WEBTRAJ_TEST_TRAIN=1 HF_HUB_OFFLINE=1
 .venv-train/bin/python -m pytest -p no:xdist --confcutdir tests/training/export \
     tests/training/export/test_export_lengths_of_models.py
 exec .venv-train/bin/python -m pytest -p no:xdist --confcutdir tests/training/sft \
-    tests/training/sft "$@"
+    --durations=15 tests/training/sft "$@"

@@ -13,7 +13,7 @@ import webtraj
 from webtraj.trajectory import EndReason, EpisodeEnd, Phase, StepRecord, StepType
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "faults.py"
-SCALE = os.environ.get("WEBTRAJ_FAULTS", "0.05")
+SCALE = os.environ.get("WEBTRAJ_FAULTS", "0.02")
 
 
 @pytest.fixture(scope="module")

@@ -246,9 +246,9 @@ def test_cancelled_at_random_moments(run):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 4))
+@pytest.mark.parametrize("seed", [2])
 def test_cancelled_at_many_random_moments(run, seed):
-    cancel_at_random(run, rounds=15, seed=seed)
+    cancel_at_random(run, rounds=8, seed=seed)
 
 
 # Calls that nobody should make, and everybody does.

@@ -154,7 +154,10 @@ async def test_the_action_that_leads_to_a_page_that_does_not_come_says_so() -> N
             f"<p><a href='{url}'>{way}</a> <a href='{url}' target=_blank>new {way}</a></p>"
             for way, url in urls.items()
         )
-        async with site({"/": page(links)}) as home, playing(f"http://{home}/") as (env, first):
+        async with (
+            site({"/": page(links)}) as home,
+            playing(f"http://{home}/", settle=SettlePolicy(network_quiet=0.05)) as (env, first),
+        ):
             for way, url in urls.items():
                 for what in (f"goto('{url}')", way, f"new {way}", f"new_tab('{url}')"):
                     refs = {found.name: found.ref for found in refs_in(first.observation["axtree"])}

@@ -275,7 +275,11 @@ class BrowserSession:
                 self._active, self._opened = self._opened, None
             options = {
                 "first_ref": self._next_ref,
-                "settle": {"quiet": self._settle.quiet * 1e3, "cap": self._settle.cap * 1e3},
+                "settle": {
+                    "quiet": self._settle.quiet * 1e3,
+                    "cap": self._settle.cap * 1e3,
+                    "brokeOff": self._active in self._failures,
+                },
                 "channels": self._observe.channels,
                 "hidden": hidden,
                 "axtree_limit": self._observe.axtree_limit,

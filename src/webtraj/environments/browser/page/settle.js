@@ -25,8 +25,9 @@ function isAnimating() {
 }
 
 // Waits until nothing has changed for `quiet` ms, at most `cap` ms. Says how it ended, and whether
-// anything `moved` since the wait began: a picture taken meanwhile then shows another page.
-async function settle({quiet, cap}) {
+// anything `moved` since the wait began: a picture taken meanwhile then shows another page. A document
+// that `brokeOff` is never parsed to its end.
+async function settle({quiet, cap, brokeOff = false}) {
   const start = now();
   // Where scripts are turned off nothing moves by itself, and timers do not run, ours neither.
   if (scriptsAreOff()) return {ended: "quiet", ms: 0, moved: false};
@@ -35,7 +36,7 @@ async function settle({quiet, cap}) {
   for (;;) {
     const time = now();
     const still = time - Math.max(start, lastMutation);
-    if (still >= quiet && document.readyState !== "loading") {
+    if (still >= quiet && (brokeOff || document.readyState !== "loading")) {
       if (!isAnimating()) {
         return {ended: "quiet", ms: time - start, moved: animated || lastMutation > start};
       }
