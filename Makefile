@@ -1,5 +1,9 @@
 # Every target sets up what it needs; the second time that costs nothing.
 
+# Without compiled files, every process of the tests would compile all that it imports: 11 s for torch
+# and transformers.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 PYTEST_ARGS ?= -n 2 --dist worksteal
 EPISODES ?= 2000

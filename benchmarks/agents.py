@@ -35,6 +35,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from typing import Any
 
 import httpx
+import httpx2
 from rich.console import Console
 from rich.table import Table
 
@@ -42,6 +43,7 @@ from webtraj import open_dataset
 from webtraj.agents import models
 from webtraj.agents.contexts import ContextSettings
 from webtraj.agents.model import ModelAgent
+from webtraj.agents.models import endpoint
 from webtraj.agents.timing import TimeSplit, total_time_split
 from webtraj.rollouts import collect
 from webtraj.testing.model_server import FakeModelServer, ModelRequest, Reply
@@ -51,6 +53,7 @@ THINKING = 0.2
 MODEL = "fake-model"
 
 Ask = Callable[[bytes], Awaitable[Any]]
+Way = Callable[[str, int], contextlib.AbstractAsyncContextManager[Ask]]
 
 
 def serve(delay: float) -> None:
@@ -115,6 +118,21 @@ async def webtraj_client(url: str, concurrency: int, **options: Any) -> AsyncIte
         yield ask
 
 
+def over(library: Any) -> Way:
+    """Returns webtraj's client with its connections over a library."""
+
+    @contextlib.asynccontextmanager
+    async def client(url: str, concurrency: int) -> AsyncIterator[Ask]:
+        usual, endpoint.httpx = endpoint.httpx, library
+        try:
+            async with webtraj_client(url, concurrency) as ask:
+                yield ask
+        finally:
+            endpoint.httpx = usual
+
+    return client
+
+
 @contextlib.asynccontextmanager
 async def openai_client(url: str, concurrency: int) -> AsyncIterator[Ask]:
     import openai
@@ -135,28 +153,32 @@ async def openai_client(url: str, concurrency: int) -> AsyncIterator[Ask]:
         yield ask
 
 
-@contextlib.asynccontextmanager
-async def bare_httpx(url: str, concurrency: int) -> AsyncIterator[Ask]:
-    page = text()
-    limits = httpx.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
-    async with httpx.AsyncClient(timeout=None, limits=limits) as client:
+def alone(library: Any) -> Way:
+    """Returns a library's own client, with a pool as large as needed."""
 
-        async def ask(picture: bytes) -> Any:
-            data = base64.b64encode(picture).decode()
-            content = [
-                {"type": "text", "text": page},
-                {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}},
-            ]
-            body = {"model": MODEL, "messages": [{"role": "user", "content": content}]}
-            return (await client.post(f"{url}/chat/completions", json=body)).json()
+    @contextlib.asynccontextmanager
+    async def client(url: str, concurrency: int) -> AsyncIterator[Ask]:
+        page = text()
+        limits = library.Limits(max_connections=concurrency, max_keepalive_connections=concurrency)
+        async with library.AsyncClient(timeout=None, limits=limits) as client:
 
-        yield ask
+            async def ask(picture: bytes) -> Any:
+                data = base64.b64encode(picture).decode()
+                content = [
+                    {"type": "text", "text": page},
+                    {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}},
+                ]
+                body = {"model": MODEL, "messages": [{"role": "user", "content": content}]}
+                return (await client.post(f"{url}/chat/completions", json=body)).json()
 
+            yield ask
 
-Way = Callable[[str, int], contextlib.AbstractAsyncContextManager[Ask]]
+    return client
+
 
 WAYS: dict[str, Way] = {
-    "webtraj, as of vLLM: with token ids, logprobs, weight version": webtraj_client,
+    "webtraj, as of vLLM: with token ids, logprobs, weight version; over httpx2": over(httpx2),
+    "the same over httpx": over(httpx),
     "webtraj, asking for no token ids and logprobs": lambda url, concurrency: webtraj_client(
         url, concurrency, token_ids=False, logprobs=False
     ),
@@ -164,7 +186,8 @@ WAYS: dict[str, Way] = {
         url, concurrency, kind="openai"
     ),
     "openai package": openai_client,
-    "httpx alone": bare_httpx,
+    "httpx2 alone": alone(httpx2),
+    "httpx alone": alone(httpx),
 }
 
 

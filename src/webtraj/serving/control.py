@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import httpx
-
 from webtraj import errors
+from webtraj.http import httpx
 
 __all__ = ["Control", "SleepLevel"]
 

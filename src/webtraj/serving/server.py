@@ -11,9 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import httpx
-
 from webtraj import errors
+from webtraj.http import httpx
 from webtraj.serving import ports
 from webtraj.serving import resting as resting_lib
 from webtraj.serving.launch import ServerLaunch

@@ -14,9 +14,8 @@ import os
 import time
 from typing import Any
 
-import httpx
-
 from webtraj import errors
+from webtraj.http import httpx
 from webtraj.serving.control import Control
 from webtraj.serving.launch import ServerLaunch
 from webtraj.serving.logs import ServerLog

@@ -6,12 +6,12 @@ import email.utils
 import math
 import ssl
 
-import httpx
 import pytest
 
 from webtraj import errors
 from webtraj.agents import models
 from webtraj.agents.models import endpoint, failures
+from webtraj.http import httpx
 from webtraj.testing.model_server import FakeModelServer, Reply
 
 NO_RETRIES = models.RetryPolicy(max_retries=0)

@@ -11,13 +11,12 @@ import ssl
 from collections.abc import Mapping
 from typing import Any
 
-import httpx
-
 from webtraj import credentials, errors
 from webtraj.agents.models import failures, retries
 from webtraj.agents.models.clock import Clock
 from webtraj.agents.models.keys import ApiKey
 from webtraj.hosts import is_loopback
+from webtraj.http import httpx
 
 __all__ = ["Endpoint"]
 
