@@ -61,7 +61,7 @@ class Visitor:
 @pytest_asyncio.fixture(loop_scope="module")
 async def visitor(pool):
     async with FixtureEnvironment(
-        "log-out", pool=pool, observe=CHANNELS, settle=SettlePolicy(cap=1.0)
+        "log-out", pool=pool, observe=CHANNELS, settle=SettlePolicy(quiet=0.05, cap=1.0)
     ) as environment:
         visitor = Visitor(environment)
         visitor.seen = (await environment.reset()).observation

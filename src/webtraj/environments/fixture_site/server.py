@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
@@ -11,10 +12,10 @@ from typing import Any, Self
 import h11
 
 from webtraj.environments.fixture_site.messages import Request, Response
+from webtraj.environments.local_server import LocalServer
 
 __all__ = ["Handle", "HttpServer", "serve"]
 
-_HOST = "127.0.0.1"
 _CHUNK = 64 * 1024
 
 Handle = Callable[[Request], Response]
@@ -35,18 +36,15 @@ class HttpServer:
     """Answers requests from `async with` to its end, at 127.0.0.1, on a port that is free."""
 
     def __init__(self, handle: Handle) -> None:
-        self._handle = handle
-        self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[None]] = set()
+        self._server = LocalServer(functools.partial(serve, handle))
 
     @property
     def origin(self) -> str:
         """Scheme, host and port: `http://127.0.0.1:41234`."""
-        assert self._server is not None, "The server runs within `async with` only."
-        return f"http://{_HOST}:{self._server.sockets[0].getsockname()[1]}"
+        return f"http://{self._server.address}"
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, _HOST, 0)
+        await self._server.start()
         return self
 
     async def __aexit__(
@@ -55,23 +53,7 @@ class HttpServer:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in self._connections:
-            task.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
-        await self._server.wait_closed()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._connections.add(task)
-        try:
-            await serve(self._handle, reader, writer)
-        except asyncio.CancelledError:
-            pass  # The server closes; the task has no one to tell.
-        finally:
-            self._connections.discard(task)
+        await self._server.stop()
 
 
 class _Connection:

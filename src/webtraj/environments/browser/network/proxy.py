@@ -30,6 +30,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from webtraj.environments.browser.network import origins as origins_lib
+from webtraj.environments.local_server import LocalServer
 
 __all__ = ["Denial", "FilteringProxy", "LocalSites", "Serve"]
 
@@ -85,8 +86,7 @@ class FilteringProxy:
         self._policy = policy
         self._local = dict(local or {})
         self._resolve = resolve or _system_resolve
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._server = LocalServer(self._answer)
         self._denials: collections.deque[Denial] = collections.deque(maxlen=_NOTES_KEPT)
         self._failures: dict[tuple[str, int], tuple[str, bool]] = {}
         self._private_from_the_start: dict[str, bool] = {}
@@ -94,9 +94,7 @@ class FilteringProxy:
     @property
     def url(self) -> str:
         """The proxy server's address, for the browser."""
-        assert self._server is not None, "the proxy is not running"
-        host, port = self._server.sockets[0].getsockname()[:2]
-        return f"socks5://{host}:{port}"
+        return f"socks5://{self._server.address}"
 
     def take_denials(self) -> list[Denial]:
         """Return what was not let through since the last call; the latest hundred at most."""
@@ -113,24 +111,11 @@ class FilteringProxy:
 
     async def start(self) -> None:
         """Start listening."""
-        # In two steps: cancelled while it begins to serve, asyncio forgets a server that listens.
-        server = await asyncio.start_server(
-            self._accept, "127.0.0.1", 0, limit=_CHUNK, start_serving=False
-        )
-        try:
-            await server.start_serving()
-        except BaseException:
-            server.close()
-            raise
-        self._server = server
+        await self._server.start()
 
     async def stop(self) -> None:
         """Stop listening and cut all connections. Idempotent."""
-        if self._server is not None:
-            self._server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._server.stop()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -143,19 +128,6 @@ class FilteringProxy:
         traceback: TracebackType | None,
     ) -> None:
         await self.stop()
-
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._server is None or not self._server.is_serving():
-            writer.transport.abort()  # It came while the server closed.
-            return
-        task = asyncio.create_task(self._answer(reader, writer))
-        self._tasks.add(task)
-
-        def close(_: asyncio.Task[None]) -> None:  # Also of a task cancelled before it began.
-            self._tasks.discard(task)
-            writer.close()
-
-        task.add_done_callback(close)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
