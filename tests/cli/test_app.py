@@ -52,15 +52,27 @@ def test_console_script_is_this_command():
     assert script.value == "webtraj.cli:main"
 
 
-@pytest.mark.slow
+@pytest.fixture
+def call(monkeypatch, tmp_path, capsys):
+    """Calls the command in this process; returns its exit code and what it printed."""
+
+    def call(*arguments):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["webtraj", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            app_lib.main()
+        return ended.value.code, *capsys.readouterr()
+
+    return call
+
+
 @pytest.mark.parametrize("command", app_lib.COMMANDS)
-def test_each_command_explains_itself(command, run_webtraj):
-    done = run_webtraj(command, "--help")
-    assert done.returncode == 0
-    assert f"webtraj {command}" in done.stdout
+def test_each_command_explains_itself(command, call):
+    code, out, _ = call(command, "--help")
+    assert code == 0
+    assert f"webtraj {command}" in out
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
@@ -78,11 +90,11 @@ def test_each_command_explains_itself(command, run_webtraj):
         (["no-such-command"], 2, "no-such-command"),
     ],
 )
-def test_wrong_input_is_exit_code_2_without_traceback(arguments, code, words, run_webtraj):
-    done = run_webtraj(*arguments)
-    assert done.returncode == code, done.stderr
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
+def test_wrong_input_is_exit_code_2_without_traceback(arguments, code, words, call):
+    ended, _, told = call(*arguments)
+    assert ended == code, told
+    assert words in told
+    assert "Traceback" not in told
 
 
 @pytest.mark.slow
@@ -117,11 +129,10 @@ def test_debug_shows_the_traceback(run_webtraj):
     assert "InvalidSelectorError" in done.stderr
 
 
-@pytest.mark.slow
-def test_presets_lists_those_asked_for(run_webtraj):
-    done = run_webtraj("presets", "click-tab-2")
-    assert done.returncode == 0
-    names = [line.split()[0] for line in done.stdout.splitlines()[1:-1]]
+def test_presets_lists_those_asked_for(call):
+    code, out, _ = call("presets", "click-tab-2")
+    assert code == 0
+    names = [line.split()[0] for line in out.splitlines()[1:-1]]
     assert "miniwob/click-tab-2-hard" in names
     assert all("click-tab-2" in name for name in names)
-    assert done.stdout.splitlines()[-1].startswith(f"{len(names)} of ")
+    assert out.splitlines()[-1].startswith(f"{len(names)} of ")
