@@ -2,6 +2,7 @@
 # one module `conftest`.
 collect_ignore_glob = ["*conftest.py"]
 
+import logging  # noqa: E402
 import os  # noqa: E402
 import signal  # noqa: E402
 
@@ -37,6 +38,19 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.browser)
         if item.get_closest_marker("browser") and not item.get_closest_marker("smoke"):
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(autouse=True)
+def own_log():
+    """A command that runs in this process changes how webtraj logs; that is put back."""
+    names = ("webtraj", "webtraj.rollouts.configuration.milestones")
+    loggers = [logging.getLogger(name) for name in names]
+    before = [(one, one.level, one.handlers[:], one.propagate) for one in loggers]
+    yield
+    for one, level, handlers, propagate in before:
+        one.setLevel(level)
+        one.handlers[:] = handlers
+        one.propagate = propagate
 
 
 @pytest.fixture(autouse=True, scope="session")

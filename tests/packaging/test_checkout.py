@@ -65,8 +65,8 @@ def test_scripts_are_posix_shell(script):
 def test_continuous_integration_runs_the_tests():
     assert os.access(ROOT / ".ci/run", os.X_OK)
     text = (ROOT / ".ci/run").read_text()
-    assert "\ntimed make test\n" in text
-    assert "\ntimed make test-slow " in text
+    assert "\nrun make test\n" in text
+    assert "\nrun make test-slow " in text
 
 
 @pytest.fixture

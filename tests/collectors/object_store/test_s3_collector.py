@@ -493,7 +493,7 @@ async def test_an_episode_that_was_damaged_in_the_spool_is_reported_and_left(
 ):
     faulty.fault = away
     collector = collect(pauses=PATIENT)
-    damaged = [records.record(collector), record_shots(records, collector, shot, [1])]
+    damaged = [records.record(collector), record_shots(records, collector, shot, [9])]
     ids = {record_shots(records, collector, shot, [n]) for n in range(5)}
     await until(lambda: collector.status().unsent_episodes == 7)
     # What a request under way has read already, it would send as it was.

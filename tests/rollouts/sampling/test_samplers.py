@@ -62,7 +62,7 @@ def test_the_order_of_a_uniform_sample_is_random_too():
 
 def test_too_few_gives_all_and_says_so(caplog):
     assert len(UniformSampler(20)(tasks(4), seed=0)) == 4
-    assert "4 tasks" in caplog.text
+    assert "4 of the 20 tasks" in caplog.text
 
 
 def test_ratio_gives_each_band_its_share():
