@@ -15,10 +15,10 @@ Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, A
 
 
 class LocalServer:
-    """Listens at a free port of 127.0.0.1 from `start` to `stop`.
+    """Listens at a free port of 127.0.0.1 from `start` to `stop`, or to the end of its event loop.
 
     `asyncio.start_server` with a coroutine function leaks a socket where a task is cancelled before
-    it begins, and a listening one where the start itself is.
+    it begins, and a listening one where the start itself is, or where nobody stops it.
 
     Args:
         answer: Answers a connection.
@@ -27,6 +27,7 @@ class LocalServer:
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
         self._server: asyncio.Server | None = None
+        self._end: asyncio.Task[Any] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -47,14 +48,18 @@ class LocalServer:
             server.close()
             raise
         self._server = server
+        # A task that only ends by being cancelled, as all are when their loop ends.
+        self._end = asyncio.create_task(asyncio.Event().wait())
+        self._end.add_done_callback(lambda _: server.close())
 
     async def stop(self) -> None:
         """Stop listening and cut all connections. Idempotent."""
         if self._server is not None:
             self._server.close()
-        for task in list(self._tasks):
+        tasks = [*self._tasks] if self._end is None else [*self._tasks, self._end]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._server is None or not self._server.is_serving():
