@@ -15,7 +15,7 @@ from webtraj.datasets.verification import verify
 from webtraj.rollouts import collect
 from webtraj.trajectory import EndReason, Outcome
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(1200)]
 
 TASKS = ("miniwob/click-test", "miniwob/click-test-2", "miniwob/click-button")
 EPISODES = 64

@@ -334,6 +334,21 @@ async def test_a_popup_becomes_the_active_tab_and_closing_it_goes_back(open_page
     assert active == 0
 
 
+@pytest.mark.browser
+async def test_an_element_that_has_no_area_yet_is_waited_for(open_page):
+    environment = open_page(
+        "<button onclick=\"setTimeout(() => icon.style.width = '20px', 200)\">"
+        'show</button><span id=icon role=button aria-label=star onclick="said.textContent'
+        " = 'starred'\" style='display: inline-block; width: 0; height: 20px'></span>"
+        "<p id=said></p>"
+    )
+    await environment.reset()
+    shown = await environment.step(a.Click("1"))
+    (star,) = (one for one in refs_in(shown.observation["axtree"]) if one.name == "star")
+    clicked = await environment.step(a.Click(star.ref))
+    assert "starred" in clicked.observation["axtree"], clicked.observation["last_action"]
+
+
 async def test_after_close_nothing_goes_on(open_page):
     environment = open_page(BUTTON)
     await environment.reset()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
@@ -17,6 +18,10 @@ _A = TypeVar("_A", bound=a.Action)
 _Performer = Callable[["Hands", Any], Awaitable[None]]
 
 _PERFORMERS: dict[type[a.Action], _Performer] = {}
+
+_TRIES = 11
+_PAUSE = 0.05
+"""How often, and at which distance in seconds, an element without area is looked for again."""
 
 _DRAG_STEPS = 5
 """Mouse moves between two points of a drag; pages start a drag only after a few of them."""
@@ -82,7 +87,11 @@ class Hands:
 
     async def prepare(self, kind: str, ref: str | None, **details: Any) -> Any:
         """Asks the page script to make an element ready; returns what it answers."""
-        answer = await self.session.prepare(kind, ref, details)
+        for tries_left in reversed(range(_TRIES)):
+            answer = await self.session.prepare(kind, ref, details)
+            if answer.get("refused") != "outside" or not tries_left:
+                break
+            await asyncio.sleep(_PAUSE)  # An icon has no area until its picture is there.
         self.touched = answer.get("element")
         if "refused" in answer:
             raise ActionRefused(answer["refused"], answer["message"])
