@@ -18,7 +18,7 @@ SEED ?= 0
 OUT ?= runs/two_cores
 LOOP ?= --resume
 
-.PHONY: help setup demo check format test test-slow test-full test-lowest test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-llamafactory test-docs test-loop test-peers test-soak environments loop docs images clean
+.PHONY: help setup demo check format test test-slow test-full test-lowest test-newest-python test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-llamafactory test-docs test-loop test-peers test-soak environments loop docs images clean
 
 help:
 	@echo "make setup      .venv with everything, and a browser"
@@ -27,7 +27,8 @@ help:
 	@echo "make test       check, and the fast lane: all tests that are quick (EXAMPLES=$(EXAMPLES) of each property)"
 	@echo "make test-slow  the slow lane: browsers, kills (KILLS=$(KILLS)), every oracle (ORACLE_SEEDS=$(ORACLE_SEEDS)), properties again (MORE_EXAMPLES=$(MORE_EXAMPLES))"
 	@echo "make test-full  both lanes in one run"
-	@echo "make test-lowest  the fast lane with the lowest versions that pyproject.toml allows"
+	@echo "make test-lowest  what leans on other packages, with the lowest versions that pyproject.toml allows"
+	@echo "make test-python3.13  the same tests with another Python; test-newest-python: the newest found here"
 	@echo "make test-s3    ten thousand episodes to an S3 server"
 	@echo "make test-vllm  agents with a real vLLM on the CPU, in an environment of its own"
 	@echo "make test-ray   rollouts on two machines of a Ray cluster, in network namespaces (as root)"
@@ -74,7 +75,14 @@ test-full: check
 	WEBTRAJ_EXAMPLES=$(MORE_EXAMPLES) WEBTRAJ_ORACLE_SEEDS=$(ORACLE_SEEDS) WEBTRAJ_KILLS=$(KILLS) $(BIN)/pytest $(PYTEST_ARGS) --durations=25
 
 test-lowest: setup
-	@sh scripts/test_lowest.sh
+	@sh scripts/test_with.sh lowest
+
+# For example `make test-python3.13`; `make test-newest-python` takes the newest other one found here.
+test-python%: setup
+	@sh scripts/test_with.sh python$*
+
+test-newest-python: setup
+	@sh scripts/test_with.sh newest-python
 
 environments: setup
 	@sh scripts/environment.sh vllm train llamafactory browsergym wandb

@@ -9,6 +9,8 @@
 #   llamafactory  LLaMA-Factory (x86-64 Linux)
 #   browsergym    BrowserGym and webtraj's core
 #   wandb         Weights & Biases
+#   lowest        the lowest versions that pyproject.toml allows, and what tests need
+#   python3.13    another Python with what .venv has; any name of a Python (3.11 or newer) will do
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -20,6 +22,7 @@ fail() {
 python=.venv/bin/python
 [ -x "$python" ] || fail "there is no .venv; run make setup first."
 . scripts/packages.sh
+. scripts/other_pythons.sh
 
 # PyPI has no torch for CPUs. PyTorch's own index is asked only if those at hand have none either.
 install_for_cpus() {
@@ -48,13 +51,22 @@ make_environment() {
     venv=.venv-$name
     requirements=scripts/${name}_requirements.txt
     # webtraj serve --install installs the same.
-    [ "$name" != vllm ] || requirements=src/webtraj/serving/vllm_cpu.txt
-    [ -f "$requirements" ] || fail "there is no environment $name; known are train, trl, vllm," \
-        "llamafactory, browsergym and wandb."
+    its_python=$python
+    case $name in
+    vllm) requirements=src/webtraj/serving/vllm_cpu.txt ;;
+    lowest) requirements=/dev/null ;;
+    python3.*)
+        requirements=/dev/null
+        its_python=$(find_other_python "$name") ||
+            fail "$name was not found on PATH or in pyenv, and uv could not fetch it."
+        ;;
+    esac
+    [ -e "$requirements" ] || fail "there is no environment $name; known are train, trl, vllm," \
+        "llamafactory, browsergym, wandb, lowest and python3.x."
 
     # The checkout's path is in there because a virtual environment cannot be moved.
-    wanted=$({ pwd -P; "$python" -VV; cat "$requirements" pyproject.toml constraints.txt \
-        scripts/environment.sh scripts/packages.sh scripts/cpu_torchvision.sh; } | cksum)
+    wanted=$({ pwd -P; "$its_python" -VV; cat "$requirements" pyproject.toml constraints.txt \
+        scripts/environment.sh scripts/packages.sh scripts/other_pythons.sh scripts/cpu_torchvision.sh; } | cksum)
     stamp=$venv/.webtraj-setup
     if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
         return
@@ -63,7 +75,7 @@ make_environment() {
     echo "environment: making $venv"
     began=$(date +%s)
     rm -rf "$venv"
-    "$python" -m venv "$venv"
+    "$its_python" -m venv "$venv"
     case $name in
     train)
         install_for_cpus "$venv" --constraint constraints.txt --requirement "$requirements" \
@@ -104,12 +116,28 @@ make_environment() {
         install "$venv" --requirement "$requirements" || fail "see above."
         must_load wandb
         ;;
+    lowest)
+        have_uv || fail "the lowest versions need uv, which could not be installed."
+        # Only what people install: the tools of this checkout may be new. `train` is missing, as
+        # there is no PyTorch for CPUs as old as its floor.
+        "$uv_of_checkout" pip compile pyproject.toml --quiet --no-header --no-annotate --no-deps \
+            --resolution lowest-direct --python "$python" --output-file "$venv/floors.txt" \
+            --extra web --extra config --extra ray --extra s3 --extra protobuf --extra parquet \
+            --extra gymnasium --extra minari --extra tensorboard --extra wandb --extra report \
+            --extra test >/dev/null || fail "the floors of pyproject.toml cannot be read."
+        # uv alone: pip would look for an answer for minutes where there is none.
+        WEBTRAJ_FALLBACK=none install "$venv" --requirement "$venv/floors.txt" --editable '.[dev]' ||
+            fail "the floors of pyproject.toml exclude each other; see above."
+        ;;
+    python3.*)
+        install "$venv" --constraint constraints.txt --editable '.[dev]' || fail "see above."
+        ;;
     esac
     echo "$wanted" >"$stamp"
     echo "environment: $venv took $(($(date +%s) - began)) s, $(du -sh "$venv" | cut -f1) on disk"
 }
 
-[ $# -gt 0 ] || fail "name at least one: train, trl, vllm, llamafactory, browsergym, wandb."
+[ $# -gt 0 ] || fail "name at least one: train, trl, vllm, llamafactory, browsergym, wandb, lowest, python3.x."
 for each in "$@"; do
     make_environment "$each"
 done

@@ -26,6 +26,7 @@ install() {
         [ -t 2 ] && quiet=
         UV_HTTP_TIMEOUT=${UV_HTTP_TIMEOUT:-180} UV_INDEX_STRATEGY=unsafe-best-match \
             "$uv_of_checkout" pip install $quiet --python "$install_python" "$@" && return
+        [ "${WEBTRAJ_FALLBACK:-pip}" = pip ] || return 1
         echo "packages: uv could not install them; trying pip" >&2
     fi
     "$install_python" -m pip install --quiet --disable-pip-version-check "$@"
