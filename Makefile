@@ -85,7 +85,7 @@ test-newest-python: setup
 	@sh scripts/test_with.sh newest-python
 
 environments: setup
-	@sh scripts/environment.sh vllm train llamafactory browsergym wandb
+	@sh scripts/environment.sh vllm train llamafactory browsergym wandb lowest
 
 test-s3: setup
 	WEBTRAJ_S3_EPISODES=10000 $(BIN)/pytest -p no:xdist tests/collectors/object_store/test_s3_scale.py
