@@ -2,7 +2,7 @@
 # The tests of the parts that lean on other packages, in another environment: that of the lowest
 # versions which pyproject.toml allows (`lowest`), or that of another Python (`python3.13`).
 # `newest-python` means the newest other Python found here, and does nothing if there is none. Other
-# arguments go to pytest; name files to run other tests, `tests` for the whole fast lane.
+# arguments go to pytest; name files to run other tests, `tests` for all that are quick and need no browser.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/other_pythons.sh
