@@ -23,7 +23,13 @@ _CUT_SHORT = (EndReason.CRASHED, EndReason.CANCELLED)
 _JUDGED = (Outcome.SUCCESS, Outcome.FAILURE)
 
 _ERRORS = {
-    Outcome.ENV_ERROR: ("webtraj.errors.BrowserCrashedError", "webtraj.errors.BrowserTimeoutError"),
+    # What a page fails with while its browser is killed depends on what is noticed first.
+    Outcome.ENV_ERROR: (
+        "webtraj.errors.BrowserCrashedError",
+        "webtraj.errors.BrowserTimeoutError",
+        "webtraj.errors.PageLoadError",
+        "webtraj.errors.BrowserError",
+    ),
     Outcome.TIMEOUT: ("webtraj.errors.EpisodeTimeoutError",),
     Outcome.MODEL_ERROR: ("webtraj.errors.ModelUnavailableError",),
 }
