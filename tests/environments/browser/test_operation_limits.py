@@ -192,11 +192,11 @@ async def test_a_turn_without_a_limit_costs_next_to_nothing():
     rounds = 10_000
     best = float("inf")
     for _ in range(5):
-        started = time.perf_counter()
+        started = time.process_time()
         for _ in range(rounds):
             async with turns.at("execute"):
                 pass
-        best = min(best, (time.perf_counter() - started) / rounds)
+        best = min(best, (time.process_time() - started) / rounds)
     assert best < 20e-6  # A step takes 20 ms or more, and has about four turns.
 
 
