@@ -1,7 +1,7 @@
 """The HTTP client: httpx2, which continues httpx, where it is installed; httpx else.
 
-Both have the same interface, and httpx2 takes less CPU a call (`docs/benchmarks.md`). No other
-module imports either.
+Both have the same interface and take the same CPU a call (`docs/benchmarks.md`). No other module
+imports either.
 """
 
 from __future__ import annotations
