@@ -39,7 +39,9 @@ def python_with_wandb():
     """Returns an interpreter that has wandb; None if there is none."""
     if importlib.util.find_spec("wandb") is not None:
         return sys.executable
-    other = Path(os.environ.get("WEBTRAJ_WANDB_PYTHON", ROOT / ".venv-wandb" / "bin" / "python"))
+    # Only the same version can load our compiled packages.
+    name = "python{}.{}".format(*sys.version_info)
+    other = Path(os.environ.get("WEBTRAJ_WANDB_PYTHON", ROOT / ".venv-wandb" / "bin" / name))
     return str(other) if other.exists() else None
 
 

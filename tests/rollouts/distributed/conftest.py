@@ -30,6 +30,7 @@ class Line:
         self.cut = asyncio.Event()
         self.accepted = []
         self.shares = []
+        self.got_turns_untold = False
 
     async def _call(self, coroutine):
         call = asyncio.ensure_future(coroutine)
@@ -51,6 +52,7 @@ class Line:
 
     async def accept(self, turns):
         self._check()
+        self.got_turns_untold |= not self.shares
         self.accepted.append(turns)
         return await self._call(self.node.accept(turns))
 

@@ -116,12 +116,24 @@ async def test_clients_with_parts_of_a_rate_ask_no_more_than_one_with_the_whole(
     assert 58 <= len([moment for moment in asked if moment < 120]) <= 63
 
 
+async def last_parts_are(cluster, **parts):
+    """Waits until the last that each of these machines was told is its part."""
+    async with asyncio.timeout(60):
+        while any(
+            name not in cluster.lines or cluster.lines[name].shares[-1:] != [part]
+            for name, part in parts.items()
+        ):
+            await asyncio.sleep(0.01)
+
+
 async def test_every_machine_is_told_its_part_before_it_plays(machines):
     cluster = machines(one=3, two=1)
-    await cluster.play("ladder/climb", episodes=40)
-    told = {name: line.shares for name, line in cluster.lines.items()}
-    assert told["one"][-1] == pytest.approx(0.75)
-    assert told["two"] == pytest.approx([0.25])
+    rollout = asyncio.ensure_future(cluster.play(["ladder/climb", "ladder/hang"], episodes=8))
+    await last_parts_are(cluster, one=0.75, two=0.25)
+    rollout.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await rollout
+    assert not any(line.got_turns_untold for line in cluster.lines.values())
 
 
 async def test_a_part_goes_back_to_those_who_stay(machines):
@@ -129,14 +141,9 @@ async def test_a_part_goes_back_to_those_who_stay(machines):
     rollout = asyncio.ensure_future(
         cluster.play(["ladder/climb", "ladder/hang"], episodes=8, rows_per_lease=1)
     )
-    async with asyncio.timeout(20):
-        while not all(
-            name in cluster.lines and cluster.lines[name].accepted for name in cluster.sizes
-        ):
-            await asyncio.sleep(0.01)
-        cluster.cut("two")
-        while cluster.lines["one"].shares[-1] != 1.0:
-            await asyncio.sleep(0.01)
+    await last_parts_are(cluster, one=0.5, two=0.5)
+    cluster.cut("two")
+    await last_parts_are(cluster, one=1.0)
     rollout.cancel()
     with pytest.raises(asyncio.CancelledError):
         await rollout
