@@ -177,8 +177,8 @@ def alone(library: Any) -> Way:
 
 
 WAYS: dict[str, Way] = {
-    "webtraj, as of vLLM: with token ids, logprobs, weight version; over httpx2": over(httpx2),
-    "the same over httpx": over(httpx),
+    "webtraj, as of vLLM: with token ids, logprobs, weight version": over(httpx),
+    "the same over httpx2": over(httpx2),
     "webtraj, asking for no token ids and logprobs": lambda url, concurrency: webtraj_client(
         url, concurrency, token_ids=False, logprobs=False
     ),

@@ -1,19 +1,7 @@
-"""The HTTP client: httpx2, which continues httpx, where it is installed; httpx else.
-
-Both have the same interface and take the same CPU a call (`docs/benchmarks.md`). No other module
-imports either.
-"""
+"""The HTTP client. No other module imports it: a change to httpx2, its successor, is one line."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import httpx
-else:
-    try:
-        import httpx2 as httpx
-    except ImportError:
-        import httpx
+import httpx
 
 __all__ = ["httpx"]

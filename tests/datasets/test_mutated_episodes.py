@@ -14,6 +14,7 @@ import pytest
 from click.exceptions import ClickException
 from typer.testing import CliRunner
 
+from mutations import changed, places_in
 from webtraj import errors, formats, open_dataset
 from webtraj.cli.app import make_app
 from webtraj.cli.show import show
@@ -50,28 +51,6 @@ NASTY = [
 MEMORY = 3 << 30
 """The address space, in bytes, within which every reader must manage."""
 TYPED = (errors.WebtrajError, ClickException, SystemExit)
-
-
-def places_in(data, path=()):
-    """Yields the way to each value of JSON data."""
-    items = data.items() if isinstance(data, dict) else enumerate(data)
-    for key, value in items:
-        yield (*path, key)
-        if isinstance(value, (dict, list)):
-            yield from places_in(value, (*path, key))
-
-
-def changed(data, path, value):
-    """Returns a copy of JSON data with another value at a place, or without it."""
-    data = orjson.loads(orjson.dumps(data))
-    inner = data
-    for key in path[:-1]:
-        inner = inner[key]
-    if value is ...:
-        del inner[path[-1]]
-    else:
-        inner[path[-1]] = value
-    return data
 
 
 def readers(place, out, slow):

@@ -10,8 +10,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 # Imported only by code that runs inside LLaMA-Factory's own environment.
 OF_ANOTHER_ENVIRONMENT = {"llamafactory", "datasets"}
-# Used instead of httpx where it is installed: webtraj never asks for it.
-ALTERNATIVES = {"httpx2"}
 # Imported under another name than that of the package, where the package need not be installed.
 IMPORTED_AS = {
     "pyyaml": {"yaml"},
@@ -49,7 +47,7 @@ def imported():
                 continue
             for name in names:
                 found.setdefault(name.partition(".")[0], path.relative_to(ROOT).as_posix())
-    ours = {*sys.stdlib_module_names, "webtraj"} | OF_ANOTHER_ENVIRONMENT | ALTERNATIVES
+    ours = {*sys.stdlib_module_names, "webtraj"} | OF_ANOTHER_ENVIRONMENT
     return {name: path for name, path in found.items() if name not in ours}
 
 

@@ -1,8 +1,6 @@
 """One module imports the HTTP client, so that another library is one line away."""
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import webtraj
@@ -19,15 +17,3 @@ def test_no_other_module_imports_the_http_client():
             if any(name.partition(".")[0] in ("httpx", "httpx2") for name in names):
                 found.add(path.relative_to(SOURCE).as_posix())
     assert found == {"http.py"}
-
-
-def test_where_the_newer_library_is_missing_the_older_one_is_used():
-    program = (
-        "import sys; sys.modules['httpx2'] = None\n"
-        "from webtraj.http import httpx; print(httpx.__name__)\n"
-        "import webtraj.agents.models, webtraj.serving\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "httpx\n"

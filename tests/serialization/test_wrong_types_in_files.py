@@ -11,6 +11,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from mutations import changed, places_in
 from webtraj import errors
 from webtraj.collectors.layout import DatasetHeader
 from webtraj.datasets.exporters.manifest import read_manifest
@@ -253,27 +254,12 @@ FILES = {
 }
 
 
-def places_in(data, path=()):
-    """Yields the way to each value of JSON data."""
-    for key, value in data.items() if isinstance(data, dict) else enumerate(data):
-        yield (*path, key)
-        if isinstance(value, (dict, list)):
-            yield from places_in(value, (*path, key))
-
-
 def mutated(content, rng):
     """Returns the content with one value replaced or removed, and what was done."""
     rows = [orjson.loads(row) for row in ([content] if b"\n " in content else content.splitlines())]
     path = rng.choice(list(places_in(rows)))
     value = rng.choice([*WRONG, ...])
-    inner = rows
-    for key in path[:-1]:
-        inner = inner[key]
-    if value is ...:
-        del inner[path[-1]]
-    else:
-        inner[path[-1]] = value
-    written = b"".join(orjson.dumps(row) + b"\n" for row in rows)
+    written = b"".join(orjson.dumps(row) + b"\n" for row in changed(rows, path, value))
     # orjson writes no such number, and reads this one.
     written = written.replace(b"null", b"1e999") if value == float("inf") else written
     return written, f"{'.'.join(map(str, path))}={value!s:.40}"

@@ -27,8 +27,7 @@ class LocalServer:
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
         self._server: asyncio.Server | None = None
-        self._end: asyncio.Task[Any] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
     def address(self) -> str:
@@ -49,27 +48,24 @@ class LocalServer:
             raise
         self._server = server
         # A task that only ends by being cancelled, as all are when their loop ends.
-        self._end = asyncio.create_task(asyncio.Event().wait())
-        self._end.add_done_callback(lambda _: server.close())
+        self._keep(asyncio.Event().wait(), server.close)
 
     async def stop(self) -> None:
         """Stop listening and cut all connections. Idempotent."""
         if self._server is not None:
             self._server.close()
-        tasks = [*self._tasks] if self._end is None else [*self._tasks, self._end]
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._server is None or not self._server.is_serving():
             writer.transport.abort()  # It came while the server closed.
             return
-        task = asyncio.create_task(self._answer(reader, writer))
+        self._keep(self._answer(reader, writer), writer.close)
+
+    def _keep(self, work: Coroutine[Any, Any, Any], close: Callable[[], None]) -> None:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
-
-        def close(_: asyncio.Task[None]) -> None:
-            self._tasks.discard(task)
-            writer.close()
-
-        task.add_done_callback(close)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: close())

@@ -73,15 +73,8 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         CorruptDataError: A line is damaged.
     """
     content = path.read_bytes() if path.exists() else b""
-    lines = content.splitlines()
-    for number, line in enumerate(lines, start=1):
-        records.read_line(
-            _Numbered,
-            line,
-            f"Line {number} of {str(path)!r}",
-            "Remove the file: a loop that is resumed makes it again.",
-        )
-    return [orjson.loads(line) for line in lines]
+    remedy = "Remove the file: a loop that is resumed makes it again."
+    return records.read_lines(_Numbered, content.splitlines(), str(path), remedy)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

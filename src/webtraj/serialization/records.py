@@ -23,7 +23,7 @@ import functools
 import operator
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -231,6 +231,27 @@ def read_line(
         return read_object(cls, orjson.loads(content))
     except (ValueError, RecursionError) as problem:
         raise error(f"{where} cannot be read: {problem}. {remedy}") from problem
+
+
+def read_lines(
+    cls: type[Any], lines: Iterable[bytes], name: str, remedy: str
+) -> list[dict[str, Any]]:
+    """Return the lines of a file of JSON objects; `cls` names the fields that must be right.
+
+    Args:
+        cls: The class.
+        lines: The file's lines.
+        name: The file's name, for errors.
+        remedy: A sentence that says what to do about a damaged line.
+
+    Raises:
+        CorruptDataError: A line is damaged.
+    """
+    objects = []
+    for number, line in enumerate(lines, start=1):
+        read_line(cls, line, f"Line {number} of {name!r}", remedy)
+        objects.append(orjson.loads(line))
+    return objects
 
 
 def _read_record(cls: type[Any], data: Any, reading: Reading) -> Any:

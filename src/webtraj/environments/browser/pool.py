@@ -452,7 +452,7 @@ class BrowserPool:
             return await self._driver.connect(self._endpoint, seconds=self.limits.launch)
         if self._executable is None:
             self._executable = await asyncio.to_thread(executable_lib.find_browser)
-        if self._closed or self._driver is None:  # It was given up meanwhile (see `_starting`).
+        if self._closed or self._driver is None:  # `_starting` gave up on it.
             raise errors_lib.BrowserCrashedError("The pool gave up the start of this browser.")
         path = self._executable.path or self._driver.playwright.chromium.executable_path
         self._launched += 1

@@ -92,9 +92,9 @@ class ConfiguredRollout:
     claimed: Iterations | None = None
     """Where that number was taken for this rollout alone; it goes back if nothing can be begun."""
     format: EpisodeFormat | None = None
-    """What episodes are written as; None for what the dataset has, or `new_format`."""
+    """The format of episodes; None for that of the dataset, or `new_format` where it is new."""
     new_format: EpisodeFormat = "json"
-    """What a new dataset has if `format` is None."""
+    """The format of a new dataset, where `format` is None."""
     metrics: MetricsTargets = dataclasses.field(default_factory=MetricsTargets)
     """Where live metrics go."""
     ranked: bool = False

@@ -104,14 +104,8 @@ def read_log(output: str | os.PathLike[str]) -> list[dict[str, Any]]:
     path = Path(output) / LOG
     lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
     whole = [line for line in lines if line.endswith(b"\n")]
-    for number, line in enumerate(whole, start=1):
-        records.read_line(
-            _Line,
-            line,
-            f"Line {number} of {str(path)!r}",
-            "Remove the line: the log is for people and plots, training does not depend on it.",
-        )
-    return [orjson.loads(line) for line in whole]
+    remedy = "Remove the line: the log is for people and plots, training does not depend on it."
+    return records.read_lines(_Line, whole, str(path), remedy)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
