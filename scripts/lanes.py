@@ -1,8 +1,9 @@
 """Which tests passed in a lane of CI, and which in none of them.
 
-As a plugin of pytest (`PYTEST_PLUGINS=lanes`) it notes in the file `$WEBTRAJ_LANES` what passed and
-what was skipped. As a program it compares that with all tests that there are: it prints those that
-were skipped in every lane, with the reason, and fails if a test belongs to no lane.
+As a plugin of pytest (`PYTEST_PLUGINS=lanes`) it notes in the file `$WEBTRAJ_LANES` what passed, in
+how many seconds, and what was skipped. As a program it compares that with all tests that there are:
+it prints the slowest files, and the tests that were skipped in every lane, with the reason, and
+fails if a test belongs to no lane.
 """
 
 import collections
@@ -12,6 +13,8 @@ import sys
 from pathlib import Path
 
 NOTES = Path(os.environ["WEBTRAJ_LANES"])
+SLOWEST = 30
+"""How many files are printed."""
 
 if __name__ != "__main__":
     # What tests start is not to be noted, and may not find this file. Workers hand their reports to
@@ -25,7 +28,7 @@ def pytest_runtest_logreport(report):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else "expected to fail"
         note = f"skipped\t{report.nodeid}\t{reason}"
     elif report.when == "call" and report.passed:
-        note = f"passed\t{report.nodeid}\t"
+        note = f"passed\t{report.nodeid}\t{report.duration:.2f}"
     else:
         return
     with NOTES.open("a", encoding="utf-8") as notes:
@@ -35,12 +38,14 @@ def pytest_runtest_logreport(report):
 def main():
     """Prints what ran, and returns the exit status."""
     passed, skipped = set(), {}
+    seconds: collections.Counter[str] = collections.Counter()
     for line in NOTES.read_text(encoding="utf-8").splitlines():
-        kind, test, reason = line.split("\t", 2)
+        kind, test, told = line.split("\t", 2)
         if kind == "passed":
             passed.add(test)
+            seconds[test.partition("::")[0]] += float(told)
         else:
-            skipped[test] = reason
+            skipped[test] = told
     listed = subprocess.run(
         [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:xdist"],
         capture_output=True,
@@ -51,6 +56,9 @@ def main():
     tests = [line for line in listed.stdout.splitlines() if "::" in line]
     only_skipped = [test for test in tests if test in skipped and test not in passed]
     nowhere = [test for test in tests if test not in passed and test not in skipped]
+    print("ci: seconds in all lanes, of the slowest files:")
+    for file, total in seconds.most_common(SLOWEST):
+        print(f"ci: {total:8.0f} {file}")
     print(
         f"ci: of {len(tests)} tests, {len(tests) - len(only_skipped) - len(nowhere)} passed in a "
         f"lane, {len(only_skipped)} were skipped in each:"
