@@ -19,8 +19,8 @@ from webtraj import errors, formats, open_dataset
 from webtraj.cli.app import make_app
 from webtraj.cli.show import show
 from webtraj.collectors.blobs import BlobStore
-from webtraj.datasets.compaction import rebuild
 from webtraj.datasets.exporters import FORMATS, export_dataset
+from webtraj.datasets.rebuilding import rebuild
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
 from webtraj.rollouts.metrics import measure
