@@ -100,7 +100,7 @@ def readers(place, out, slow):
     yield "metrics", metrics
     if slow:
         yield "report", report
-    for name in FORMATS if slow else ("atif", "rlds", "html"):
+    for name in FORMATS if slow else ("atif", "html"):
         yield name, lambda name=name: export(name)
     yield "recover", lambda: recover(place)
     viewer.close()
