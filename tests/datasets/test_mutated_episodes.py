@@ -206,7 +206,7 @@ def confined(function, *arguments):
     """Runs a function of this module in a process that may not have much memory."""
     source = (
         "import resource, sys\n"
-        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        f"sys.path[:0] = {[str(folder) for folder in Path(__file__).parents[:2]]!r}\n"
         f"import {Path(__file__).stem} as module\n"
         f"resource.setrlimit(resource.RLIMIT_AS, ({MEMORY}, {MEMORY}))\n"
         f"module.{function.__name__}(*{arguments!r})\n"
