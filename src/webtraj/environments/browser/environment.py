@@ -354,7 +354,7 @@ class BrowserEnvironment:
         session = place.session
         if len(session.tabs) > 1:
             await session.keep_one_tab()
-        await place.hands.rest()
+        await place.executor.rest()
         self._task_to_tear_down = task
         place.boundary.take_blocked()
         begin = await task.setup(session, self._episode_seed)
@@ -411,7 +411,7 @@ class BrowserEnvironment:
         error = error_kind = ""
         try:
             async with place.session.lease.turns.at(operations_lib.operation_of(action)):
-                await place.hands.perform(action)
+                await place.executor.perform(action)
         except acting_lib.ActionRefused as refusal:
             error, error_kind = str(refusal), refusal.kind
         acted = time.perf_counter()
@@ -423,7 +423,7 @@ class BrowserEnvironment:
         if found and (refused or not error):
             error, error_kind = found, kind
         last_action = observing_lib.describe_action(
-            place.hands.touched, error=error, error_kind=error_kind
+            place.executor.touched, error=error, error_kind=error_kind
         )
         self._steps += 1
         answer = action.text if isinstance(action, actions_lib.Answer) else None

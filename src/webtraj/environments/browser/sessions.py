@@ -25,16 +25,16 @@ _CLOSED = "The environment was closed while an episode began."
 class Place:
     """A session, what acts in it, and what holds it in its bounds."""
 
-    __slots__ = ("boundary", "hands", "session")
+    __slots__ = ("boundary", "executor", "session")
 
     def __init__(
         self,
         session: session_lib.BrowserSession,
-        hands: acting_lib.Hands,
+        executor: acting_lib.ActionExecutor,
         boundary: boundary_lib.Boundary,
     ) -> None:
         self.session = session
-        self.hands = hands
+        self.executor = executor
         self.boundary = boundary
 
 
@@ -141,7 +141,7 @@ class Sessions:
             why=boundary.why,
         )
         boundary.watch(session)
-        return Place(session, acting_lib.Hands(session, self._policy), boundary)
+        return Place(session, acting_lib.ActionExecutor(session, self._policy), boundary)
 
     async def _lease(
         self, task: tasks_lib.BrowserTask, boundary: boundary_lib.Boundary
