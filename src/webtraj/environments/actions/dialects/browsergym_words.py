@@ -11,7 +11,7 @@ from typing import Any
 
 from webtraj.environments.actions import conversation, element, keyboard, navigation, pointer
 from webtraj.environments.actions.dialects.arguments import Argument, group, value
-from webtraj.environments.actions.dialects.base import Unsayable
+from webtraj.environments.actions.dialects.base import FormatError
 from webtraj.environments.actions.dialects.phrases import Phrase
 
 __all__ = ["BROWSERGYM", "EXTENSIONS"]
@@ -30,7 +30,7 @@ def _one_or_many(name: str, field: str) -> Argument:
 def _ends() -> Argument:
     def write(path: tuple[tuple[float, float], ...]) -> Mapping[str, Any]:
         if len(path) != 2:
-            raise Unsayable(f"a path of {len(path)} points")
+            raise FormatError(f"a path of {len(path)} points")
         return dict(zip(names, (*path[0], *path[1]), strict=True))
 
     names = ("from_x", "from_y", "to_x", "to_y")
@@ -61,7 +61,7 @@ def _milliseconds() -> Argument:
 def _one_chord(keys: str) -> str:
     # BrowserGym hands the text to Playwright, which presses one chord.
     if " " in keys:
-        raise Unsayable(f"{keys!r}, only keys held together")
+        raise FormatError(f"{keys!r}, only keys held together")
     return keys
 
 

@@ -16,7 +16,7 @@ from webtraj.environments.actions import keys as keys_lib
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects import prompts, replies
 from webtraj.environments.actions.dialects.arguments import Argument, group, value
-from webtraj.environments.actions.dialects.base import Unreadable, Unsayable, invalid
+from webtraj.environments.actions.dialects.base import FormatError, ParseError, invalid
 from webtraj.environments.actions.dialects.frames import Frame
 from webtraj.environments.actions.dialects.phrases import Phrase, PhrasebookDialect
 
@@ -53,7 +53,7 @@ def _read_chord(names: Any) -> str:
 
 def _write_chord(keys: str) -> list[str]:
     if " " in keys:
-        raise Unsayable(f"{keys!r}, only keys held together")
+        raise FormatError(f"{keys!r}, only keys held together")
     return _write_keys(keys_lib.split_chord(keys))
 
 
@@ -154,7 +154,7 @@ class OpenAIDialect(PhrasebookDialect):
         """
         try:
             return tuple(self._read(item) for item in self._items_in(replies.structured(reply)))
-        except Unreadable as problem:
+        except ParseError as problem:
             return (invalid(problem.kind, problem.reason, reply),)
 
     def format(self, action: Action) -> dict[str, Any]:
@@ -183,7 +183,7 @@ class OpenAIDialect(PhrasebookDialect):
 
     def _read(self, item: Any) -> Action:
         if not isinstance(item, Mapping):
-            raise Unreadable("malformed", f"An object was expected; got a {type(item).__name__}.")
+            raise ParseError("malformed", f"An object was expected; got a {type(item).__name__}.")
         args = replies.without_nulls(item)
         return self._book.read(args.pop("type", None), args)
 
@@ -196,13 +196,13 @@ class OpenAIDialect(PhrasebookDialect):
             ]
             if len(calls) != 1:
                 kind = "several_actions" if calls else "no_action"
-                raise Unreadable(kind, f"One computer_call was expected; got {len(calls)}.")
+                raise ParseError(kind, f"One computer_call was expected; got {len(calls)}.")
             reply = calls[0]
         if not isinstance(reply, Mapping):
-            raise Unreadable("malformed", f"An object was expected; got a {type(reply).__name__}.")
+            raise ParseError("malformed", f"An object was expected; got a {type(reply).__name__}.")
         if reply.get("type") != "computer_call":
             return [reply]
         items = reply.get("actions") or [reply.get("action")]
         if not isinstance(items, (list, tuple)):
-            raise Unreadable("malformed", "The call's actions are no list.")
+            raise ParseError("malformed", "The call's actions are no list.")
         return list(items)

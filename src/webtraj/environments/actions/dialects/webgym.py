@@ -18,7 +18,7 @@ from webtraj.environments.actions import conversation, element, navigation, poin
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects import replies
 from webtraj.environments.actions.dialects.arguments import Argument, group, value
-from webtraj.environments.actions.dialects.base import Unreadable, Unsayable, invalid, named
+from webtraj.environments.actions.dialects.base import FormatError, ParseError, invalid, named
 from webtraj.environments.actions.dialects.frames import Frame
 from webtraj.environments.actions.dialects.phrases import Phrase, PhrasebookDialect
 from webtraj.environments.actions.dialects.prompts import tool_call_prompt
@@ -50,7 +50,7 @@ def page_scroll(height: int) -> Argument:
 
     def write(dx: float, dy: float) -> Mapping[str, Any]:
         if dx != 0 or abs(dy) != height:
-            raise Unsayable(f"({dx}, {dy}) but only (0, {height}) and (0, {-height})")
+            raise FormatError(f"({dx}, {dy}) but only (0, {height}) and (0, {-height})")
         return {"direction": "down" if dy > 0 else "up"}
 
     schema = {"type": "string", "enum": ["up", "down"]}
@@ -83,16 +83,16 @@ class _ToolCallDialect(PhrasebookDialect):
             call = self._call_in(reply)
             name, arguments = call.get("name"), call.get("arguments")
             if name != self._tool:
-                raise Unreadable(
+                raise ParseError(
                     "unknown_action", f"{named(name)} is no tool; the tool is {self._tool!r}."
                 )
             if isinstance(arguments, str):
                 arguments = replies.json_object(arguments)
             if not isinstance(arguments, Mapping):
-                raise Unreadable("malformed", "The tool call's arguments are not an object.")
+                raise ParseError("malformed", "The tool call's arguments are not an object.")
             args = replies.without_nulls(arguments)
             return self._book.read(args.pop("action", None), args)
-        except Unreadable as problem:
+        except ParseError as problem:
             return invalid(problem.kind, problem.reason, reply)
 
     def format(self, action: Action) -> str:
@@ -129,11 +129,11 @@ class _ToolCallDialect(PhrasebookDialect):
         if isinstance(reply, Mapping):
             return reply
         if not isinstance(reply, str):
-            raise Unreadable("malformed", f"A reply is text; got a {type(reply).__name__}.")
+            raise ParseError("malformed", f"A reply is text; got a {type(reply).__name__}.")
         text = replies.spoken_part(reply)
         calls = replies.tagged(text, "tool_call") or replies.fenced(text)
         if not calls and not text.startswith("{"):
-            raise Unreadable("no_action", "The reply holds no <tool_call>; reply with exactly one.")
+            raise ParseError("no_action", "The reply holds no <tool_call>; reply with exactly one.")
         return replies.json_object(replies.only(calls or [text]))
 
 
