@@ -597,7 +597,7 @@ def _register_ours() -> None:
     )
     register(
         "web",
-        "webtraj.environments.browser.web:make_web_environment",
+        "webtraj.environments.browser.environment:make_web_environment",
         description="Any web site: make('web', task=WebTask(goal=..., start_url=...)).",
         uses_browser=True,
     )

@@ -4,9 +4,9 @@ import pytest
 
 import webtraj
 from webtraj.environments import actions as a
+from webtraj.environments.browser.access import NoAccess, WebAccess
 from webtraj.environments.browser.environment import BrowserEnvironment
 from webtraj.environments.browser.network import OriginPolicy
-from webtraj.environments.browser.policies import NoAccess, WebAccess
 from webtraj.environments.browser.tasks import Verdict, WebTask
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -222,3 +222,9 @@ async def test_files_go_up_from_the_allowed_folder_only(pool, start_url, tmp_pat
 async def test_a_policy_says_what_may_be_opened(policy, url, allowed):
     assert policy.open(url) is allowed
     assert policy.upload("anything") is None
+
+
+async def test_access_is_still_found_by_its_old_name():
+    with pytest.warns(DeprecationWarning, match=r"browser\.access; import WebAccess from there"):
+        from webtraj.environments.browser.policies import WebAccess as OldWebAccess
+    assert OldWebAccess is WebAccess

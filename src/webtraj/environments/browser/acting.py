@@ -12,13 +12,62 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
+from dm_env import specs
+
 from webtraj import errors as errors_lib
+from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as a
 from webtraj.environments.actions import keys as keys_lib
-from webtraj.environments.browser import policies as policies_lib
+from webtraj.environments.browser import access as access_lib
 from webtraj.environments.browser import session as session_lib
 
-__all__ = ["ActionExecutor", "ActionRefused"]
+__all__ = ["ActionExecutor", "ActionRefused", "ActionSpec", "to_action"]
+
+_NO_ACTION = (
+    "A browser environment takes an Action, a Decision that holds one, or a string such as "
+    "\"click('12')\"; got {given!r}."
+)
+
+
+class ActionSpec(specs.Array):  # type: ignore[misc]  # dm_env is untyped.
+    """Any `Action`, or a string in BrowserGym's dialect."""
+
+    def __init__(self) -> None:
+        super().__init__(shape=(), dtype=object, name="action")
+
+    def validate(self, value: Any) -> Any:
+        """Returns the action that `value` stands for.
+
+        Raises:
+            ValueError: It stands for none.
+        """
+        return to_action(value)
+
+    def generate_value(self) -> a.Action:
+        """Returns an action that is always allowed and changes nothing."""
+        return a.Wait(0)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ActionSpec, ()
+
+
+def to_action(value: Any) -> a.Action:
+    """Returns the action that `step` was given, in whatever form.
+
+    Raises:
+        InvalidInputError: `value` is none.
+    """
+    if isinstance(value, trajectory_lib.Decision):
+        value = value.action
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, str):
+        return a.parse_action(value)
+    if isinstance(value, a.Action):
+        return value
+    raise errors_lib.InvalidInputError(_NO_ACTION.format(given=value))
+
 
 _A = TypeVar("_A", bound=a.Action)
 _Performer = Callable[["ActionExecutor", Any], Awaitable[None]]
@@ -51,7 +100,7 @@ class ActionExecutor:
     """
 
     def __init__(
-        self, session: session_lib.BrowserSession, policy: policies_lib.AccessPolicy
+        self, session: session_lib.BrowserSession, policy: access_lib.AccessPolicy
     ) -> None:
         self.session = session
         self.policy = policy

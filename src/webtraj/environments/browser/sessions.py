@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from webtraj import errors
+from webtraj.environments.browser import access as access_lib
 from webtraj.environments.browser import acting as acting_lib
-from webtraj.environments.browser import boundary as boundary_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import page_script as page_script_lib
-from webtraj.environments.browser import policies as policies_lib
 from webtraj.environments.browser import pool as pool_lib
 from webtraj.environments.browser import secrecy as secrecy_lib
 from webtraj.environments.browser import session as session_lib
@@ -31,7 +30,7 @@ class Place:
         self,
         session: session_lib.BrowserSession,
         executor: acting_lib.ActionExecutor,
-        boundary: boundary_lib.Boundary,
+        boundary: access_lib.Boundary,
     ) -> None:
         self.session = session
         self.executor = executor
@@ -57,7 +56,7 @@ class Sessions:
         self,
         pool: pool_lib.BrowserPool | pool_lib.SharedPool,
         *,
-        policy: policies_lib.AccessPolicy,
+        policy: access_lib.AccessPolicy,
         observe: observation_lib.Observe,
         settle: settling_lib.SettlePolicy,
         keeper: secrecy_lib.SecretKeeper,
@@ -124,7 +123,7 @@ class Sessions:
             await place.boundary.close()
 
     async def _make(self, task: tasks_lib.BrowserTask) -> Place:
-        boundary = boundary_lib.Boundary(
+        boundary = access_lib.Boundary(
             self._policy, getattr(task, "start_url", ""), getattr(task, "local_sites", None)
         )
         lease = await self._lease(task, boundary)
@@ -144,7 +143,7 @@ class Sessions:
         return Place(session, acting_lib.ActionExecutor(session, self._policy), boundary)
 
     async def _lease(
-        self, task: tasks_lib.BrowserTask, boundary: boundary_lib.Boundary
+        self, task: tasks_lib.BrowserTask, boundary: access_lib.Boundary
     ) -> pool_lib.Lease:
         """Returns a lease inside of a boundary, which is then open."""
         await boundary.open()
