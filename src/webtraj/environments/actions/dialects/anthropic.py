@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from webtraj import errors
-from webtraj.environments.actions import conversation, keyboard, pointer
 from webtraj.environments.actions import keys as keys_lib
+from webtraj.environments.actions import verbs
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects import prompts, replies
 from webtraj.environments.actions.dialects.arguments import Argument, group, value
@@ -119,10 +119,10 @@ def _phrases(frame: Frame, pixels_per_click: int) -> tuple[Phrase, ...]:
     duration = value("duration", "seconds", write=lambda s: int(s) if s == int(s) else s)
     here = {"x": None, "y": None, "button": "left"}
     return (
-        Phrase("key", keyboard.PressKey, (keys,)),
+        Phrase("key", verbs.PressKey, (keys,)),
         Phrase(
             "key",
-            keyboard.PressKey,
+            verbs.PressKey,
             (
                 group(
                     {"text": _STRING, "repeat": {"type": "integer"}},
@@ -133,22 +133,22 @@ def _phrases(frame: Frame, pixels_per_click: int) -> tuple[Phrase, ...]:
             ),
             spoken=False,
         ),
-        Phrase("hold_key", keyboard.HoldKey, (keys, duration)),
-        Phrase("type", keyboard.TypeText, (value("text"),)),
-        Phrase("cursor_position", conversation.CursorPosition),
-        Phrase("mouse_move", pointer.MoveMouse, (point,)),
-        Phrase("left_mouse_down", pointer.MouseDown, fields=here),
-        Phrase("left_mouse_up", pointer.MouseUp, fields=here),
-        Phrase("left_click", pointer.ClickAt, (point, held), fields={"button": "left", "count": 1}),
-        Phrase("left_click_drag", pointer.DragAt, (_drag(frame), held)),
-        Phrase("right_click", pointer.ClickAt, (point, held), {"button": "right", "count": 1}),
-        Phrase("middle_click", pointer.ClickAt, (point, held), {"button": "middle", "count": 1}),
-        Phrase("double_click", pointer.ClickAt, (point, held), {"button": "left", "count": 2}),
-        Phrase("triple_click", pointer.ClickAt, (point, held), {"button": "left", "count": 3}),
-        Phrase("scroll", pointer.ScrollAt, (point, wheel, held)),
-        Phrase("scroll", pointer.Scroll, (wheel,)),
-        Phrase("wait", conversation.Wait, (duration,)),
-        Phrase("screenshot", conversation.Screenshot),
+        Phrase("hold_key", verbs.HoldKey, (keys, duration)),
+        Phrase("type", verbs.TypeText, (value("text"),)),
+        Phrase("cursor_position", verbs.CursorPosition),
+        Phrase("mouse_move", verbs.MoveMouse, (point,)),
+        Phrase("left_mouse_down", verbs.MouseDown, fields=here),
+        Phrase("left_mouse_up", verbs.MouseUp, fields=here),
+        Phrase("left_click", verbs.ClickAt, (point, held), fields={"button": "left", "count": 1}),
+        Phrase("left_click_drag", verbs.DragAt, (_drag(frame), held)),
+        Phrase("right_click", verbs.ClickAt, (point, held), {"button": "right", "count": 1}),
+        Phrase("middle_click", verbs.ClickAt, (point, held), {"button": "middle", "count": 1}),
+        Phrase("double_click", verbs.ClickAt, (point, held), {"button": "left", "count": 2}),
+        Phrase("triple_click", verbs.ClickAt, (point, held), {"button": "left", "count": 3}),
+        Phrase("scroll", verbs.ScrollAt, (point, wheel, held)),
+        Phrase("scroll", verbs.Scroll, (wheel,)),
+        Phrase("wait", verbs.Wait, (duration,)),
+        Phrase("screenshot", verbs.Screenshot),
     )
 
 

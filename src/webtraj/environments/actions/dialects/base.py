@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol, runtime_checkable
 
 from webtraj.environments.actions.base import Action
-from webtraj.environments.actions.conversation import InvalidAction
+from webtraj.environments.actions.verbs import InvalidAction
 
 __all__ = ["MAX_REPLY", "Dialect", "ParseError", "FormatError", "invalid", "named"]
 

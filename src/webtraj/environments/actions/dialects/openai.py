@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from webtraj.environments.actions import conversation, keyboard, navigation, pointer
 from webtraj.environments.actions import keys as keys_lib
+from webtraj.environments.actions import verbs
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects import prompts, replies
 from webtraj.environments.actions.dialects.arguments import Argument, group, value
@@ -100,21 +100,21 @@ def _phrases(frame: Frame, wait_seconds: float) -> tuple[Phrase, ...]:
     chord = value("keys", read=_read_chord, write=_write_chord, schema=_KEY_LIST)
     double = {"button": "left", "count": 2}
     return (
-        Phrase("click", navigation.GoBack, (anywhere,), wire={"button": "back"}),
-        Phrase("click", navigation.GoForward, (anywhere,), wire={"button": "forward"}),
-        Phrase("click", pointer.ClickAt, (point, button, held), fields={"count": 1}),
-        Phrase("double_click", pointer.ClickAt, (point, held), fields=double),
-        Phrase("drag", pointer.DragAt, (_path(frame), held)),
-        Phrase("keypress", keyboard.PressKey, (chord,)),
-        Phrase("move", pointer.MoveMouse, (point,)),
-        Phrase("screenshot", conversation.Screenshot),
+        Phrase("click", verbs.GoBack, (anywhere,), wire={"button": "back"}),
+        Phrase("click", verbs.GoForward, (anywhere,), wire={"button": "forward"}),
+        Phrase("click", verbs.ClickAt, (point, button, held), fields={"count": 1}),
+        Phrase("double_click", verbs.ClickAt, (point, held), fields=double),
+        Phrase("drag", verbs.DragAt, (_path(frame), held)),
+        Phrase("keypress", verbs.PressKey, (chord,)),
+        Phrase("move", verbs.MoveMouse, (point,)),
+        Phrase("screenshot", verbs.Screenshot),
         Phrase(
             "scroll",
-            pointer.ScrollAt,
+            verbs.ScrollAt,
             (point, value("scroll_x", "dx"), value("scroll_y", "dy"), held),
         ),
-        Phrase("type", keyboard.TypeText, (value("text"),)),
-        Phrase("wait", conversation.Wait, fields={"seconds": wait_seconds}),
+        Phrase("type", verbs.TypeText, (value("text"),)),
+        Phrase("wait", verbs.Wait, fields={"seconds": wait_seconds}),
     )
 
 
@@ -136,7 +136,7 @@ class OpenAIDialect(PhrasebookDialect):
           wait_seconds: How long a `wait` is.
         """
         self._frame = Frame(*viewport, *(shown or viewport))
-        wait = conversation.Wait(wait_seconds)
+        wait = verbs.Wait(wait_seconds)
         super().__init__("openai", _phrases(self._frame, wait.seconds))
 
     def parse(self, reply: Any) -> Action:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from webtraj.environments.actions import conversation, element, navigation, pointer
+from webtraj.environments.actions import verbs
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects import replies
 from webtraj.environments.actions.dialects.arguments import Argument, group, value
@@ -60,12 +60,12 @@ def page_scroll(height: int) -> Argument:
 def _shared(height: int) -> tuple[Phrase, ...]:
     # The default of 2 seconds is WebGym's, not the verb's, so it is read but never left out.
     return (
-        Phrase("scroll", pointer.Scroll, (page_scroll(height),), meaning=SCROLL_MEANING),
-        Phrase("wait", conversation.Wait, (value("time", "seconds"),)),
-        Phrase("wait", conversation.Wait, fields={"seconds": 2.0}, spoken=False),
-        Phrase("go_back", navigation.GoBack),
-        Phrase("navigate", navigation.Goto, (value("url", read=with_scheme),)),
-        Phrase("answer", conversation.Answer, (value("text"),)),
+        Phrase("scroll", verbs.Scroll, (page_scroll(height),), meaning=SCROLL_MEANING),
+        Phrase("wait", verbs.Wait, (value("time", "seconds"),)),
+        Phrase("wait", verbs.Wait, fields={"seconds": 2.0}, spoken=False),
+        Phrase("go_back", verbs.GoBack),
+        Phrase("navigate", verbs.Goto, (value("url", read=with_scheme),)),
+        Phrase("answer", verbs.Answer, (value("text"),)),
     )
 
 
@@ -150,10 +150,10 @@ class WebGymDialect(_ToolCallDialect):
             "computer_use",
             f"Use a mouse and keyboard in a web browser. The screen's resolution is {GRID}x{GRID}.",
             (
-                Phrase("left_click", pointer.ClickAt, (point,)),
+                Phrase("left_click", verbs.ClickAt, (point,)),
                 Phrase(
                     "type",
-                    pointer.TypeAt,
+                    verbs.TypeAt,
                     (point, value("text")),
                     fields=_TYPE,
                     meaning=TYPE_MEANING,
@@ -174,15 +174,15 @@ class WebGymMarksDialect(_ToolCallDialect):
             "web_interaction",
             "Interact with web elements by their labels shown on the screenshot.",
             (
-                Phrase("click", element.Click, (mark,)),
+                Phrase("click", verbs.Click, (mark,)),
                 Phrase(
                     "type",
-                    element.TypeInto,
+                    verbs.TypeInto,
                     (mark, value("text")),
                     fields=_TYPE,
                     meaning=TYPE_MEANING,
                 ),
-                Phrase("hover", element.Hover, (mark,)),
+                Phrase("hover", verbs.Hover, (mark,)),
                 *_shared(viewport[1]),
             ),
         )
