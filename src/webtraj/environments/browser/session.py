@@ -187,8 +187,11 @@ class BrowserSession:
             try:
                 response = await self.run(page.goto(url, wait_until="commit"), what=f"open {url}")
             except errors_lib.BrowserError as error:
+                if not _is_plain(error):
+                    raise
+                await self._check_alive(page, what=f"open {url}")
                 failure = self._failures.get(page)
-                if failure is None or not _is_plain(error):
+                if failure is None:
                     raise
                 raise self._load_error(failure) from error
             if response is not None:
@@ -196,6 +199,14 @@ class BrowserSession:
             await self._wait_for_load("load")
             if page in self._failures:  # It broke off, or moved on to one that does not load.
                 raise self._load_error(self._failures[page])
+
+    async def _check_alive(self, page: Page, *, what: str) -> None:
+        """Raises if a page died: while it loads, that is at first told as a load that broke off."""
+        try:
+            await self.run(page.evaluate("0"), what=what)
+        except errors_lib.BrowserError as error:
+            if not _is_plain(error):
+                raise
 
     def take_failure(self, page: Page, *, refused: bool = False) -> LoadFailure | None:
         """Return why a tab does not show the whole page that it went to, once; None if it does.
