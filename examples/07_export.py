@@ -1,4 +1,4 @@
-"""Records a few episodes, and exports them to Parquet, ATIF and arrays.
+"""Records a few episodes, and exports them to Parquet and ATIF.
 
 Prerequisites: the extra `parquet`.
 Run:           python examples/07_export.py [FOLDER]
@@ -11,7 +11,6 @@ from pathlib import Path
 
 import webtraj
 from webtraj.datasets.exporters import export_dataset
-from webtraj.datasets.exporters.rlds_reader import RldsEpisodes
 from webtraj.testing import fakes
 
 
@@ -37,15 +36,11 @@ def main(folder: Path) -> None:
     for name, options in {
         "huggingface": {"license": "mit", "title": "Catch"},
         "atif": {},
-        "rlds": {},
     }.items():
         report = export_dataset(dataset, exports / name, format=name, options=options)
         print(f"{name}: {len(report.written)} episodes, {len(report.notes)} notes")
         for path in sorted((exports / name).rglob("*.*")):
             print("   ", path.relative_to(exports))
-
-    for episode in RldsEpisodes(exports / "rlds"):
-        print(episode["episode_id"], episode["steps"]["reward"].tolist())
 
 
 if __name__ == "__main__":

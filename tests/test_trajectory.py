@@ -108,15 +108,6 @@ def test_new_ids_are_unique_and_name_files():
     assert all(re.fullmatch(r"\d{8}T\d{6}-[0-9a-f]{16}", episode_id) for episode_id in ids)
 
 
-def test_a_record_made_fast_is_the_record():
-    decision = trajectory_lib.Decision(action="a", thought="because")
-    values = (3, StepType.MID, {"x": 1}, "a", 0.5, 1.0, 10.0, 11.0, decision, None)
-    made = trajectory_lib.make_step_record(*values)
-    assert made == trajectory_lib.StepRecord(*values)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        made.index = 4
-
-
 def test_steps_and_episodes_have_the_names_of_ares_too():
     step = trajectory_lib.StepRecord(3, trajectory_lib.StepType.MID, "seen", end_time=7.0)
     episode = trajectory_lib.EpisodeTrajectory(trajectory_lib.EpisodeInfo(task="shop"), (step,))

@@ -303,52 +303,6 @@ class StepRecord:
         return self.step_type is StepType.LAST
 
 
-# The setters of StepRecord's slots, in the order of its fields.
-(
-    _set_index,
-    _set_step_type,
-    _set_observation,
-    _set_action,
-    _set_reward,
-    _set_discount,
-    _set_start_time,
-    _set_end_time,
-    _set_decision,
-    _set_ignored_action,
-) = (getattr(StepRecord, field.name).__set__ for field in dataclasses.fields(StepRecord))
-
-
-def make_step_record(
-    index: int,
-    step_type: StepType,
-    observation: Any,
-    action: Any,
-    reward: Any,
-    discount: Any,
-    start_time: float | None,
-    end_time: float | None,
-    decision: Decision | None,
-    ignored_action: Any,
-) -> StepRecord:
-    """Returns a StepRecord of all its fields, in half the time.
-
-    The initializer of a frozen dataclass looks up each slot by its name. Recorders make a record
-    for each step, so that was a third of what recording costs.
-    """
-    record = object.__new__(StepRecord)
-    _set_index(record, index)
-    _set_step_type(record, step_type)
-    _set_observation(record, observation)
-    _set_action(record, action)
-    _set_reward(record, reward)
-    _set_discount(record, discount)
-    _set_start_time(record, start_time)
-    _set_end_time(record, end_time)
-    _set_decision(record, decision)
-    _set_ignored_action(record, ignored_action)
-    return record
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorInfo:
     """An exception, kept as text."""

@@ -21,7 +21,7 @@ def test_calls_need_no_viewport(name):
     assert dialect_for(name, None).name == name
 
 
-@pytest.mark.parametrize("name", ["webgym", "webgym_marks", "webgym_text", "anthropic", "openai"])
+@pytest.mark.parametrize("name", ["webgym", "webgym_marks", "anthropic", "openai"])
 def test_others_do(name):
     with pytest.raises(errors.InvalidInputError, match=rf"{name}.*size of the viewport"):
         dialect_for(name, None)

@@ -15,7 +15,7 @@ from webtraj.environments import actions as a
 from webtraj.environments.actions.dialects import make_dialect
 
 REFS = ("1", "12", "f1.3")
-LINES = ("webtraj", "browsergym", "webgym_text")
+LINES = ("webtraj", "browsergym")
 TOOLS = ("webgym", "webgym_marks")
 
 
@@ -57,7 +57,6 @@ def test_every_word_that_it_has_can_be_said(dialect):
             "goto('https://a.test/x')",
         ],
         "browsergym": ["click('12', button='right')", "press('1', 'Control+a')", "noop()"],
-        "webgym_text": ["Click [12]", "Click [3, 999]", "Type [1] [coffee]", "GoBack"],
     }
     for reply in said[dialect]:
         assert pattern.fullmatch(reply), reply

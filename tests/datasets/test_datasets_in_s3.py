@@ -1,4 +1,4 @@
-"""Datasets in real S3 servers: opened, written, converted, compacted, deleted, and cut off."""
+"""Datasets in real S3 servers: opened, written, converted, indexed anew, and cut off."""
 
 import threading
 
@@ -6,8 +6,7 @@ import pytest
 
 from fault_proxy import Fault
 from webtraj import errors, open_dataset
-from webtraj.datasets.compaction import compact, rebuild
-from webtraj.datasets.deletion import delete
+from webtraj.datasets.rebuilding import rebuild
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.transfer import convert, copy
 from webtraj.datasets.verification import verify
@@ -70,28 +69,25 @@ def test_blobs_are_kept_in_a_folder_of_the_user_s(source, place, bucket_options,
 
 
 @pytest.mark.slow
-def test_an_index_is_compacted_rebuilt_and_completed(source, place, bucket_options, episode):
+def test_an_index_is_completed_and_made_anew(source, place, bucket_options, episode):
     options = bucket_options
     for number in range(4):
         with DatasetWriter(place, storage_options=options) as writer:
             writer.add(episode(number))
     before = [s.to_line() for s in open_dataset(place, storage_options=options).summaries]
-    assert compact(place, storage_options=options).files_after == 1
     storage = open_storage(place, options)
     for entry in list(storage.list("index/")):
         storage.delete(entry.key)
     assert len(recover(place, storage_options=options).indexed) == 4
     assert rebuild(place, storage_options=options).num_episodes == 4
+    assert rebuild(place, storage_options=options).files_after == 1
     after = [s.to_line() for s in open_dataset(place, storage_options=options).summaries]
     assert after == before
-    report = delete(place, ["e1", "e2"], alone=True, storage_options=options)
-    assert report.garbage.removed == 2
     assert verify(place, storage_options=options).clean
-    assert len(open_dataset(place, storage_options=options)) == 2
 
 
 @pytest.mark.slow
-def test_compactions_and_writers_at_once_lose_nothing(place, bucket_options, episode):
+def test_rebuilds_and_writers_at_once_lose_nothing(place, bucket_options, episode):
     failures = []
 
     def write(first):
@@ -99,7 +95,7 @@ def test_compactions_and_writers_at_once_lose_nothing(place, bucket_options, epi
             for number in range(first, first + 5):
                 with DatasetWriter(place, storage_options=bucket_options) as writer:
                     writer.add(episode(number))
-                compact(place, storage_options=bucket_options)
+                rebuild(place, storage_options=bucket_options)
         except Exception as error:
             failures.append(error)
             raise

@@ -13,9 +13,7 @@ from webtraj import JsonTrajectoryCollector, errors, open_dataset
 from webtraj.cli import app as app_lib
 from webtraj.collectors.layout import DatasetLayout
 from webtraj.collectors.protobuf import ProtobufTrajectoryCollector
-from webtraj.datasets.compaction import compact, rebuild
-from webtraj.datasets.deletion import delete
-from webtraj.datasets.garbage import collect_garbage
+from webtraj.datasets.rebuilding import rebuild
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.splitting import split
 from webtraj.datasets.transfer import convert, copy, merge
@@ -91,10 +89,7 @@ ENTRIES = {
     "open": open_dataset,
     "verify": verify,
     "recover": recover,
-    "compact": compact,
     "rebuild": rebuild,
-    "collect": collect_garbage,
-    "delete": lambda place: delete(place, ["golden-1-won"]),
     "convert": lambda place: convert(place, place.parent / "there", format="pb"),
     "copy": lambda place: copy(place, place.parent / "there"),
     "copy to": lambda place: copy(GOLDEN / "v1-json", place),
@@ -166,7 +161,7 @@ def test_a_newer_index_line_is_refused(tmp_path):
     shutil.copytree(GOLDEN / "v1-json", tmp_path / "d")
     path = tmp_path / "d" / "index" / "golden-0.jsonl"
     path.write_bytes(b'{"schema_version":2,"episode":"x"}\n' + path.read_bytes())
-    for enter in (open_dataset, verify, recover, compact, rebuild):
+    for enter in (open_dataset, verify, recover, rebuild):
         with pytest.raises(errors.UnsupportedSchemaError, match="version 2"):
             enter(tmp_path / "d")
 

@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 from webtraj import errors, open_dataset
 from webtraj.collectors.index import parse_index_file
 from webtraj.collectors.layout import DatasetHeader
-from webtraj.datasets.compaction import compact, rebuild
-from webtraj.datasets.deletion import delete
-from webtraj.datasets.garbage import collect_garbage
+from webtraj.datasets.rebuilding import rebuild
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.transfer import copy
 from webtraj.datasets.verification import verify
@@ -42,10 +40,7 @@ def use(place):
         lazily,
         lambda: copy(place, elsewhere),
         lambda: recover(place),
-        lambda: compact(place),
         lambda: rebuild(place),
-        lambda: delete(place, open_dataset(place).episode_ids[:1]),
-        lambda: collect_garbage(place, alone=True),
     ):
         with contextlib.suppress(errors.WebtrajError):
             do()

@@ -4,11 +4,11 @@ import secrets
 
 import pytest
 
+from removing import remove
 from webtraj import EndReason, EpisodeEnd, EpisodeInfo, EpisodeTrajectory, errors
 from webtraj.collectors.index import EpisodeSummary
-from webtraj.datasets.compaction import compact
-from webtraj.datasets.deletion import delete
 from webtraj.datasets.index_tail import IndexTail
+from webtraj.datasets.rebuilding import rebuild
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.storage import open_storage
 
@@ -44,16 +44,16 @@ def test_each_line_is_given_once(place):
     assert read(tail) == (True, ["a", "b", "c"])
 
 
-def test_what_was_deleted_or_compacted_makes_it_begin_anew(place):
+def test_an_index_made_anew_makes_it_begin_anew(place):
     add(place, "a", "b")
     add(place, "c")
     tail = IndexTail(open_storage(place))
     assert read(tail) == (True, ["a", "b", "c"])
-    delete(place, ["b"])
+    remove(place, "b")
     assert read(tail) == (True, ["a", "c"])
     add(place, "d")
     assert read(tail) == (False, ["d"])
-    compact(place)
+    rebuild(place)
     assert read(tail) == (True, ["a", "c", "d"])
     assert read(tail) == (False, [])
 

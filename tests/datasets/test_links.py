@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from webtraj import errors, open_dataset
+from webtraj import errors
 from webtraj.collectors.blobs import BlobStore
-from webtraj.datasets.compaction import compact, rebuild
-from webtraj.datasets.deletion import delete
-from webtraj.datasets.garbage import collect_garbage
 from webtraj.datasets.place import open_place
+from webtraj.datasets.rebuilding import rebuild
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
@@ -36,10 +34,7 @@ def dataset(request, tmp_path):
 
 def everything_that_writes(place, episode):
     yield lambda: recover(place)
-    yield lambda: compact(place)
     yield lambda: rebuild(place)
-    yield lambda: delete(place, open_dataset(place).episode_ids[:1], alone=True)
-    yield lambda: collect_garbage(place, alone=True)
 
     def add():
         with DatasetWriter(place, format=open_place(place).header.format) as writer:

@@ -9,7 +9,6 @@ import pytest
 import webtraj
 from webtraj import EndReason, EpisodeEnd, EpisodeInfo, EpisodeTrajectory, StepRecord, open_dataset
 from webtraj.collectors.index import EpisodeSummary, version_span
-from webtraj.datasets.compaction import compact
 from webtraj.datasets.conditions import parse_condition
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
@@ -104,7 +103,7 @@ def test_an_index_of_before_there_was_one_is_read_and_agrees_with_its_files(name
     assert verify(GOLDEN / name).clean
 
 
-def test_a_compaction_of_old_and_new_lines_keeps_them(tmp_path):
+def test_old_and_new_lines_are_read_side_by_side(tmp_path):
     with DatasetWriter(tmp_path / "d") as writer:
         for number in range(2):
             writer.add(episode(("7",), episode_id=f"e{number}"))
@@ -113,8 +112,6 @@ def test_a_compaction_of_old_and_new_lines_keeps_them(tmp_path):
     data = orjson.loads(old)
     del data["policy_version"]
     path.write_bytes(orjson.dumps(data) + b"\n" + new + b"\n")
-    (tmp_path / "d" / "index" / "other.jsonl").write_bytes(b"")
-    compact(tmp_path / "d")
     found = open_dataset(tmp_path / "d").summaries
     assert sorted(summary.policy_version for summary in found) == ["", "7"]
     assert verify(tmp_path / "d").clean

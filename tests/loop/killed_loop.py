@@ -139,7 +139,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the moments, and of the loop")
     parser.add_argument("--out", type=Path, required=True, help="a new folder")
     parser.add_argument("--iterations", type=int, default=2, help="how many, 1 or 2")
-    parser.add_argument("--attempts", type=int, default=200, help="episodes of a task to train on")
+    parser.add_argument("--attempts", type=int, default=150, help="episodes of a task to train on")
     parser.add_argument("--evaluated", type=int, default=40, help="and to measure by")
     parser.add_argument("--copies", type=int, default=40, help="of each sample")
     options = parser.parse_args()

@@ -15,7 +15,7 @@ from fault_proxy import Fault
 from webtraj import Outcome, errors, open_dataset
 from webtraj.collectors.index import IndexWriter
 from webtraj.collectors.journal import claim
-from webtraj.datasets.compaction import compact
+from webtraj.datasets.rebuilding import rebuild
 from webtraj.datasets.recovery import recover
 from webtraj.judging.base import Judgement
 from webtraj.monitor import Cell, RunMonitor, Writer
@@ -158,7 +158,7 @@ def test_the_index_is_read_once_whatever_becomes_of_its_files(played, tmp_path):
     assert monitor.look().tries == 3
     path.write_bytes(path.read_bytes().removesuffix(b'{"episode_id":"half'))
     played("climb", out=out)  # Another run, which it does not look at.
-    compact(out)
+    rebuild(out)
     assert not path.exists()
     assert monitor.look().tries == 3
     writer = IndexWriter(index)

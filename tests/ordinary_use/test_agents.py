@@ -13,7 +13,7 @@ import pytest
 from webtraj import Decision, EndReason, ModelCall, Outcome, errors, open_dataset, registry
 from webtraj.agents.models import Message
 from webtraj.environments.actions import Click
-from webtraj.environments.browser.action_spec import to_action
+from webtraj.environments.browser.acting import to_action
 from webtraj.rollouts import Deadlines, RetryPolicy, RolloutSettings, collect
 from webtraj.rollouts.metrics import Rate, measure
 from webtraj.rollouts.runs import Run

@@ -17,7 +17,7 @@ import pytest
 
 import webtraj
 from webtraj import errors
-from webtraj.datasets.compaction import compact, rebuild
+from webtraj.datasets.rebuilding import rebuild
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
 from webtraj.rollouts.metrics import measure
@@ -105,7 +105,6 @@ def test_desktops_and_editors_leave_files_in_it(dataset):
     assert readable(dataset) == whole
     verify(dataset)
     recover(dataset)
-    compact(dataset)
     rebuild(dataset)
     assert readable(dataset) == whole
 

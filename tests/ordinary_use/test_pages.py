@@ -20,9 +20,9 @@ import pytest
 import webtraj
 from webtraj import errors
 from webtraj.environments.browser import network as network_lib
+from webtraj.environments.browser.access import WebAccess
 from webtraj.environments.browser.network import proxy as proxy_lib
 from webtraj.environments.browser.observation import refs_in
-from webtraj.environments.browser.policies import WebAccess
 from webtraj.environments.browser.settling import SettlePolicy
 from webtraj.rollouts.metrics.steps import step_facts
 

@@ -19,8 +19,8 @@ import pytest
 
 import webtraj
 from webtraj.datasets.sharing import share
+from webtraj.environments.browser.access import WebAccess
 from webtraj.environments.browser.network import OriginPolicy
-from webtraj.environments.browser.policies import WebAccess
 from webtraj.environments.browser.tasks import WebTask
 from webtraj.testing.model_server import FakeModelServer
 

@@ -16,7 +16,7 @@ import pytest
 
 import webtraj
 from webtraj import errors
-from webtraj.environments.browser import deadlines
+from webtraj.environments.browser import driver
 from webtraj.environments.browser.pool import BrowserPool, PoolLimits
 
 pytestmark = [pytest.mark.browser]
@@ -93,8 +93,8 @@ def test_interrupted_twice(moment):
 
 async def test_a_process_that_stood_still_does_not_blame_the_browser(monkeypatch):
     """The answer came while nobody could read it: a debugger, Ctrl-Z, a busy loop."""
-    monkeypatch.setattr(deadlines, "_STOOD_STILL", 0.1)
-    lifeline = deadlines.Lifeline()
+    monkeypatch.setattr(driver, "_STOOD_STILL", 0.1)
+    lifeline = driver.Lifeline()
     answer = asyncio.get_running_loop().create_future()
 
     async def stand_still():

@@ -17,6 +17,7 @@ from processing_support import (
     record,
 )
 
+from removing import remove
 from webtraj import errors, open_dataset
 from webtraj.datasets.conditions import parse_condition
 from webtraj.datasets.verification import verify
@@ -334,9 +335,7 @@ async def test_a_cancelled_run_goes_on(raw, out):
 
 async def test_a_changed_recorded_episode_is_told(raw, out):
     await process(raw, out, Pipeline([Noted()]))
-    from webtraj.datasets.deletion import delete
-
-    delete(raw, ["e00003"])
+    remove(raw, "e00003")
     with DatasetWriter(raw) as writer:
         writer.add(make_episode(3, goal="another"))
     report = await process(raw, out, Pipeline([Noted()]))

@@ -320,7 +320,7 @@ def test_shipped_presets_cost_nothing_heavy():
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
-@pytest.mark.parametrize("loads", ["presets.register_presets", "registry.plugins.load_plugins"])
+@pytest.mark.parametrize("loads", ["_register_ours", "_load_plugins"])
 def test_presets_whose_registration_was_interrupted_are_registered_by_the_next_call(
     monkeypatch, loads
 ):
@@ -332,7 +332,7 @@ def test_presets_whose_registration_was_interrupted_are_registered_by_the_next_c
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"webtraj.{loads}", interrupted)
+        patch.setattr(registry, loads, interrupted)
         with pytest.raises(KeyboardInterrupt):
             registry.info("web")
     assert registry.info("web").name == "web"

@@ -10,10 +10,10 @@ from hostile_web import Response, Site
 
 from webtraj import errors
 from webtraj.environments import actions as a
+from webtraj.environments.browser.access import NoAccess, WebAccess
 from webtraj.environments.browser.environment import BrowserEnvironment
 from webtraj.environments.browser.network import OriginPolicy
 from webtraj.environments.browser.observation import refs_in
-from webtraj.environments.browser.policies import NoAccess, WebAccess
 from webtraj.environments.browser.pool import BrowserPool
 from webtraj.environments.browser.tasks import WebTask
 

@@ -12,10 +12,10 @@ from PIL import Image, ImageChops
 
 import webtraj
 from webtraj.environments import actions as a
+from webtraj.environments.browser.access import WebAccess
 from webtraj.environments.browser.environment import BrowserEnvironment
 from webtraj.environments.browser.network import OriginPolicy
 from webtraj.environments.browser.observation import CHANNELS, Observe, refs_in
-from webtraj.environments.browser.policies import WebAccess
 from webtraj.environments.browser.pool import BrowserPool
 from webtraj.environments.browser.settling import LIVE_SITE
 from webtraj.environments.browser.tasks import WebTask

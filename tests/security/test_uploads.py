@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from webtraj.environments.browser.policies import WebAccess
+from webtraj.environments.browser.access import WebAccess
 
 UPLOADS = {
     "../secret.txt", "../../etc/passwd", "/etc/passwd", "link", "linked/secret.txt", "sub",

@@ -10,8 +10,8 @@ import rollout_audit
 from click_policy import FailingPolicy, decide
 from rollout_soak import KILLS, RolloutSoak, show
 
+from removing import remove
 from webtraj import EndReason, open_dataset
-from webtraj.datasets.deletion import delete
 from webtraj.testing.model_server import ModelRequest
 
 EPISODES = int(os.environ.get("WEBTRAJ_ROLLOUTS", "0"))
@@ -75,29 +75,29 @@ CHANGES = {
 """What may be wrong with what was told, and what the audit says to it."""
 
 
-def remove(which):
+def drop(which):
     def change(play):
         summaries = open_dataset(play.folder).summaries
-        delete(play.folder, [next(s.episode_id for s in summaries if which(play, s))])
+        remove(play.folder, next(s.episode_id for s in summaries if which(play, s)))
 
     return change
 
 
 DAMAGES = {
     "the only try is gone": (
-        remove(lambda play, s: s.end_reason is EndReason.TERMINATED and s.episode_id[-3:] == "-00"),
+        drop(lambda play, s: s.end_reason is EndReason.TERMINATED and s.episode_id[-3:] == "-00"),
         f"the dataset has {EPISODES - 1} of {EPISODES} rows",
     ),
     "the last try is gone": (
-        remove(lambda play, s: s.end_reason is EndReason.TERMINATED and s.episode_id[-3:] != "-00"),
+        drop(lambda play, s: s.end_reason is EndReason.TERMINATED and s.episode_id[-3:] != "-00"),
         "was not finished once",
     ),
     "a partial try is gone": (
-        remove(lambda play, s: s.episode_id in play.cut),
+        drop(lambda play, s: s.episode_id in play.cut),
         "was begun, and is lost",
     ),
     "a failed try is gone": (
-        remove(lambda play, s: s.end_reason is EndReason.ERRORED),
+        drop(lambda play, s: s.end_reason is EndReason.ERRORED),
         "was told of, and is lost",
     ),
 }

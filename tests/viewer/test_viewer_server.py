@@ -25,10 +25,9 @@ from viewer_server_support import (
 )
 
 import webtraj
+from removing import remove
 from webtraj import errors
 from webtraj.agents.models import Message
-from webtraj.datasets.compaction import compact
-from webtraj.datasets.deletion import delete
 from webtraj.testing.fakes import CatchEnvironment
 from webtraj.trajectory import EpisodeInfo, ModelCall
 from webtraj.viewer.calls import call_data
@@ -327,7 +326,7 @@ async def test_pictures_are_seen_while_they_are_recorded(tmp_path):
         assert (await get(client, "/api/datasets"))["datasets"][0]["open"] == 1
 
 
-async def test_what_is_written_deleted_and_compacted_is_followed(tmp_path):
+async def test_what_is_written_and_indexed_anew_is_followed(tmp_path):
     place = write(tmp_path / "d", *map(small_episode, range(3)))
     async with served(place) as (client, _):
         assert (await get(client, "/api/episodes"))["total"] == 3
@@ -337,11 +336,10 @@ async def test_what_is_written_deleted_and_compacted_is_followed(tmp_path):
         write(place, small_episode(3), small_episode(4))
         assert (await get(client, "/api/changes", since=first["version"]))["changed"]
         assert (await get(client, "/api/episodes"))["total"] == 5
-        delete(place, ["e1"])
+        remove(place, "e1")
         assert {row["id"] for row in (await get(client, "/api/episodes"))["rows"]} == {
             "e0", "e2", "e3", "e4",
         }  # fmt: skip
-        compact(place)
         write(place, small_episode(5))
         assert (await get(client, "/api/episodes"))["total"] == 5
         assert (await client.get("/api/episodes/d/e1")).status_code == 404
@@ -369,7 +367,7 @@ async def test_an_index_that_cannot_be_read_is_told_and_read_whole_later(tmp_pat
     async with served(place) as (client, _):
         newer = tmp_path / "d/index/newer.jsonl"
         newer.write_bytes(b'{"schema_version": 99, "episode_id": "e9"}\n')
-        compact_by_hand(tmp_path / "d")
+        move_lines(tmp_path / "d")
         assert (await get(client, "/api/episodes"))["total"] == 3
         assert "newer" in (await get(client, "/api/datasets"))["datasets"][0]["problem"]
         newer.unlink()
@@ -379,8 +377,8 @@ async def test_an_index_that_cannot_be_read_is_told_and_read_whole_later(tmp_pat
         assert viewer.datasets()[0]["episodes"] == 3
 
 
-def compact_by_hand(folder):
-    """Moves all lines into another file, as a compaction does, whatever else is in the index."""
+def move_lines(folder):
+    """Moves all lines into another file, as a rebuild does, whatever else is in the index."""
     for number, file in enumerate(folder.glob("index/*-*.jsonl")):
         file.rename(folder / f"index/moved{number}.jsonl")
 

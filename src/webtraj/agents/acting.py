@@ -16,7 +16,7 @@ from webtraj.agents import screens, structures
 from webtraj.agents.models import replies as model_replies
 from webtraj.agents.models.base import Sampling
 from webtraj.environments.actions import dialects as dialects_lib
-from webtraj.environments.actions.conversation import InvalidAction
+from webtraj.environments.actions.verbs import InvalidAction
 
 if TYPE_CHECKING:
     from webtraj.agents.model import ModelAgent

@@ -7,7 +7,6 @@ page at hand. Texts are bounded by the server's `max_tokens` alone.
 
 * `webtraj`, `browsergym`: a regular expression of one call, after a line for each other section
   that the prompt asks for.
-* `webgym_text`: the same, with one line of that grammar.
 * `webgym`, `webgym_marks`: the JSON Schema of one tool call; a reply has no other sections then.
 
 Regular expressions use no more than classes, groups, alternatives and counts.
@@ -26,7 +25,7 @@ from webtraj.environments.actions.dialects import Dialect
 
 __all__ = ["STRUCTURED", "action_structure", "require"]
 
-STRUCTURED = ("webtraj", "browsergym", "webgym_text", "webgym", "webgym_marks")
+STRUCTURED = ("webtraj", "browsergym", "webgym", "webgym_marks")
 """The dialects that have a structure."""
 
 # Not in a text, which is one line: control characters, and all that Python takes for a line's end.
@@ -70,10 +69,7 @@ def action_structure(
     prose = "".join(f"{label}: {_PROSE}\n" for label in sections if label != "Action")
     label = "Action: " if prose else ""
     text = _TEXT_AFTER_PROSE if prose else _BARE_TEXT
-    if dialect.name == "webgym_text":
-        options = list(_lines(refs))
-    else:
-        options = [call for tool in dialect.tools() for call in _call(tool, refs, text)]
+    options = [call for tool in dialect.tools() for call in _call(tool, refs, text)]
     return Structure("regex", f"{prose}{label}(?:{'|'.join(options)})")
 
 
@@ -148,23 +144,6 @@ def _number(schema: Mapping[str, Any]) -> str:
     digits = min(len(str(int(high))) - 1, 4)
     sign = "-?" if schema.get("minimum", 0) < 0 else ""
     return f"{sign}(?:0|[1-9][0-9]{{0,{digits - 1}}})"
-
-
-def _lines(refs: Sequence[str]) -> Iterator[str]:
-    """Yields the lines of WebGym's text grammar."""
-    thousandth = "(?:0|[1-9][0-9]{0,2})"
-    point = f"\\[{thousandth}, {thousandth}\\]"
-    text = f"\\[[^{_BREAKS}\\[\\]`<>]*\\]"
-    targets = [point]
-    if refs:
-        targets.append(f"\\[(?:{'|'.join(map(re.escape, refs))})\\]")
-    target = f"(?:{'|'.join(targets)})"
-    yield f"Click {target}"
-    yield f"Hover {target}"
-    yield f"Type {target} {text}"
-    yield "Scroll \\[WINDOW\\] \\[(?:up|down)\\]"
-    yield f"ANSWER {text}"
-    yield from ("Wait", "GoBack", "TabAndEnter")
 
 
 def _with_refs(schema: Mapping[str, Any], refs: Sequence[str]) -> dict[str, Any]:

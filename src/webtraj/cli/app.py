@@ -40,7 +40,6 @@ COMMANDS = (
     "copy",
     "merge",
     "split",
-    "delete",
     "import",
     "export",
     "metrics",

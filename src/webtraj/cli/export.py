@@ -36,7 +36,7 @@ def export(
         str,
         typer.Option(
             "--format",
-            help="Of episodes: atif, rlds, minari, huggingface or html; with --shareable also "
+            help="Of episodes: atif, minari, huggingface or html; with --shareable also "
             "json, pb or pb.zst, a webtraj dataset. Of samples, for training: sharegpt, openai, "
             "trl, tokens, preferences or trl-preferences.",
         ),

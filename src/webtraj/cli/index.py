@@ -1,4 +1,4 @@
-"""`webtraj index`: a dataset's index in one file, made anew, or as Parquet."""
+"""`webtraj index`: a dataset's index made anew, or as Parquet."""
 
 from __future__ import annotations
 
@@ -17,32 +17,31 @@ def index(
         bool, typer.Option("--rebuild", help="Make it anew from the episodes, reading them all.")
     ] = False,
     parquet: Annotated[
-        str | None, typer.Option(help="Only write a Parquet file, to this path or URL.")
+        str | None, typer.Option(help="Write it as a Parquet file, to this path or URL.")
     ] = None,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
-    """Make one index file of many. Safe beside living writers and readers."""
+    """Make a dataset's index anew, or write it as a table. Safe beside writers and readers."""
     from webtraj import errors
     from webtraj.cli import terminal
     from webtraj.cli.options import storage_options
     from webtraj.cli.text import counted, printable
-    from webtraj.datasets import compaction
     from webtraj.datasets.dataset import open_dataset
     from webtraj.datasets.parquet import write_parquet
+    from webtraj.datasets.rebuilding import rebuild as rebuild_index
     from webtraj.storage import is_url
 
     console = terminal.make_console()
     options = storage_options(option)
+    if rebuild == (parquet is not None):
+        raise errors.InvalidInputError("Give either --rebuild or --parquet.")
     if parquet is not None:
-        if rebuild:
-            raise errors.InvalidInputError("--parquet and --rebuild are two things; name one.")
         opened = open_dataset(dataset, storage_options=options if is_url(dataset) else None)
         elsewhere = options if is_url(parquet) else None
         rows = write_parquet(opened.summaries, parquet, storage_options=elsewhere)
         console.print(f"{parquet}: {counted(rows, 'row')}")
         return
-    do = compaction.rebuild if rebuild else compaction.compact
-    report = do(dataset, storage_options=options)
+    report = rebuild_index(dataset, storage_options=options)
     for episode_id in report.dropped:
         console.print(f"{episode_id}: its file is missing; taken out of the index")
     for what in report.unreadable:

@@ -2,19 +2,12 @@
 
 A blob's file appears whole or not at all and is never changed, so that any number of writers may
 share a store without a lock.
-
-What nothing refers to any more is removed by `webtraj.datasets.garbage`, also beside living
-writers. For that a blob's modification time says when it was last put: `put` sets it anew unless
-it did so within `TOUCH_INTERVAL`, and only what was not put for far longer is ever removed.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,31 +16,25 @@ from webtraj.collectors.layout import blob_key
 from webtraj.serialization.blobs import Blob
 from webtraj.storage import files
 
-__all__ = ["TOUCH_INTERVAL", "BlobStore", "LazyBlob", "LazyBlobs", "RecordingSink", "as_text"]
+__all__ = ["BlobStore", "LazyBlob", "LazyBlobs", "RecordingSink", "as_text"]
 
-TOUCH_INTERVAL = 600.0
-"""Seconds within which a blob that is put again need not be touched again."""
 _KNOWN_LIMIT = 100_000
 
 
 class BlobStore:
     """A folder of blobs. A `BlobSink` and a `BlobSource`."""
 
-    def __init__(
-        self, root: Path, *, within: Path | None = None, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, root: Path, *, within: Path | None = None) -> None:
         """Initializes the store; makes no folder before the first blob.
 
         Args:
             root: The folder.
             within: The folder that the store must stay in: no symbolic link below it is followed
                 to write. By default `root`, which then may itself be a link.
-            clock: Returns the seconds that have passed, those in which the machine slept included.
         """
         self.root = root
         self._within = root if within is None else within
-        self._clock = clock
-        self._known: dict[Blob, float] = {}
+        self._known: set[Blob] = set()
         self._folders: set[str] = set()
 
     def put(self, data: bytes, ext: str) -> Blob:
@@ -65,19 +52,16 @@ class BlobStore:
 
     def keep(self, blob: Blob) -> bool:
         """Does what `put` does if the blob is there already, and returns whether it is."""
-        if 0.0 <= self._clock() - self._known.get(blob, -TOUCH_INTERVAL) < TOUCH_INTERVAL:
-            return True
-        # Touched first, then looked at: what is removed in between is seen to be missing. One that
-        # a power cut had cut short is written again.
-        if not (_touch(self.path(blob)) and self.holds(blob)):
-            return False
-        self._note(blob)
-        return True
+        # One that a power cut had cut short is written again.
+        known = blob in self._known or self.holds(blob)
+        if known:
+            self._note(blob)
+        return known
 
     def _note(self, blob: Blob) -> None:
         if len(self._known) >= _KNOWN_LIMIT:
             self._known.clear()
-        self._known[blob] = self._clock()
+        self._known.add(blob)
 
     def load(self, blob: Blob, *, text: bool) -> Any:
         """Returns a blob's bytes, or its text.
@@ -208,17 +192,6 @@ def as_text(data: bytes, where: str) -> str:
         raise errors.CorruptDataError(
             f"The blob {where!r} is referred to as text, and is none: {error}."
         ) from error
-
-
-def _touch(path: Path) -> bool:
-    """Returns whether a file is there, after it was given the present as its time."""
-    try:
-        os.utime(path, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    except PermissionError:  # Another user's: that it was put again cannot be told.
-        return False
-    return True
 
 
 def _has_size(path: Path, size: int) -> bool:

@@ -5,13 +5,13 @@ other, and holds a lock (flock) on it for as long as it lives. In a bucket, wher
 appended to, a writer puts a new file, a shard, for each batch of lines. A last line without its
 newline does not count: its episode is found by its file.
 
-An episode that is deleted leaves a line that takes its summary out of the files that have it::
+Before 0.2, webtraj could delete episodes. That left a line which takes the episode's summary out of
+the files that have it, and which is still read::
 
     {"removed": "<episode id>", "from": ["<name of an index file>", ...]}
 
-so that an episode of that id may be added again. `webtraj.datasets.compaction` makes one file of
-many, without what was removed. A file that is gone when it is to be read has been compacted, and
-the list of files is read again.
+A file that is gone when it is to be read was replaced by `webtraj.datasets.rebuilding`; the list of
+files is then read again.
 """
 
 from __future__ import annotations
@@ -47,8 +47,6 @@ __all__ = [
     "index_file_name",
     "merge",
     "parse_index_file",
-    "read_index",
-    "read_index_file",
     "summarize",
     "version_span",
 ]
@@ -255,13 +253,9 @@ class Removal:
     files: tuple[str, ...]
     """The names of the index files."""
 
-    def to_line(self) -> bytes:
-        """Returns the removal as a line of JSON."""
-        return orjson.dumps({"removed": self.episode_id, "from": self.files}) + b"\n"
-
     @classmethod
     def from_line(cls, line: bytes) -> Self:
-        """Returns the removal that `to_line` made a line of.
+        """Returns the removal that a line says.
 
         Raises:
             ValueError: It is no such line.
@@ -294,7 +288,7 @@ class IndexWriter:
         self._descriptor = -1
         self._lock = threading.Lock()
 
-    def append(self, summary: EpisodeSummary | Removal, *, sync: bool = False) -> None:
+    def append(self, summary: EpisodeSummary, *, sync: bool = False) -> None:
         """Adds one line.
 
         Raises:
@@ -330,35 +324,8 @@ def _open_locked(path: Path) -> int:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_nlink:
             return descriptor
-        # A compaction took it for a dead writer's, before it was locked, and removed it.
+        # A rebuild took it for a dead writer's, before it was locked, and removed it.
         os.close(descriptor)
-
-
-def read_index(folder: Path) -> Iterator[EpisodeSummary]:
-    """Yields the summaries of all writers, each episode's once, in no particular order.
-
-    Lines that cannot be read are passed over: their episodes are found by their files, and
-    `webtraj verify` reports them.
-    """
-    for _ in range(_LISTINGS):
-        try:
-            names = sorted(path.name for path in folder.glob("[!.]*.jsonl"))
-            found = {name: parse_index_file((folder / name).read_bytes()) for name in names}
-        except FileNotFoundError:  # It has been compacted; its lines are in another.
-            continue
-        return iter(merge(found).values())
-    raise errors.CorruptDataError(
-        f"The index {str(folder)!r} changed each of the {_LISTINGS} times that it was read. Stop "
-        "what compacts it over and over, and try again."
-    )
-
-
-_LISTINGS = 100
-
-
-def read_index_file(path: Path) -> Iterator[EpisodeSummary]:
-    """Yields the summaries of one writer."""
-    return iter(parse_index_file(path.read_bytes()).summaries)
 
 
 def parse_index_file(content: bytes) -> IndexFile:
@@ -387,22 +354,17 @@ _REMOVED = b'{"removed"'
 
 def merge(files: Mapping[str, IndexFile]) -> dict[str, EpisodeSummary]:
     """Returns the summaries that the files of an index, by name, have together, by episode."""
-    gone = removed(files.values())
+    gone = {
+        (removal.episode_id, name)
+        for file in files.values()
+        for removal in file.removals
+        for name in removal.files
+    }
     return {
         summary.episode_id: summary
         for name, file in files.items()
         for summary in file.summaries
         if not gone or (summary.episode_id, name) not in gone
-    }
-
-
-def removed(files: Iterable[IndexFile]) -> set[tuple[str, str]]:
-    """Returns the pairs of an episode and an index file whose summary of it does not count."""
-    return {
-        (removal.episode_id, name)
-        for file in files
-        for removal in file.removals
-        for name in removal.files
     }
 
 

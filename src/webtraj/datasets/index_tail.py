@@ -1,7 +1,7 @@
 """The lines of a dataset's index as they come: each is read once, and nothing is locked.
 
 An index file is only ever appended to, and in a bucket there are only ever new ones; so what was
-read need not be read again. Where that does not hold (a deletion, a compaction) all is read anew.
+read need not be read again. Where files have gone (a rebuild) all is read anew.
 Who looks on must not be felt by who writes: a file that is locked, even for a moment, would be
 taken for one that is being written.
 """
@@ -41,7 +41,7 @@ class IndexTail:
     def read(self) -> tuple[bool, list[EpisodeSummary]]:
         """Returns whether to begin anew, and the summaries since the last call, or all of them.
 
-        A compaction, or a deletion, makes it begin anew.
+        A rebuild makes it begin anew.
 
         Raises:
             StorageError: The index cannot be read.
@@ -53,7 +53,7 @@ class IndexTail:
             self._read = before if begun else {}
             try:
                 contents = dict(self._new())
-            except (FileNotFoundError, errors.StorageMissingError):  # Compacted meanwhile.
+            except (FileNotFoundError, errors.StorageMissingError):  # Rebuilt meanwhile.
                 continue
             if begun and self._shrank(before):
                 continue

@@ -131,7 +131,7 @@ class DatasetPlace:
     def read_index(self) -> dict[str, IndexFile]:
         """Returns what the index's files say, by their names.
 
-        Files that a compaction takes away meanwhile are looked for again.
+        Files that a rebuild replaces meanwhile are looked for again.
 
         Raises:
             CorruptDataError: They go on changing.
@@ -151,7 +151,7 @@ class DatasetPlace:
             return {name: found[name] for name in names}
         raise errors.CorruptDataError(
             f"The index of {self.url!r} changed each of the {_LISTINGS} times that it was read. "
-            "Stop what compacts it over and over, and try again."
+            "Stop what rebuilds it over and over, and try again."
         )
 
     def _read_index_files(self, names: list[str]) -> dict[str, IndexFile]:

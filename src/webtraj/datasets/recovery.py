@@ -14,11 +14,10 @@ from typing import Any
 
 from webtraj import errors, formats
 from webtraj.collectors import sealing
-from webtraj.collectors.index import EpisodeSummary, index_file_name, merge, read_index
+from webtraj.collectors.index import EpisodeSummary, index_file_name, merge
 from webtraj.collectors.journal import claim
 from webtraj.collectors.layout import INDEX, DatasetHeader, DatasetLayout
 from webtraj.collectors.spool import open_index
-from webtraj.datasets import garbage
 from webtraj.datasets.episode_file import summarize_file
 from webtraj.datasets.parallel import map_in_order
 from webtraj.datasets.place import DatasetPlace, Place, open_place
@@ -42,6 +41,7 @@ class RecoveryReport:
 
 
 _WORKERS = 16
+_ASIDE = ".removing"
 
 
 def recover(place: Place, *, storage_options: Mapping[str, Any] | None = None) -> RecoveryReport:
@@ -61,10 +61,11 @@ def recover(place: Place, *, storage_options: Mapping[str, Any] | None = None) -
     opened = open_place(place, storage_options)
     if opened.layout is None:
         return RecoveryReport(indexed=_complete_bucket_index(opened))
-    return _recover_folder(opened.layout, opened.header)
+    return _recover_folder(opened, opened.layout)
 
 
-def _recover_folder(layout: DatasetLayout, header: DatasetHeader) -> RecoveryReport:
+def _recover_folder(place: DatasetPlace, layout: DatasetLayout) -> RecoveryReport:
+    header = place.header
     _make_folders(layout)
     index = open_index(layout, header)
     sealed: list[EpisodeSummary] = []
@@ -84,10 +85,10 @@ def _recover_folder(layout: DatasetLayout, header: DatasetHeader) -> RecoveryRep
             except errors.DatasetError as error:
                 unreadable.append(str(error))
         _remove_unnamed(layout)
-        garbage.restore(layout)
+        _restore_blobs(layout)
         _remove_unshared(layout)
         # In a spool, an episode without an index line is being taken away.
-        indexed = () if header.destination else _complete_index(layout, header, index)
+        indexed = () if header.destination else _complete_index(place, layout, index)
     except OSError as error:
         raise errors.CollectorError(
             f"The recovery of {str(layout.root)!r} stopped: {error}. Nothing is lost; run it again."
@@ -126,6 +127,14 @@ def _remove_unnamed(layout: DatasetLayout) -> None:
                 path.unlink(missing_ok=True)
 
 
+def _restore_blobs(layout: DatasetLayout) -> None:
+    """Puts back blobs that webtraj before 0.2 took aside to delete them, and died."""
+    for folder in layout.blobs.glob("??"):
+        for path in () if folder.is_symlink() else folder.glob(f".*{_ASIDE}"):
+            with contextlib.suppress(FileNotFoundError):  # Another recovery was faster.
+                path.rename(path.with_name(path.name[1:].removesuffix(_ASIDE)))
+
+
 def _remove_unshared(layout: DatasetLayout) -> None:
     """Removes blobs of episodes whose file has them, and whose writer died before it could."""
     for episode_id, format_name in layout.sealed_episodes().items():
@@ -136,21 +145,21 @@ def _remove_unshared(layout: DatasetLayout) -> None:
 
 
 def _complete_index(
-    layout: DatasetLayout, header: DatasetHeader, index: sealing.Index
+    place: DatasetPlace, layout: DatasetLayout, index: sealing.Index
 ) -> tuple[str, ...]:
     """Adds sealed episodes that the index lacks: their writer died before it could."""
     stored = layout.sealed_episodes()
     # Those that are open are just being sealed; their index line comes next.
-    known = layout.open_episodes() | {summary.episode_id for summary in read_index(layout.index)}
+    known = layout.open_episodes() | merge(place.read_index()).keys()
     added = []
     for episode_id in sorted(stored.keys() - known):
         format_name = stored[episode_id]
-        store = sealing.blob_store(layout, header, episode_id)
+        store = sealing.blob_store(layout, place.header, episode_id)
         try:
             content = layout.episode(episode_id, format_name).read_bytes()
             summary = summarize_file(episode_id, format_name, content, store)
         except FileNotFoundError:
-            continue  # It was deleted meanwhile.
+            continue  # Someone removed it meanwhile.
         except errors.DatasetError:
             continue  # `verify` reports it.
         index.append(summary)

@@ -154,7 +154,7 @@ class EpisodeTracker:
             self._headless(episode, phase, failures)
         is_first = step_type is StepType.FIRST
         try:
-            step = trajectory_lib.make_step_record(
+            step = trajectory_lib.StepRecord(
                 episode.num_records,
                 step_type,
                 timestep.observation,

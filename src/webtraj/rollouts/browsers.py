@@ -40,8 +40,7 @@ class Browsers:
 
     def open(self, parallel: int, executable: BrowserExecutable | None = None) -> BrowserPool:
         """Returns a pool for so many episodes at a time. No browser starts before it is needed."""
-        from webtraj.environments.browser.limits import PoolLimits
-        from webtraj.environments.browser.pool import BrowserPool
+        from webtraj.environments.browser.pool import BrowserPool, PoolLimits
 
         browsers = math.ceil(parallel / self.contexts)
         return BrowserPool(

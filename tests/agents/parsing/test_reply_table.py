@@ -21,7 +21,6 @@ MEMORY = ("webtraj", "memory")
 VANILLA = ("webgym", "webgym_vanilla")
 COMPLETE = ("webgym", "webgym_complete")
 MARKS = ("webgym_marks", "webgym_complete")
-TEXT = ("webgym_text", "plain")
 ANTHROPIC = ("anthropic", "bare")
 OPENAI = ("openai", "bare")
 
@@ -504,15 +503,6 @@ CASES = {
         Says("unknown_action"),
     ),
     # WebGym's lines.
-    "line": (
-        TEXT,
-        "Thought: The search box.\nAction: Type [500, 80] [coffee]",
-        Says(a.TypeAt(500, 80, "coffee", clear=True, submit=True), "The search box."),
-    ),
-    "line in lower case": (TEXT, "click [500, 250]", Says(a.ClickAt(500, 250))),
-    "line broken off": (TEXT, "Action: Type [500, 80] [coff", Says("malformed")),
-    "two lines": (TEXT, "Click [500, 250]\nWait", Says("several_actions")),
-    "answer on a line": (TEXT, "Action: ANSWER [12 dollars]", Says(a.Answer("12 dollars"))),
     # Computer use as text.
     "Anthropic's input": (
         ANTHROPIC,

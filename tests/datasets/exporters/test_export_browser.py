@@ -10,7 +10,6 @@ import pytest
 import webtraj
 from webtraj.datasets.exporters import export_dataset
 from webtraj.datasets.exporters.plain import action_text, plain
-from webtraj.datasets.exporters.rlds_reader import RldsEpisodes
 from webtraj.datasets.importers import Source, read_episodes
 from webtraj.environments.actions import Answer, Click
 from webtraj.environments.browser.observation import CHANNELS, refs_in
@@ -63,19 +62,6 @@ def test_atif(played, tmp_path):
             if other.index:
                 assert one.observation["boxes"] == plain(other.observation["boxes"])
                 assert one.observation["axtree"] == other.observation["axtree"]
-
-
-def test_rlds(played, tmp_path):
-    export_dataset(played, tmp_path / "out", format="rlds")
-    for old, new in zip(played, RldsEpisodes(tmp_path / "out"), strict=True):
-        for i, step in enumerate(old.steps):
-            seen = step.observation
-            assert new["steps"]["observation/screenshot"][i] == seen["screenshot"]
-            assert new["steps"]["observation/axtree"][i] == seen["axtree"]
-            boxes = new["steps"]["observation/set_of_marks/boxes"][i]
-            assert np.array_equal(boxes, seen["set_of_marks"]["boxes"])
-        actions = [action_text(step.action) for step in old.steps[1:]]
-        assert new["steps"]["action"][:-1] == actions
 
 
 @pytest.mark.slow

@@ -143,11 +143,11 @@ def test_what_is_there_stays_unless_it_is_an_export_and_to_be_replaced(shop, tmp
     export_dataset(shop, out, format="atif")  # An empty folder is as good as none.
     before = snapshot(out)
     with pytest.raises(errors.InvalidInputError, match="an earlier export"):
-        export_dataset(shop, out, format="rlds")
+        export_dataset(shop, out, format="html")
     with pytest.raises(RuntimeError):
-        export_dataset(shop, out, format="rlds", overwrite=True, transform=_broken)
+        export_dataset(shop, out, format="html", overwrite=True, transform=_broken)
     assert snapshot(out) == before
-    export_dataset(shop, out, format="rlds", overwrite=True)
+    export_dataset(shop, out, format="html", overwrite=True)
     assert "index.json" in snapshot(out)
     assert not any(name.startswith("images/") for name in snapshot(out))
     other = tmp_path / "mine"
@@ -236,8 +236,8 @@ def without_screenshots(episode):
 UNKNOWN = {
     "atfi": "Did you mean 'atif'",
     "huggingfaces": "Did you mean 'huggingface'",
-    "RLDS": "Did you mean 'rlds'",
-    "lance": "The formats are atif, rlds, minari, huggingface",
+    "ATIF": "Did you mean 'atif'",
+    "lance": "The formats are atif, minari, huggingface",
 }
 
 
@@ -297,7 +297,6 @@ def test_no_more_than_a_few_episodes_are_in_memory(tmp_path, monkeypatch):
 
     for name, options, limit in (
         ("atif", {}, 30_000_000),
-        ("rlds", {"shard_mb": 4}, 50_000_000),
         ("huggingface", {}, 50_000_000),
     ):
         export_dataset(dataset[:1], tmp_path / f"{name}-1", format=name)  # Imports take memory too.

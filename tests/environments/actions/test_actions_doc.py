@@ -6,8 +6,8 @@ from pathlib import Path
 
 from webtraj.environments.actions import VERBS, InvalidAction
 from webtraj.environments.actions.base import summary_of
-from webtraj.environments.actions.conversation import INVALID_KINDS
 from webtraj.environments.actions.dialects import DIALECTS, make_dialect
+from webtraj.environments.actions.verbs import INVALID_KINDS
 
 DOC = Path(__file__).parents[3] / "docs" / "actions.md"
 BEGIN = "<!-- table: begin (written by tests/environments/actions/test_actions_doc.py) -->"

@@ -150,7 +150,7 @@ def test_computer_use_tools_carry_the_size_of_the_screen():
 
 
 @pytest.mark.parametrize("viewport", [(0, 5), (5, -1), (1.5, 2), ("5", 5)])
-@pytest.mark.parametrize("name", ["webgym", "webgym_text", "anthropic", "openai"])
+@pytest.mark.parametrize("name", ["webgym", "anthropic", "openai"])
 def test_a_viewport_that_is_no_size_is_refused(name, viewport):
     with pytest.raises(errors.InvalidInputError, match="Frame"):
         make_dialect(name, viewport)

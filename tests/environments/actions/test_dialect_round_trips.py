@@ -105,13 +105,6 @@ SAID: list[tuple[str, Any, Any]] = [
         Hover("7"),
         {"name": "web_interaction", "arguments": {"action": "hover", "element_id": "7"}},
     ),
-    ("webgym_text", ClickAt(128, 360), "Click [100, 500]"),
-    ("webgym_text", Click("12"), "Click [12]"),
-    ("webgym_text", TypeInto("12", "a b", clear=True, submit=True), "Type [12] [a b]"),
-    ("webgym_text", Scroll(0, 720), "Scroll [WINDOW] [down]"),
-    ("webgym_text", ScrollAt(128, 360, 0, 720), "HoverAndScroll [100, 500] [down]"),
-    ("webgym_text", PressKey("Tab Enter"), "TabAndEnter"),
-    ("webgym_text", Answer("x, y"), "ANSWER [x, y]"),
     (
         "anthropic",
         ClickAt(5, 6, modifiers=("Control", "Shift")),
@@ -174,8 +167,6 @@ UNSAYABLE = [
     ("webgym", ClickAt(1281, 2), "outside the viewport"),
     ("webgym", Scroll(0, 100), "100"),
     ("webgym_marks", MoveMouse(1, 2), "MoveMouse"),
-    ("webgym_text", TypeInto("1", "a]b", clear=True, submit=True), "brackets"),
-    ("webgym_text", Wait(1), "seconds=1"),
     ("anthropic", Goto("https://a.b/"), "Goto"),
     ("anthropic", ScrollAt(1, 2, 50, 0), "whole clicks of 100"),
     ("anthropic", ScrollAt(1, 2, 100, 100), "one way"),
@@ -251,7 +242,7 @@ def test_the_default_dialect_has_words_for_every_action_but_the_invalid(action):
         assert parse_action(format_action(action)) == action
 
 
-@pytest.mark.parametrize("name", ["webgym", "webgym_text", "anthropic", "openai"])
+@pytest.mark.parametrize("name", ["webgym", "anthropic", "openai"])
 @given(
     x=st.integers(0, 999),
     y=st.integers(0, 599),
@@ -262,7 +253,6 @@ def test_coordinates_that_a_model_wrote_are_said_again_unchanged(name, x, y, vie
     wire = {
         "webgym": f'{{"name": "computer_use", "arguments": '
         f'{{"action": "left_click", "coordinate": [{x}, {y}]}}}}',
-        "webgym_text": f"Click [{x}, {y}]",
         "anthropic": {"action": "left_click", "coordinate": [x, y]},
         "openai": {"type": "click", "button": "left", "x": x, "y": y},
     }[name]

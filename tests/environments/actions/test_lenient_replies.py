@@ -10,7 +10,6 @@ from webtraj.environments.actions import (
     Click,
     ClickAt,
     Fill,
-    GoBack,
     Goto,
     PressKey,
     Screenshot,
@@ -122,27 +121,6 @@ def test_webgym_puts_https_only_before_a_bare_host(url, opened):
 def test_webgym_waits_two_seconds_by_default():
     call = {"name": "computer_use", "arguments": {"action": "wait"}}
     assert make_dialect("webgym").parse(call) == Wait(2.0)
-
-
-@pytest.mark.parametrize(
-    ("reply", "action"),
-    [
-        ("Click [12]", Click("12")),
-        ("click[12]", Click("12")),
-        ("Action: Click [12]", Click("12")),
-        ("Thought: I should type.\nAction: Click [12].", Click("12")),
-        ("Click [100, 200]", ClickAt(100, 200)),
-        ("Type [12] [a [b] c]", TypeInto("12", "a [b] c", clear=True, submit=True)),
-        ("Scroll [down]", Scroll(0, 1000)),
-        ("Scroll [WINDOW] [Up]", Scroll(0, -1000)),
-        ("Go Back", GoBack()),
-        ("tab and enter", PressKey("Tab Enter")),
-        ("<think>Click [1]</think>Click [2]", Click("2")),
-        ("```\nClick [2]\n```", Click("2")),
-    ],
-)
-def test_webgym_text_reads_x_before_y(reply, action):
-    assert make_dialect("webgym_text", (1000, 1000)).parse(reply) == action
 
 
 def test_a_label_may_come_as_a_json_number():

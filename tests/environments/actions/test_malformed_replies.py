@@ -239,35 +239,6 @@ MARKS = [
     ),
 ]
 
-TEXT = [
-    ("", "empty"),
-    ("The click target is unclear.", "no_action"),
-    ("I will click 12", "no_action"),
-    ("12", "no_action"),
-    ("Click 12", "no_action"),
-    ("Wait, the page is loading", "no_action"),
-    ("click('12')", "no_action"),
-    ("Click [12", "malformed"),
-    ("Type [12] [hello", "malformed"),
-    ("Click [1]\nClick [2]", "several_actions"),
-    ("Click []", "bad_arguments"),
-    ("Click [Search]button", "malformed"),
-    ("Click [search box]", "bad_arguments"),
-    ("Click [500; 500]", "bad_arguments"),
-    ("Click [1500, 20]", "bad_arguments"),
-    ("Click [-5, 20]", "bad_arguments"),
-    ("Click [1, 2, 3]", "bad_arguments"),
-    ("Click", "bad_arguments"),
-    ("Click [1] Click [2]", "bad_arguments"),
-    ("Type [12]", "bad_arguments"),
-    ("Scroll [WINDOW]", "bad_arguments"),
-    ("Scroll [WINDOW] [sideways]", "bad_arguments"),
-    ("Scroll [down", "malformed"),
-    ("Wait [5]", "bad_arguments"),
-    ("ANSWER", "bad_arguments"),
-    ("Hover [WINDOW]", "bad_arguments"),
-]
-
 ANTHROPIC: list[tuple[Any, str]] = [
     ("", "empty"),
     ("I'll click the button.", "no_action"),
@@ -345,7 +316,6 @@ CASES = [
         (("webtraj", "browsergym"), CALLS),
         (("webgym",), WEBGYM),
         (("webgym_marks",), MARKS),
-        (("webgym_text",), TEXT),
         (("anthropic",), ANTHROPIC),
         (("openai",), OPENAI),
     ]
@@ -370,7 +340,7 @@ def test_a_malformed_reply_is_an_invalid_action_of_its_kind(name, reply, kind):
 
 
 def test_the_table_is_large():
-    assert len(CALLS) + len(WEBGYM) + len(MARKS) + len(TEXT) + len(ANTHROPIC) + len(OPENAI) > 250
+    assert len(CALLS) + len(WEBGYM) + len(MARKS) + len(ANTHROPIC) + len(OPENAI) > 250
 
 
 INJECTIONS = [

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webtraj.environments import actions as a
-from webtraj.environments.browser.downloads import safe_name
+from webtraj.environments.browser.access import safe_name
 from webtraj.environments.browser.observation import Observe, refs_in
 
 CHANNELS = ("axtree", "downloads", "blocked", "last_action")

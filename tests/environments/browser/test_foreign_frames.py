@@ -8,9 +8,9 @@ import pytest
 import pytest_asyncio
 
 from webtraj.environments import actions as a
+from webtraj.environments.browser.access import WebAccess
 from webtraj.environments.browser.environment import BrowserEnvironment
 from webtraj.environments.browser.observation import Observe, refs_in
-from webtraj.environments.browser.policies import WebAccess
 from webtraj.environments.browser.pool import BrowserPool, PoolLimits
 from webtraj.environments.browser.settling import SettlePolicy
 from webtraj.environments.browser.tasks import WebTask

@@ -6,7 +6,7 @@ import pytest
 import pytest_asyncio
 
 from webtraj.environments.actions import Click, Wait
-from webtraj.environments.browser.policies import NoAccess
+from webtraj.environments.browser.access import NoAccess
 from webtraj.environments.browser.settling import SettlePolicy
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

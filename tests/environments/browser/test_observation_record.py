@@ -16,13 +16,16 @@ from webtraj.environments.browser.observation import (
     CHANNELS,
     DEFAULT_CHANNELS,
     BrowserObservation,
+    Column,
     Observe,
     Ref,
+    Rows,
+    Strings,
     changes_between,
     no_action,
+    observation_spec,
     refs_in,
 )
-from webtraj.environments.browser.observation_specs import Column, Rows, Strings, observation_spec
 
 _STATES = st.one_of(
     st.sampled_from(["checked", "focused", "expanded=true", "level=2"]),

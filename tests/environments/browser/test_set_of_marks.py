@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from webtraj.environments.browser.pictures import rework
-from webtraj.environments.browser.set_of_marks import (
+from webtraj.environments.browser.screenshot import (
     color_of,
     draw_marks,
     ink_on,
     place_label,
+    rework,
 )
 
 _SIDES = st.floats(1, 60)

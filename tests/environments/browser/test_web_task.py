@@ -1,12 +1,17 @@
 """Tasks as data: their hooks, their isolation, and what their agent may reach."""
 
+import asyncio
+
+import psutil
 import pytest
 
 import webtraj
+from webtraj import errors
 from webtraj.environments import actions as a
+from webtraj.environments.browser.access import NoAccess, WebAccess
 from webtraj.environments.browser.environment import BrowserEnvironment
 from webtraj.environments.browser.network import OriginPolicy
-from webtraj.environments.browser.policies import NoAccess, WebAccess
+from webtraj.environments.browser.pool import BrowserPool
 from webtraj.environments.browser.tasks import Verdict, WebTask
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -222,3 +227,31 @@ async def test_files_go_up_from_the_allowed_folder_only(pool, start_url, tmp_pat
 async def test_a_policy_says_what_may_be_opened(policy, url, allowed):
     assert policy.open(url) is allowed
     assert policy.upload("anything") is None
+
+
+async def test_access_is_still_found_by_its_old_name():
+    with pytest.warns(DeprecationWarning, match=r"browser\.access; import WebAccess from there"):
+        from webtraj.environments.browser.policies import WebAccess as OldWebAccess
+    assert OldWebAccess is WebAccess
+
+
+@pytest.mark.browser
+async def test_a_page_that_dies_while_it_loads_is_a_crash():
+    asked = asyncio.Event()
+
+    async def never_answer(reader, writer):
+        asked.set()
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(never_answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    task = WebTask(goal="Look.", start_url=f"http://127.0.0.1:{port}/")
+    async with server, BrowserPool() as pool, BrowserEnvironment([task], pool=pool) as env:
+        loading = asyncio.ensure_future(env.reset())
+        await asked.wait()
+        for process in psutil.Process().children(recursive=True):
+            if "--type=renderer" in process.cmdline():
+                process.kill()
+        with pytest.raises(errors.BrowserCrashedError):
+            await loading

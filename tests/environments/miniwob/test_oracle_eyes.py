@@ -5,8 +5,7 @@ import math
 
 import pytest
 
-from webtraj.environments.miniwob.oracles import Element, OracleError, geometry, matched, travel
-from webtraj.environments.miniwob.oracles.shapes import Description, grid
+from webtraj.environments.miniwob.oracles import Element, OracleError, apps, matched, shapes
 
 SELECT = r"Select (\w+) and click Submit\."
 
@@ -72,9 +71,11 @@ SHAPES = {
     ],
 )
 async def test_description_matches_shapes(description, matching):
-    shapes = await grid(Grid(*SHAPES.values()))
-    wanted = Description.parse(description)
-    found = {name for name, shape in zip(SHAPES, shapes, strict=True) if wanted.matches(shape)}
+    found_shapes = await shapes.grid(Grid(*SHAPES.values()))
+    wanted = shapes.Description.parse(description)
+    found = {
+        name for name, shape in zip(SHAPES, found_shapes, strict=True) if wanted.matches(shape)
+    }
     assert found == matching
 
 
@@ -93,7 +94,7 @@ def test_sides_of_a_regular_polygon_are_counted(sides, turn):
         for (x, y), (to_x, to_y) in itertools.pairwise(corners)
         for t in range(40)
     ]
-    assert geometry.sides_of(outline) == sides
+    assert shapes.sides_of(outline) == sides
 
 
 @pytest.mark.parametrize(
@@ -101,4 +102,4 @@ def test_sides_of_a_regular_polygon_are_counted(sides, turn):
     [("RNO", True), ("Reno, NV", True), ("Reno", False), ("NV", False), ("RN", False)],
 )
 def test_airport_is_named_by_its_city_or_code(place, same):
-    assert travel.is_airport("Reno, NV (RNO)", place) is same
+    assert apps.is_airport("Reno, NV (RNO)", place) is same

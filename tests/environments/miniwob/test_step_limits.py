@@ -3,8 +3,7 @@
 import pytest
 
 from webtraj import WebTask, errors
-from webtraj.environments.browser.environment import BrowserEnvironment
-from webtraj.environments.browser.web import make_web_environment
+from webtraj.environments.browser.environment import BrowserEnvironment, make_web_environment
 from webtraj.environments.miniwob import MiniwobEnvironment
 from webtraj.environments.miniwob.tasks import MAX_STEPS, TASKS
 

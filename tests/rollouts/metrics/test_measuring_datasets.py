@@ -8,8 +8,8 @@ import secrets
 import pytest
 from measured_episodes import make_trajectory, reply
 
+from removing import remove
 from webtraj import EndReason, Outcome, errors, open_dataset
-from webtraj.datasets.deletion import delete
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.actions import Answer, Click, GoBack
 from webtraj.rollouts import RetryPolicy, RolloutSettings, TaskSpec, collect, plan_tasks
@@ -202,7 +202,7 @@ async def test_a_resumed_run_has_metrics_of_all_its_episodes(climber, ladder, tm
     # As if the last row had never been played.
     dataset = open_dataset(tmp_path)
     gone = [episode_id for episode_id in dataset.episode_ids if "-000003-" in episode_id]
-    delete(tmp_path, gone)
+    remove(tmp_path, *gone)
     assert measure(open_dataset(tmp_path), run="one").played == 3
     await collect("", climber(), out=tmp_path, resume="one", settings=SETTINGS)
     kept = json.loads((tmp_path / "runs" / "one" / "metrics.json").read_text())

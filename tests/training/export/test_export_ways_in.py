@@ -11,7 +11,7 @@ from webtraj.cli.export import group
 from webtraj.cli.export_training import _filters
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.actions import Click
-from webtraj.environments.actions.conversation import InvalidAction
+from webtraj.environments.actions.verbs import InvalidAction
 from webtraj.training.replay import ReplayBuffer
 
 

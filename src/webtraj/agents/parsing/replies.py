@@ -18,8 +18,8 @@ from webtraj.agents.parsing.sections import (
     without_reasoning,
 )
 from webtraj.environments.actions.base import Action
-from webtraj.environments.actions.conversation import InvalidAction
 from webtraj.environments.actions.dialects.base import Dialect, invalid
+from webtraj.environments.actions.verbs import InvalidAction
 
 __all__ = ["Reply", "parse_call", "parse_reply"]
 

@@ -4,7 +4,6 @@
 module (see `base`), and a line in `registry`:
 
 * `atif`: the Agent Trajectory Interchange Format, a JSON file an episode.
-* `rlds`: arrays in the manner of RLDS, as `.npz` files that numpy alone reads.
 * `minari`: a dataset that `minari.load_dataset` loads.
 * `huggingface`: Parquet files with a dataset card, for `datasets`, pandas, DuckDB, ...
 * `html`: a page an episode, to look at in a browser, without a server.

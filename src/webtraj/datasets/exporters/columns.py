@@ -50,15 +50,8 @@ class Column:
     """Of numbers."""
     shape: tuple[int, ...] | None = None
     """Of each number or array; None if they differ."""
-    ndim: int = 0
     optional: bool = False
     """Whether some steps have no value."""
-    length: int = 0
-    """Characters of the longest text."""
-    ends_with_zero: bool = False
-    """Whether a text ends with a zero character, which numpy's fixed strings would lose."""
-    characters: frozenset[str] = frozenset()
-    """All characters of the texts."""
     low: float | None = None
     high: float | None = None
     """The least and the greatest number, both if all are integers without dimensions."""
@@ -107,9 +100,6 @@ class _Seen:
         self._shapes: set[tuple[int, ...]] = set()
         self._largest = 0
         self._bounds: tuple[int, int] | None = None
-        self._length = 0
-        self._ends_with_zero = False
-        self._characters: set[str] = set()
 
     def see(self, leaf: Any) -> None:
         self._count += 1
@@ -117,15 +107,6 @@ class _Seen:
         self._kinds.add(kind)
         if kind == "number":
             self._see_number(np.asarray(leaf), neutral=_is_empty_list(leaf))
-        elif kind == "text":
-            text = _text(leaf)
-            self._length = max(self._length, len(text))
-            self._ends_with_zero |= text.endswith("\0")
-            self._characters.update(text)
-        elif kind == "json":
-            text = to_json(leaf)
-            self._length = max(self._length, len(text))
-            self._characters.update(text)
 
     def column(self, name: str, rows: int) -> Column:
         optional = self._count < rows
@@ -135,22 +116,13 @@ class _Seen:
         if kind == "number" and (dtype is None or len(ndims) > 1):
             kind = "json"
         if kind != "number":
-            length = self._length if len(self._kinds) == 1 else 0
-            return Column(
-                name,
-                kind,
-                optional=optional,
-                length=length,
-                ends_with_zero=self._ends_with_zero,
-                characters=frozenset(self._characters),
-            )
+            return Column(name, kind, optional=optional)
         low, high = self._bounds or (None, None)
         return Column(
             name,
             kind,
             dtype=dtype,
             shape=next(iter(self._shapes)) if len(self._shapes) == 1 else None,
-            ndim=ndims.pop(),
             optional=optional,
             low=low,
             high=high,

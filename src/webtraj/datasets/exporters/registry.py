@@ -27,7 +27,6 @@ class Format:
 
 FORMATS: dict[str, Format] = {
     "atif": Format(f"{_HERE}.atif:AtifExporter", "Agent Trajectory Interchange Format, v1.8"),
-    "rlds": Format(f"{_HERE}.rlds:RldsExporter", "RLDS steps as .npz arrays"),
     "minari": Format(f"{_HERE}.minari:MinariExporter", "a Minari dataset"),
     "huggingface": Format(f"{_HERE}.huggingface:HuggingFaceExporter", "Parquet with a card"),
     "html": Format("webtraj.viewer.exporter:HtmlExporter", "an HTML file an episode, to look at"),

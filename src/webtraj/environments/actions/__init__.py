@@ -13,57 +13,49 @@ The verbs, by module:
 """
 
 from webtraj.environments.actions.base import VERBS, Action
-from webtraj.environments.actions.conversation import (
-    Answer,
-    CursorPosition,
-    InvalidAction,
-    ReportInfeasible,
-    Screenshot,
-    SendMessage,
-    Wait,
-)
 from webtraj.environments.actions.dialects.browsergym import format_action, parse_action
-from webtraj.environments.actions.element import (
+from webtraj.environments.actions.verbs import (
+    Answer,
     Check,
     Clear,
     Click,
+    ClickAt,
+    CloseTab,
+    CursorPosition,
+    DragAt,
     DragTo,
     Fill,
     Focus,
-    Hover,
-    Press,
-    SelectOption,
-    TypeInto,
-    Uncheck,
-    UploadFile,
-)
-from webtraj.environments.actions.keyboard import (
-    HoldKey,
-    InsertText,
-    KeyDown,
-    KeyUp,
-    PressKey,
-    TypeText,
-)
-from webtraj.environments.actions.navigation import (
-    CloseTab,
     FocusTab,
     GoBack,
     GoForward,
     Goto,
-    NewTab,
-    Reload,
-)
-from webtraj.environments.actions.pointer import (
-    ClickAt,
-    DragAt,
+    HoldKey,
+    Hover,
+    InsertText,
+    InvalidAction,
+    KeyDown,
+    KeyUp,
     MouseDown,
     MouseUp,
     MoveMouse,
+    NewTab,
+    Press,
+    PressKey,
+    Reload,
+    ReportInfeasible,
+    Screenshot,
     Scroll,
     ScrollAt,
+    SelectOption,
+    SendMessage,
     TypeAt,
+    TypeInto,
+    TypeText,
+    Uncheck,
+    UploadFile,
     UploadFileAt,
+    Wait,
 )
 
 __all__ = [

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import time
 import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import dm_env
 from dm_env import specs
 
 import webtraj
+from webtraj import errors
 from webtraj import errors as errors_lib
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as actions_lib
 from webtraj.environments import redaction as redaction_lib
+from webtraj.environments.browser import access as access_lib
 from webtraj.environments.browser import acting as acting_lib
-from webtraj.environments.browser import action_spec as action_spec_lib
 from webtraj.environments.browser import observation as observation_lib
-from webtraj.environments.browser import observation_specs as observation_specs_lib
-from webtraj.environments.browser import observing as observing_lib
 from webtraj.environments.browser import operations as operations_lib
-from webtraj.environments.browser import policies as policies_lib
 from webtraj.environments.browser import pool as pool_lib
 from webtraj.environments.browser import secrecy as secrecy_lib
 from webtraj.environments.browser import session as session_lib
@@ -33,7 +32,8 @@ from webtraj.environments.browser import sessions as sessions_lib
 from webtraj.environments.browser import settling as settling_lib
 from webtraj.environments.browser import tasks as tasks_lib
 
-__all__ = ["BrowserEnvironment"]
+__all__ = ["BrowserEnvironment", "make_web_environment"]
+
 
 _BUSY = (
     "This environment is in the middle of another call; await that before the next. One "
@@ -93,7 +93,7 @@ class BrowserEnvironment:
         max_steps: int | Literal["task"] | None = "task",
         default_max_steps: int | None = None,
         settle: settling_lib.SettlePolicy = settling_lib.LOCAL_PAGE,
-        policy: policies_lib.AccessPolicy | None = None,
+        policy: access_lib.AccessPolicy | None = None,
         secrets: Mapping[str, str] | None = None,
         redact_passwords: bool = True,
         redaction: redaction_lib.RedactionRules | Mapping[str, Any] | Iterable[str] | None = None,
@@ -111,8 +111,8 @@ class BrowserEnvironment:
         self._observe = observation_lib.Observe.of(observe)
         self._default_max_steps = default_max_steps
         self.set_max_steps(max_steps)
-        self._policy = policy or policies_lib.NoAccess()
-        confined = policies_lib.network_of(self._policy) is not None
+        self._policy = policy or access_lib.NoAccess()
+        confined = access_lib.network_of(self._policy) is not None
         pages = pool or pool_lib.SharedPool(confined=confined)
         self._share = pages if isinstance(pages, pool_lib.SharedPool) else None
         self._keeper = secrecy_lib.SecretKeeper(
@@ -140,7 +140,7 @@ class BrowserEnvironment:
         )
         self._abandoned.atexit = False
         self._goal = ""
-        self._observer = observing_lib.Observer(self._observe, self._keeper)
+        self._observer = observation_lib.Observer(self._observe, self._keeper)
         self._steps = 0
         self._verdict = tasks_lib.Verdict()
         self._task_to_tear_down: tasks_lib.BrowserTask | None = None
@@ -179,7 +179,7 @@ class BrowserEnvironment:
         with self._exclusively():
             if not self._active:
                 return await self._begin_episode()
-            return await self._act(action_spec_lib.to_action(action))
+            return await self._act(acting_lib.to_action(action))
 
     async def close(self) -> None:
         """Gives the page back. Idempotent; a second call waits for the first.
@@ -207,11 +207,11 @@ class BrowserEnvironment:
 
     def observation_spec(self) -> dict[str, Any]:
         """See `Environment.observation_spec`."""
-        return observation_specs_lib.observation_spec(self._observe)
+        return observation_lib.observation_spec(self._observe)
 
     def action_spec(self) -> specs.Array:
         """See `Environment.action_spec`."""
-        return action_spec_lib.ActionSpec()
+        return acting_lib.ActionSpec()
 
     def reward_spec(self) -> specs.Array:
         """See `Environment.reward_spec`."""
@@ -354,7 +354,7 @@ class BrowserEnvironment:
         session = place.session
         if len(session.tabs) > 1:
             await session.keep_one_tab()
-        await place.hands.rest()
+        await place.executor.rest()
         self._task_to_tear_down = task
         place.boundary.take_blocked()
         begin = await task.setup(session, self._episode_seed)
@@ -411,7 +411,7 @@ class BrowserEnvironment:
         error = error_kind = ""
         try:
             async with place.session.lease.turns.at(operations_lib.operation_of(action)):
-                await place.hands.perform(action)
+                await place.executor.perform(action)
         except acting_lib.ActionRefused as refusal:
             error, error_kind = str(refusal), refusal.kind
         acted = time.perf_counter()
@@ -422,8 +422,8 @@ class BrowserEnvironment:
             seen = await self._look(place)
         if found and (refused or not error):
             error, error_kind = found, kind
-        last_action = observing_lib.describe_action(
-            place.hands.touched, error=error, error_kind=error_kind
+        last_action = observation_lib.describe_action(
+            place.executor.touched, error=error, error_kind=error_kind
         )
         self._steps += 1
         answer = action.text if isinstance(action, actions_lib.Answer) else None
@@ -519,3 +519,52 @@ def _rules(given: Any, tasks: Sequence[tasks_lib.BrowserTask]) -> redaction_lib.
 
 def _has_solution(task: tasks_lib.BrowserTask) -> bool:
     return isinstance(task, tasks_lib.SolvableTask) and task.has_solution
+
+
+# The preset `web`: one task, or several, on any site.
+
+_MAX_STEPS: Final = 30
+_OWN: Final = {"tasks", "default_max_steps"}
+
+
+def make_web_environment(
+    *,
+    task: tasks_lib.BrowserTask | Iterable[tasks_lib.BrowserTask],
+    pool: pool_lib.BrowserPool | None = None,
+    max_steps: int | Literal["task"] | None = "task",
+    settle: settling_lib.SettlePolicy = settling_lib.LIVE_SITE,
+    policy: access_lib.AccessPolicy | None = None,
+    **options: Any,
+) -> BrowserEnvironment:
+    """Returns an environment for tasks on any site.
+
+    Args:
+        task: A `webtraj.WebTask`, or several, played one after the other.
+        pool: Where pages come from; None shares one (see `BrowserEnvironment`).
+        max_steps: After so many steps an episode is truncated, with discount 1. By default the
+            task's own limit, or 30 if it has none.
+        settle: When a page counts as settled after an action.
+        policy: What pages and agent may reach; by default the public web, nothing private, the
+            origin of the task's `start_url`, and no file.
+        **options: For `BrowserEnvironment`.
+
+    Raises:
+        InvalidInputError: It takes no such option.
+    """
+    known = inspect.signature(BrowserEnvironment).parameters
+    unknown = sorted(options.keys() - (known.keys() - _OWN))
+    if unknown:
+        raise errors.InvalidInputError(
+            f"The preset 'web' does not take {unknown[0]!r:.60}; its options: "
+            f"{', '.join(name for name in known if name not in _OWN)}."
+        )
+    several = isinstance(task, Iterable) and not hasattr(task, "goal_of")
+    return BrowserEnvironment(
+        tuple(task) if several else (task,),  # type: ignore[arg-type]
+        pool=pool,
+        max_steps=max_steps,
+        default_max_steps=_MAX_STEPS,
+        settle=settle,
+        policy=policy or access_lib.WebAccess(),
+        **options,
+    )

@@ -26,28 +26,41 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Final, Literal, TypedDict, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, TypedDict, cast
 
 import numpy as np
+from dm_env import specs
 from numpy.typing import NDArray
 
 from webtraj import errors as errors_lib
+from webtraj.environments.browser import access as access_lib
+from webtraj.environments.browser import screenshot as screenshot_lib
+from webtraj.environments.browser import secrecy as secrecy_lib
+from webtraj.environments.browser import session as session_lib
+from webtraj.environments.browser import tasks as tasks_lib
 
 __all__ = [
-    "CHANNELS",
-    "DEFAULT_CHANNELS",
-    "BrowserObservation",
     "Boxes",
+    "BrowserObservation",
+    "CHANNELS",
+    "Column",
+    "DEFAULT_CHANNELS",
     "Downloads",
     "LastAction",
     "Observe",
+    "Observer",
     "Ref",
+    "Rows",
     "ScrollExtents",
     "SetOfMarks",
+    "Strings",
     "TaskInfo",
     "Timings",
+    "describe_action",
+    "observation_spec",
     "refs_in",
     "text_in",
 ]
@@ -385,3 +398,280 @@ def refs_in(axtree: str) -> list[Ref]:
         )
         for found in _LINE.finditer(axtree)
     ]
+
+
+# The dm_env specs of observations.
+
+
+class Strings(specs.Array):  # type: ignore[misc]  # dm_env is untyped.
+    """A list of strings of any length, as a one-dimensional array of numpy's str type."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(shape=(0,), dtype=np.str_, name=name)
+
+    def validate(self, value: Any) -> NDArray[np.str_]:
+        """See `specs.Array.validate`."""
+        array: NDArray[np.str_] = np.asarray(value)
+        if array.ndim != 1 or array.dtype.kind != "U":
+            raise ValueError(
+                f"{self.name} must be a one-dimensional array of str; "
+                f"got shape {array.shape} of {array.dtype}."
+            )
+        return array
+
+    def generate_value(self) -> NDArray[np.str_]:
+        """See `specs.Array.generate_value`."""
+        return np.array([], dtype=np.str_)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Strings, (self.name,)
+
+
+class Column(specs.Array):  # type: ignore[misc]  # dm_env is untyped.
+    """A column of values of one type with any number of rows: shape (n,)."""
+
+    def __init__(self, name: str, dtype: type) -> None:
+        super().__init__(shape=(0,), dtype=dtype, name=name)
+        self._type = dtype
+
+    def validate(self, value: Any) -> NDArray[Any]:
+        """See `specs.Array.validate`."""
+        array: NDArray[Any] = np.asarray(value)
+        if array.ndim != 1 or array.dtype != self.dtype:
+            raise ValueError(
+                f"{self.name} must be {self.dtype} of shape (n,); "
+                f"got shape {array.shape} of {array.dtype}."
+            )
+        return array
+
+    def generate_value(self) -> NDArray[Any]:
+        """See `specs.Array.generate_value`."""
+        return np.zeros(self.shape, dtype=self.dtype)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Column, (self.name, self._type)
+
+
+class Rows(specs.Array):  # type: ignore[misc]  # dm_env is untyped.
+    """A table of floats with any number of rows: shape (n, columns)."""
+
+    def __init__(self, name: str, columns: int) -> None:
+        super().__init__(shape=(0, columns), dtype=np.float64, name=name)
+
+    def validate(self, value: Any) -> NDArray[np.float64]:
+        """See `specs.Array.validate`."""
+        array: NDArray[np.float64] = np.asarray(value)
+        if array.ndim != 2 or array.shape[1] != self.shape[1] or array.dtype != np.float64:
+            raise ValueError(
+                f"{self.name} must be float64 of shape (n, {self.shape[1]}); "
+                f"got shape {array.shape} of {array.dtype}."
+            )
+        return array
+
+    def generate_value(self) -> NDArray[np.float64]:
+        """See `specs.Array.generate_value`."""
+        return np.zeros(self.shape)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Rows, (self.name, self.shape[1])
+
+
+def observation_spec(observe: Observe) -> dict[str, Any]:
+    """Returns the specs of the observations that `observe` asks for."""
+    every = {
+        **{key: _string(key) for key in ("goal", "url", "title", "axtree", "text", "focused")},
+        "screenshot": specs.StringArray(shape=(), string_type=bytes, name="screenshot"),
+        "set_of_marks": {
+            "image": specs.StringArray(shape=(), string_type=bytes, name="image"),
+            **{key: Strings(key) for key in ("refs", "roles", "names")},
+            "boxes": Rows("boxes", 4),
+        },
+        "changes": Strings("changes"),
+        "boxes": {"refs": Strings("refs"), "boxes": Rows("boxes", 4)},
+        "scroll": {key: _number(key) for key in ScrollExtents.__annotations__},
+        "tabs": Strings("tabs"),
+        "dialogs": Strings("dialogs"),
+        "blocked": Strings("blocked"),
+        "downloads": {
+            **{key: Strings(key) for key in ("names", "urls", "mime_types", "errors")},
+            "sizes": Column("sizes", np.int64),
+            "contents": Column("contents", object),
+        },
+        "console": Strings("console"),
+        "http_status": specs.Array(shape=(), dtype=int, name="http_status"),
+        "last_action": _last_action_spec(),
+        "timings": {key: _number(key) for key in Timings.__annotations__},
+        "info": {
+            "raw_reward": _number("raw_reward"),
+            "scaled_reward": _number("scaled_reward"),
+            "success": specs.Array(shape=(), dtype=bool, name="success"),
+            "reason": _string("reason"),
+        },
+    }
+    spec = {channel: every[channel] for channel in observe.channels}
+    if "tabs" in spec:
+        spec["active_tab"] = specs.Array(shape=(), dtype=int, name="active_tab")
+    return spec
+
+
+def _last_action_spec() -> dict[str, Any]:
+    spec = {key: _string(key) for key in no_action()}
+    spec["box"] = specs.Array(shape=(4,), dtype=np.float64, name="box")
+    return spec
+
+
+def _string(name: str) -> specs.StringArray:
+    return specs.StringArray(shape=(), name=name)
+
+
+def _number(name: str) -> specs.Array:
+    return specs.Array(shape=(), dtype=float, name=name)
+
+
+# From what a session saw to an observation.
+
+
+class Observer:
+    """Makes the observations of one environment.
+
+    Args:
+        observe: What to observe.
+        keeper: Is told where screenshots show secrets.
+    """
+
+    def __init__(self, observe: Observe, keeper: secrecy_lib.SecretKeeper) -> None:
+        self._observe = observe
+        self.camera = screenshot_lib.Camera(observe, keeper)
+        self._last_axtree = ""
+
+    async def observation(
+        self,
+        session: session_lib.BrowserSession,
+        seen: Mapping[str, Any],
+        *,
+        blocked: Sequence[str],
+        step: int,
+        goal: str,
+        verdict: tasks_lib.Verdict,
+        last_action: LastAction,
+        begun: float,
+        acted: float,
+    ) -> dict[str, Any]:
+        """Returns an observation, with pictures if they are due.
+
+        Args:
+            session: Where it was seen.
+            seen: What `BrowserSession.look` gave.
+            blocked: What was kept from pages and agent since the last observation.
+            step: The step's number in its episode, from 0.
+            goal: The episode's goal.
+            verdict: What the task says of the step.
+            last_action: How the action went; how settling went is filled in.
+            begun: When the step began, by `time.perf_counter`.
+            acted: When the action was done.
+        """
+        looked = time.perf_counter()
+        pictures = await self.camera.pictures(session, seen, step=step)
+        dialogs, console = session.take_events()
+        last_action["settled"] = seen["settle"]["ended"]
+        observation: dict[str, Any] = {}
+        for channel in self._observe.channels:
+            match channel:
+                case "goal":
+                    observation["goal"] = goal
+                case "screenshot" | "set_of_marks":
+                    observation[channel] = pictures[channel]
+                case "scroll":
+                    observation["scroll"] = {k: float(v) for k, v in seen["scroll"].items()}
+                case "changes":
+                    observation["changes"] = self._changes(seen["axtree"], first=step == 0)
+                case "boxes":
+                    observation["boxes"] = _boxes(seen["boxes"])
+                case "tabs":
+                    observation["tabs"] = strings(seen["tabs"])
+                    observation["active_tab"] = seen["active_tab"]
+                case "dialogs":
+                    observation["dialogs"] = strings(dialogs)
+                case "blocked":
+                    observation["blocked"] = strings(blocked)
+                case "downloads":
+                    observation["downloads"] = _downloads(session.downloads.take())
+                case "console":
+                    observation["console"] = strings(console)
+                case "http_status":
+                    observation["http_status"] = session.http_status
+                case "last_action":
+                    observation["last_action"] = last_action
+                case "timings":
+                    now = time.perf_counter()
+                    observation["timings"] = Timings(
+                        act=acted - begun,
+                        settle=seen["settle"]["ms"] / 1e3,
+                        observe=seen["ms"] / 1e3,
+                        pictures=seen.get("capture_seconds", 0.0) + now - looked,
+                        total=now - begun,
+                        waiting=session.lease.turns.take_waited(),
+                    )
+                case "info":
+                    observation["info"] = _task_info(verdict)
+                case _:
+                    observation[channel] = seen[channel]
+        self._last_axtree = seen.get("axtree", "")
+        return observation
+
+    def _changes(self, axtree: str, *, first: bool) -> Any:
+        before = axtree if first else self._last_axtree
+        return strings(changes_between(before, axtree))
+
+
+def describe_action(
+    touched: Mapping[str, Any] | None, *, error: str, error_kind: str
+) -> LastAction:
+    """Returns how an action went, settling and timings left open.
+
+    Args:
+        touched: The page script's description of the element that it was about, if any.
+        error: Why it was not done; empty if it was.
+        error_kind: The same in one word.
+    """
+    last_action = no_action()
+    last_action["error"] = error
+    last_action["error_kind"] = error_kind
+    if touched:
+        last_action["ref"] = touched["ref"]
+        last_action["role"] = touched["role"]
+        last_action["name"] = touched["name"]
+        last_action["test_id"] = touched["test_id"]
+        last_action["selector"] = touched["selector"]
+        last_action["frame"] = touched["frame"]
+        last_action["box"] = np.asarray(touched["box"], dtype=np.float64)
+    return last_action
+
+
+def _downloads(files: Sequence[access_lib.DownloadedFile]) -> Downloads:
+    contents = np.empty(len(files), dtype=object)
+    contents[:] = [file.content for file in files]
+    return Downloads(
+        names=strings(file.name for file in files),
+        urls=strings(file.url for file in files),
+        mime_types=strings(file.mime_type for file in files),
+        sizes=np.array([file.size for file in files], dtype=np.int64),
+        contents=contents,
+        errors=strings(file.error for file in files),
+    )
+
+
+def _boxes(seen: Mapping[str, Any]) -> Boxes:
+    return Boxes(
+        refs=strings(seen["refs"]),
+        boxes=np.array(seen["boxes"], dtype=np.float64).reshape(-1, 4),
+    )
+
+
+def _task_info(verdict: tasks_lib.Verdict) -> TaskInfo:
+    return TaskInfo(
+        raw_reward=float(verdict.raw_reward),
+        scaled_reward=float(verdict.scaled_reward),
+        success=verdict.success,
+        reason=verdict.reason,
+    )

@@ -1,18 +1,35 @@
-"""The script that looks into pages and helps to act there: one source, the files in `page/`.
-
-It writes nothing into the DOM, and is reached through one property of `window`, keyed by a symbol
-and not enumerable. Which world it runs in, and so whether the page can see that property, stands in
-`worlds`.
-"""
+"""The script that looks into pages and helps to act there, and the worlds that it runs in."""
 
 from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Awaitable, Callable, Mapping
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-__all__ = ["SCRIPT_PROPERTY", "call", "page_script"]
+from webtraj import errors as errors_lib
+
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext, CDPSession, Page
+
+__all__ = [
+    "IsolatedWorld",
+    "PageWorld",
+    "SCRIPT_PROPERTY",
+    "World",
+    "call",
+    "call_in_world",
+    "enter_world",
+    "is_no_world",
+    "page_script",
+]
+
+# The script that looks into pages and helps to act there: one source, the files in `page/`.
+#
+# It writes nothing into the DOM, and is reached through one property of `window`, keyed by a symbol
+# and not enumerable. Which world it runs in, and so whether the page can see that property, stands
+# below.
 
 SCRIPT_PROPERTY = 'window[Symbol.for("webtraj")]'
 """How the script's functions are reached in a page."""
@@ -68,3 +85,162 @@ def call(function: str) -> str:
 def to_argument(value: Any) -> str:
     """Returns a value as the JSON text that the script's functions take."""
     return json.dumps(value, separators=(",", ":"))
+
+
+# Where the page script runs: in a world of its own, or in the page's.
+#
+# An isolated world shares the document with the page and nothing else: the page cannot see the
+# script, and whatever it does to its own globals and prototypes (`JSON`, `Array.prototype`,
+# `Element.prototype`) the script does not notice. The page's own world is for tasks whose script
+# must reach the page's objects, and therefore for pages that are trusted.
+
+_WORLD_NAME = "webtraj"
+_NO_CONTEXT = "Cannot find context with specified id"
+
+Send = Callable[[str, dict[str, Any]], Awaitable[Any]]
+"""Sends a command of the debugging protocol, with its options; returns the answer."""
+
+Run = Callable[[Awaitable[Any], str], Awaitable[Any]]
+"""Awaits a call into the browser; the second argument says what it does, for messages."""
+
+
+class World(Protocol):
+    """Runs the page script in the top documents of a context's pages."""
+
+    async def start(self, context: BrowserContext) -> None:
+        """Prepares a context, before any page of it is opened."""
+
+    async def call(self, page: Page, function: str, argument: str) -> str:
+        """Calls a function of the page script with a text; returns the text that it gives."""
+
+    def context_of(self, page: Page) -> int | None:
+        """Returns the id of the execution context last called; None for the page's own."""
+
+    def forget(self, page: Page) -> None:
+        """Forgets a page that is gone."""
+
+
+class PageWorld:
+    """The page's own world.
+
+    Args:
+        script: The page script.
+        run: Awaits calls into the browser.
+    """
+
+    def __init__(self, script: str, run: Run) -> None:
+        self._script = script
+        self._run = run
+
+    async def start(self, context: BrowserContext) -> None:
+        """See `World.start`."""
+        await self._run(context.add_init_script(self._script), "take the page script")
+
+    async def call(self, page: Page, function: str, argument: str) -> str:
+        """See `World.call`."""
+        javascript = call(function)
+        text = await self._run(page.evaluate(javascript, argument), "answer the page script")
+        if text is None:
+            # The document is older than the script: the blank page of a new tab.
+            await self._run(page.evaluate(self._script), "take the page script")
+            text = await self._run(page.evaluate(javascript, argument), "answer the page script")
+        return str(text)
+
+    def context_of(self, page: Page) -> int | None:
+        """See `World.context_of`."""
+        return None
+
+    def forget(self, page: Page) -> None:
+        """See `World.forget`."""
+
+
+class IsolatedWorld:
+    """A world of our own in each document, made when it is first looked at.
+
+    Args:
+        script: The page script.
+        run: Awaits calls into the browser.
+        debugger: Returns the debugging session of a page.
+    """
+
+    def __init__(
+        self, script: str, run: Run, debugger: Callable[[Page], Awaitable[CDPSession]]
+    ) -> None:
+        self._script = script
+        self._run = run
+        self._debugger = debugger
+        self._worlds: dict[Page, int] = {}
+
+    async def start(self, context: BrowserContext) -> None:
+        """See `World.start`."""
+
+    async def call(self, page: Page, function: str, argument: str) -> str:
+        """See `World.call`."""
+        session = await self._debugger(page)
+        world = self._worlds.get(page)
+        if world is not None:
+            try:
+                return await self._call(session, world, function, argument)
+            except errors_lib.BrowserError as error:
+                # The page has gone to another document since the last call. Nothing was called.
+                if not is_no_world(error):
+                    raise
+        world = self._worlds[page] = await self._enter(session)
+        return await self._call(session, world, function, argument)
+
+    def context_of(self, page: Page) -> int | None:
+        """See `World.context_of`."""
+        return self._worlds.get(page)
+
+    def forget(self, page: Page) -> None:
+        """See `World.forget`."""
+        self._worlds.pop(page, None)
+
+    async def _enter(self, session: CDPSession) -> int:
+        """Returns the world of the current top document, with the page script in it."""
+        tree = await self._send(session, "Page.getFrameTree", {})
+        frame = tree["frameTree"]["frame"]["id"]
+        return await enter_world(functools.partial(self._send, session), self._script, frame)
+
+    async def _call(self, session: CDPSession, world: int, function: str, argument: str) -> str:
+        send = functools.partial(self._send, session)
+        return await call_in_world(send, world, function, argument)
+
+    async def _send(self, session: CDPSession, method: str, options: dict[str, Any]) -> Any:
+        return await self._run(session.send(method, options), "answer the page script")
+
+
+async def enter_world(send: Send, script: str, frame_id: str) -> int:
+    """Returns a world of our own in a frame's current document, with a script in it."""
+    made = await send("Page.createIsolatedWorld", {"frameId": frame_id, "worldName": _WORLD_NAME})
+    world = int(made["executionContextId"])
+    _value_of(await send("Runtime.evaluate", {"expression": script, "contextId": world}))
+    return world
+
+
+async def call_in_world(send: Send, world: int, function: str, argument: str) -> str:
+    """Calls a function of the page script in a world with a text; returns the text it gives."""
+    answer = await send(
+        "Runtime.callFunctionOn",
+        {
+            "functionDeclaration": call(function),
+            "executionContextId": world,
+            "arguments": [{"value": argument}],
+            "awaitPromise": True,
+            "returnByValue": True,
+        },
+    )
+    return str(_value_of(answer))
+
+
+def is_no_world(error: errors_lib.BrowserError) -> bool:
+    """Whether a call failed since its world's document has given way to another."""
+    return _NO_CONTEXT in str(error)
+
+
+def _value_of(answer: Mapping[str, Any]) -> Any:
+    if "exceptionDetails" in answer:
+        details = answer["exceptionDetails"]
+        told = details.get("exception", {}).get("description") or details.get("text", "")
+        raise errors_lib.BrowserError(f"The page script failed: {told:.2000}")
+    return answer["result"].get("value")

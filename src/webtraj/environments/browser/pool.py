@@ -10,28 +10,163 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from webtraj import errors as errors_lib
-from webtraj.environments.browser import deadlines as deadlines_lib
+from webtraj.environments.browser import driver as driver_lib
 from webtraj.environments.browser import executable as executable_lib
 from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser import operations as operations_lib
 from webtraj.environments.browser import processes as processes_lib
-from webtraj.environments.browser import running as running_lib
-from webtraj.environments.browser.lease import Lease
-from webtraj.environments.browser.limits import PoolLimits, PoolStats
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext
+    from playwright.async_api import BrowserContext, Page
 
 __all__ = ["BrowserPool", "Home", "Lease", "PoolLimits", "PoolStats", "SharedPool"]
 
+# A pool's limits, and its counts.
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PoolLimits:
+    """When the pool loses patience, and when it replaces a browser. Times are in seconds."""
+
+    lease: float = 120.0
+    """For a page to come free."""
+    launch: float = 60.0
+    """For a browser or driver to start; a cold machine takes ten."""
+    call: float = 30.0
+    """For any one call into a browser."""
+    close: float = 5.0
+    """For a context or browser to close, before it is killed."""
+    contexts_per_life: int = 1000
+    """How many contexts a browser gives before it is replaced; browsers leak a little with each."""
+    failures_in_a_row: int = 3
+    """After so many leases in a row in which a call ran out of time, it is not the pages' fault any
+    more, and the browser is replaced: a part of it hangs, its compositor for example."""
+    memory: int = 4 << 30
+    """Bytes private to a browser's processes above which it is replaced."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PoolStats:
+    """What a pool has done so far."""
+
+    leases: int
+    """Pages on lease now."""
+    browsers: int
+    """Browsers that run now, retired ones included."""
+    launched: int
+    """Browsers started in all."""
+    crashed: int
+    """Browsers that died or had to be killed."""
+    retired: int
+    """Browsers replaced because of age, memory or failures."""
+
+
+# A lease: one page out of a pool, with a deadline and a typed error for each call into it.
+
 _T = TypeVar("_T")
+
+
+class Lease:
+    """A page in a context of its own, until `release`.
+
+    Calls into the page go through `run`, which gives each a deadline and a typed error.
+
+    Args:
+        owner: Who holds it, for messages.
+        browser: What carries the page.
+        lifeline: What ties the page's fate to the browser's.
+        context: Playwright's context.
+        page: Its first page.
+        turns: Its turns at the pool's operations.
+        seconds: The deadline of calls that give none.
+        give_back: Called once with the lease, to close its context; what it returns is awaited.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        browser: driver_lib.RunningBrowser,
+        lifeline: driver_lib.Lifeline,
+        context: BrowserContext,
+        page: Page,
+        turns: operations_lib.Turns,
+        *,
+        seconds: float,
+        give_back: Callable[[Lease], asyncio.Future[None]],
+    ) -> None:
+        self.owner = owner
+        """Who holds it, for messages."""
+        self.context = context
+        """Playwright's context. Nothing is shared with other leases."""
+        self.page = page
+        """The context's first page."""
+        self.turns = turns
+        """Its turns at the pool's operations. Whoever works on the page takes them."""
+        self.browser = browser
+        """What carries the page, for the pool."""
+        self.lifeline = lifeline
+        """What ties the page's fate to the browser's, for the pool."""
+        self.timed_out = False
+        """Whether a call ran out of the time that the pool allows."""
+        self._seconds = seconds
+        self._give_back = give_back
+        self._released = False
+        page.on("crash", lambda _: lifeline.cut("The page crashed"))
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the lease is held and its page is not known to be dead."""
+        return not self._released and not self.lifeline.cut_reason
+
+    @property
+    def browser_version(self) -> str:
+        """The version that the browser reports."""
+        return self.browser.version
+
+    @property
+    def browser_pid(self) -> int | None:
+        """The process id of the browser that carries the page; None if it is not ours."""
+        return self.browser.pid
+
+    async def run(self, call: Awaitable[_T], *, what: str, seconds: float | None = None) -> _T:
+        """Awaits a call into the page, for `seconds` or else the pool's limit.
+
+        Raises:
+            BrowserCrashedError: The page or its browser died.
+            BrowserTimeoutError: No answer came before the deadline.
+            BrowserError: The browser refused the call.
+        """
+        if seconds is not None:
+            return await self.lifeline.run(call, what=what, seconds=seconds)
+        try:
+            return await self.lifeline.run(call, what=what, seconds=self._seconds)
+        except errors_lib.BrowserTimeoutError:
+            self.timed_out = True
+            raise
+
+    async def release(self) -> None:
+        """Closes the context and gives its place back. Idempotent; raises nothing.
+
+        Cancelled half way, it goes on without its caller.
+        """
+        if not self._released:
+            self._released = True
+            await asyncio.shield(self._give_back(self))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.release()
+
 
 _DIED_OR_HUNG = (errors_lib.BrowserCrashedError, errors_lib.BrowserTimeoutError)
 
@@ -158,9 +293,9 @@ class BrowserPool:
         self._lock = asyncio.Lock()
         self._start_began = 0.0
         self._folder: processes_lib.RunFolder | None = None
-        self._driver: running_lib.Driver | None = None
-        self._slots: list[running_lib.RunningBrowser | None] = [None] * (browsers or 1)
-        self._retired: set[running_lib.RunningBrowser] = set()
+        self._driver: driver_lib.Driver | None = None
+        self._slots: list[driver_lib.RunningBrowser | None] = [None] * (browsers or 1)
+        self._retired: set[driver_lib.RunningBrowser] = set()
         self._leases: set[Lease] = set()
         self._openings: dict[asyncio.Task[Lease], str] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -315,12 +450,12 @@ class BrowserPool:
 
     async def _open_in(
         self,
-        browser: running_lib.RunningBrowser,
+        browser: driver_lib.RunningBrowser,
         owner: str,
         options: Mapping[str, Any],
         turns: operations_lib.Turns,
     ) -> Lease:
-        lifeline = deadlines_lib.Lifeline()
+        lifeline = driver_lib.Lifeline()
         try:
             context = await browser.new_context(lifeline, options, seconds=self.limits.call)
         except _DIED_OR_HUNG:
@@ -351,7 +486,7 @@ class BrowserPool:
             give_back=lambda lease: self._own(self._take_back(lease)),
         )
 
-    async def _browser(self) -> running_lib.RunningBrowser:
+    async def _browser(self) -> driver_lib.RunningBrowser:
         """Returns the least used browser, started or restarted if need be."""
         asked = asyncio.get_running_loop().time()
         async with self._starting():
@@ -410,7 +545,7 @@ class BrowserPool:
         self._retired.clear()
         self._driver = None
 
-    async def _least_used(self) -> running_lib.RunningBrowser:
+    async def _least_used(self) -> driver_lib.RunningBrowser:
         await self._bury_the_dead()
         slot = min(range(len(self._slots)), key=lambda i: _leases(self._slots[i]))
         if self._grows and _leases(self._slots[slot]) >= self._contexts_per_browser:
@@ -434,7 +569,7 @@ class BrowserPool:
                 self._crashed += 1
                 await browser.close(patience=self.limits.close)
 
-    async def _driver_works(self, driver: running_lib.Driver) -> bool:
+    async def _driver_works(self, driver: driver_lib.Driver) -> bool:
         if not driver.alive:
             return False
         if all(browser is not None and browser.usable for browser in self._slots):
@@ -442,11 +577,11 @@ class BrowserPool:
         # It may be asked for a browser next, and a dead one may not have been at fault itself.
         return await driver.answers(seconds=self.limits.close)
 
-    async def _launch(self) -> running_lib.RunningBrowser:
+    async def _launch(self) -> driver_lib.RunningBrowser:
         if self._folder is None:
             self._folder = processes_lib.RunFolder()
         if self._driver is None:
-            self._driver = await running_lib.Driver.start(self._folder, seconds=self.limits.launch)
+            self._driver = await driver_lib.Driver.start(self._folder, seconds=self.limits.launch)
         if self._endpoint:
             self._launched += 1
             return await self._driver.connect(self._endpoint, seconds=self.limits.launch)
@@ -480,13 +615,13 @@ class BrowserPool:
         await self._retire_if_due(browser)
 
     async def _close_context(
-        self, browser: running_lib.RunningBrowser, context: BrowserContext
+        self, browser: driver_lib.RunningBrowser, context: BrowserContext
     ) -> None:
         if self._closed or not browser.usable:
             return
         try:
             # On a lifeline of its own: a page that died has a context to close all the same.
-            await deadlines_lib.Lifeline().run(
+            await driver_lib.Lifeline().run(
                 context.close(), what="close a context", seconds=self.limits.close
             )
         except errors_lib.BrowserCrashedError:
@@ -494,7 +629,7 @@ class BrowserPool:
         except errors_lib.BrowserError:
             browser.kill()
 
-    async def _retire_if_due(self, browser: running_lib.RunningBrowser) -> None:
+    async def _retire_if_due(self, browser: driver_lib.RunningBrowser) -> None:
         """Replaces a browser that is old, fat or failing, once nobody uses it any more."""
         if self._closed:
             return
@@ -507,7 +642,7 @@ class BrowserPool:
             with contextlib.suppress(errors_lib.BrowserError):
                 await browser.close(patience=self.limits.close)
 
-    def _is_due(self, browser: running_lib.RunningBrowser) -> bool:
+    def _is_due(self, browser: driver_lib.RunningBrowser) -> bool:
         if browser.contexts_made >= self.limits.contexts_per_life:
             return True
         if browser.failures_in_a_row >= self.limits.failures_in_a_row:
@@ -516,7 +651,7 @@ class BrowserPool:
         return memory is not None and memory > self.limits.memory
 
 
-def _leases(browser: running_lib.RunningBrowser | None) -> int:
+def _leases(browser: driver_lib.RunningBrowser | None) -> int:
     return 0 if browser is None else browser.leases
 
 

@@ -19,7 +19,7 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as a
 from webtraj.environments.actions import keys as keys_lib
-from webtraj.environments.browser import action_spec, blackout
+from webtraj.environments.browser import acting, screenshot
 from webtraj.environments.redaction import MIN_LENGTH, RedactionRules, Redactor
 
 __all__ = ["PASSWORD", "SecretKeeper"]
@@ -104,8 +104,8 @@ class SecretKeeper:
         self._redactor.forget_learned()
         # Where what is typed is secret, with the name that it is replaced by.
         self._refs: dict[str, str] = {}
-        self._password_boxes: list[tuple[blackout.Box, str]] = []
-        self._private_boxes: list[tuple[blackout.Box, str]] = []
+        self._password_boxes: list[tuple[screenshot.Box, str]] = []
+        self._private_boxes: list[tuple[screenshot.Box, str]] = []
         self._password_focused = False
         self._private_focused = ""
         self._private: dict[str, str] = {}
@@ -140,8 +140,8 @@ class SecretKeeper:
         self._redactor.learn_all(self._private)
 
     def boxes(
-        self, before: blackout.Snapshot | None, after: blackout.Snapshot | None
-    ) -> list[blackout.Box] | None:
+        self, before: screenshot.Snapshot | None, after: screenshot.Snapshot | None
+    ) -> list[screenshot.Box] | None:
         """Returns where a page shows secrets that was looked at before and after a capture.
 
         Returns:
@@ -155,14 +155,16 @@ class SecretKeeper:
             return [
                 box
                 for seen in (before, after)
-                for box in blackout.secret_boxes(seen.shown, self.spellings, find=find, noted=noted)
+                for box in screenshot.secret_boxes(
+                    seen.shown, self.spellings, find=find, noted=noted
+                )
             ]
         except (TimeoutError, OSError) as error:
             _LOGGER.warning("A screenshot is not recorded: %s", error)
             return None
 
     def cover(
-        self, image: bytes, boxes: Sequence[blackout.Box] | None, viewport: tuple[float, float]
+        self, image: bytes, boxes: Sequence[screenshot.Box] | None, viewport: tuple[float, float]
     ) -> None:
         """Has a screenshot recorded with boxes painted over; not at all where that fails.
 
@@ -187,7 +189,7 @@ class SecretKeeper:
         if not (self._refs or self._boxes or self._focused):
             return self._redactor.redact(action)
         try:
-            meant = action_spec.to_action(action)
+            meant = acting.to_action(action)
         except errors.InvalidInputError:
             return self._redactor.redact(action)
         field = _TYPED.get(type(meant))
@@ -244,7 +246,7 @@ class SecretKeeper:
         return self._redactor.take_counts()
 
     @property
-    def _boxes(self) -> list[tuple[blackout.Box, str]]:
+    def _boxes(self) -> list[tuple[screenshot.Box, str]]:
         return self._password_boxes + self._private_boxes
 
     @property
@@ -263,7 +265,7 @@ class SecretKeeper:
         return self._focused
 
 
-def _box(given: Sequence[float]) -> blackout.Box:
+def _box(given: Sequence[float]) -> screenshot.Box:
     x, y, width, height = given
     return x, y, width, height
 
@@ -277,12 +279,12 @@ def _types_something(keys: str) -> bool:
 
 
 def _painted(
-    image: bytes, boxes: Sequence[blackout.Box] | None, viewport: tuple[float, float]
+    image: bytes, boxes: Sequence[screenshot.Box] | None, viewport: tuple[float, float]
 ) -> bytes:
     if boxes is None:
         return b""
     try:
-        return blackout.paint_over(image, boxes, viewport=viewport)
+        return screenshot.paint_over(image, boxes, viewport=viewport)
     except (errors.MissingDependencyError, OSError) as error:
         _LOGGER.warning("A screenshot with secrets on it is not recorded: %s", error)
         return b""

@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from webtraj import errors as errors_lib
-from webtraj.environments.browser import blackout as blackout_lib
-from webtraj.environments.browser import deadlines as deadlines_lib
-from webtraj.environments.browser import downloads as downloads_lib
-from webtraj.environments.browser import foreign_frames as foreign_frames_lib
+from webtraj.environments.browser import access as access_lib
+from webtraj.environments.browser import driver as driver_lib
+from webtraj.environments.browser import frames as frames_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import pool as pool_lib
+from webtraj.environments.browser import screenshot as screenshot_lib
 from webtraj.environments.browser import settling as settling_lib
-from webtraj.environments.browser import traffic as traffic_lib
-from webtraj.environments.browser import worlds as worlds_lib
 
 if TYPE_CHECKING:
     from playwright.async_api import (
@@ -112,13 +110,13 @@ class BrowserSession:
         """JavaScript dialogs since they were last taken."""
         self.console: list[str] = []
         """Console errors since they were last taken."""
-        self.downloads = downloads_lib.DownloadShelf(limit=observe.download_limit)
-        self._world: worlds_lib.World = (
-            worlds_lib.IsolatedWorld(script, self._answer, self._debugger)
+        self.downloads = access_lib.DownloadShelf(limit=observe.download_limit)
+        self._world: page_script_lib.World = (
+            page_script_lib.IsolatedWorld(script, self._answer, self._debugger)
             if isolated
-            else worlds_lib.PageWorld(script, self._answer)
+            else page_script_lib.PageWorld(script, self._answer)
         )
-        self.foreign_frames = foreign_frames_lib.ForeignFrames(
+        self.foreign_frames = frames_lib.ForeignFrames(
             lease, self._world, self._debugger, seconds=settle.cap
         )
         self._observe = observe
@@ -136,7 +134,7 @@ class BrowserSession:
         self._next_ref = 1
         self._tab_closed = asyncio.Event()
         self._network = (
-            None if settle.network_quiet is None else traffic_lib.NetworkWatch(lease.context)
+            None if settle.network_quiet is None else settling_lib.NetworkWatch(lease.context)
         )
 
     async def start(self) -> None:
@@ -189,8 +187,11 @@ class BrowserSession:
             try:
                 response = await self.run(page.goto(url, wait_until="commit"), what=f"open {url}")
             except errors_lib.BrowserError as error:
+                if not _is_plain(error):
+                    raise
+                await self._check_alive(page, what=f"open {url}")
                 failure = self._failures.get(page)
-                if failure is None or not _is_plain(error):
+                if failure is None:
                     raise
                 raise self._load_error(failure) from error
             if response is not None:
@@ -198,6 +199,14 @@ class BrowserSession:
             await self._wait_for_load("load")
             if page in self._failures:  # It broke off, or moved on to one that does not load.
                 raise self._load_error(self._failures[page])
+
+    async def _check_alive(self, page: Page, *, what: str) -> None:
+        """Raises if a page died: while it loads, that is at first told as a load that broke off."""
+        try:
+            await self.run(page.evaluate("0"), what=what)
+        except errors_lib.BrowserError as error:
+            if not _is_plain(error):
+                raise
 
     def take_failure(self, page: Page, *, refused: bool = False) -> LoadFailure | None:
         """Return why a tab does not show the whole page that it went to, once; None if it does.
@@ -297,7 +306,7 @@ class BrowserSession:
                 navigated = True
                 continue
             except errors_lib.BrowserError as error:
-                if not deadlines_lib.is_navigation_error(error.__cause__):
+                if not driver_lib.is_navigation_error(error.__cause__):
                     raise
                 navigated = True
                 await self._wait_for_load("domcontentloaded")
@@ -379,7 +388,7 @@ class BrowserSession:
             )
         return base64.b64decode(answer["data"])
 
-    async def snapshot(self, selector: str = "") -> blackout_lib.Snapshot | None:
+    async def snapshot(self, selector: str = "") -> screenshot_lib.Snapshot | None:
         """Returns what the active tab shows, for blackout; None if that cannot be told.
 
         Args:
@@ -388,17 +397,19 @@ class BrowserSession:
         session = await self._debugger(self._active)
         try:
             noted = await self.run(
-                blackout_lib.matching_nodes(session.send, selector), what="find private elements"
+                screenshot_lib.matching_nodes(session.send, selector), what="find private elements"
             )
-            shown = await self.run(session.send(*blackout_lib.SNAPSHOT), what="tell what it shows")
+            shown = await self.run(
+                session.send(*screenshot_lib.SNAPSHOT), what="tell what it shows"
+            )
             moving = await self.run(
-                blackout_lib.in_view_transition(session.send), what="tell what it shows"
+                screenshot_lib.in_view_transition(session.send), what="tell what it shows"
             )
         except errors_lib.BrowserCrashedError:
             raise
         except (errors_lib.BrowserError, LookupError):
             return None
-        return blackout_lib.Snapshot(shown, noted, moving)
+        return screenshot_lib.Snapshot(shown, noted, moving)
 
     async def viewport(self) -> tuple[float, float]:
         """Returns the width and height of the active tab's viewport in CSS pixels."""

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from webtraj import errors
+from webtraj.environments.browser import access as access_lib
 from webtraj.environments.browser import acting as acting_lib
-from webtraj.environments.browser import boundary as boundary_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import page_script as page_script_lib
-from webtraj.environments.browser import policies as policies_lib
 from webtraj.environments.browser import pool as pool_lib
 from webtraj.environments.browser import secrecy as secrecy_lib
 from webtraj.environments.browser import session as session_lib
@@ -25,16 +24,16 @@ _CLOSED = "The environment was closed while an episode began."
 class Place:
     """A session, what acts in it, and what holds it in its bounds."""
 
-    __slots__ = ("boundary", "hands", "session")
+    __slots__ = ("boundary", "executor", "session")
 
     def __init__(
         self,
         session: session_lib.BrowserSession,
-        hands: acting_lib.Hands,
-        boundary: boundary_lib.Boundary,
+        executor: acting_lib.ActionExecutor,
+        boundary: access_lib.Boundary,
     ) -> None:
         self.session = session
-        self.hands = hands
+        self.executor = executor
         self.boundary = boundary
 
 
@@ -57,7 +56,7 @@ class Sessions:
         self,
         pool: pool_lib.BrowserPool | pool_lib.SharedPool,
         *,
-        policy: policies_lib.AccessPolicy,
+        policy: access_lib.AccessPolicy,
         observe: observation_lib.Observe,
         settle: settling_lib.SettlePolicy,
         keeper: secrecy_lib.SecretKeeper,
@@ -124,7 +123,7 @@ class Sessions:
             await place.boundary.close()
 
     async def _make(self, task: tasks_lib.BrowserTask) -> Place:
-        boundary = boundary_lib.Boundary(
+        boundary = access_lib.Boundary(
             self._policy, getattr(task, "start_url", ""), getattr(task, "local_sites", None)
         )
         lease = await self._lease(task, boundary)
@@ -141,10 +140,10 @@ class Sessions:
             why=boundary.why,
         )
         boundary.watch(session)
-        return Place(session, acting_lib.Hands(session, self._policy), boundary)
+        return Place(session, acting_lib.ActionExecutor(session, self._policy), boundary)
 
     async def _lease(
-        self, task: tasks_lib.BrowserTask, boundary: boundary_lib.Boundary
+        self, task: tasks_lib.BrowserTask, boundary: access_lib.Boundary
     ) -> pool_lib.Lease:
         """Returns a lease inside of a boundary, which is then open."""
         await boundary.open()

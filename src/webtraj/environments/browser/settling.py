@@ -1,13 +1,20 @@
-"""When a page counts as settled after an action: a policy, not a sleep."""
+"""When a page counts as settled after an action: a policy, and which requests are in flight."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import dataclasses
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from webtraj import errors as errors_lib
 
-__all__ = ["LIVE_SITE", "LOCAL_PAGE", "SettlePolicy"]
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext, Request
+
+__all__ = ["LIVE_SITE", "LOCAL_PAGE", "NetworkWatch", "SettlePolicy"]
+
+# When a page counts as settled after an action: a policy, not a sleep.
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,3 +47,58 @@ LOCAL_PAGE: Final = SettlePolicy()
 
 LIVE_SITE: Final = SettlePolicy(quiet=0.1, cap=10.0, network_quiet=0.5)
 """For sites that fetch what they show; half a second of network quiet is Stagehand's rule too."""
+
+
+# Which requests are in flight, and waiting until there are none.
+
+_NEVER_END = frozenset({"websocket", "eventsource", "ping", "media"})
+"""Kinds of requests that say nothing about whether a page has what it shows."""
+
+_FORGOTTEN_AFTER = 2.0
+"""Seconds after which a request no longer counts: long polls, trackers. Stagehand's rule."""
+
+
+class NetworkWatch:
+    """Watches the requests of a context."""
+
+    def __init__(self, context: BrowserContext) -> None:
+        self._begun: dict[Request, float] = {}
+        self._changed = asyncio.Event()
+        self._last_change = 0.0
+        context.on("request", self._on_request)
+        context.on("requestfinished", self._on_end)
+        context.on("requestfailed", self._on_end)
+
+    async def wait_until_quiet(self, *, quiet: float, cap: float) -> bool:
+        """Waits until no request has been in flight for `quiet` seconds, at most `cap` seconds.
+
+        Returns:
+            Whether it came to that.
+        """
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        while (now := clock()) < begun + cap:
+            forgotten = [start + _FORGOTTEN_AFTER for start in self._begun.values()]
+            in_flight = [end for end in forgotten if end > now]
+            since = max([begun, self._last_change, *(end for end in forgotten if end <= now)])
+            if not in_flight and now - since >= quiet:
+                return True
+            wake = min(in_flight, default=since + quiet)
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(min(wake, begun + cap)):
+                    await self._changed.wait()
+        return False
+
+    def _on_request(self, request: Request) -> None:
+        if request.resource_type not in _NEVER_END:
+            self._begun[request] = self._note()
+
+    def _on_end(self, request: Request) -> None:
+        if self._begun.pop(request, None) is not None:
+            self._note()
+
+    def _note(self) -> float:
+        self._last_change = asyncio.get_running_loop().time()
+        self._changed.set()
+        return self._last_change

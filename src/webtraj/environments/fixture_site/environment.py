@@ -23,7 +23,7 @@ from webtraj.environments.fixture_site import access as access_lib
 from webtraj.environments.fixture_site import site as site_lib
 from webtraj.environments.fixture_site import tasks as tasks_lib
 from webtraj.environments.fixture_site.world import World
-from webtraj.environments.miniwob.oracles.view import PageView
+from webtraj.environments.miniwob.oracles import PageView
 
 __all__ = ["FixtureEnvironment", "FixtureTask"]
 

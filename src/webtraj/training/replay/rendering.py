@@ -19,8 +19,8 @@ from webtraj.agents.models.base import Message, Sampling
 from webtraj.agents.prompts import Prompt, load_prompt
 from webtraj.closing import AsyncClosing
 from webtraj.environments.actions.base import Action
-from webtraj.environments.actions.conversation import InvalidAction
 from webtraj.environments.actions.dialects import Dialect
+from webtraj.environments.actions.verbs import InvalidAction
 from webtraj.training.replay.cutting import Rendered, action_of
 from webtraj.training.replay.recorded import loaded
 from webtraj.trajectory import Decision, EpisodeTrajectory, ModelCall

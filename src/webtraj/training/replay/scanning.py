@@ -15,7 +15,7 @@ from webtraj import errors
 from webtraj.collectors.blobs import LazyBlob
 from webtraj.collectors.index import EpisodeSummary
 from webtraj.environments.actions.base import Action
-from webtraj.environments.actions.conversation import InvalidAction
+from webtraj.environments.actions.verbs import InvalidAction
 from webtraj.processing.base import Changed
 from webtraj.processing.steps.no_effect import DropNoEffect
 from webtraj.rollouts.tasks.spec import TaskSpec

@@ -6,7 +6,6 @@ action in its own words. See `webtraj.environments.actions.dialects.base.Dialect
 * `webtraj`: calls, with a word for every verb. What `step` takes as a string.
 * `browsergym`: BrowserGym's strings, only what BrowserGym itself runs.
 * `webgym`, `webgym_marks`: WebGym's `<tool_call>` JSON, by coordinates or by labels.
-* `webgym_text`: WebGym's earlier lines of text.
 * `anthropic`, `openai`: computer use.
 """
 
@@ -20,7 +19,6 @@ from webtraj.environments.actions.dialects.base import Dialect
 from webtraj.environments.actions.dialects.browsergym import BrowserGymDialect
 from webtraj.environments.actions.dialects.openai import OpenAIDialect
 from webtraj.environments.actions.dialects.webgym import WebGymDialect, WebGymMarksDialect
-from webtraj.environments.actions.dialects.webgym_text import WebGymTextDialect
 
 __all__ = [
     "DIALECTS",
@@ -30,7 +28,6 @@ __all__ = [
     "OpenAIDialect",
     "WebGymDialect",
     "WebGymMarksDialect",
-    "WebGymTextDialect",
     "make_dialect",
 ]
 
@@ -39,7 +36,6 @@ DIALECTS: dict[str, Callable[[tuple[int, int]], Dialect]] = {
     "browsergym": lambda viewport: BrowserGymDialect(),
     "webgym": WebGymDialect,
     "webgym_marks": WebGymMarksDialect,
-    "webgym_text": WebGymTextDialect,
     "anthropic": AnthropicDialect,
     "openai": OpenAIDialect,
 }
@@ -50,8 +46,8 @@ def make_dialect(name: str, viewport: tuple[int, int] = (1280, 720)) -> Dialect:
     """Returns the dialect of a name.
 
     >>> from webtraj.environments.actions import Click
-    >>> make_dialect("webgym_text").format(Click("12"))
-    'Click [12]'
+    >>> make_dialect("browsergym").format(Click("12"))
+    "click('12')"
 
     Args:
       name: A key of `DIALECTS`.

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from webtraj import errors
-from webtraj.environments.actions import conversation, keyboard, pointer
 from webtraj.environments.actions import keys as keys_lib
+from webtraj.environments.actions import verbs
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects import prompts, replies
 from webtraj.environments.actions.dialects.arguments import Argument, group, value
-from webtraj.environments.actions.dialects.base import Unreadable, Unsayable, invalid, named
+from webtraj.environments.actions.dialects.base import FormatError, ParseError, invalid, named
 from webtraj.environments.actions.dialects.frames import Frame
 from webtraj.environments.actions.dialects.phrases import Phrase, PhrasebookDialect
 
@@ -75,7 +75,7 @@ def _wheel(pixels: int) -> Argument:
     def write(dx: float, dy: float) -> Mapping[str, Any]:
         distance = dx or dy
         if (dx and dy) or distance % pixels:
-            raise Unsayable(f"({dx}, {dy}) but only whole clicks of {pixels} pixels, one way")
+            raise FormatError(f"({dx}, {dy}) but only whole clicks of {pixels} pixels, one way")
         sign = 1 if distance >= 0 else -1
         direction = {v: k for k, v in _DIRECTIONS.items()}[(sign, 0) if dx else (0, sign)]
         return {"scroll_direction": direction, "scroll_amount": int(abs(distance) // pixels)}
@@ -90,7 +90,7 @@ def _wheel(pixels: int) -> Argument:
 def _drag(frame: Frame) -> Argument:
     def write(path: tuple[tuple[float, float], ...]) -> Mapping[str, Any]:
         if len(path) != 2:
-            raise Unsayable(f"a path of {len(path)} points")
+            raise FormatError(f"a path of {len(path)} points")
         return {
             "start_coordinate": list(frame.to_shown(*path[0])),
             "coordinate": list(frame.to_shown(*path[1])),
@@ -119,10 +119,10 @@ def _phrases(frame: Frame, pixels_per_click: int) -> tuple[Phrase, ...]:
     duration = value("duration", "seconds", write=lambda s: int(s) if s == int(s) else s)
     here = {"x": None, "y": None, "button": "left"}
     return (
-        Phrase("key", keyboard.PressKey, (keys,)),
+        Phrase("key", verbs.PressKey, (keys,)),
         Phrase(
             "key",
-            keyboard.PressKey,
+            verbs.PressKey,
             (
                 group(
                     {"text": _STRING, "repeat": {"type": "integer"}},
@@ -133,22 +133,22 @@ def _phrases(frame: Frame, pixels_per_click: int) -> tuple[Phrase, ...]:
             ),
             spoken=False,
         ),
-        Phrase("hold_key", keyboard.HoldKey, (keys, duration)),
-        Phrase("type", keyboard.TypeText, (value("text"),)),
-        Phrase("cursor_position", conversation.CursorPosition),
-        Phrase("mouse_move", pointer.MoveMouse, (point,)),
-        Phrase("left_mouse_down", pointer.MouseDown, fields=here),
-        Phrase("left_mouse_up", pointer.MouseUp, fields=here),
-        Phrase("left_click", pointer.ClickAt, (point, held), fields={"button": "left", "count": 1}),
-        Phrase("left_click_drag", pointer.DragAt, (_drag(frame), held)),
-        Phrase("right_click", pointer.ClickAt, (point, held), {"button": "right", "count": 1}),
-        Phrase("middle_click", pointer.ClickAt, (point, held), {"button": "middle", "count": 1}),
-        Phrase("double_click", pointer.ClickAt, (point, held), {"button": "left", "count": 2}),
-        Phrase("triple_click", pointer.ClickAt, (point, held), {"button": "left", "count": 3}),
-        Phrase("scroll", pointer.ScrollAt, (point, wheel, held)),
-        Phrase("scroll", pointer.Scroll, (wheel,)),
-        Phrase("wait", conversation.Wait, (duration,)),
-        Phrase("screenshot", conversation.Screenshot),
+        Phrase("hold_key", verbs.HoldKey, (keys, duration)),
+        Phrase("type", verbs.TypeText, (value("text"),)),
+        Phrase("cursor_position", verbs.CursorPosition),
+        Phrase("mouse_move", verbs.MoveMouse, (point,)),
+        Phrase("left_mouse_down", verbs.MouseDown, fields=here),
+        Phrase("left_mouse_up", verbs.MouseUp, fields=here),
+        Phrase("left_click", verbs.ClickAt, (point, held), fields={"button": "left", "count": 1}),
+        Phrase("left_click_drag", verbs.DragAt, (_drag(frame), held)),
+        Phrase("right_click", verbs.ClickAt, (point, held), {"button": "right", "count": 1}),
+        Phrase("middle_click", verbs.ClickAt, (point, held), {"button": "middle", "count": 1}),
+        Phrase("double_click", verbs.ClickAt, (point, held), {"button": "left", "count": 2}),
+        Phrase("triple_click", verbs.ClickAt, (point, held), {"button": "left", "count": 3}),
+        Phrase("scroll", verbs.ScrollAt, (point, wheel, held)),
+        Phrase("scroll", verbs.Scroll, (wheel,)),
+        Phrase("wait", verbs.Wait, (duration,)),
+        Phrase("screenshot", verbs.Screenshot),
     )
 
 
@@ -181,7 +181,7 @@ class AnthropicDialect(PhrasebookDialect):
         try:
             args = replies.without_nulls(self._input_in(replies.structured(reply)))
             return self._book.read(args.pop("action", None), args)
-        except Unreadable as problem:
+        except ParseError as problem:
             return invalid(problem.kind, problem.reason, reply)
 
     def format(self, action: Action) -> dict[str, Any]:
@@ -217,16 +217,16 @@ class AnthropicDialect(PhrasebookDialect):
             ]
             if len(calls) != 1:
                 kind = "several_actions" if calls else "no_action"
-                raise Unreadable(kind, f"One tool_use block was expected; got {len(calls)}.")
+                raise ParseError(kind, f"One tool_use block was expected; got {len(calls)}.")
             reply = calls[0]
         if not isinstance(reply, Mapping):
-            raise Unreadable("malformed", f"An object was expected; got a {type(reply).__name__}.")
+            raise ParseError("malformed", f"An object was expected; got a {type(reply).__name__}.")
         if "input" in reply or reply.get("type") == "tool_use":
             if (name := reply.get("name")) != TOOL:
-                raise Unreadable(
+                raise ParseError(
                     "unknown_action", f"{named(name)} is no tool; the tool is {TOOL!r}."
                 )
             reply = reply.get("input")
         if not isinstance(reply, Mapping):
-            raise Unreadable("malformed", "The tool's input is no object.")
+            raise ParseError("malformed", "The tool's input is no object.")
         return reply

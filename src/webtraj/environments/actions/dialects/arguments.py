@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from webtraj.environments.actions.base import Action
-from webtraj.environments.actions.dialects.base import Unsayable
+from webtraj.environments.actions.dialects.base import FormatError
 
 __all__ = ["Argument", "default_of", "group", "value"]
 
@@ -29,7 +29,7 @@ class Argument:
     read: Callable[[Mapping[str, Any]], Mapping[str, Any]]
     """Wire values to field values. Raises ValueError on values that say nothing."""
     write: Callable[[Action], Mapping[str, Any]]
-    """An action to wire values; defaults are left out. Raises `Unsayable`."""
+    """An action to wire values; defaults are left out. Raises `FormatError`."""
     schemas: Callable[[type[Action]], Mapping[str, Json]]
     """The JSON Schema of each wire name."""
     optional: frozenset[str] = frozenset()
@@ -62,7 +62,7 @@ def value(
         if optional and current == default_of(type(action), held):
             return {}
         if current is None:
-            raise Unsayable(f"{held}=None")
+            raise FormatError(f"{held}=None")
         return {name: plain(write(current))}
 
     return Argument(
@@ -88,7 +88,7 @@ def group(
       schemas: The wire names and the JSON Schema of each.
       fields: The names of the fields.
       read: Called with the wire values in order; returns the fields.
-      write: Called with the fields in order; returns the wire values. Raises `Unsayable`.
+      write: Called with the fields in order; returns the wire values. Raises `FormatError`.
     """
     return Argument(
         names=tuple(schemas),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Protocol, runtime_checkable
 
 from webtraj.environments.actions.base import Action
-from webtraj.environments.actions.conversation import InvalidAction
+from webtraj.environments.actions.verbs import InvalidAction
 
-__all__ = ["MAX_REPLY", "Dialect", "Unreadable", "Unsayable", "invalid", "named"]
+__all__ = ["MAX_REPLY", "Dialect", "ParseError", "FormatError", "invalid", "named"]
 
 MAX_REPLY = 1_250_000
 """Characters in the longest reply that is read: the longest text, every character escaped."""
@@ -55,7 +55,7 @@ class Dialect(Protocol):
         """Returns the text that tells a model how to act."""
 
 
-class Unreadable(Exception):  # noqa: N818 - control flow inside a parser, never seen outside
+class ParseError(Exception):
     """A reply cannot be read. Becomes an `InvalidAction`."""
 
     def __init__(self, kind: str, reason: str) -> None:
@@ -64,7 +64,7 @@ class Unreadable(Exception):  # noqa: N818 - control flow inside a parser, never
         self.reason = reason
 
 
-class Unsayable(Exception):  # noqa: N818 - control flow inside a formatter, never seen outside
+class FormatError(Exception):
     """One phrase cannot say an action. Another may."""
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from webtraj import errors
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects import replies
-from webtraj.environments.actions.dialects.base import MAX_REPLY, Unreadable, invalid
+from webtraj.environments.actions.dialects.base import MAX_REPLY, ParseError, invalid
 from webtraj.environments.actions.dialects.browsergym_words import BROWSERGYM, EXTENSIONS
 from webtraj.environments.actions.dialects.calls import Call, read_calls, write_call
 from webtraj.environments.actions.dialects.phrases import PhrasebookDialect
@@ -82,9 +82,9 @@ class BrowserGymDialect(PhrasebookDialect):
             if isinstance(reply, Mapping):
                 return (self._read_tool_call(reply),)
             if not isinstance(reply, str):
-                raise Unreadable("malformed", f"A reply is text; got a {type(reply).__name__}.")
+                raise ParseError("malformed", f"A reply is text; got a {type(reply).__name__}.")
             return tuple(self._read_call(call) for call in self._calls_in(reply))
-        except Unreadable as problem:
+        except ParseError as problem:
             return (invalid(problem.kind, problem.reason, reply),)
 
     def format(self, action: Action) -> str:
@@ -130,23 +130,23 @@ class BrowserGymDialect(PhrasebookDialect):
     def _calls_in(self, reply: str) -> list[Call]:
         if len(reply) <= MAX_REPLY and self._call.match(reply):
             # Calls and nothing else, whatever tags or fences their strings may quote.
-            with contextlib.suppress(Unreadable):
+            with contextlib.suppress(ParseError):
                 return read_calls(reply)
         text = replies.spoken_part(reply)
         if marked := replies.tagged(text, "action") or replies.fenced(text):
             text = replies.only(marked)
             if not text:
-                raise Unreadable("empty", "The reply's action is empty.")
+                raise ParseError("empty", "The reply's action is empty.")
         try:
             calls = read_calls(_LABEL.sub("", text))
-        except Unreadable as problem:
+        except ParseError as problem:
             # What Python reads, as calls or as code, is no prose with a call in it.
             prose = problem.kind in ("malformed", "no_action")
             if not prose or not (lines := self._lines_with_calls(text)):
                 raise self._why_none(text, problem) from None
             calls = read_calls("\n".join(lines))
         if not calls:
-            raise Unreadable("no_action", "The reply holds no call; reply with one action.")
+            raise ParseError("no_action", "The reply holds no call; reply with one action.")
         return calls
 
     def _lines_with_calls(self, text: str) -> list[str]:
@@ -154,27 +154,27 @@ class BrowserGymDialect(PhrasebookDialect):
         stripped = (_LABEL.sub("", line).strip().strip("`") for line in text.splitlines())
         return [line for line in stripped if self._call.match(line)]
 
-    def _why_none(self, text: str, problem: Unreadable) -> Unreadable:
+    def _why_none(self, text: str, problem: ParseError) -> ParseError:
         if problem.kind != "malformed" or self._call.match(text):
             return problem
         if self._call.search(text):
             reason = "A call inside a sentence is not taken; put it on a line of its own."
-            return Unreadable("no_action", reason)
+            return ParseError("no_action", reason)
         if re.match(r"[A-Za-z_][\w.]*\s*\(", text) or text.startswith(("{", "[", "<")):
             return problem
-        return Unreadable("no_action", "The reply holds no call; reply with one action.")
+        return ParseError("no_action", "The reply holds no call; reply with one action.")
 
     def _read_call(self, call: Call) -> Action:
         phrases = self._book.of(call.name)
         names = self._book.names(call.name)
         if phrases and len(call.args) > len(names):
-            raise Unreadable(
+            raise ParseError(
                 "bad_arguments",
                 f"{call.name} takes at most {len(names)} arguments; got {len(call.args)}.",
             )
         args = dict(zip(names, call.args, strict=False))
         if twice := args.keys() & call.kwargs.keys():
-            raise Unreadable("bad_arguments", f"{call.name} got {min(twice)!r} twice.")
+            raise ParseError("bad_arguments", f"{call.name} got {min(twice)!r} twice.")
         return self._book.read(call.name, args | call.kwargs)
 
     def _read_tool_call(self, reply: Mapping[str, Any]) -> Action:
@@ -182,7 +182,7 @@ class BrowserGymDialect(PhrasebookDialect):
         if isinstance(arguments, str):
             arguments = replies.json_object(arguments)
         if not isinstance(arguments, Mapping):
-            raise Unreadable("bad_arguments", "A tool call's arguments are an object.")
+            raise ParseError("bad_arguments", "A tool call's arguments are an object.")
         return self._book.read(reply.get("name"), replies.without_nulls(arguments))
 
 

@@ -11,7 +11,7 @@ import dataclasses
 import re
 from typing import Any
 
-from webtraj.environments.actions.dialects.base import Unreadable
+from webtraj.environments.actions.dialects.base import ParseError
 
 __all__ = ["Call", "read_calls", "write_call"]
 
@@ -70,16 +70,16 @@ def read_calls(text: str) -> list[Call]:
     """Returns the calls that a text consists of, one or more.
 
     Raises:
-      Unreadable: If the text is anything but calls with literal arguments.
+      ParseError: If the text is anything but calls with literal arguments.
     """
     source, syntax = _prepared(text)
     if len(syntax) > MAX_SYNTAX:
-        raise Unreadable("malformed", "The reply is no call: there is too much outside quotes.")
+        raise ParseError("malformed", "The reply is no call: there is too much outside quotes.")
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         said = error.msg if isinstance(error, SyntaxError) else str(error) or "nested too deeply"
-        raise Unreadable("malformed", f"The call breaks off or is malformed: {said}.") from None
+        raise ParseError("malformed", f"The call breaks off or is malformed: {said}.") from None
     return [_call(statement) for statement in tree.body]
 
 
@@ -95,7 +95,7 @@ def _prepared(text: str) -> tuple[str, str]:
     source, syntax, last = [], [], 0
     for match in _OPAQUE.finditer(text):
         if match["open"]:
-            raise Unreadable("malformed", "A quote is never closed, or the call breaks off.")
+            raise ParseError("malformed", "A quote is never closed, or the call breaks off.")
         between = text[last : match.start()]
         string = match["string"] or ""
         source += [between, match["raw"] or "", string if match["raw"] else _escaped(string)]
@@ -110,22 +110,22 @@ def _escaped(string: str) -> str:
 
 def _call(statement: ast.stmt) -> Call:
     if not isinstance(statement, ast.Expr):
-        raise Unreadable(
+        raise ParseError(
             "code", f"A {type(statement).__name__} statement is code, not an action; {_EXPECTED}"
         )
     node = statement.value
     if isinstance(node, (ast.Constant, ast.Name)):
-        raise Unreadable("no_action", f"The reply holds no call; {_EXPECTED}")
+        raise ParseError("no_action", f"The reply holds no call; {_EXPECTED}")
     if not isinstance(node, ast.Call):
-        raise Unreadable("code", f"{_name_of(node)} is code, not an action; {_EXPECTED}")
+        raise ParseError("code", f"{_name_of(node)} is code, not an action; {_EXPECTED}")
     if not isinstance(node.func, ast.Name):
-        raise Unreadable("code", f"{_name_of(node.func)} cannot be called; {_EXPECTED}")
+        raise ParseError("code", f"{_name_of(node.func)} cannot be called; {_EXPECTED}")
     kwargs: dict[str, Any] = {}
     for keyword in node.keywords:
         if keyword.arg is None:
-            raise Unreadable("code", f"** is code; {_EXPECTED}")
+            raise ParseError("code", f"** is code; {_EXPECTED}")
         if keyword.arg in kwargs:
-            raise Unreadable("bad_arguments", f"{node.func.id} got {keyword.arg!r} twice.")
+            raise ParseError("bad_arguments", f"{node.func.id} got {keyword.arg!r} twice.")
         kwargs[keyword.arg] = _literal(keyword.value)
     return Call(node.func.id, tuple(_literal(arg) for arg in node.args), kwargs)
 
@@ -140,7 +140,7 @@ def _literal(node: ast.expr) -> Any:
         if isinstance(operand, ast.Constant) and type(operand.value) in (int, float):
             assert isinstance(operand.value, (int, float))
             return -operand.value if isinstance(node.op, ast.USub) else operand.value
-    raise Unreadable("code", f"{_name_of(node)} is no literal argument; {_EXPECTED}")
+    raise ParseError("code", f"{_name_of(node)} is no literal argument; {_EXPECTED}")
 
 
 def _name_of(node: ast.expr) -> str:

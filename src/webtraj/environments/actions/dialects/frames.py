@@ -8,7 +8,7 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.environments.actions.dialects.arguments import Argument, group
-from webtraj.environments.actions.dialects.base import Unsayable
+from webtraj.environments.actions.dialects.base import FormatError
 
 __all__ = ["Frame"]
 
@@ -55,10 +55,10 @@ class Frame:
         """Returns the dialect's coordinates nearest to a point of the viewport.
 
         Raises:
-          Unsayable: If the point lies outside the viewport.
+          FormatError: If the point lies outside the viewport.
         """
         if not (0 <= x <= self.width and 0 <= y <= self.height):
-            raise Unsayable(f"({x}, {y}), outside the viewport of {self.width}x{self.height}")
+            raise FormatError(f"({x}, {y}), outside the viewport of {self.width}x{self.height}")
         return (
             min(round(x * self.shown_width / self.width), self.shown_width - 1),
             min(round(y * self.shown_height / self.height), self.shown_height - 1),

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from webtraj.environments.actions import conversation, keyboard, navigation, pointer
 from webtraj.environments.actions import keys as keys_lib
+from webtraj.environments.actions import verbs
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects import prompts, replies
 from webtraj.environments.actions.dialects.arguments import Argument, group, value
-from webtraj.environments.actions.dialects.base import Unreadable, Unsayable, invalid
+from webtraj.environments.actions.dialects.base import FormatError, ParseError, invalid
 from webtraj.environments.actions.dialects.frames import Frame
 from webtraj.environments.actions.dialects.phrases import Phrase, PhrasebookDialect
 
@@ -53,7 +53,7 @@ def _read_chord(names: Any) -> str:
 
 def _write_chord(keys: str) -> list[str]:
     if " " in keys:
-        raise Unsayable(f"{keys!r}, only keys held together")
+        raise FormatError(f"{keys!r}, only keys held together")
     return _write_keys(keys_lib.split_chord(keys))
 
 
@@ -100,21 +100,21 @@ def _phrases(frame: Frame, wait_seconds: float) -> tuple[Phrase, ...]:
     chord = value("keys", read=_read_chord, write=_write_chord, schema=_KEY_LIST)
     double = {"button": "left", "count": 2}
     return (
-        Phrase("click", navigation.GoBack, (anywhere,), wire={"button": "back"}),
-        Phrase("click", navigation.GoForward, (anywhere,), wire={"button": "forward"}),
-        Phrase("click", pointer.ClickAt, (point, button, held), fields={"count": 1}),
-        Phrase("double_click", pointer.ClickAt, (point, held), fields=double),
-        Phrase("drag", pointer.DragAt, (_path(frame), held)),
-        Phrase("keypress", keyboard.PressKey, (chord,)),
-        Phrase("move", pointer.MoveMouse, (point,)),
-        Phrase("screenshot", conversation.Screenshot),
+        Phrase("click", verbs.GoBack, (anywhere,), wire={"button": "back"}),
+        Phrase("click", verbs.GoForward, (anywhere,), wire={"button": "forward"}),
+        Phrase("click", verbs.ClickAt, (point, button, held), fields={"count": 1}),
+        Phrase("double_click", verbs.ClickAt, (point, held), fields=double),
+        Phrase("drag", verbs.DragAt, (_path(frame), held)),
+        Phrase("keypress", verbs.PressKey, (chord,)),
+        Phrase("move", verbs.MoveMouse, (point,)),
+        Phrase("screenshot", verbs.Screenshot),
         Phrase(
             "scroll",
-            pointer.ScrollAt,
+            verbs.ScrollAt,
             (point, value("scroll_x", "dx"), value("scroll_y", "dy"), held),
         ),
-        Phrase("type", keyboard.TypeText, (value("text"),)),
-        Phrase("wait", conversation.Wait, fields={"seconds": wait_seconds}),
+        Phrase("type", verbs.TypeText, (value("text"),)),
+        Phrase("wait", verbs.Wait, fields={"seconds": wait_seconds}),
     )
 
 
@@ -136,7 +136,7 @@ class OpenAIDialect(PhrasebookDialect):
           wait_seconds: How long a `wait` is.
         """
         self._frame = Frame(*viewport, *(shown or viewport))
-        wait = conversation.Wait(wait_seconds)
+        wait = verbs.Wait(wait_seconds)
         super().__init__("openai", _phrases(self._frame, wait.seconds))
 
     def parse(self, reply: Any) -> Action:
@@ -154,7 +154,7 @@ class OpenAIDialect(PhrasebookDialect):
         """
         try:
             return tuple(self._read(item) for item in self._items_in(replies.structured(reply)))
-        except Unreadable as problem:
+        except ParseError as problem:
             return (invalid(problem.kind, problem.reason, reply),)
 
     def format(self, action: Action) -> dict[str, Any]:
@@ -183,7 +183,7 @@ class OpenAIDialect(PhrasebookDialect):
 
     def _read(self, item: Any) -> Action:
         if not isinstance(item, Mapping):
-            raise Unreadable("malformed", f"An object was expected; got a {type(item).__name__}.")
+            raise ParseError("malformed", f"An object was expected; got a {type(item).__name__}.")
         args = replies.without_nulls(item)
         return self._book.read(args.pop("type", None), args)
 
@@ -196,13 +196,13 @@ class OpenAIDialect(PhrasebookDialect):
             ]
             if len(calls) != 1:
                 kind = "several_actions" if calls else "no_action"
-                raise Unreadable(kind, f"One computer_call was expected; got {len(calls)}.")
+                raise ParseError(kind, f"One computer_call was expected; got {len(calls)}.")
             reply = calls[0]
         if not isinstance(reply, Mapping):
-            raise Unreadable("malformed", f"An object was expected; got a {type(reply).__name__}.")
+            raise ParseError("malformed", f"An object was expected; got a {type(reply).__name__}.")
         if reply.get("type") != "computer_call":
             return [reply]
         items = reply.get("actions") or [reply.get("action")]
         if not isinstance(items, (list, tuple)):
-            raise Unreadable("malformed", "The call's actions are no list.")
+            raise ParseError("malformed", "The call's actions are no list.")
         return list(items)

@@ -14,7 +14,7 @@ from typing import Any
 from webtraj import errors
 from webtraj.environments.actions.base import Action, summary_of
 from webtraj.environments.actions.dialects.arguments import Argument, Json, default_of
-from webtraj.environments.actions.dialects.base import Unreadable, Unsayable, named
+from webtraj.environments.actions.dialects.base import FormatError, ParseError, named
 
 __all__ = ["Phrase", "Phrasebook", "PhrasebookDialect"]
 
@@ -73,14 +73,14 @@ class Phrase:
         )
 
     def read(self, args: Mapping[str, Any]) -> Action:
-        """Returns the action that the arguments say; raises `Unreadable`."""
+        """Returns the action that the arguments say; raises `ParseError`."""
         if surplus := [name for name in args if name not in self.names]:
-            raise Unreadable("bad_arguments", f"{self._usage()}; {surplus[0]!r} is none of them.")
+            raise ParseError("bad_arguments", f"{self._usage()}; {surplus[0]!r} is none of them.")
         if missing := [name for name in self.names if name in self.required - args.keys()]:
-            raise Unreadable("bad_arguments", f"{self._usage()}; {missing[0]!r} is missing.")
+            raise ParseError("bad_arguments", f"{self._usage()}; {missing[0]!r} is missing.")
         for name, constant in self.wire.items():
             if args.get(name, constant) != constant:
-                raise Unreadable(
+                raise ParseError(
                     "bad_arguments", f"{self.word}: {name} cannot be {named(args[name])}."
                 )
         fields: dict[str, Any] = dict(self.fields)
@@ -89,21 +89,21 @@ class Phrase:
                 fields.update(argument.read(args))
             return self.action(**fields)
         except RecursionError:
-            raise Unreadable("bad_arguments", f"{self.word}: nested too deeply.") from None
+            raise ParseError("bad_arguments", f"{self.word}: nested too deeply.") from None
         except (ValueError, OverflowError) as error:
             reason = str(error).rstrip(".")
-            raise Unreadable("bad_arguments", f"{self.word}: {reason}.") from None
+            raise ParseError("bad_arguments", f"{self.word}: {reason}.") from None
 
     def write(self, action: Action) -> Json:
-        """Returns the arguments that say the action; raises `Unsayable`."""
+        """Returns the arguments that say the action; raises `FormatError`."""
         said = {field for argument in self.arguments for field in argument.fields}
         for field in action.rules:
             current = getattr(action, field)
             if field in self.fields:
                 if current != self.fields[field]:
-                    raise Unsayable(f"{field}={current!r}")
+                    raise FormatError(f"{field}={current!r}")
             elif field not in said and current != default_of(type(action), field):
-                raise Unsayable(f"{field}={current!r}")
+                raise FormatError(f"{field}={current!r}")
         args: Json = {name: constant for name, constant in self.wire.items() if constant}
         written = [argument.write(action) for argument in self.arguments]
         return {name: wire for part in written for name, wire in part.items()} | args
@@ -146,10 +146,10 @@ class Phrasebook:
         return tuple(phrase for phrase in self.phrases if phrase.word == word)
 
     def read(self, word: Any, args: Mapping[str, Any]) -> Action:
-        """Returns the action that a word says with its arguments; raises `Unreadable`."""
+        """Returns the action that a word says with its arguments; raises `ParseError`."""
         phrases = self.of(word) if isinstance(word, str) else ()
         if not phrases:
-            raise Unreadable(
+            raise ParseError(
                 "unknown_action",
                 f"{named(word)} is no action; the actions are {', '.join(self.words)}.",
             )
@@ -168,7 +168,7 @@ class Phrasebook:
             if phrase.spoken and phrase.action is type(action):
                 try:
                     return phrase.word, phrase.write(action)
-                except Unsayable as obstacle:
+                except FormatError as obstacle:
                     obstacles.append(f"{phrase.word} cannot say {obstacle}")
         reason = "; ".join(obstacles) or "it has no word for this verb"
         raise errors.UnsupportedActionError(

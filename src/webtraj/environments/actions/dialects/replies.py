@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from webtraj.environments.actions.dialects.base import MAX_REPLY, Unreadable
+from webtraj.environments.actions.dialects.base import MAX_REPLY, ParseError
 
 __all__ = ["fenced", "json_object", "only", "spoken_part", "structured", "tagged", "without_nulls"]
 
@@ -23,10 +23,10 @@ def spoken_part(reply: str) -> str:
     """Returns a reply without the model's reasoning and end tokens.
 
     Raises:
-      Unreadable: If nothing is left, or there is far too much.
+      ParseError: If nothing is left, or there is far too much.
     """
     if len(reply) > MAX_REPLY:
-        raise Unreadable(
+        raise ParseError(
             "too_long", f"The reply has {len(reply)} characters; at most {MAX_REPLY} are read."
         )
     # The opening tag is often part of the prompt, so that only the closing one is in the reply.
@@ -36,11 +36,11 @@ def spoken_part(reply: str) -> str:
         text = text.strip().removesuffix(token)
     text = text.strip()
     if not text:
-        raise Unreadable("empty", "The reply is empty; reply with one action.")
+        raise ParseError("empty", "The reply is empty; reply with one action.")
     if "</think>" in text:
-        raise Unreadable("malformed", "The reply ends its reasoning twice; reply with one action.")
+        raise ParseError("malformed", "The reply ends its reasoning twice; reply with one action.")
     if "<think>" in text:
-        raise Unreadable("no_action", "The reply breaks off while thinking; reply with one action.")
+        raise ParseError("no_action", "The reply breaks off while thinking; reply with one action.")
     return text
 
 
@@ -63,9 +63,9 @@ def fenced(text: str) -> list[str]:
 
 
 def only(candidates: list[str]) -> str:
-    """Returns the only candidate; raises `Unreadable` if there are several."""
+    """Returns the only candidate; raises `ParseError` if there are several."""
     if len(candidates) > 1:
-        raise Unreadable(
+        raise ParseError(
             "several_actions",
             f"The reply holds {len(candidates)} actions; exactly one was expected.",
         )
@@ -79,7 +79,7 @@ def structured(reply: Any) -> Any:
     text = spoken_part(reply)
     candidates = fenced(text)
     if not candidates and not text.startswith("{"):
-        raise Unreadable("no_action", "The reply holds no call; reply with one action.")
+        raise ParseError("no_action", "The reply holds no call; reply with one action.")
     return json_object(only(candidates or [text]))
 
 
@@ -87,10 +87,10 @@ def without_nulls(args: Mapping[Any, Any]) -> dict[str, Any]:
     """Returns arguments without those that are null: JSON's way of leaving one out.
 
     Raises:
-      Unreadable: If a name is no string.
+      ParseError: If a name is no string.
     """
     if not all(isinstance(name, str) for name in args):
-        raise Unreadable("bad_arguments", "The arguments' names are not strings.")
+        raise ParseError("bad_arguments", "The arguments' names are not strings.")
     return {name: arg for name, arg in args.items() if arg is not None}
 
 
@@ -98,7 +98,7 @@ def json_object(text: str) -> dict[str, Any]:
     """Returns the JSON object that a text is, read strictly.
 
     Raises:
-      Unreadable: On anything but one object: broken JSON, NaN, a key given twice, another type.
+      ParseError: On anything but one object: broken JSON, NaN, a key given twice, another type.
     """
     try:
         parsed = json.loads(
@@ -106,19 +106,19 @@ def json_object(text: str) -> dict[str, Any]:
         )
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
-            raise Unreadable(
+            raise ParseError(
                 "several_actions", "More follows the JSON object; exactly one was expected."
             ) from None
-        raise Unreadable(
+        raise ParseError(
             "malformed",
             f"The JSON breaks off or is malformed at character {error.pos}: {error.msg}.",
         ) from None
     except RecursionError:
-        raise Unreadable("malformed", "The JSON is nested too deeply.") from None
+        raise ParseError("malformed", "The JSON is nested too deeply.") from None
     except ValueError as error:
-        raise Unreadable("malformed", f"The JSON is malformed: {error}.") from None
+        raise ParseError("malformed", f"The JSON is malformed: {error}.") from None
     if not isinstance(parsed, dict):
-        raise Unreadable("malformed", f"A JSON object was expected; got a {type(parsed).__name__}.")
+        raise ParseError("malformed", f"A JSON object was expected; got a {type(parsed).__name__}.")
     return parsed
 
 

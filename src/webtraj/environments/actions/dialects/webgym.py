@@ -14,11 +14,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from webtraj.environments.actions import conversation, element, navigation, pointer
+from webtraj.environments.actions import verbs
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects import replies
 from webtraj.environments.actions.dialects.arguments import Argument, group, value
-from webtraj.environments.actions.dialects.base import Unreadable, Unsayable, invalid, named
+from webtraj.environments.actions.dialects.base import FormatError, ParseError, invalid, named
 from webtraj.environments.actions.dialects.frames import Frame
 from webtraj.environments.actions.dialects.phrases import Phrase, PhrasebookDialect
 from webtraj.environments.actions.dialects.prompts import tool_call_prompt
@@ -50,7 +50,7 @@ def page_scroll(height: int) -> Argument:
 
     def write(dx: float, dy: float) -> Mapping[str, Any]:
         if dx != 0 or abs(dy) != height:
-            raise Unsayable(f"({dx}, {dy}) but only (0, {height}) and (0, {-height})")
+            raise FormatError(f"({dx}, {dy}) but only (0, {height}) and (0, {-height})")
         return {"direction": "down" if dy > 0 else "up"}
 
     schema = {"type": "string", "enum": ["up", "down"]}
@@ -60,12 +60,12 @@ def page_scroll(height: int) -> Argument:
 def _shared(height: int) -> tuple[Phrase, ...]:
     # The default of 2 seconds is WebGym's, not the verb's, so it is read but never left out.
     return (
-        Phrase("scroll", pointer.Scroll, (page_scroll(height),), meaning=SCROLL_MEANING),
-        Phrase("wait", conversation.Wait, (value("time", "seconds"),)),
-        Phrase("wait", conversation.Wait, fields={"seconds": 2.0}, spoken=False),
-        Phrase("go_back", navigation.GoBack),
-        Phrase("navigate", navigation.Goto, (value("url", read=with_scheme),)),
-        Phrase("answer", conversation.Answer, (value("text"),)),
+        Phrase("scroll", verbs.Scroll, (page_scroll(height),), meaning=SCROLL_MEANING),
+        Phrase("wait", verbs.Wait, (value("time", "seconds"),)),
+        Phrase("wait", verbs.Wait, fields={"seconds": 2.0}, spoken=False),
+        Phrase("go_back", verbs.GoBack),
+        Phrase("navigate", verbs.Goto, (value("url", read=with_scheme),)),
+        Phrase("answer", verbs.Answer, (value("text"),)),
     )
 
 
@@ -83,16 +83,16 @@ class _ToolCallDialect(PhrasebookDialect):
             call = self._call_in(reply)
             name, arguments = call.get("name"), call.get("arguments")
             if name != self._tool:
-                raise Unreadable(
+                raise ParseError(
                     "unknown_action", f"{named(name)} is no tool; the tool is {self._tool!r}."
                 )
             if isinstance(arguments, str):
                 arguments = replies.json_object(arguments)
             if not isinstance(arguments, Mapping):
-                raise Unreadable("malformed", "The tool call's arguments are not an object.")
+                raise ParseError("malformed", "The tool call's arguments are not an object.")
             args = replies.without_nulls(arguments)
             return self._book.read(args.pop("action", None), args)
-        except Unreadable as problem:
+        except ParseError as problem:
             return invalid(problem.kind, problem.reason, reply)
 
     def format(self, action: Action) -> str:
@@ -129,11 +129,11 @@ class _ToolCallDialect(PhrasebookDialect):
         if isinstance(reply, Mapping):
             return reply
         if not isinstance(reply, str):
-            raise Unreadable("malformed", f"A reply is text; got a {type(reply).__name__}.")
+            raise ParseError("malformed", f"A reply is text; got a {type(reply).__name__}.")
         text = replies.spoken_part(reply)
         calls = replies.tagged(text, "tool_call") or replies.fenced(text)
         if not calls and not text.startswith("{"):
-            raise Unreadable("no_action", "The reply holds no <tool_call>; reply with exactly one.")
+            raise ParseError("no_action", "The reply holds no <tool_call>; reply with exactly one.")
         return replies.json_object(replies.only(calls or [text]))
 
 
@@ -150,10 +150,10 @@ class WebGymDialect(_ToolCallDialect):
             "computer_use",
             f"Use a mouse and keyboard in a web browser. The screen's resolution is {GRID}x{GRID}.",
             (
-                Phrase("left_click", pointer.ClickAt, (point,)),
+                Phrase("left_click", verbs.ClickAt, (point,)),
                 Phrase(
                     "type",
-                    pointer.TypeAt,
+                    verbs.TypeAt,
                     (point, value("text")),
                     fields=_TYPE,
                     meaning=TYPE_MEANING,
@@ -174,15 +174,15 @@ class WebGymMarksDialect(_ToolCallDialect):
             "web_interaction",
             "Interact with web elements by their labels shown on the screenshot.",
             (
-                Phrase("click", element.Click, (mark,)),
+                Phrase("click", verbs.Click, (mark,)),
                 Phrase(
                     "type",
-                    element.TypeInto,
+                    verbs.TypeInto,
                     (mark, value("text")),
                     fields=_TYPE,
                     meaning=TYPE_MEANING,
                 ),
-                Phrase("hover", element.Hover, (mark,)),
+                Phrase("hover", verbs.Hover, (mark,)),
                 *_shared(viewport[1]),
             ),
         )

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TypeAlias
 
 from webtraj.environments import actions as a
-from webtraj.environments.miniwob.oracles.view import OracleError, OracleView
+from webtraj.environments.miniwob.oracles import OracleError, OracleView
 
 __all__ = [
     "Step",

@@ -22,21 +22,23 @@ Rules for oracles:
 * It reads its goal by `matched`, as a whole: a goal of another form is an `OracleError`.
 * It ends by returning. A page that is not as expected is an `OracleError`, raised by `page.one`.
 * It solves 20 of 20 seeds, in at most 10 actions where the task can be done in 10.
-
-Each module of this package registers the oracles of one family of tasks; a new module is named in
-`_MODULES` of `registry.py`.
 '''
 
-from webtraj.environments.miniwob.oracles.registry import (
+from webtraj.environments.miniwob.oracles import apps, forms, shapes, widgets
+from webtraj.environments.miniwob.oracles.base import (
     Actions,
+    Element,
     OracleError,
+    OracleView,
+    PageView,
     Solution,
     has_oracle,
+    matched,
     oracle,
+    quoted,
     solve,
     solved_tasks,
 )
-from webtraj.environments.miniwob.oracles.view import Element, OracleView, PageView, matched, quoted
 
 __all__ = [
     "Actions",
@@ -45,10 +47,14 @@ __all__ = [
     "OracleView",
     "PageView",
     "Solution",
+    "apps",
+    "forms",
     "has_oracle",
     "matched",
     "oracle",
     "quoted",
+    "shapes",
     "solve",
     "solved_tasks",
+    "widgets",
 ]

@@ -1,13 +1,181 @@
-"""Oracles of tasks with forms: labels to be matched, and several kinds of controls."""
+"""Oracles of tasks that type, read and count: fields, forms, texts, tables, sums."""
 
 from __future__ import annotations
 
+import datetime
 import itertools
+import re
 
-from webtraj.environments.actions import Check, Click, Fill
-from webtraj.environments.miniwob.oracles.registry import Actions, oracle
-from webtraj.environments.miniwob.oracles.steps import click, submit
-from webtraj.environments.miniwob.oracles.view import OracleError, OracleView, matched
+from webtraj.environments.actions import Check, Click, DragAt, Fill, Focus, Press, Scroll, TypeInto
+from webtraj.environments.miniwob.oracles.base import (
+    Actions,
+    OracleError,
+    OracleView,
+    click,
+    matched,
+    oracle,
+    painted,
+    quoted,
+    submit,
+)
+
+
+@oracle("enter-text")
+async def enter_text(page: OracleView) -> Actions:
+    """Types the word and submits."""
+    (word,) = quoted(page.goal)
+    yield Fill((await page.one("#tt")).ref, word)
+    yield Click((await page.one("#subbtn")).ref)
+
+
+@oracle("focus-text")
+async def focus_text(page: OracleView) -> Actions:
+    """Gives the field the focus."""
+    yield Focus((await page.one("#tt")).ref)
+
+
+@oracle("login-user")
+async def login_user(page: OracleView) -> Actions:
+    """Fills in both fields and logs in."""
+    user, password = quoted(page.goal)
+    yield Fill((await page.one("#username")).ref, user)
+    yield Fill((await page.one("#password")).ref, password)
+    yield Click((await page.one("#subbtn")).ref)
+
+
+@oracle("enter-text-dynamic")
+async def enter_text_dynamic(page: OracleView) -> Actions:
+    """Types the word and submits."""
+    (word,) = matched(r'Enter "(.+)" into the text field and press Submit\.', page.goal)
+    yield Fill((await page.one("#tt")).ref, word)
+    yield await submit(page)
+
+
+@oracle("enter-text-2")
+async def enter_text_2(page: OracleView) -> Actions:
+    """Types the word in the letter case that the goal asks for, and submits."""
+    word, case = matched(
+        r'Type "(.+)" in all (upper|lower) case letters in the text input and press Submit\.',
+        page.goal,
+    )
+    yield Fill((await page.one("#tt")).ref, word.upper() if case == "upper" else word.lower())
+    yield await submit(page)
+
+
+@oracle("enter-password")
+async def enter_password(page: OracleView) -> Actions:
+    """Types the password into both fields and submits."""
+    (password,) = matched(
+        r'Enter the password "(.+)" into both text fields and press submit\.', page.goal
+    )
+    for field in ("#password", "#verify"):
+        yield Fill((await page.one(field)).ref, password)
+    yield await submit(page)
+
+
+@oracle("enter-date")
+async def enter_date(page: OracleView) -> Actions:
+    """Sets the date, which a date field takes in ISO form, and submits."""
+    month, day, year = matched(r"Enter (\d+)/(\d+)/(\d+) as the date and hit submit\.", page.goal)
+    date = datetime.date(int(year), int(month), int(day))
+    yield Fill((await page.one("#tt")).ref, date.isoformat())
+    yield await submit(page)
+
+
+@oracle("enter-time")
+async def enter_time(page: OracleView) -> Actions:
+    """Sets the time, which a time field takes by the 24-hour clock, and submits."""
+    hour, minute, half = matched(
+        r"Enter (\d+):(\d\d) (AM|PM) as the time and press submit\.", page.goal
+    )
+    hours = int(hour) % 12 + (12 if half == "PM" else 0)
+    yield Fill((await page.one("#tt")).ref, f"{hours:02}:{minute}")
+    yield await submit(page)
+
+
+@oracle("focus-text-2")
+async def focus_text_2(page: OracleView) -> Actions:
+    """Gives the field that the goal counts out the focus."""
+    (nth,) = matched(r"Focus into the (\d)\w\w input textbox\.", page.goal)
+    yield Focus((await page.all("#area input"))[int(nth) - 1].ref)
+
+
+@oracle("login-user-popup")
+async def login_user_popup(page: OracleView) -> Actions:
+    """Logs in, and waves away the popup that may open when a field gets the focus."""
+    user, password = matched(
+        r'Enter the username "(.+)" and the password "(.+)" into the text fields and press login\.',
+        page.goal,
+    )
+    for selector, value in (("#username", user), ("#password", password)):
+        field = await page.one(selector)
+        yield Click(field.ref)
+        for cancel in await page.all("#popup-cancel"):
+            yield Click(cancel.ref)
+        yield Fill(field.ref, value)
+    yield Click((await page.one("#subbtn")).ref)
+
+
+@oracle("use-autocomplete", "use-autocomplete-nodelay")
+async def use_autocomplete(page: OracleView) -> Actions:
+    """Types the beginning, has suggestions shown at once by the arrow down, and takes the one.
+
+    The page's own search, delayed by 300 ms from the typing, would show the suggestions again if
+    it came after the choice, over the button; leaving the field calls it off.
+    """
+    start, end = matched(
+        r'Enter an item that starts with "(.+?)"(?: and ends with "(.+)")?\.', page.goal
+    )
+    field = (await page.one("#tags")).ref
+    yield Fill(field, start)
+    yield Press(field, "ArrowDown")
+    for item in await page.all(".ui-autocomplete li"):
+        if item.visible and item.text.startswith(start) and item.text.endswith(end):
+            yield Click(item.ref)
+            break
+    else:
+        raise OracleError(f"The page suggests nothing of the form {start}...{end}.")
+    yield Press(field, "Tab")
+    yield await submit(page)
+
+
+@oracle("use-colorwheel", "use-colorwheel-2")
+async def use_colorwheel(page: OracleView) -> Actions:
+    """Types the colour's number into the field of the wheel, and submits.
+
+    The number of a named colour is read from the page's list of all such names. That of a colour
+    shown in the query, which no text says, is read from the query's markup.
+    """
+    (name,) = matched(
+        r"Select (?:the following color|(\w+)) with the color picker and hit Submit\.", page.goal
+    )
+    if name:
+        number = await page.evaluate("name => ui_utils.colorNameToHex(name)", name)
+    else:
+        style = (await page.one("#query .cc")).attributes["style"]
+        (number,) = matched(r"background-color: ?(#\w+);?", style)
+    field = (await page.one("#col")).ref
+    yield Fill(field, number.removeprefix("#"))
+    yield await submit(page)
+
+
+@oracle("terminal")
+async def terminal(page: OracleView) -> Actions:
+    """Lists the files, and removes one with the extension that the goal names, or without any."""
+    (extension,) = matched(
+        r"Use the terminal below to delete a file "
+        r"(?:ending with the extension (\.[\w.]+)|that has no file extension\.)",
+        page.goal,
+    )
+    prompt = (await page.one("#terminal-target")).ref
+    yield TypeInto(prompt, "ls", submit=True)
+    files = (await page.all("#terminal .output"))[-1].text.split(" ")
+    for file in files:
+        if file.endswith(extension) if extension else "." not in file:
+            yield TypeInto(prompt, f"rm {file}", submit=True)
+            return
+    raise OracleError(f"None of {files} ends with {extension!r}.")
+
 
 _LABELS = "#area :is(p > span, .row > div, th, .label, .ui-label)"
 _BUTTONS = "#area :is(button, .final, .ui-submit)"
@@ -114,3 +282,289 @@ async def unicode_test(page: OracleView) -> Actions:
     """Clicks the button with the label that the goal names."""
     (label,) = matched(r'Click on the "(.+)" button\.', page.goal)
     yield await click(page, "#area button", label)
+
+
+# Fields are filled with what was read: the clipboard is one for all episodes of a browser.
+
+
+@oracle("copy-paste")
+async def copy_paste(page: OracleView) -> Actions:
+    """Fills in the text of the text area, to the last space, and submits."""
+    text = (await page.one("#to-copy")).value
+    yield Fill((await page.one("#answer-input")).ref, text)
+    yield await submit(page)
+
+
+@oracle("copy-paste-2")
+async def copy_paste_2(page: OracleView) -> Actions:
+    """Fills in the text of the text area that the goal numbers, and submits."""
+    (number,) = matched(
+        r"Copy the text from the (\d)(?:st|nd|rd) text area below and paste it into the text "
+        r"input, then press Submit\.",
+        page.goal,
+    )
+    areas = await page.all("#area textarea")
+    yield Fill((await page.one("#answer-input")).ref, areas[int(number) - 1].value)
+    yield await submit(page)
+
+
+@oracle("find-word")
+async def find_word(page: OracleView) -> Actions:
+    """Types the word of the paragraph that the goal counts out."""
+    (nth,) = matched(
+        r"Find the (\d+)\w\w word in the paragraph, type that into the textbox "
+        r'and press "Submit"\.',
+        page.goal,
+    )
+    words = (await page.one("#area p")).text.split()
+    yield Fill((await page.one("#answer-input")).ref, _letters(words[int(nth) - 1]))
+    yield await submit(page)
+
+
+@oracle("scroll-text")
+async def scroll_text(page: OracleView) -> Actions:
+    """Types the last word of the text. The text need not be scrolled to be read as text."""
+    words = (await page.one("#text-area")).text.split()
+    yield Fill((await page.one("#answer-input")).ref, _letters(words[-1]))
+    yield await submit(page)
+
+
+@oracle("read-table")
+async def read_table(page: OracleView) -> Actions:
+    """Types the value of one row."""
+    (key,) = matched(r"Enter the value of (.+) into the text field and press Submit\.", page.goal)
+    table = await _table(page)
+    yield Fill((await page.one("#tt")).ref, table[key])
+    yield await submit(page)
+
+
+@oracle("read-table-2")
+async def read_table_2(page: OracleView) -> Actions:
+    """Types the values of the two rows that the form's labels name."""
+    table = await _table(page)
+    labels = await page.all("#form label")
+    fields = await page.all("#form input")
+    for label, field in zip(labels, fields, strict=True):
+        yield Fill(field.ref, table[label.text.removesuffix(":")])
+    yield await submit(page)
+
+
+@oracle("text-transform")
+async def text_transform(page: OracleView) -> Actions:
+    """Types the letters, which are skewed for the eye only."""
+    letters = (await page.one("#captcha")).text
+    yield Fill((await page.one("#tt")).ref, letters)
+    yield await submit(page)
+
+
+async def _table(page: OracleView) -> dict[str, str]:
+    """Returns the two columns of the table."""
+    keys = await page.all("#tab td:first-child")
+    values = await page.all("#tab td:last-child")
+    return {key.text: value.text for key, value in zip(keys, values, strict=True)}
+
+
+def _letters(word: str) -> str:
+    """Returns a word without its punctuation."""
+    return re.sub(r"[^A-Za-z]", "", word)
+
+
+@oracle("simple-arithmetic")
+async def simple_arithmetic(page: OracleView) -> Actions:
+    """Types the result."""
+    left, sign, right = matched(r"(\d) ([-+x]) (\d) =", (await page.one("#math-problem")).text)
+    a, b = int(left), int(right)
+    result = {"+": a + b, "-": a - b, "x": a * b}[sign]
+    yield Fill((await page.one("#math-answer")).ref, str(result))
+    yield await submit(page)
+
+
+@oracle("simple-algebra")
+async def simple_algebra(page: OracleView) -> Actions:
+    """Solves the equation for x, which stands on either side of the sign."""
+    left, sign, right, total = matched(
+        r"(x|\d) ([-+]) (x|\d) = (\d+)", (await page.one("#math-problem")).text
+    )
+    if sign == "+":
+        x = int(total) - int(right if left == "x" else left)
+    else:
+        x = int(total) + int(right) if left == "x" else int(left) - int(total)
+    yield Fill((await page.one("#math-answer")).ref, str(x))
+    yield await submit(page)
+
+
+@oracle("visual-addition")
+async def visual_addition(page: OracleView) -> Actions:
+    """Counts the blocks."""
+    blocks = await page.all("#math-problem .addition-block")
+    yield Fill((await page.one("#math-answer")).ref, str(len(blocks)))
+    yield await submit(page)
+
+
+@oracle("generate-number")
+async def generate_number(page: OracleView) -> Actions:
+    """Has numbers drawn until one is as asked, and submits."""
+    than, bound, parity = matched(
+        r"Generate (?:a number (less|greater) than (\d+)|an (odd|even) number), "
+        r"then press submit\.",
+        page.goal,
+    )
+    while True:
+        yield await click(page, "#generate")
+        number = int((await page.one("#display-number")).text)
+        if than == "less":
+            found = number < int(bound)
+        elif than == "greater":
+            found = number > int(bound)
+        else:
+            found = number % 2 == (parity == "odd")
+        if found:
+            break
+    yield await submit(page)
+
+
+@oracle("guess-number")
+async def guess_number(page: OracleView) -> Actions:
+    """Halves the range with every guess. The page says whether a guess is too low or too high."""
+    low, high = 0, 9
+    while True:
+        guess = (low + high) // 2
+        yield Fill((await page.one("#tt")).ref, str(guess))
+        yield await submit(page)
+        if (await page.one("#higher")).visible:
+            low = guess + 1
+        elif (await page.one("#lower")).visible:
+            high = guess - 1
+        else:
+            return
+
+
+@oracle("find-greatest")
+async def find_greatest(page: OracleView) -> Actions:
+    """Turns every card up, and leaves the one with the greatest number up."""
+    cards = [card.ref for card in await page.all("#cardholder .card")]
+    numbers = []
+    for card in cards:
+        yield Click(card)
+        numbers.append(int((await page.one("#cardholder .card:not(.hidden)")).text))
+    greatest = numbers.index(max(numbers))
+    if greatest != len(cards) - 1:
+        yield Click(cards[greatest])
+    yield await submit(page)
+
+
+_FAR = 10_000
+"""Pixels; more than any text here is long."""
+
+_HIDDEN_TEXT = """() => {
+  const {scrollTop, clientHeight, scrollHeight} = document.querySelector("#text-area");
+  return [scrollTop > 0, scrollTop + clientHeight < scrollHeight];
+}"""
+
+_RESIZE_BY = 10
+
+_COLORS = {
+    "red": "#e60000",
+    "orange": "#ff9900",
+    "yellow": "#ffff00",
+    "green": "#008a00",
+    "blue": "#0066cc",
+    "purple": "#9933ff",
+}
+"""The pure colours in the editor's palette."""
+
+_SELECTION_NOTICED = """async () => {
+  while (!editor.selection.savedRange.length) await new Promise(requestAnimationFrame);
+}"""
+"""The editor looks at the selection a tenth of a second after a key, and formats what it saw."""
+
+_STYLE_BUTTONS = {"bold": ".ql-bold", "italics": ".ql-italic", "underlined": ".ql-underline"}
+
+
+@oracle("scroll-text-2")
+async def scroll_text_2(page: OracleView) -> Actions:
+    """Scrolls the text to an end, unless it shows, and submits."""
+    (end,) = matched(r"Scroll the textarea to the (bottom|top) of the text hit submit\.", page.goal)
+    above, below = await page.evaluate(_HIDDEN_TEXT)
+    if below if end == "bottom" else above:
+        yield Scroll(0, _FAR if end == "bottom" else -_FAR, (await page.one("#text-area")).ref)
+    yield await submit(page)
+
+
+@oracle("sign-agreement")
+async def sign_agreement(page: OracleView) -> Actions:
+    """Scrolls the agreement down, which frees the field and the buttons, signs, and agrees or not.
+
+    Cancelling alone needs neither.
+    """
+    name, button = matched(
+        r"Click the cancel button\.|"
+        r'Scroll to the bottom of the textarea, enter the name "(\w+)" then press "(\w+)"',
+        page.goal,
+    )
+    if name:
+        yield Scroll(0, _FAR, (await page.one("#text-area")).ref)
+        await painted(page)
+        yield Fill((await page.one("#name")).ref, name)
+    yield await click(page, "#agree" if button == "Agree" else "#cancel")
+
+
+@oracle("resize-textarea")
+async def resize_textarea(page: OracleView) -> Actions:
+    """Drags the lower right corner of the text area, and submits.
+
+    Of the handles at its edges, only two pixels are to be seen.
+    """
+    side, size = matched(
+        r"Resize the textarea so that the (width|height) is (larger|smaller) "
+        r"than its initial size then press Submit\.",
+        page.goal,
+    )
+    change = _RESIZE_BY if size == "larger" else -_RESIZE_BY
+    x, y = (await page.one("#area .ui-resizable-se")).center
+    yield DragAt(((x, y), (x + change, y) if side == "width" else (x, y + change)))
+    yield await click(page, "#submit")
+
+
+@oracle("highlight-text")
+async def highlight_text(page: OracleView) -> Actions:
+    """Selects the paragraph by a triple click, and submits."""
+    yield Click((await page.one("#randomText")).ref, count=3)
+    yield await submit(page)
+
+
+@oracle("highlight-text-2")
+async def highlight_text_2(page: OracleView) -> Actions:
+    """Selects the paragraph that the goal counts out by a triple click, and submits."""
+    (nth,) = matched(r"Highlight the text in the (\d)\w\w paragraph and click submit\.", page.goal)
+    yield Click((await page.all("#randomText p"))[int(nth) - 1].ref, count=3)
+    yield await submit(page)
+
+
+@oracle("text-editor")
+async def text_editor(page: OracleView) -> Actions:
+    """Selects a word, or everything, by the keyboard, and gives it a style or a colour."""
+    word, style, color = matched(
+        r"Using the text editor, (?:give|make) (?:everything|the text (.+)) "
+        r"the (?:style (\w+)|color (\w+))(?: and press Submit)?\.",
+        page.goal,
+    )
+    editor = await page.one("#editor .ql-editor")
+    yield Press(editor.ref, _selection_of(word, editor.text) if word else "ControlOrMeta+a")
+    await page.evaluate(_SELECTION_NOTICED)
+    if style:
+        yield await click(page, _STYLE_BUTTONS[style])
+    else:
+        yield await click(page, ".ql-color .ql-picker-label")
+        yield await click(page, f'.ql-color .ql-picker-item[data-value="{_COLORS[color]}"]')
+    yield await submit(page)
+
+
+def _selection_of(word: str, text: str) -> str:
+    """Returns the keys that select the first place of a word in the text of a field."""
+    words = text.split(" ")
+    if word not in words:
+        raise OracleError(f"The text has no {word!r}: {text!r}.")
+    before = sum(len(other) + 1 for other in words[: words.index(word)])
+    moves = ["ArrowRight"] * before + ["Shift+ArrowRight"] * len(word)
+    return " ".join(["ControlOrMeta+Home", *moves])

@@ -1,18 +1,37 @@
-"""What an oracle sees of a page."""
+"""What oracles are made of: the page as they see it, their registry, and actions that many take."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import re
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Any, Protocol, TypeAlias
 
 from webtraj import errors as errors_lib
+from webtraj.environments import actions as actions_lib
 from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import session as session_lib
+from webtraj.environments.miniwob import tasks as tasks_lib
 
-__all__ = ["Element", "OracleError", "OracleView", "PageView", "matched", "quoted"]
+__all__ = [
+    "Actions",
+    "Element",
+    "OracleError",
+    "OracleView",
+    "PageView",
+    "Solution",
+    "click",
+    "has_oracle",
+    "matched",
+    "oracle",
+    "painted",
+    "quoted",
+    "solve",
+    "solved_tasks",
+    "still",
+    "submit",
+]
 
 
 class OracleError(errors_lib.WebtrajError, RuntimeError):
@@ -138,3 +157,116 @@ def matched(pattern: str, goal: str) -> tuple[str, ...]:
     if match is None:
         raise OracleError(f"The goal is not as expected, {pattern!r}: {goal!r}.")
     return match.groups(default="")
+
+
+Actions: TypeAlias = AsyncGenerator[actions_lib.Action, None]
+"""What an oracle returns: its actions, one at a time."""
+
+Oracle: TypeAlias = Callable[[OracleView], Actions]
+
+_ORACLES: dict[str, Oracle] = {}
+
+
+def oracle(*tasks: str) -> Callable[[Oracle], Oracle]:
+    """Registers a function as the oracle of tasks: `@oracle("click-test")`.
+
+    Raises:
+        ValueError: There is no task of that name, or it has an oracle already.
+    """
+
+    def register(function: Oracle) -> Oracle:
+        for task in tasks:
+            if task not in tasks_lib.TASKS:
+                raise ValueError(f"MiniWoB++ has no task {task!r}.")
+            if task in _ORACLES:
+                raise ValueError(f"The task {task!r} has an oracle already: {_ORACLES[task]!r}.")
+            _ORACLES[task] = function
+        return function
+
+    return register
+
+
+def has_oracle(task: str) -> bool:
+    """Whether there is an oracle for the task."""
+    return task in _ORACLES
+
+
+def solved_tasks() -> tuple[str, ...]:
+    """Returns the tasks that have an oracle, in the order of the alphabet."""
+    return tuple(sorted(_ORACLES))
+
+
+def solve(task: str, view: OracleView) -> Solution:
+    """Returns the solution of the episode that `view` shows.
+
+    Raises:
+        InvalidInputError: The task has no oracle.
+    """
+    if not has_oracle(task):
+        raise errors_lib.InvalidInputError(
+            f"There is no oracle for {task!r}; oracles.solved_tasks() lists those there are."
+        )
+    return Solution(_ORACLES[task](view))
+
+
+class Solution:
+    """One episode's solution, under way."""
+
+    def __init__(self, actions: Actions) -> None:
+        self._actions = actions
+
+    async def next_action(self) -> actions_lib.Action | None:
+        """Returns the next action; None when the oracle has nothing more to do.
+
+        Raises:
+            OracleError: The page is not as the oracle expects.
+            BrowserError: The browser failed.
+        """
+        try:
+            return await anext(self._actions, None)
+        except errors_lib.WebtrajError:
+            raise
+        except (LookupError, ValueError) as error:
+            # What it read of the page was too little, or of another form.
+            raise OracleError(f"The page is not as its oracle expects: {error!r}.") from error
+
+    async def close(self) -> None:
+        """Ends the oracle where it stands."""
+        await self._actions.aclose()
+
+
+async def click(page: OracleView, selector: str, text: str | None = None) -> actions_lib.Click:
+    """Clicks the first element that matches, with exactly this text if `text` is given.
+
+    Raises:
+        OracleError: There is none.
+    """
+    return actions_lib.Click((await page.one(selector, text)).ref)
+
+
+async def submit(page: OracleView) -> actions_lib.Click:
+    """Clicks the button that hands the answer in.
+
+    Raises:
+        OracleError: There is none.
+    """
+    return await click(page, "#subbtn, #area button", "Submit")
+
+
+async def painted(page: OracleView) -> None:
+    """Waits until the page has been drawn twice.
+
+    Scripts hear of scrolling, and pictures change with the mouse over them, only when it is drawn.
+    """
+    await page.evaluate(
+        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
+
+
+async def still(page: OracleView) -> None:
+    """Waits until jQuery moves nothing any more.
+
+    Its animations start so slowly that for a few frames nothing changes, and a page that is about
+    to move can look settled.
+    """
+    await page.evaluate("async () => { await jQuery(':animated').promise(); }")

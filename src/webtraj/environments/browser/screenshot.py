@@ -1,35 +1,104 @@
-"""Secrets on a screenshot: where the page shows them, and how they are painted over.
-
-Where is asked of the browser (`DOMSnapshot.captureSnapshot`), not of a script in the page: it tells
-of closed shadow roots, generated content and the values of fields, runs none of the page's code,
-and takes 2 ms. So are the elements that a CSS selector matches (`DOM.querySelectorAll`). What a
-canvas, an image or a video shows it cannot tell.
-"""
+"""Pictures of the page: captured, secrets painted over, marks drawn on, scaled and encoded."""
 
 from __future__ import annotations
 
 import asyncio
 import bisect
+import colorsys
 import dataclasses
+import functools
 import io
 import itertools
 import math
+import random
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
 
 from webtraj import errors
+from webtraj import errors as errors_lib
+from webtraj.environments.browser import observation as observation_lib
+from webtraj.environments.browser import secrecy as secrecy_lib
+from webtraj.environments.browser import session as session_lib
 from webtraj.environments.redaction.spellings import INVISIBLE
 
+if TYPE_CHECKING:
+    from PIL import Image, ImageDraw, ImageFont
+
 __all__ = [
-    "SNAPSHOT",
     "Box",
+    "Camera",
+    "PictureFormat",
+    "Rgb",
+    "SNAPSHOT",
     "Snapshot",
+    "color_of",
+    "draw_marks",
     "in_view_transition",
+    "ink_on",
     "matching_nodes",
     "paint_over",
+    "place_label",
+    "rework",
     "secret_boxes",
 ]
+
+# Encoded pictures: scaled, and drawn on. Pillow is loaded when one is first worked on.
+
+PictureFormat = Literal["jpeg", "png"]
+
+_NO_PILLOW = "Scaled screenshots, set-of-marks pictures and secrets painted over need Pillow"
+
+
+def rework(
+    picture: bytes,
+    *,
+    picture_format: PictureFormat,
+    quality: int,
+    scale: float = 1.0,
+    draw: Callable[[Image.Image], None] | None = None,
+) -> bytes:
+    """Returns a picture that was drawn on and then scaled. Takes tens of ms: not for the loop.
+
+    Args:
+        picture: A JPEG or PNG.
+        picture_format: The format to return it in.
+        quality: 1 to 100, for JPEG.
+        scale: Its size beside that of `picture`; above 0, at most 1.
+        draw: Draws on it, in RGB, before it is scaled.
+
+    Raises:
+        MissingDependencyError: Pillow is not installed.
+        OSError: `picture` cannot be read.
+    """
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise errors_lib.missing_dependency(_NO_PILLOW, "web") from error
+    with Image.open(io.BytesIO(picture)) as opened:
+        width, height = opened.size
+        size = max(1, round(width * scale)), max(1, round(height * scale))
+        if draw is None:
+            opened.draft("RGB", size)  # A JPEG is decoded no larger than it needs to be.
+        image = opened.convert("RGB")
+    if draw is not None:
+        draw(image)
+    if image.size != size:
+        image = image.resize(size, Image.Resampling.BOX, reducing_gap=2.0)
+    encoded = io.BytesIO()
+    options = {"quality": quality} if picture_format == "jpeg" else {"compress_level": 1}
+    image.save(encoded, format=picture_format, **options)
+    return encoded.getvalue()
+
+
+# Secrets on a screenshot: where the page shows them, and how they are painted over.
+#
+# Where is asked of the browser (`DOMSnapshot.captureSnapshot`), not of a script in the page: it
+# tells of closed shadow roots, generated content and the values of fields, runs none of the page's
+# code, and takes 2 ms. So are the elements that a CSS selector matches (`DOM.querySelectorAll`).
+# What a canvas, an image or a video shows it cannot tell.
 
 _STYLES: Final = ("text-shadow", "filter", "-webkit-box-reflect", "column-count", "column-width")
 """Styles by which text shows elsewhere than where the snapshot has it. The first is told exactly;
@@ -56,9 +125,6 @@ _SHOWN_ATTRIBUTES = ("value", "placeholder", "alt", "label")
 
 _BLOCK: Final = 16
 """Side of the blocks that JPEG codes as one; what is painted over shows in all of a block."""
-
-_NO_PILLOW = "Painting secrets over in screenshots needs Pillow"
-
 
 _NEAR: Final = 8.0
 """CSS pixels between texts on one line that are still read as one."""
@@ -431,3 +497,261 @@ def _side_by_side(left: Box, right: Box) -> bool:
 def _box(bounds: Sequence[float]) -> Box:
     x, y, width, height = bounds
     return x, y, width, height
+
+
+# Set-of-marks pictures: numbered boxes over the elements that can be acted on.
+#
+# The boxes are drawn on the picture of the page, never in the page. (Yang et al., Set-of-Mark
+# Prompting, 2023.)
+
+
+Rgb = tuple[int, int, int]
+
+_GOLDEN: Final = 0.618033988749895
+"""The step between hues: colours of neighbours in number are then far apart."""
+
+_FONT_SIZE: Final = 12
+_PADDING: Final = 2
+_LINE: Final = 2
+"""Width of a box's outline in pixels."""
+
+
+def draw_marks(
+    image: Image.Image,
+    boxes: Sequence[Sequence[float]],
+    *,
+    viewport: tuple[float, float],
+    seed: int = 0,
+) -> None:
+    """Draws boxes with their numbers, from 1, on a picture.
+
+    Args:
+        image: The picture, in RGB.
+        boxes: x, y, width and height of each in CSS pixels of the viewport.
+        viewport: Width and height in CSS pixels of what the picture shows.
+        seed: Fixes the colours.
+    """
+    from PIL import ImageDraw, ImageFont
+
+    across, down = image.width / viewport[0], image.height / viewport[1]
+    scaled = [
+        (x * across, y * down, (x + width) * across, (y + height) * down)
+        for x, y, width, height in boxes
+    ]
+    pen = ImageDraw.Draw(image)
+    font = ImageFont.load_default(_FONT_SIZE * max(1.0, across))
+    for number, box in enumerate(scaled, 1):
+        left, top, right, bottom = box
+        outline = (left, top, max(right - 1, left), max(bottom - 1, top))
+        pen.rectangle(outline, outline=color_of(number, seed), width=_LINE)
+    # Labels come last, so that no box is drawn over one.
+    placed: list[Box] = []
+    for number, box in enumerate(scaled, 1):
+        label = place_label(
+            box, _label_size(pen, font, number), placed=placed, boxes=scaled, size=image.size
+        )
+        placed.append(label)
+        _draw_label(pen, font, number, label, color_of(number, seed))
+
+
+def color_of(number: int, seed: int = 0) -> Rgb:
+    """Returns the colour of a mark: the same for the same number and seed, strong on any page."""
+    first = random.Random(seed).random()
+    red, green, blue = colorsys.hls_to_rgb((first + number * _GOLDEN) % 1.0, 0.42, 0.9)
+    return round(red * 255), round(green * 255), round(blue * 255)
+
+
+def ink_on(color: Rgb) -> Rgb:
+    """Returns black or white, whichever has the higher contrast (WCAG 2) on a colour."""
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in (value / 255 for value in color)
+    ]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    # The luminance at which (1 + 0.05) / (l + 0.05) equals (l + 0.05) / 0.05.
+    return (255, 255, 255) if luminance < 0.1791 else (0, 0, 0)
+
+
+def place_label(
+    box: Box,
+    label: tuple[float, float],
+    *,
+    placed: Sequence[Box],
+    boxes: Sequence[Box],
+    size: tuple[int, int],
+) -> Box:
+    """Returns where a label goes: near its box, in the picture, over as little as can be.
+
+    Other labels are avoided first, then other elements, then places that are tried later.
+
+    Args:
+        box: The element's box.
+        label: Width and height of the label.
+        placed: The labels that are there already.
+        boxes: The boxes of all marked elements.
+        size: Width and height of the picture.
+    """
+    others = [other for other in boxes if other != box]
+
+    def cost(ranked: tuple[int, Box]) -> tuple[float, float, int]:
+        rank, place = ranked
+        return (
+            sum(_overlap(place, other) for other in placed),
+            sum(_overlap(place, other) for other in others),
+            rank,
+        )
+
+    places = (_within(place, size) for place in _places_near(box, label))
+    return min(enumerate(places), key=cost)[1]
+
+
+def _places_near(box: Box, label: tuple[float, float]) -> Iterator[Box]:
+    left, top, right, bottom = box
+    width, height = label
+    for x, y in (
+        (left, top - height),
+        (right - width, top - height),
+        (left - width, top),
+        (right, top),
+        (left, bottom),
+        (right - width, bottom),
+        (left, top),
+        (right - width, top),
+        (left, bottom - height),
+        (right - width, bottom - height),
+    ):
+        yield x, y, x + width, y + height
+
+
+def _within(place: Box, size: tuple[int, int]) -> Box:
+    left, top, right, bottom = place
+    x = min(max(left, 0.0), max(size[0] - (right - left), 0.0))
+    y = min(max(top, 0.0), max(size[1] - (bottom - top), 0.0))
+    return x, y, x + right - left, y + bottom - top
+
+
+def _overlap(one: Box, other: Box) -> float:
+    width = min(one[2], other[2]) - max(one[0], other[0])
+    height = min(one[3], other[3]) - max(one[1], other[1])
+    return width * height if width > 0 and height > 0 else 0.0
+
+
+def _label_size(
+    pen: ImageDraw.ImageDraw, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, number: int
+) -> tuple[float, float]:
+    left, top, right, bottom = pen.textbbox((0, 0), str(number), font=font)
+    return right - left + 2 * _PADDING, bottom - top + 2 * _PADDING
+
+
+def _draw_label(
+    pen: ImageDraw.ImageDraw,
+    font: ImageFont.FreeTypeFont | ImageFont.ImageFont,
+    number: int,
+    place: Box,
+    color: Rgb,
+) -> None:
+    pen.rectangle((place[0], place[1], place[2] - 1, place[3] - 1), fill=color)
+    left, top, _, _ = pen.textbbox((0, 0), str(number), font=font)
+    at = (place[0] + _PADDING - left, place[1] + _PADDING - top)
+    pen.text(at, str(number), fill=ink_on(color), font=font)
+
+
+# Pictures of a session, for observations: screenshots and sets of marks, from one capture.
+
+_Box = tuple[float, float, float, float]
+
+
+class Camera:
+    """Takes the pictures that are asked for.
+
+    Args:
+        observe: What to observe.
+        keeper: Is told where pictures show secrets.
+    """
+
+    def __init__(self, observe: observation_lib.Observe, keeper: secrecy_lib.SecretKeeper) -> None:
+        self._observe = observe
+        self._keeper = keeper
+
+    def is_due(self, step: int) -> bool:
+        """Whether a step, counted from 0, is to have a picture."""
+        wanted = {"screenshot", "set_of_marks"}.intersection(self._observe.channels)
+        return bool(wanted) and step % self._observe.screenshot_stride == 0
+
+    def may_shoot_early(self, step: int) -> bool:
+        """Whether the capture may begin before it is known what the page shows."""
+        # Where there are secrets to cover, the page is asked for them before and after.
+        return self.is_due(step) and not self._keeper.covers
+
+    async def pictures(
+        self, session: session_lib.BrowserSession, seen: Mapping[str, Any], *, step: int
+    ) -> dict[str, Any]:
+        """Returns the channels `screenshot` and `set_of_marks`, empty on steps without pictures.
+
+        Args:
+            session: Where to look.
+            seen: What `BrowserSession.look` gave; an early capture among it is used.
+            step: The step's number in its episode, from 0.
+
+        Raises:
+            BrowserError: The browser failed.
+            MissingDependencyError: Pillow is needed and not installed.
+        """
+        if not self.is_due(step):
+            return {"screenshot": b"", "set_of_marks": _marks(b"", None)}
+        channels = self._observe.channels
+        if self._keeper.covers:
+            capture, secrets = await self._capture_with_secrets(session)
+        else:
+            capture, secrets = seen.get("capture") or await session.screenshot(), []
+        viewport = await session.viewport()
+        taken: dict[str, Any] = {}
+        if "screenshot" in channels:
+            taken["screenshot"] = await self._reworked(capture)
+            self._keeper.cover(taken["screenshot"], secrets, viewport)
+        if "set_of_marks" in channels:
+            marks = seen["marks"]
+            draw = functools.partial(
+                draw_marks,
+                boxes=marks["boxes"],
+                viewport=viewport,
+                seed=self._observe.marks_seed,
+            )
+            image = await self._reworked(capture, draw if marks["boxes"] else None)
+            self._keeper.cover(image, secrets, viewport)
+            taken["set_of_marks"] = _marks(image, marks)
+        return taken
+
+    async def _capture_with_secrets(
+        self, session: session_lib.BrowserSession
+    ) -> tuple[bytes, list[_Box] | None]:
+        """Returns a screenshot and where it shows secrets; None if that cannot be told."""
+        # The page may move meanwhile: what it showed before counts, and after.
+        before = await session.snapshot(self._keeper.selector)
+        capture = await session.screenshot()
+        after = await session.snapshot(self._keeper.selector)
+        return capture, self._keeper.boxes(before, after)
+
+    async def _reworked(self, capture: bytes, draw: Any = None) -> bytes:
+        if draw is None and self._observe.screenshot_scale == 1:
+            return capture
+        # Pillow takes tens of ms, in which other environments go on.
+        return await asyncio.to_thread(
+            rework,
+            capture,
+            picture_format=self._observe.screenshot_format,
+            quality=self._observe.screenshot_quality,
+            scale=self._observe.screenshot_scale,
+            draw=draw,
+        )
+
+
+def _marks(image: bytes, marks: Mapping[str, Any] | None) -> observation_lib.SetOfMarks:
+    marks = marks or {"refs": [], "roles": [], "names": [], "boxes": []}
+    return observation_lib.SetOfMarks(
+        image=image,
+        refs=observation_lib.strings(marks["refs"]),
+        roles=observation_lib.strings(marks["roles"]),
+        names=observation_lib.strings(marks["names"]),
+        boxes=np.array(marks["boxes"], dtype=np.float64).reshape(-1, 4),
+    )

@@ -1,25 +1,17 @@
-"""One index file of many: nothing lost beside writers, readers, other compactions and deaths."""
+"""An index made anew is right, and loses nothing beside writers, readers and deaths."""
 
 import contextlib
 import secrets
 import threading
 
+import orjson
 import pytest
 
 from webtraj import JsonTrajectoryCollector, errors, open_dataset
-from webtraj import trajectory as trajectory_lib
-from webtraj.collectors.index import (
-    IndexFile,
-    IndexWriter,
-    Removal,
-    merge,
-    parse_index_file,
-    read_index,
-)
-from webtraj.datasets import compaction
-from webtraj.datasets.compaction import compact, rebuild
-from webtraj.datasets.deletion import delete
+from webtraj.collectors.index import IndexFile, IndexWriter, parse_index_file
+from webtraj.datasets import rebuilding
 from webtraj.datasets.place import DatasetPlace, open_place
+from webtraj.datasets.rebuilding import rebuild
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
@@ -46,31 +38,10 @@ def lines(place):
 
 def test_one_file_of_many(many):
     before = lines(many)
-    report = compact(many)
+    report = rebuild(many)
     assert (report.num_episodes, report.files_before, report.files_after) == (12, 12, 1)
-    assert len(index_names(many)) == 1
     assert lines(many) == before
     assert verify(many).clean
-    names = index_names(many)
-    compact(many)
-    assert index_names(many) == names
-
-
-def test_a_large_index_becomes_several_files(many, monkeypatch):
-    monkeypatch.setattr(compaction, "_FILE_LINES", 5)
-    before = lines(many)
-    assert compact(many).files_after == 3
-    assert lines(many) == before
-
-
-def test_more_files_than_a_process_may_have_open(many, monkeypatch):
-    monkeypatch.setattr(compaction, "_FILES_AT_ONCE", 3)
-    before = lines(many)
-    compact(many)
-    assert len(index_names(many)) <= 3
-    assert lines(many) == before
-    rebuild(many)
-    assert lines(many) == before
 
 
 def test_the_file_of_a_living_writer_is_left_alone(tmp_path, episode):
@@ -81,11 +52,11 @@ def test_the_file_of_a_living_writer_is_left_alone(tmp_path, episode):
             second.add(episode(1))
         with DatasetWriter(place) as third:
             third.add(episode(2))
-        report = compact(place)
-        assert (report.files_after, report.being_written) == (2, 1)
+        report = rebuild(place)
+        assert (report.num_episodes, report.files_after, report.being_written) == (3, 2, 1)
         first.add(episode(3))
     assert len(open_dataset(place)) == 4
-    assert compact(place).files_after == 1
+    assert rebuild(place).files_after == 1
     assert verify(place).clean
 
 
@@ -110,7 +81,7 @@ async def test_beside_a_busy_writer_and_reader_nothing_is_lost(tmp_path, episode
 
     threads = [
         threading.Thread(target=often, args=(function,))
-        for function in (lambda: compact(place), lambda: compact(place), read)
+        for function in (lambda: rebuild(place), lambda: rebuild(place), read)
     ]
     for thread in threads:
         thread.start()
@@ -124,8 +95,7 @@ async def test_beside_a_busy_writer_and_reader_nothing_is_lost(tmp_path, episode
         for thread in threads:
             thread.join()
     assert not failures
-    compact(place)
-    assert len(index_names(place)) == 1
+    assert rebuild(place).files_after == 1
     assert len(open_dataset(place)) == 65
     assert verify(place).clean
 
@@ -167,7 +137,7 @@ def bucket(episode):
 
 @pytest.mark.parametrize("at", [1, 2, 3])
 def test_a_shard_that_goes_between_list_and_read_is_looked_for_again(bucket, at):
-    opened = hooked(bucket, "read", lambda: compact(bucket), at=at)
+    opened = hooked(bucket, "read", lambda: rebuild(bucket), at=at)
     files = opened.read_index()
     assert sum(len(file.summaries) for file in files.values()) >= 4
     assert {s.episode_id for f in files.values() for s in f.summaries} == {"e0", "e1", "e2", "e3"}
@@ -194,7 +164,7 @@ def test_an_index_that_never_holds_still_is_an_error(bucket):
     ("method", "at"),
     [(method, at) for method in ("read", "list", "delete") for at in (1, 2, 3)] + [("write", 1)],
 )
-@pytest.mark.parametrize("other", ["compact", "delete", "add"])
+@pytest.mark.parametrize("other", ["rebuild", "add"])
 def test_whatever_happens_meanwhile_in_a_bucket_the_index_is_right(
     bucket, episode, monkeypatch, method, at, other
 ):
@@ -203,8 +173,7 @@ def test_whatever_happens_meanwhile_in_a_bucket_the_index_is_right(
             writer.add(episode(9))
 
     others = {
-        "compact": (lambda: compact(bucket), ["e0", "e1", "e2", "e3"]),
-        "delete": (lambda: delete(bucket, ["e1"]), ["e0", "e2", "e3"]),
+        "rebuild": (lambda: rebuild(bucket), ["e0", "e1", "e2", "e3"]),
         "add": (add, ["e0", "e1", "e2", "e3", "e9"]),
     }
     happen, expected = others[other]
@@ -213,18 +182,16 @@ def test_whatever_happens_meanwhile_in_a_bucket_the_index_is_right(
     def once():
         happened.append(True)
         with monkeypatch.context() as patch:
-            patch.setattr(compaction, "open_place", open_place)
+            patch.setattr(rebuilding, "open_place", open_place)
             happen()
 
     place = hooked(bucket, method, once, at=at)
     with monkeypatch.context() as patch:
-        patch.setattr(compaction, "open_place", lambda *_: place)
-        compact(bucket)
+        patch.setattr(rebuilding, "open_place", lambda *_: place)
+        rebuild(bucket)
     assert happened
     assert sorted(open_dataset(bucket).episode_ids) == expected
     assert verify(bucket).clean
-    compact(bucket)
-    assert sorted(open_dataset(bucket).episode_ids) == expected
 
 
 class DiedError(Exception):
@@ -233,46 +200,29 @@ class DiedError(Exception):
 
 @pytest.mark.parametrize("method", ["write", "delete"])
 @pytest.mark.parametrize("at", [1, 2, 5])
-def test_a_compaction_that_dies_loses_nothing(many, monkeypatch, method, at):
+def test_a_rebuild_that_dies_loses_nothing(many, monkeypatch, method, at):
     def die():
         raise DiedError
 
-    delete(many, ["e3"])
-    with DatasetWriter(many) as writer:
-        for number in (20, 21):
-            writer.add(many_episode(number))
     before = lines(many)
     place = hooked(many, method, die, at=at)
     with monkeypatch.context() as patch:
-        patch.setattr(compaction, "open_place", lambda *_: place)
+        patch.setattr(rebuilding, "open_place", lambda *_: place)
         with contextlib.suppress(DiedError):
-            compact(many)
+            rebuild(many)
     assert lines(many) == before
-    compact(many)
+    assert rebuild(many).files_after == 1
     assert lines(many) == before
     assert verify(many).clean
 
 
-def many_episode(number):
-    end = EpisodeEnd(reason=EndReason.CLOSED)
-    return trajectory_lib.EpisodeTrajectory(EpisodeInfo(episode_id=f"e{number}"), end=end)
-
-
-# Lines that cannot be read.
-
-
-def test_files_with_lines_that_cannot_be_read_are_left_for_rebuild(many):
+def test_lines_that_cannot_be_read_are_told_and_made_anew(many):
     storage = open_storage(many)
     name = index_names(many)[0]
     storage.write(f"index/{name}", b"{\n" + storage.read(f"index/{name}"))
-    assert compact(many).files_after == 2
-    assert name in index_names(many)
     assert [p.what for p in verify(many).problems] == ["1 lines cannot be read"]
     assert rebuild(many).files_after == 1
     assert verify(many).clean
-
-
-# Rebuilding.
 
 
 @pytest.mark.parametrize("spoil", ["lost", "wrong", "stale"])
@@ -327,22 +277,30 @@ def test_a_bucket_without_any_index_is_read_all_the_same(bucket):
     assert len(open_dataset(bucket)) == 4
 
 
-# Lines of removal.
+# What webtraj before 0.2 left where it deleted episodes.
 
 
 def test_a_removal_takes_back_the_lines_of_the_files_that_it_names(tmp_path, episode):
     with DatasetWriter(tmp_path) as writer:
-        summary = writer.add(episode(1))
+        for number in range(3):
+            summary = writer.add(episode(number))
+    (name,) = index_names(tmp_path)
+    (tmp_path / "episodes" / "e1.json").unlink()
+    removals = [{"removed": "e1", "from": [name]}, {"removed": "e2", "from": [name]}]
+    (tmp_path / "index" / "w-removed.jsonl").write_bytes(
+        b"".join(orjson.dumps(removal) + b"\n" for removal in removals)
+    )
     writer = IndexWriter(tmp_path / "index")
-    writer.append(Removal("e1", (index_names(tmp_path)[0],)))
-    writer.append(summary)  # Added again since: not what was removed.
+    writer.append(summary)  # Of e2, which was added again since.
     writer.close()
-    files = open_place(tmp_path).read_index()
-    assert list(merge(files)) == ["e1"]
-    assert [s.episode_id for s in read_index(tmp_path / "index")] == ["e1"]
-    compact(tmp_path)
+    assert open_dataset(tmp_path).episode_ids == ("e0", "e2")
+    assert [episode.episode_id for episode in open_dataset(tmp_path)] == ["e0", "e2"]
+    assert verify(tmp_path).clean
+    assert recover(tmp_path).indexed == ()
+    assert rebuild(tmp_path).dropped == ()
+    assert open_dataset(tmp_path).episode_ids == ("e0", "e2")
     (file,) = open_place(tmp_path).read_index().values()
-    assert file == IndexFile((summary,))
+    assert not file.removals
 
 
 @pytest.mark.parametrize(
@@ -352,3 +310,14 @@ def test_a_removal_takes_back_the_lines_of_the_files_that_it_names(tmp_path, epi
 )  # fmt: skip
 def test_removals_that_cannot_be_read_are_counted(line):
     assert parse_index_file(line + b"\n") == IndexFile(unreadable=1)
+
+
+def test_blobs_that_were_taken_aside_are_put_back(tmp_path, episode):
+    with DatasetWriter(tmp_path) as writer:
+        writer.add(episode(1))
+    for path in list((tmp_path / "blobs").glob("??/*")):
+        path.rename(path.with_name(f".{path.name}.removing"))
+    assert not verify(tmp_path).clean
+    recover(tmp_path)
+    assert verify(tmp_path).clean
+    assert not list((tmp_path / "blobs").glob("??/.*"))

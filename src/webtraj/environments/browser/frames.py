@@ -13,19 +13,101 @@ import dataclasses
 import functools
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from webtraj import errors as errors_lib
 from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import pool as pool_lib
-from webtraj.environments.browser import worlds as worlds_lib
-from webtraj.environments.browser.frame_merging import merge_frame, no_answer, shift
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession, Page
 
-__all__ = ["ForeignFrames"]
+__all__ = ["ForeignFrames", "merge_frame", "no_answer", "shift"]
+
+_NO_ANSWER: Final = "... no answer"
+
+
+def no_answer() -> dict[str, Any]:
+    """Returns what is shown of a frame that does not answer."""
+    return {"axtree": _NO_ANSWER}
+
+
+def shift(box: Sequence[float], origin: Sequence[float]) -> list[float]:
+    """Returns a box of a frame's window in the window around it.
+
+    >>> shift([1, 2, 30, 40], [100, 200])
+    [101, 202, 30, 40]
+    """
+    return [box[0] + origin[0], box[1] + origin[1], box[2], box[3]]
+
+
+def merge_frame(seen: dict[str, Any], place: Mapping[str, Any], inside: Mapping[str, Any]) -> None:
+    """Puts what a frame shows into what the document around it shows.
+
+    Args:
+        seen: What the page script's `observe` gave for the document around. It is changed.
+        place: Where the frame is: its `ref`, its `line` in the axtree from 0, that line's `depth`,
+            and the `origin` of its window in the window around.
+        inside: What `observe` gave in the frame.
+    """
+    _merge_axtree(seen, place, inside["axtree"])
+    if "boxes" in inside:
+        _merge_boxes(seen["boxes"], place, inside["boxes"])
+    if "marks" in inside:
+        for column in ("refs", "roles", "names"):
+            seen["marks"][column] += inside["marks"][column]
+        seen["marks"]["boxes"] += [shift(box, place["origin"]) for box in inside["marks"]["boxes"]]
+    if seen.get("focused") == place["ref"] and inside.get("focused"):
+        seen["focused"] = inside["focused"]
+    if inside.get("text"):
+        seen["text"] = "\n".join(filter(None, [seen["text"], inside["text"]]))
+    if "passwords" in inside:
+        _merge_passwords(seen["passwords"], place, inside["passwords"])
+    if "private" in inside:
+        _merge_private(seen["private"], place, inside["private"])
+
+
+def _merge_axtree(seen: dict[str, Any], place: Mapping[str, Any], axtree: str) -> None:
+    if not axtree:
+        return
+    lines = seen["axtree"].split("\n")
+    indent = "  " * (place["depth"] + 1)
+    at = place["line"] + 1
+    lines[at:at] = [indent + line for line in axtree.split("\n")]
+    seen["axtree"] = "\n".join(lines)
+
+
+def _merge_boxes(
+    boxes: dict[str, list[Any]], place: Mapping[str, Any], inside: Mapping[str, list[Any]]
+) -> None:
+    if place["ref"] not in boxes["refs"]:
+        return  # The frame is outside the viewport, and so is all in it.
+    at = boxes["refs"].index(place["ref"]) + 1
+    boxes["refs"][at:at] = inside["refs"]
+    boxes["boxes"][at:at] = [shift(box, place["origin"]) for box in inside["boxes"]]
+
+
+def _merge_passwords(
+    passwords: dict[str, Any], place: Mapping[str, Any], inside: Mapping[str, Any]
+) -> None:
+    passwords["refs"] += inside["refs"]
+    passwords["values"] += inside["values"]
+    passwords["boxes"] += [shift(box, place["origin"]) for box in inside["boxes"]]
+    passwords["focused"] = passwords["focused"] or inside["focused"]
+
+
+def _merge_private(
+    private: dict[str, Any], place: Mapping[str, Any], inside: Mapping[str, Any]
+) -> None:
+    private["lines"] += inside["lines"]
+    private["pieces"] += inside["pieces"]
+    private["fields"] += [
+        [name, ref, shift(box, place["origin"])] for name, ref, box in inside["fields"]
+    ]
+    private["focused"] = private["focused"] or inside["focused"]
+    private["overflow"] = private["overflow"] or inside["overflow"]
+
 
 _MAX_FRAMES: Final = 10
 """Frames looked into at a time, over all depths: pages full of advertisements have dozens."""
@@ -75,7 +157,7 @@ class ForeignFrames:
     def __init__(
         self,
         lease: pool_lib.Lease,
-        top: worlds_lib.World,
+        top: page_script_lib.World,
         debugger: Debugger,
         *,
         seconds: float,
@@ -133,7 +215,7 @@ class ForeignFrames:
             return await self._in_top_window(frame, answer)
         except errors_lib.BrowserError as error:
             self._raise_if_lost(error)
-            gone = worlds_lib.is_no_world(error)
+            gone = page_script_lib.is_no_world(error)
             kind = "gone" if gone else "no_answer"
             message = _GONE.format(ref=ref) if gone else f"The frame of [{ref}] does not answer."
             return {"refused": kind, "message": message, "element": None}
@@ -219,12 +301,12 @@ class ForeignFrames:
         script = self._script
         try:
             session = outer
-            entered = await worlds_lib.enter_world(self._sender(session), script, frame_id)
+            entered = await page_script_lib.enter_world(self._sender(session), script, frame_id)
         except errors_lib.BrowserError as error:
             self._raise_if_lost(error)
             # A frame of another process has a debugging session of its own.
             session = await self._session_of(page, frame_id)
-            entered = await worlds_lib.enter_world(self._sender(session), script, frame_id)
+            entered = await page_script_lib.enter_world(self._sender(session), script, frame_id)
         self._made += 1
         frame = _Frame(page, parent, ref, frame_id, session, entered, f"f{self._made}")
         self._frames[page, ref] = frame
@@ -267,7 +349,7 @@ class ForeignFrames:
             await self._lease.run(session.detach(), what="close a debugging session")
         raise errors_lib.BrowserError(f"The page at {page.url} has no frame {frame_id!r} now.")
 
-    def _sender(self, session: CDPSession) -> worlds_lib.Send:
+    def _sender(self, session: CDPSession) -> page_script_lib.Send:
         return functools.partial(self._send, session)
 
     async def _send(self, session: CDPSession, method: str, options: dict[str, Any]) -> Any:
@@ -277,7 +359,7 @@ class ForeignFrames:
     async def _call(self, frame: _Frame, function: str, argument: Any) -> str:
         text = page_script_lib.to_argument(argument)
         send = self._sender(frame.session)
-        return await worlds_lib.call_in_world(send, frame.world, function, text)
+        return await page_script_lib.call_in_world(send, frame.world, function, text)
 
     async def _call_around(self, frame: _Frame, function: str, argument: Any) -> Any:
         """Calls the page script of the document that a frame is in."""

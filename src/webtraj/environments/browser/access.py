@@ -1,0 +1,394 @@
+"""What an agent and its pages may reach, and what keeps them inside of that; offered files."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import mimetypes
+import re
+import tempfile
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import unquote, urlsplit
+
+from webtraj import errors
+from webtraj.environments.browser import network as network_lib
+from webtraj.environments.browser import session as session_lib
+from webtraj.environments.browser.network import NO_NETWORK, PUBLIC_WEB, NetworkPolicy, Verdict
+
+if TYPE_CHECKING:
+    from playwright.async_api import Download, Page
+
+__all__ = [
+    "AccessPolicy",
+    "Boundary",
+    "DownloadShelf",
+    "DownloadedFile",
+    "NoAccess",
+    "WebAccess",
+    "network_of",
+    "safe_name",
+]
+
+# What an agent may reach beyond the page it is given: which URLs, which files.
+#
+# A policy may also have an attribute `network`, a `NetworkPolicy` for what pages themselves may
+# reach (`network_of`); without one they may reach what the agent may open. None leaves the network
+# alone: for a browser that runs elsewhere, or behind a proxy that filters already.
+
+
+class AccessPolicy(Protocol):
+    """Says what may be opened and what may be uploaded."""
+
+    def open(self, url: str) -> bool:
+        """Whether a URL may be opened."""
+
+    def travel(self) -> bool:
+        """Whether the agent may go through the history, reload, and open and close tabs."""
+
+    def upload(self, path: str) -> Path | None:
+        """Returns the file that a path in an action names; None if it may not be uploaded."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NoAccess:
+    """The policy of a task that lives in one page: nothing else may be opened or uploaded."""
+
+    network: NetworkPolicy | None = NO_NETWORK
+
+    def open(self, url: str) -> bool:
+        """See `AccessPolicy.open`."""
+        return False
+
+    def travel(self) -> bool:
+        """See `AccessPolicy.travel`."""
+        return False
+
+    def upload(self, path: str) -> Path | None:
+        """See `AccessPolicy.upload`."""
+        return None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WebAccess:
+    """The policy of a task on the web: pages that the network policy allows, one folder's files."""
+
+    network: NetworkPolicy | None = PUBLIC_WEB
+    """What pages and agent may reach; by default the public web, and nothing private."""
+    uploads: Path | None = None
+    """The folder that files may be uploaded from; None allows none."""
+
+    def open(self, url: str) -> bool:
+        """See `AccessPolicy.open`."""
+        if url == "about:blank":
+            return True
+        if self.network is None:
+            return url.lower().startswith(("http://", "https://"))
+        return self.network.judge_url(url).allowed
+
+    def travel(self) -> bool:
+        """See `AccessPolicy.travel`."""
+        return True
+
+    def upload(self, path: str) -> Path | None:
+        """See `AccessPolicy.upload`. Links that lead out of the folder are followed and refused."""
+        if self.uploads is None:
+            return None
+        try:
+            file = (self.uploads / path).resolve()
+            allowed = file.is_relative_to(self.uploads.resolve()) and file.is_file()
+        except (OSError, ValueError, RuntimeError):  # Too long, not a path, links in a circle.
+            return None
+        return file if allowed else None
+
+
+def network_of(policy: AccessPolicy) -> NetworkPolicy | None:
+    """Returns what pages may reach under a policy; None if that is not restricted here."""
+    network: NetworkPolicy | None = getattr(policy, "network", _Openable(policy))
+    return network
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Openable:
+    """What may be opened may be reached."""
+
+    policy: AccessPolicy
+
+    @property
+    def denies_everything(self) -> bool:
+        return False
+
+    def judge_url(self, url: str) -> Verdict:
+        if self.policy.open(url):
+            return Verdict(True, "it may be opened")
+        return Verdict(False, "it may not be opened")
+
+    def judge(self, scheme: str, host: str, port: int, address: str = "") -> Verdict:
+        # Of any address: what no name may lead to, the proxy refuses under every policy.
+        usual = {"http": 80, "https": 443}.get(scheme) == port
+        shown = f"[{host}]" if ":" in host else host
+        return self.judge_url(f"{scheme}://{shown}" + ("" if usual else f":{port}") + "/")
+
+
+# Keeps a session inside of what its policy allows.
+#
+# What the browser asks for is filtered on the way (`network`). What a tab shows is judged here,
+# after each action: if a link, a redirect or a popup has led to a page that may not be opened, the
+# tab is closed or sent back; if it has led to a page that did not load, the tab stays as it is. The
+# agent is told of both.
+
+_TWO_PROXIES = (
+    "context_options has a proxy of its own, {proxy!r}, beside which the network policy cannot be "
+    "enforced. Leave it out, or give a policy whose `network` is None and filter there."
+)
+_MAX_KEPT = 100
+
+
+class Boundary:
+    """The boundary of one lease.
+
+    Args:
+        policy: What may be reached.
+        start_url: Where the task begins. Its origin may be reached unless the policy denies it.
+        local: Sites of the task in this process, which may always be reached.
+    """
+
+    def __init__(
+        self,
+        policy: AccessPolicy,
+        start_url: str = "",
+        local: network_lib.LocalSites | None = None,
+    ) -> None:
+        self._network = _with_start(network_of(policy), start_url)
+        self._local = local or {}
+        self._gateway = (
+            None if self._network is None else network_lib.Gateway(self._network, local=self._local)
+        )
+        self._home = start_url
+        self._blocked: list[str] = []
+        self._refuses_downloads = True
+
+    def context_options(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Returns options for Playwright's `Browser.new_context`, made safe.
+
+        Raises:
+            InvalidInputError: They have a proxy of their own, and so has the policy.
+        """
+        options = {"accept_downloads": False, **given}
+        self._refuses_downloads = not options["accept_downloads"]
+        if self._gateway is None:
+            return options
+        if given.get("proxy"):
+            server = given["proxy"].get("server", "")
+            raise errors.InvalidInputError(_TWO_PROXIES.format(proxy=server))
+        return {**options, **self._gateway.context_options}
+
+    async def open(self) -> None:
+        """Begins to let through what is allowed."""
+        if self._gateway is not None:
+            await self._gateway.open()
+
+    async def close(self) -> None:
+        """Lets nothing through any more. Idempotent."""
+        if self._gateway is not None:
+            await self._gateway.close()
+
+    def watch(self, session: session_lib.BrowserSession) -> None:
+        """Begins to note the downloads that are refused."""
+        session.lease.context.on("page", self._watch_page)
+        for page in session.tabs:
+            self._watch_page(page)
+
+    def begin_episode(self, session: session_lib.BrowserSession) -> None:
+        """Takes the page that the task has opened for the place to come back to."""
+        self._home = session.page.url
+
+    def take_blocked(self) -> list[str]:
+        """Returns what was kept from pages and agent since the last call, as `url: reason`."""
+        denials = [] if self._gateway is None else self._gateway.take_denials()
+        blocked = [*self._blocked, *(f"{d.target}: {d.reason}" for d in denials)]
+        self._blocked = []
+        return blocked[:_MAX_KEPT]
+
+    def why(self, url: str) -> tuple[str, bool]:
+        """Return why the last connection for a URL failed, and whether it was denied."""
+        return ("", False) if self._gateway is None else self._gateway.failure(url)
+
+    async def enforce(
+        self, session: session_lib.BrowserSession, *, refused: bool = False
+    ) -> tuple[str, str]:
+        """Close tabs, or send the last one back, that show what may not be opened.
+
+        Args:
+            session: The session.
+            refused: Whether a navigation of the active tab has just failed.
+
+        Returns:
+            What was found, as a sentence for the agent, and its kind: `blocked`, or
+            `navigation_failed` for a page that did not load. Both are empty if all is in order.
+        """
+        told = kind = ""
+        for page in session.tabs:
+            if page.is_closed():
+                continue
+            failure = session.take_failure(page, refused=refused and page is session.page)
+            url = page.url if failure is None else failure.url
+            verdict = self._judge(url)
+            if failure is not None and failure.denied:
+                verdict = network_lib.Verdict(False, failure.reason)
+            if not verdict.allowed:
+                self._blocked.append(f"{url}: {verdict.reason}")
+                told, kind = f"{url} may not be opened: {verdict.reason}.", "blocked"
+                if len(session.tabs) > 1:
+                    await session.run(page.close(), what="close a tab")
+                else:
+                    await self._send_back(session, page)
+            elif failure is not None and not told:
+                told, kind = str(failure), "navigation_failed"
+        return told, kind
+
+    async def _send_back(self, session: session_lib.BrowserSession, page: Page) -> None:
+        """Brings a tab to the page before, else to where the episode began, else to a blank one."""
+        with contextlib.suppress(errors.BrowserError):
+            await session.run(page.go_back(wait_until="commit"), what="go back")
+        for url in (self._home, session_lib.BLANK):
+            if page.url != session_lib.BLANK and self._judge(page.url).allowed:
+                return
+            with contextlib.suppress(errors.BrowserError):
+                await session.run(page.goto(url, wait_until="commit"), what="go back")
+
+    def _judge(self, url: str) -> network_lib.Verdict:
+        """Judges the URL of a page that a tab shows."""
+        scheme, _, rest = url.partition(":")
+        if scheme in ("about", "chrome-error", ""):
+            return network_lib.Verdict(True, "a page of the browser itself")
+        if network_lib.destination_of(url) in self._local:
+            return network_lib.Verdict(True, "a site of the task's own")
+        if scheme in ("http", "https"):
+            if self._network is None:
+                return network_lib.Verdict(True, "the network is not restricted")
+            return self._network.judge_url(url)
+        if scheme == "blob":
+            return self._judge(rest)
+        if scheme == "file":
+            return self._judge_file(url)
+        return network_lib.Verdict(False, f"the scheme {scheme!r} is not allowed")
+
+    def _judge_file(self, url: str) -> network_lib.Verdict:
+        """Judges a file: those of the folder that the episode began in belong to its page."""
+        if self._home.startswith("file:"):
+            folder = Path(unquote(urlsplit(self._home).path)).parent
+            if Path(unquote(urlsplit(url).path)).resolve().is_relative_to(folder.resolve()):
+                return network_lib.Verdict(True, "in the folder of the first page")
+        return network_lib.Verdict(False, "files are not allowed")
+
+    def _watch_page(self, page: Page) -> None:
+        page.on("download", self._on_download)
+
+    def _on_download(self, download: Download) -> None:
+        if self._refuses_downloads and len(self._blocked) < _MAX_KEPT:
+            self._blocked.append(f"{download.url}: downloads are not allowed")
+
+
+def _with_start(
+    network: network_lib.NetworkPolicy | None, start_url: str
+) -> network_lib.NetworkPolicy | None:
+    if not isinstance(network, network_lib.OriginPolicy):
+        return network
+    origin = network_lib.origin_of(start_url)
+    return dataclasses.replace(network, allow=(*network.allow, origin)) if origin else network
+
+
+# Files that pages offer: kept with the step in which they have arrived, up to a size.
+
+_MAX_WAITING: Final = 100
+"""How many files are kept until they are taken; a page may offer any number."""
+
+_MAX_NAME: Final = 120
+_UNSAFE = re.compile(r'[\x00-\x1f\x7f<>:"|?*\u202a-\u202e\u2066-\u2069]+')
+_TOO_LARGE: Final = "larger than {limit} bytes"
+_UNKNOWN_TYPE: Final = "application/octet-stream"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DownloadedFile:
+    """A file that a page has offered."""
+
+    name: str
+    """A plain file name, whatever the page called it."""
+    url: str
+    mime_type: str
+    """By the name's ending."""
+    size: int
+    """In bytes; 0 if it did not arrive."""
+    content: bytes
+    """Empty if it is not kept."""
+    error: str
+    """Why it is not kept; empty if it is."""
+
+
+class DownloadShelf:
+    """Collects the files that the pages of a session offer.
+
+    Args:
+        limit: The size in bytes of the largest file that is kept.
+    """
+
+    def __init__(self, *, limit: int) -> None:
+        self._limit = limit
+        self._files: list[DownloadedFile] = []
+        self._arriving: set[asyncio.Task[None]] = set()
+
+    def watch(self, page: Page) -> None:
+        """Begins to collect what a page offers."""
+        page.on("download", self._on_download)
+
+    def take(self) -> list[DownloadedFile]:
+        """Returns the files that have arrived, or failed to, since the last call."""
+        taken, self._files = self._files, []
+        return taken
+
+    def _on_download(self, download: Download) -> None:
+        arrival = asyncio.ensure_future(self._receive(download))
+        self._arriving.add(arrival)
+        arrival.add_done_callback(self._arriving.discard)
+
+    async def _receive(self, download: Download) -> None:
+        from playwright.async_api import Error as PlaywrightError
+
+        size, content, error = 0, b"", ""
+        try:
+            with tempfile.TemporaryDirectory(prefix="webtraj-download-") as folder:
+                # Not `path`, which a browser that runs elsewhere cannot give.
+                file = Path(folder) / "file"
+                await download.save_as(file)
+                size = file.stat().st_size
+                if size > self._limit:
+                    error = _TOO_LARGE.format(limit=self._limit)
+                else:
+                    content = await asyncio.to_thread(file.read_bytes)
+            await download.delete()
+        except (PlaywrightError, OSError) as failure:
+            error = error or str(failure).partition("\n")[0]
+        if len(self._files) < _MAX_WAITING:
+            name = safe_name(download.suggested_filename)
+            mime_type = mimetypes.guess_type(name)[0] or _UNKNOWN_TYPE
+            self._files.append(DownloadedFile(name, download.url, mime_type, size, content, error))
+
+
+def safe_name(name: str) -> str:
+    """Returns a name that is one on any file system, and leads to no other folder.
+
+    >>> safe_name("../../etc/passwd")
+    'passwd'
+    >>> safe_name(".bashrc"), safe_name("..")
+    ('bashrc', 'download')
+    """
+    plain = _UNSAFE.sub("_", PurePosixPath(name.replace("\\", "/")).name).strip(". ")
+    # Well-formed UTF-8, so that the name can be written.
+    plain = plain.encode("utf-8", "replace").decode()
+    stem, dot, ending = plain.rpartition(".")
+    if dot and len(ending) < _MAX_NAME // 4:
+        plain = f"{stem[: _MAX_NAME - len(ending) - 1]}.{ending}"
+    return plain[:_MAX_NAME] or "download"

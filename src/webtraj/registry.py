@@ -1,0 +1,609 @@
+"""The registry: presets by name, and environments made from them.
+
+A preset is a name, a factory and, usually, a list of tasks. What is known of it (`info`) is cheap;
+making it (`make`) may open a browser. A factory is called as `factory(tasks, **kwargs)` with the
+tuple of selected tasks, or as `factory(**kwargs)` if the preset has no list of tasks; one that is
+costly to import is registered as `"package.module:name"` and imported when first made. It never
+sees a trajectory collector: `make` wraps what it returns, and only if there is a collector. So a
+factory written before recording existed, or that never heard of it, records like any other.
+
+Presets come from three places: those that ship, those that installed packages offer through the
+entry-point group `webtraj.presets` (an entry point names a function without arguments that calls
+`register`), and those that a program registers itself. The second kind is looked for when the
+registry is first read, never at import.
+
+A selector names a preset, here `p`, and which of its tasks are meant. Numbers are decimal, from 0:
+
+| selector | tasks |
+|---|---|
+| `p` | all |
+| `p:5` | the sixth |
+| `p:0:10`, `p:5:`, `p::10` | from the first number up to, not including, the second |
+| `p@2/8` | the third of eight shards |
+
+Shards are consecutive, cover every task once, and differ in size by at most one. A selector never
+selects nothing: that is an error, since a run over no tasks is never what was meant.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import importlib
+import importlib.metadata
+import inspect
+import re
+import threading
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
+
+from webtraj import credentials, errors
+
+if TYPE_CHECKING:
+    from webtraj.collectors.base import TrajectoryCollector
+    from webtraj.environments.base import Environment
+    from webtraj.environments.collecting import TrajectoryCollectingEnvironment
+
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "PresetInfo",
+    "PresetPluginWarning",
+    "SelectedPreset",
+    "info",
+    "make",
+    "parse_selector",
+    "register",
+    "select",
+    "unregister",
+]
+
+_F = TypeVar("_F", bound=Callable[..., Any] | str)
+_T = TypeVar("_T")
+
+Factory: TypeAlias = "Callable[..., Environment] | str"
+"""What makes the environment, or `package.module:name` of that."""
+
+Tasks: TypeAlias = Sequence[Any] | Callable[[], Sequence[Any]]
+"""What a selector chooses from, or a function that returns it."""
+
+ENTRY_POINT_GROUP = "webtraj.presets"
+"""The entry-point group; an entry point names a function without arguments that registers."""
+
+_IMPORTABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+_NAME = "[a-zA-Z0-9_./-]+"
+# Nine digits are more tasks than anyone has, and keep int() away from its own limits.
+_NUMBER = "[0-9]{1,9}"
+_SELECTOR = re.compile(
+    rf"(?P<name>{_NAME})"
+    rf"(?: :(?P<index>{_NUMBER})"
+    rf"| :(?P<start>{_NUMBER})?:(?P<stop>{_NUMBER})?"
+    rf"| @(?P<shard>{_NUMBER})/(?P<count>{_NUMBER}))?",
+    re.VERBOSE,
+)
+_EXPECTED = (
+    "expected 'name', 'name:5', 'name:0:10', 'name:5:', 'name::10' or 'name@2/8', with a name of "
+    "letters, digits and _ . / -"
+)
+
+_presets: dict[str, Preset] = {}
+_lock = threading.RLock()
+_builtin_loaded = False
+_plugins_loaded = False
+
+
+class PresetPluginWarning(UserWarning):
+    """An installed package offers presets that could not be loaded."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PresetInfo:
+    """What is known of a preset without making it."""
+
+    name: str
+    """The name it is made by."""
+    description: str = ""
+    """What it is, in a line."""
+    num_tasks: int | None = None
+    """How many tasks a selector chooses from; None if the preset has no list of tasks."""
+    uses_browser: bool = False
+    """Whether its factory takes `pool`, a `BrowserPool` to share."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """What was registered."""
+
+    name: str
+    factory: Factory
+    description: str
+    tasks: Tasks | None
+    uses_browser: bool
+
+    def get_factory(self) -> Callable[..., Environment]:
+        """Returns the factory, imported if need be."""
+        if not isinstance(self.factory, str):
+            return self.factory
+        module, _, name = self.factory.partition(":")
+        return cast("Callable[..., Environment]", getattr(importlib.import_module(module), name))
+
+    def list_tasks(self) -> Sequence[Any] | None:
+        """Returns what a selector chooses from; None if there is nothing to choose."""
+        return self.tasks() if callable(self.tasks) else self.tasks
+
+    def describe(self) -> PresetInfo:
+        """Returns what is known of the preset without making it."""
+        tasks = self.list_tasks()
+        return PresetInfo(
+            name=self.name,
+            description=self.description,
+            num_tasks=None if tasks is None else len(tasks),
+            uses_browser=self.uses_browser,
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SelectedPreset:
+    """A preset with the tasks that a selector chose of it."""
+
+    preset: Preset
+    tasks: tuple[Any, ...] | None
+    """The chosen tasks; None if the preset has no list of tasks."""
+
+    @property
+    def name(self) -> str:
+        """The preset's name."""
+        return self.preset.name
+
+    @property
+    def uses_browser(self) -> bool:
+        """Whether `make` takes `pool`, a `BrowserPool` to share."""
+        return self.preset.uses_browser
+
+    def split(self) -> tuple[SelectedPreset, ...]:
+        """Returns one selection for each task, in order."""
+        if self.tasks is None:
+            return (self,)
+        return tuple(SelectedPreset(self.preset, (task,)) for task in self.tasks)
+
+    def make(self, **kwargs: Any) -> Environment:
+        """Makes the environment, unrecorded.
+
+        Raises:
+            InvalidInputError: The factory does not take one of the arguments, or needs another.
+        """
+        args = () if self.tasks is None else (self.tasks,)
+        factory = self.preset.get_factory()
+        _check_arguments(self.name, factory, args, kwargs)
+        return factory(*args, **kwargs)
+
+
+@overload
+def register(
+    name: str,
+    factory: None = None,
+    *,
+    description: str = "",
+    tasks: Tasks | None = None,
+    uses_browser: bool = False,
+) -> Callable[[_F], _F]: ...
+
+
+@overload
+def register(
+    name: str,
+    factory: _F,
+    *,
+    description: str = "",
+    tasks: Tasks | None = None,
+    uses_browser: bool = False,
+) -> _F: ...
+
+
+def register(
+    name: str,
+    factory: _F | None = None,
+    *,
+    description: str = "",
+    tasks: Tasks | None = None,
+    uses_browser: bool = False,
+) -> _F | Callable[[_F], _F]:
+    """Registers a preset; without `factory`, returns a decorator that does.
+
+    >>> @register("doctest/greeting", tasks=("hello", "goodbye"))
+    ... def make_greeting(tasks, *, polite=True):
+    ...     '''Says each task in turn.'''
+    >>> info("doctest/greeting").description
+    'Says each task in turn.'
+    >>> unregister("doctest/greeting")
+
+    Args:
+        name: Letters, digits and `_ . / -`.
+        factory: Called as `factory(tasks, **kwargs)` with the tuple of selected tasks, or as
+            `factory(**kwargs)` if `tasks` is None, it returns an environment. May be given as
+            `"package.module:name"`, to be imported when first made. Returned unchanged.
+        description: What the preset is, in a line; by default the docstring's first.
+        tasks: What a selector chooses from: a sequence, or a function returning one that is asked
+            each time; or None.
+        uses_browser: Whether the factory takes `pool`, so that a rollout shares one browser pool
+            among its workers.
+
+    Raises:
+        InvalidInputError: The name is malformed or taken, or the factory cannot be called.
+    """
+    if not isinstance(name, str) or not re.fullmatch(_NAME, name):
+        raise errors.InvalidInputError(
+            f"Invalid preset name {name!r}: expected letters, digits and _ . / - only "
+            "(':' and '@' belong to selectors)."
+        )
+    if factory is None:
+        return lambda decorated: register(
+            name, decorated, description=description, tasks=tasks, uses_browser=uses_browser
+        )
+    if not (callable(factory) or (isinstance(factory, str) and _IMPORTABLE.fullmatch(factory))):
+        raise errors.InvalidInputError(
+            f"The factory of preset {name!r} must be callable, or be named as "
+            f"'package.module:name'; got {factory!r}."
+        )
+    preset = Preset(
+        name=name,
+        factory=factory,
+        description=description or _first_line(factory),
+        tasks=tasks if tasks is None or callable(tasks) else tuple(tasks),
+        uses_browser=uses_browser,
+    )
+    _load_builtin()
+    with _lock:
+        if name in _presets:
+            raise errors.InvalidInputError(
+                f"The preset {name!r} is registered already: choose another name, or call "
+                f"webtraj.unregister({name!r}) first."
+            )
+        _presets[name] = preset
+    return factory
+
+
+def unregister(name: str) -> None:
+    """Forgets a preset.
+
+    Raises:
+        UnknownPresetError: There is none of that name.
+    """
+    _load_all()
+    with _lock:
+        _find(name)
+        del _presets[name]
+
+
+@overload
+def info(name: str) -> PresetInfo: ...
+
+
+@overload
+def info(name: None = None) -> tuple[PresetInfo, ...]: ...
+
+
+def info(name: str | None = None) -> PresetInfo | tuple[PresetInfo, ...]:
+    """Returns what is known of a preset, or of all of them in the order of their names.
+
+    Makes nothing and imports nothing heavy.
+
+    Raises:
+        UnknownPresetError: There is no preset of that name.
+    """
+    _load_all()
+    if name is not None:
+        return _find(name).describe()
+    with _lock:
+        presets = sorted(_presets.values(), key=lambda preset: preset.name)
+    return tuple(preset.describe() for preset in presets)
+
+
+def select(selector: str) -> SelectedPreset:
+    """Returns the preset and the tasks that a selector means. See the module for the grammar.
+
+    Raises:
+        InvalidSelectorError: The selector is malformed, or the preset has no such tasks.
+        UnknownPresetError: There is no preset of that name.
+    """
+    name, choose = parse_selector(selector)
+    _load_all()
+    preset = _find(name)
+    tasks = preset.list_tasks()
+    if tasks is None:
+        if selector != name:
+            raise errors.InvalidSelectorError(
+                f"Invalid selector {selector!r}: the preset {name!r} has no list of tasks to "
+                f"choose from; use {name!r}."
+            )
+        return SelectedPreset(preset, None)
+    try:
+        return SelectedPreset(preset, choose(tasks))
+    except errors.InvalidSelectorError as error:
+        raise errors.InvalidSelectorError(f"Invalid selector {selector!r}: {error}") from None
+
+
+def parse_selector(text: str) -> tuple[str, Callable[[Sequence[_T]], tuple[_T, ...]]]:
+    """Returns the preset's name, and a function that chooses among its tasks.
+
+    >>> name, choose = parse_selector("miniwob/all::2")
+    >>> name, choose("abc")
+    ('miniwob/all', ('a', 'b'))
+
+    Raises:
+        InvalidSelectorError: The text does not follow the grammar. The function raises it if there
+            is nothing to choose.
+    """
+    match = _SELECTOR.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise errors.InvalidSelectorError(f"Invalid selector {text!r}: {_EXPECTED}.")
+    if match[0].endswith(":") and match["start"] is None:
+        raise errors.InvalidSelectorError(
+            f"Invalid selector {text!r}: a range needs a first or a last number; "
+            f"{match['name']!r} alone means all. In full: {_EXPECTED}."
+        )
+    return match["name"], functools.partial(_choose, match)
+
+
+@overload
+def make(
+    selector: str,
+    *,
+    trajectory_collector: None = None,
+    episode_info: Any = None,
+    **kwargs: Any,
+) -> Environment: ...
+
+
+@overload
+def make(
+    selector: str,
+    *,
+    trajectory_collector: TrajectoryCollector,
+    episode_info: Any = None,
+    **kwargs: Any,
+) -> TrajectoryCollectingEnvironment: ...
+
+
+def make(
+    selector: str,
+    *,
+    trajectory_collector: TrajectoryCollector | None = None,
+    episode_info: Any = None,
+    **kwargs: Any,
+) -> Environment | TrajectoryCollectingEnvironment:
+    """Makes the environment that a selector names.
+
+    Args:
+        selector: A preset, or some of its tasks: `miniwob/click-test`, `miniwob/all@2/8`.
+        trajectory_collector: Records every episode, if given; the caller closes it.
+        episode_info: What the record should say of its episodes, as
+            `TrajectoryCollectingEnvironment` takes it. Unused without a collector.
+        **kwargs: For the preset's factory.
+
+    Raises:
+        InvalidSelectorError: The selector is malformed, or the preset has no such tasks.
+        UnknownPresetError: There is no preset of that name.
+        InvalidInputError: The factory does not take one of the arguments, or needs another.
+        MissingDependencyError: The preset needs a package that is not installed.
+    """
+    environment = select(selector).make(**kwargs)
+    if trajectory_collector is None:
+        return environment
+    from webtraj.environments import collecting
+
+    return collecting.TrajectoryCollectingEnvironment(
+        environment, trajectory_collector, episode_info=episode_info
+    )
+
+
+def _find(name: str) -> Preset:
+    try:
+        return _presets[name]
+    except KeyError:
+        raise errors.UnknownPresetError(_unknown(name)) from None
+
+
+def _unknown(name: str) -> str:
+    nearest = difflib.get_close_matches(name, _presets, n=5, cutoff=0.5)
+    hint = f"Did you mean {' or '.join(map(repr, nearest))}? " if nearest else ""
+    return f"No preset is named {name!r}. {hint}`webtraj presets` lists all {len(_presets)}."
+
+
+def _first_line(factory: Callable[..., Any] | str) -> str:
+    return "" if isinstance(factory, str) else (inspect.getdoc(factory) or "").partition("\n")[0]
+
+
+def _load_builtin() -> None:
+    global _builtin_loaded
+    with _lock:
+        if _builtin_loaded:
+            return
+        _builtin_loaded = True  # First, since what follows registers.
+        before = dict(_presets)
+        try:
+            _register_ours()
+        except BaseException:  # A Ctrl-C, say: the next call registers all of them again.
+            _restore(before)
+            _builtin_loaded = False
+            raise
+
+
+def _load_all() -> None:
+    global _plugins_loaded
+    _load_builtin()
+    with _lock:
+        if _plugins_loaded:
+            return
+        _plugins_loaded = True
+        before = dict(_presets)
+        try:
+            _load_plugins()
+        except BaseException:
+            _restore(before)
+            _plugins_loaded = False
+            raise
+
+
+def _restore(presets: dict[str, Preset]) -> None:
+    _presets.clear()
+    _presets.update(presets)
+
+
+def _choose(match: re.Match[str], tasks: Sequence[_T]) -> tuple[_T, ...]:
+    if not tasks:
+        raise errors.InvalidSelectorError(
+            "The preset's list of tasks is empty: there is nothing to choose from."
+        )
+    count = len(tasks)
+    if match["index"] is not None:
+        index = int(match["index"])
+        if index >= count:
+            raise errors.InvalidSelectorError(
+                f"The selector ':{index}' asks for task {index}, but the preset has {count}: give "
+                f"an index from 0 to {count - 1}."
+            )
+        return (tasks[index],)
+    if match["shard"] is not None:
+        start, stop = _shard(int(match["shard"]), int(match["count"]), count)
+    else:
+        start = int(match["start"] or 0)
+        stop = count if match["stop"] is None else int(match["stop"])
+        said = f":{start}:{match['stop'] or ''}"
+        if match["stop"] is not None and start >= stop:
+            raise errors.InvalidSelectorError(
+                f"The range {said!r} is empty: it must start before it stops."
+            )
+        if start >= count:
+            raise errors.InvalidSelectorError(
+                f"The range {said!r} starts at task {start}, but the preset has {count}: start "
+                f"from 0 to {count - 1}."
+            )
+    return tuple(tasks[start:stop])
+
+
+def _shard(index: int, shards: int, count: int) -> tuple[int, int]:
+    """Returns where one of even, consecutive shards of some tasks starts and stops."""
+    if index >= shards:
+        valid = f"give one from 0 to {shards - 1}" if shards > 0 else "use 1 or more"
+        raise errors.InvalidSelectorError(
+            f"There is no shard {index} of {shards} ('@{index}/{shards}'): {valid}."
+        )
+    # All shards say so, even those that could get a task: a run over all of them fails as one.
+    if shards > count:
+        raise errors.InvalidSelectorError(
+            f"The selector '@{index}/{shards}' divides {count} tasks among {shards} shards, which "
+            f"leaves some empty: use at most {count} shards."
+        )
+    return index * count // shards, (index + 1) * count // shards
+
+
+def _check_arguments(
+    name: str, factory: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> None:
+    """Checks a call before it is made, so that a TypeError from inside the factory stays one."""
+    try:
+        signature = inspect.signature(factory)
+    except ValueError:  # Some builtins have none.
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        from webtraj.named import nearest  # Imports pydantic, which costs time.
+
+        parameters = list(signature.parameters.values())[len(args) :]
+        names = [parameter.name for parameter in parameters]
+        takes = f"It takes: {', '.join(names) or 'no options'}."
+        shown = credentials.concealed(kwargs)
+        given = ", ".join(f"{key}={value!r:.60}" for key, value in shown.items()) or "none"
+        unknown = [key for key in kwargs if key not in names]
+        if unknown:
+            raise errors.InvalidInputError(
+                f"The preset {name!r} has no option {unknown[0]!r:.60}; given: {given}. "
+                f"{nearest(unknown[0], names)}{takes}"
+            ) from None
+        raise errors.InvalidInputError(
+            f"The preset {name!r} cannot be made ({error}). Given: {given}. {takes}"
+        ) from None
+
+
+def _load_plugins() -> None:
+    """Has every installed package register its presets. One that cannot is a warning."""
+    for entry_point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
+        _load_plugin(entry_point)
+
+
+def _load_plugin(entry_point: importlib.metadata.EntryPoint) -> None:
+    try:
+        entry_point.load()()
+    except Exception as error:  # A stranger's code: whatever it raises must not stop the rest.
+        package = entry_point.dist.name if entry_point.dist else "an unknown package"
+        warnings.warn(
+            f"The presets that {package} offers ({entry_point.name} = {entry_point.value}) could "
+            f"not be loaded: {type(error).__name__}: {error}",
+            PresetPluginWarning,
+            stacklevel=2,
+        )
+
+
+_MINIWOB = "webtraj.environments.miniwob:MiniwobEnvironment"
+_FIXTURE_SITE = "webtraj.environments.fixture_site:FixtureEnvironment"
+
+
+def _register_ours() -> None:
+    """Registers the presets that ship. Imports no browser."""
+    from webtraj.environments.fixture_site.names import TASKS as SITE_TASKS
+    from webtraj.environments.miniwob.tasks import SUBSETS, TASKS
+
+    for task in TASKS:
+        register(
+            f"miniwob/{task}",
+            _MINIWOB,
+            description=f"The MiniWoB++ page {task}.",
+            tasks=(task,),
+            uses_browser=True,
+        )
+    for subset, tasks in SUBSETS.items():
+        register(
+            f"miniwob/{subset}",
+            _MINIWOB,
+            description=f"The MiniWoB++ pages of the subset {subset!r}, one after the other.",
+            tasks=tasks,
+            uses_browser=True,
+        )
+    register(
+        "miniwob/solved",
+        _MINIWOB,
+        description="The MiniWoB++ pages that the oracle agent can play.",
+        tasks=_solved_miniwob,
+        uses_browser=True,
+    )
+    for task in SITE_TASKS:
+        register(
+            f"fixture/{task}",
+            _FIXTURE_SITE,
+            description=f"The task {task} of the fixture site.",
+            tasks=(task,),
+            uses_browser=True,
+        )
+    register(
+        "fixture/all",
+        _FIXTURE_SITE,
+        description="All tasks of the fixture site, one after the other.",
+        tasks=SITE_TASKS,
+        uses_browser=True,
+    )
+    register(
+        "web",
+        "webtraj.environments.browser.environment:make_web_environment",
+        description="Any web site: make('web', task=WebTask(goal=..., start_url=...)).",
+        uses_browser=True,
+    )
+
+
+def _solved_miniwob() -> tuple[str, ...]:
+    from webtraj.environments.miniwob import oracles
+
+    return oracles.solved_tasks()
