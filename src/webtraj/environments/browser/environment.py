@@ -16,7 +16,6 @@ import dm_env
 from dm_env import specs
 
 import webtraj
-from webtraj import errors
 from webtraj import errors as errors_lib
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as actions_lib
@@ -554,7 +553,7 @@ def make_web_environment(
     known = inspect.signature(BrowserEnvironment).parameters
     unknown = sorted(options.keys() - (known.keys() - _OWN))
     if unknown:
-        raise errors.InvalidInputError(
+        raise errors_lib.InvalidInputError(
             f"The preset 'web' does not take {unknown[0]!r:.60}; its options: "
             f"{', '.join(name for name in known if name not in _OWN)}."
         )

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from webtraj import errors
 from webtraj import errors as errors_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import secrecy as secrecy_lib
@@ -256,7 +255,7 @@ def paint_over(image: bytes, boxes: Iterable[Box], *, viewport: tuple[float, flo
     try:
         from PIL import Image, ImageDraw
     except ImportError as error:
-        raise errors.missing_dependency(_NO_PILLOW, "web") from error
+        raise errors_lib.missing_dependency(_NO_PILLOW, "web") from error
     with Image.open(io.BytesIO(image)) as opened:
         picture = opened.convert("RGB")
         image_format = opened.format or "PNG"
