@@ -20,7 +20,6 @@ WRONG = {
     "train --config none.yaml": "'none.yaml' cannot be read: No such file or directory; expected a "
     "YAML file",
     "show d nope": "No episode matches 'nope'; the dataset has 2. Give an id, the beginning",
-    "delete d nope": "'d' has no sealed episode 'nope'; nothing was deleted.",
     "verify nowhere": "'nowhere' is not a webtraj dataset: it does not exist. Name the folder",
 }
 

@@ -26,7 +26,7 @@ def refused(tmp_path, bucket_url, proxied_options, fault_proxy):
     collector = S3TrajectoryCollector(
         f"{bucket_url}/run",
         spool=tmp_path / "spool",
-        storage_options={**proxied_options, "retry": {"deadline": 0.05, "first_delay": 0.01}},
+        storage_options={**proxied_options, "retry": {"deadline": 0.5, "first_delay": 0.01}},
         pauses=PATIENT,
     )
     fault_proxy.refuse()
@@ -38,6 +38,8 @@ async def sent_after_all(collector, fault_proxy, bucket_options):
     while collector.status().healthy:  # Another thread finds out.
         await asyncio.sleep(0.005)
     fault_proxy.accept()
+    # A request that meets a connection of before is asked again, and not in a million seconds.
+    collector._uploader._gate.pauses = Pauses(first=0.01, cap=0.1)
     await collector.aclose()
     return open_dataset(collector.url, storage_options=bucket_options).episode_ids
 

@@ -3,13 +3,8 @@
 Actions are made by name (`Click("12")`), or read from a model's reply by a dialect
 (`webtraj.environments.actions.dialects`). They are stored as themselves.
 
-The verbs, by module:
-
-* `element`: on an element, by ref.
-* `pointer`: at a point.
-* `keyboard`: to whatever has the focus.
-* `navigation`: pages, history, tabs.
-* `conversation`: waiting, looking, talking; and `InvalidAction`, what was no action.
+The verbs, in `verbs`, act on an element by ref, at a point, on whatever has the focus (`KEYBOARD`),
+or on pages, history and tabs; or they wait, look and talk. `InvalidAction` is what was no action.
 """
 
 from webtraj.environments.actions.base import VERBS, Action

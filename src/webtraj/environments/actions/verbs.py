@@ -10,6 +10,7 @@ from webtraj.environments.actions.base import Action, verb
 from webtraj.environments.actions.rules import ChoiceRule
 
 __all__ = [
+    "KEYBOARD",
     "Answer",
     "Check",
     "Clear",
@@ -213,6 +214,10 @@ class HoldKey(Action):
 
     keys: f.Chord
     seconds: f.Seconds
+
+
+KEYBOARD = (TypeText, InsertText, PressKey, KeyDown, KeyUp, HoldKey)
+"""Verbs that name no element: they go to the one with the focus."""
 
 
 # Verbs that act at a point: CSS pixels of the viewport, from its top left corner.

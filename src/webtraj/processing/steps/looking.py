@@ -17,6 +17,7 @@ import numpy as np
 from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.blobs import LazyBlob
 from webtraj.environments import actions as actions_lib
+from webtraj.environments.actions import verbs as verbs_lib
 from webtraj.environments.browser.observation import refs_in
 
 __all__ = [
@@ -219,7 +220,7 @@ def element_of(before: Any, step: trajectory_lib.StepRecord) -> Element:
     tree = text_channel(before, "axtree")
     action = action_of(step.action)
     ref = str(last.get("ref") or "") or _ref_of(action)
-    if not ref and _types(action):
+    if not ref and isinstance(action, verbs_lib.KEYBOARD):
         ref = text_channel(before, "focused")
     found, around = _in_tree(tree, ref)
     return Element(
@@ -232,10 +233,6 @@ def element_of(before: Any, step: trajectory_lib.StepRecord) -> Element:
 def _ref_of(action: actions_lib.Action | None) -> str:
     ref = getattr(action, "ref", None)
     return ref if isinstance(ref, str) else ""
-
-
-def _types(action: actions_lib.Action | None) -> bool:
-    return action is not None and type(action).__module__.endswith(".keyboard")
 
 
 def _in_tree(tree: str, ref: str) -> tuple[Element, tuple[str, ...]]:
