@@ -28,6 +28,7 @@ from hypothesis import strategies as st
 
 import webtraj
 from webtraj.environments.redaction.redactor import Redactor
+from webtraj.serialization import encoding
 from webtraj.testing.strategies import values
 
 FORMATS = {
@@ -308,7 +309,8 @@ async def test_iterators_are_not_consumed(tmp_path):
 
 
 @pytest.mark.slow
-async def test_what_holds_itself_twice_over_is_bounded(tmp_path):
+async def test_what_holds_itself_twice_over_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(encoding, "_BUDGET", encoding._BUDGET // 16)  # The whole takes a minute.
     value = []
     for _ in range(100):
         value = [value, value]
