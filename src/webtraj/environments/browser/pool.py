@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BrowserPool", "Home", "Lease", "PoolLimits", "PoolStats", "SharedPool"]
 
-# A pool's limits, and its counts.
-
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PoolLimits:
