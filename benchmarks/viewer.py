@@ -25,8 +25,8 @@ import httpx
 from rich.console import Console
 from rich.table import Table
 
-from webtraj.collectors.index import EpisodeSummary
-from webtraj.collectors.layout import DatasetHeader, DatasetLayout
+from webtraj.store.index import EpisodeSummary
+from webtraj.store.layout import DatasetHeader, DatasetLayout
 from webtraj.trajectory import EndReason, Outcome
 
 AIM = 0.3

@@ -1,7 +1,7 @@
 """Removing episodes, as a person does: their files go, and the index is made anew."""
 
 from webtraj.datasets.rebuilding import rebuild
-from webtraj.storage import open_storage
+from webtraj.store.places import open_storage
 
 
 def remove(place, *episode_ids):

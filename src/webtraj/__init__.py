@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from webtraj.registry import make as make
     from webtraj.registry import register as register
     from webtraj.registry import unregister as unregister
-    from webtraj.serialization.foreign import ReprOnly as ReprOnly
+    from webtraj.store.foreign import ReprOnly as ReprOnly
     from webtraj.trajectory import Decision as Decision
     from webtraj.trajectory import EndReason as EndReason
     from webtraj.trajectory import EpisodeEnd as EpisodeEnd

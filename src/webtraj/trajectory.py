@@ -1,6 +1,6 @@
 """The data model: what one episode is, on the air and on disk.
 
-Everything here is an immutable record. How records become bytes is `webtraj.serialization`'s
+Everything here is an immutable record. How records become bytes is `webtraj.store`'s
 business; who keeps them is `webtraj.collectors`'. Nothing in this module does I/O.
 
 Steps follow dm_env's alignment: a `StepRecord` holds an observation together with the action that

@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from webtraj import errors
-from webtraj.collectors.blobs import BlobStore, LazyBlobs
-from webtraj.serialization.blobs import Blob
+from webtraj.store.blob import Blob
+from webtraj.store.blobs import BlobStore, LazyBlobs
 
 SHA = "0" * 64
 

@@ -19,10 +19,9 @@ from webtraj import (
     errors,
     open_dataset,
 )
-from webtraj.collectors import journal, sealing
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
-from webtraj.storage import files
+from webtraj.store import files, journal, sealing
 from webtraj.testing.fakes import ScriptedEnvironment
 from webtraj.testing.faults import disk_full
 from webtraj.trajectory import EndReason, EpisodeEnd
@@ -374,7 +373,7 @@ def test_a_process_that_dies_leaves_a_journal_that_recovers_as_crashed(tmp_path)
 def test_a_seal_that_fails_as_the_process_ends_is_told(tmp_path):
     script = """
         begin()
-        from webtraj.collectors import sealing
+        from webtraj.store import sealing
         def fail(*args, **kwargs): raise OSError("disk on fire")
         sealing.seal = fail
     """

@@ -13,8 +13,8 @@ from webtraj import JsonTrajectoryCollector, errors, open_dataset
 from webtraj.collectors.protobuf import ProtobufTrajectoryCollector
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
-from webtraj.formats.protobuf import compression
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
+from webtraj.store.protobuf import compression
 from webtraj.trajectory import EndReason, Outcome
 
 SUFFIXES = {None: "pb", "zst": "pb.zst"}

@@ -5,9 +5,9 @@ import subprocess
 import pytest
 
 from webtraj import JsonTrajectoryCollector, errors, open_dataset
-from webtraj.collectors.journal import read_journal
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
+from webtraj.store.journal import read_journal
 from webtraj.trajectory import EndReason
 
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webtraj import Outcome, errors
-from webtraj.collectors.index import EpisodeSummary
 from webtraj.datasets.conditions import parse_condition
+from webtraj.store.index import EpisodeSummary
 
 EPISODE = EpisodeSummary(
     episode_id="e1",

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from webtraj import JsonTrajectoryCollector, Outcome, errors, open_dataset
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors.blobs import LazyBlob
+from webtraj.store.blobs import LazyBlob
 from webtraj.testing.strategies import same, trajectories
 from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeInfo, StepRecord, StepType
 

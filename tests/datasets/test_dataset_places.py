@@ -8,7 +8,6 @@ import pytest
 
 from webtraj import JsonTrajectoryCollector, errors, open_dataset
 from webtraj.collectors.journaling import JournalingCollector
-from webtraj.collectors.layout import DatasetHeader, DatasetLayout
 from webtraj.datasets.bucket_blobs import BucketBlobs
 from webtraj.datasets.dataset import Dataset
 from webtraj.datasets.parallel import map_in_order
@@ -17,7 +16,8 @@ from webtraj.datasets.rebuilding import rebuild
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.storage import open_storage
+from webtraj.store.layout import DatasetHeader, DatasetLayout
+from webtraj.store.places import open_storage
 from webtraj.testing.strategies import same
 from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeInfo, StepRecord, StepType
 

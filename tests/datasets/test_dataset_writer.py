@@ -12,7 +12,7 @@ from webtraj import JsonTrajectoryCollector, errors, open_dataset
 from webtraj.datasets.place import open_place
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.storage import open_storage
+from webtraj.store.places import open_storage
 from webtraj.testing.strategies import same, trajectories
 from webtraj.trajectory import EpisodeInfo
 

@@ -11,7 +11,7 @@ from webtraj.datasets.recovery import recover
 from webtraj.datasets.transfer import convert, copy
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.storage import open_storage
+from webtraj.store.places import open_storage
 from webtraj.testing.strategies import same
 
 

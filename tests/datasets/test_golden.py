@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 
 from webtraj import JsonTrajectoryCollector, errors, open_dataset
 from webtraj.cli import app as app_lib
-from webtraj.collectors.layout import DatasetLayout
 from webtraj.collectors.protobuf import ProtobufTrajectoryCollector
 from webtraj.datasets.rebuilding import rebuild
 from webtraj.datasets.recovery import recover
@@ -19,6 +18,7 @@ from webtraj.datasets.splitting import split
 from webtraj.datasets.transfer import convert, copy, merge
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
+from webtraj.store.layout import DatasetLayout
 from webtraj.testing.strategies import same
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from webtraj import errors, open_dataset
-from webtraj.collectors.index import parse_index_file
-from webtraj.collectors.layout import DatasetHeader
 from webtraj.datasets.rebuilding import rebuild
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.transfer import copy
 from webtraj.datasets.verification import verify
+from webtraj.store.index import parse_index_file
+from webtraj.store.layout import DatasetHeader
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1-json"
 FILES = sorted(path.relative_to(GOLDEN) for path in GOLDEN.rglob("*.*") if path.is_file())

@@ -6,11 +6,11 @@ import pytest
 
 from removing import remove
 from webtraj import EndReason, EpisodeEnd, EpisodeInfo, EpisodeTrajectory, errors
-from webtraj.collectors.index import EpisodeSummary
 from webtraj.datasets.index_tail import IndexTail
 from webtraj.datasets.rebuilding import rebuild
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.storage import open_storage
+from webtraj.store.index import EpisodeSummary
+from webtraj.store.places import open_storage
 
 
 @pytest.fixture(params=["folder", "bucket"])

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from webtraj import errors
-from webtraj.collectors.blobs import BlobStore
 from webtraj.datasets.place import open_place
 from webtraj.datasets.rebuilding import rebuild
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.storage.folder import FolderStorage
+from webtraj.store.blobs import BlobStore
+from webtraj.store.folder import FolderStorage
 from webtraj.viewer.labels import LabelBook
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -19,8 +19,8 @@ import pytest
 from webtraj import errors
 from webtraj.datasets.importers import base
 from webtraj.datasets.importers.restricted_pickle import read_pickle
-from webtraj.formats.protobuf import compression
-from webtraj.serialization import decoding
+from webtraj.store import decoding
+from webtraj.store.protobuf import compression
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1-json"
 MEMORY = 1 << 30

@@ -15,15 +15,16 @@ from click.exceptions import ClickException
 from typer.testing import CliRunner
 
 from mutations import changed, places_in
-from webtraj import errors, formats, open_dataset
+from webtraj import errors, open_dataset
 from webtraj.cli.app import make_app
 from webtraj.cli.show import show
-from webtraj.collectors.blobs import BlobStore
 from webtraj.datasets.exporters import FORMATS, export_dataset
 from webtraj.datasets.rebuilding import rebuild
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
 from webtraj.rollouts.metrics import measure
+from webtraj.store import formats
+from webtraj.store.blobs import BlobStore
 from webtraj.viewer.table import Query
 from webtraj.viewer.viewer import Viewer
 

@@ -6,11 +6,11 @@ import sys
 import pytest
 
 from webtraj import EndReason, Outcome, errors, open_dataset
-from webtraj.collectors.index import EpisodeSummary
 from webtraj.datasets import parquet
 from webtraj.datasets.parquet import write_parquet
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.storage import open_storage
+from webtraj.store.index import EpisodeSummary
+from webtraj.store.places import open_storage
 
 pq = pytest.importorskip("pyarrow.parquet")
 

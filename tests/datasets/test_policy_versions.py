@@ -8,12 +8,12 @@ import pytest
 
 import webtraj
 from webtraj import EndReason, EpisodeEnd, EpisodeInfo, EpisodeTrajectory, StepRecord, open_dataset
-from webtraj.collectors.index import EpisodeSummary, version_span
 from webtraj.datasets.conditions import parse_condition
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.processing.steps.filters import Filter
+from webtraj.store.index import EpisodeSummary, version_span
 from webtraj.trajectory import Decision, ErrorInfo, ModelCall, StepType
 
 GOLDEN = Path(__file__).parents[1] / "golden"

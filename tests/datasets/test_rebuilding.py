@@ -8,14 +8,14 @@ import orjson
 import pytest
 
 from webtraj import JsonTrajectoryCollector, errors, open_dataset
-from webtraj.collectors.index import IndexFile, IndexWriter, parse_index_file
 from webtraj.datasets import rebuilding
 from webtraj.datasets.place import DatasetPlace, open_place
 from webtraj.datasets.rebuilding import rebuild
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.storage import open_storage
+from webtraj.store.index import IndexFile, IndexWriter, parse_index_file
+from webtraj.store.places import open_storage
 from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeInfo
 
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 
 import webtraj
-from webtraj import formats
-from webtraj.collectors.layout import DatasetHeader
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.storage import open_storage
+from webtraj.store import formats
+from webtraj.store.layout import DatasetHeader
+from webtraj.store.places import open_storage
 from webtraj.testing.strategies import trajectories
 
 FOLDER = Path(webtraj.__file__).parents[2] / "docs" / "schema"

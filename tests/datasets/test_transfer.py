@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 
 from webtraj import errors, open_dataset
-from webtraj.collectors.index import EpisodeSummary
 from webtraj.datasets.place import open_place
 from webtraj.datasets.splitting import assign, split
 from webtraj.datasets.transfer import convert, copy, merge
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.formats.protobuf.codec import ProtobufFormat
-from webtraj.storage import open_storage
+from webtraj.store.index import EpisodeSummary
+from webtraj.store.places import open_storage
+from webtraj.store.protobuf.codec import ProtobufFormat
 from webtraj.testing.strategies import same, trajectories
 
 FORMATS = ["json", "pb", "pb.zst"]

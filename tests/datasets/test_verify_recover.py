@@ -10,9 +10,9 @@ import threading
 import pytest
 
 from webtraj import JsonTrajectoryCollector, errors, open_dataset
-from webtraj.collectors.journal import claim
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
+from webtraj.store.journal import claim
 from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeInfo, StepRecord, StepType
 
 SHOT = b"\xff\xd8\xff" + bytes(range(256)) * 20

@@ -26,12 +26,12 @@ import kill_runs
 import obstore.store  # noqa: F401  (So that each forked process has it loaded.)
 
 import webtraj
-import webtraj.storage.bucket
+import webtraj.store.bucket
 from webtraj.collectors.object_store import S3TrajectoryCollector
 from webtraj.collectors.spool import Spool
 from webtraj.datasets.pushing import push
 from webtraj.datasets.recovery import recover
-from webtraj.storage import open_storage
+from webtraj.store.places import open_storage
 
 
 def forked(call: Callable[[], Any]) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from webtraj.exploring.catalog import make_explorer, make_proposer
 from webtraj.exploring.command import begin, go_on, keep
 from webtraj.rollouts import read_tasks
 from webtraj.rollouts.runs import Run
-from webtraj.storage import open_storage
+from webtraj.store.places import open_storage
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from webtraj.exploring.hindsight import HindsightProposer
 from webtraj.exploring.proposing import propose
 from webtraj.exploring.records import Proposals, proposer_key
 from webtraj.rollouts import read_tasks
-from webtraj.storage import open_storage
+from webtraj.store.places import open_storage
 from webtraj.testing.model_server import FakeModelServer, Reply
 
 
@@ -164,7 +164,7 @@ KILLED = """
     import asyncio, os, pathlib, signal, sys
     from webtraj.exploring import HindsightProposer, propose
     from webtraj.exploring import records
-    from webtraj.storage.folder import FolderStorage
+    from webtraj.store.folder import FolderStorage
 
     folder, at = sys.argv[1], int(sys.argv[2])
     write, calls = FolderStorage.write, []

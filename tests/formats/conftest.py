@@ -3,7 +3,7 @@
 import pytest
 from recorded_episodes import browser_episode, data_of
 
-from webtraj.serialization import encoding
+from webtraj.store import encoding
 
 
 @pytest.fixture

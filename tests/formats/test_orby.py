@@ -9,9 +9,9 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from recorded_episodes import browser_episode, data_of
 
-from webtraj import errors, formats
-from webtraj.formats.protobuf.orby import read_orby
-from webtraj.serialization import records
+from webtraj import errors
+from webtraj.store import formats, records
+from webtraj.store.protobuf.orby import read_orby
 from webtraj.testing.assertions import assert_valid_trajectory
 from webtraj.testing.strategies import same
 from webtraj.trajectory import EndReason, Outcome, StepType

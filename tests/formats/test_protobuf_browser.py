@@ -4,12 +4,12 @@ import orjson
 import pytest
 
 import webtraj
-from webtraj import formats
-from webtraj.collectors.blobs import BlobStore
 from webtraj.environments.actions import Answer
 from webtraj.environments.browser.observation import CHANNELS, refs_in
 from webtraj.environments.miniwob import MiniwobEnvironment
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
+from webtraj.store import formats
+from webtraj.store.blobs import BlobStore
 from webtraj.trajectory import Decision
 
 TASKS = ["click-test", "enter-text", "click-tab-2"]

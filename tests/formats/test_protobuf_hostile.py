@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded_episodes import browser_episode, data_of
 
-from webtraj import errors, formats
+from webtraj import errors
 from webtraj.datasets.episode_file import decode_episode
-from webtraj.formats.protobuf import compression
-from webtraj.formats.protobuf.orby import read_orby
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
-from webtraj.serialization import references
+from webtraj.store import formats, references
+from webtraj.store.protobuf import compression
+from webtraj.store.protobuf.orby import read_orby
 
 FUZZ = settings(deadline=None, max_examples=400)
 DATA, BLOBS = data_of(browser_episode(1, shot_bytes=1100))

@@ -6,9 +6,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recorded_episodes import Blobs, browser_episode, data_of
 
-from webtraj import errors, formats
+from webtraj import errors
 from webtraj.datasets.episode_file import decode_episode
-from webtraj.serialization import encoding, references
+from webtraj.store import encoding, formats, references
 from webtraj.testing.strategies import same, trajectories
 
 WRITABLE = ["pb", "pb.zst"]

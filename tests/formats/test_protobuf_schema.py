@@ -9,10 +9,10 @@ import orjson
 import pytest
 from google.protobuf import descriptor_pb2
 
-from webtraj import formats
 from webtraj.datasets.episode_file import decode_episode
 from webtraj.proto.compatibility import breaking_changes
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
+from webtraj.store import formats
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/golden/protobuf"

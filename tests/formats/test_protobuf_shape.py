@@ -11,10 +11,11 @@ import orjson
 import pytest
 from recorded_episodes import browser_episode, data_of
 
-from webtraj import errors, formats
+from webtraj import errors
 from webtraj.environments.actions import Answer, InvalidAction, ReportInfeasible
-from webtraj.formats.protobuf import compression
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
+from webtraj.store import formats
+from webtraj.store.protobuf import compression
 from webtraj.trajectory import EpisodeEnd, EpisodeTrajectory, Outcome, StepRecord, StepType
 
 ROOT = Path(__file__).parents[2]

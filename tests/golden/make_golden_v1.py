@@ -177,9 +177,9 @@ def main():
 
 
 def _make_open(folder):
-    from webtraj.collectors.blobs import BlobStore
-    from webtraj.collectors.layout import DatasetLayout
-    from webtraj.serialization import records
+    from webtraj.store import records
+    from webtraj.store.blobs import BlobStore
+    from webtraj.store.layout import DatasetLayout
 
     layout = DatasetLayout(folder)
     layout.create()

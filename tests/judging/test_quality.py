@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from webtraj import errors
-from webtraj.collectors.layout import DatasetLayout
 from webtraj.datasets.dataset import open_dataset
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.judging.environment import EnvironmentJudge
 from webtraj.judging.labels import Label, labels_of_dataset
 from webtraj.judging.quality import Confusion, evaluate
 from webtraj.judging.rules import RuleJudge
+from webtraj.store.layout import DatasetLayout
 from webtraj.trajectory import (
     EndReason,
     EpisodeEnd,

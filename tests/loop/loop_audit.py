@@ -26,7 +26,7 @@ from webtraj.loop.schedule import Slot, lanes
 from webtraj.loop.state import LoopState, read_entries
 from webtraj.rollouts.retrying import RetryPolicy
 from webtraj.rollouts.runs import Run, progress_of
-from webtraj.storage import open_storage
+from webtraj.store.places import open_storage
 from webtraj.training.sft.checkpoints import find_latest
 from webtraj.training.sft.data import digest_of_base
 from webtraj.training.sft.logs import read_log

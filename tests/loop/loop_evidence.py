@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from webtraj import errors
-from webtraj.collectors.journal import read_journal
+from webtraj.store.journal import read_journal
 from webtraj.training.sft.checkpoints import find_latest
 from webtraj.training.sft.logs import read_log
 

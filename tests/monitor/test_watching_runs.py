@@ -13,8 +13,6 @@ from rich.console import Console
 
 from fault_proxy import Fault
 from webtraj import Outcome, errors, open_dataset
-from webtraj.collectors.index import IndexWriter
-from webtraj.collectors.journal import claim
 from webtraj.datasets.rebuilding import rebuild
 from webtraj.datasets.recovery import recover
 from webtraj.judging.base import Judgement
@@ -23,6 +21,8 @@ from webtraj.monitor.screen import rendered
 from webtraj.rollouts.distributed.underway import Away, Underway
 from webtraj.rollouts.iterations import Iterations
 from webtraj.rollouts.judging import judge_rollout
+from webtraj.store.index import IndexWriter
+from webtraj.store.journal import claim
 
 HELD = ("climb", "slip", "crash", "hold-reset", "hold-ask", "hold-act", "flaky")
 SEEN = "+-erqa+"

@@ -17,7 +17,7 @@ from webtraj.environments.browser.acting import to_action
 from webtraj.rollouts import Deadlines, RetryPolicy, RolloutSettings, collect
 from webtraj.rollouts.metrics import Rate, measure
 from webtraj.rollouts.runs import Run
-from webtraj.storage import open_storage
+from webtraj.store.places import open_storage
 from webtraj.training.export import export_selection
 from webtraj.training.export.reading import read_export
 from webtraj.training.replay import Filters, ReplayBuffer

@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 
 import webtraj
 from webtraj.environments.redaction.redactor import Redactor
-from webtraj.serialization import encoding
+from webtraj.store import encoding
 from webtraj.testing.strategies import values
 
 FORMATS = {

@@ -9,8 +9,8 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.episode_file import encode_episode
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.processing.base import Changed, Drop
-from webtraj.serialization.blobs import Blob
-from webtraj.storage import open_storage
+from webtraj.store.blob import Blob
+from webtraj.store.places import open_storage
 from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeInfo, Outcome, StepRecord, StepType
 
 

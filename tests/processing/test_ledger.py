@@ -17,7 +17,7 @@ from webtraj.processing.gates import Gate
 from webtraj.processing.ledger import Entry, Ledger
 from webtraj.processing.passage import Count, Dropped, Failure, Passage
 from webtraj.processing.pipeline import Pipeline, process
-from webtraj.storage import open_storage
+from webtraj.store.places import open_storage
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "postprocess.py"
 

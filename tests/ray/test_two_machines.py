@@ -17,7 +17,7 @@ from webtraj import EndReason, open_dataset
 from webtraj.datasets.verification import verify
 from webtraj.rollouts.retrying import RetryPolicy
 from webtraj.rollouts.runs import Run, progress_of
-from webtraj.storage import open_storage
+from webtraj.store.places import open_storage
 
 PORT = 6399
 LEASE = 6.0

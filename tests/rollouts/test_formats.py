@@ -12,7 +12,7 @@ from webtraj.rollouts.configuration import build_rollout, load_configuration
 from webtraj.rollouts.configuration.quick import build_quick, resume_quick
 from webtraj.rollouts.recording import settle_format
 from webtraj.rollouts.runs import Run
-from webtraj.storage import open_storage
+from webtraj.store.places import open_storage
 
 FORMATS = ["json", "pb", "pb.zst"]
 _NUMBERS = itertools.count()

@@ -11,7 +11,7 @@ from webtraj import errors, registry
 from webtraj.rollouts import runs
 from webtraj.rollouts.plan import episode_seed, plan_episodes, plan_from_bytes, plan_to_bytes
 from webtraj.rollouts.scheduling import Turn
-from webtraj.storage import open_storage
+from webtraj.store.places import open_storage
 
 
 def counts(plan):

@@ -19,7 +19,7 @@ from webtraj.rollouts import (
     plan_episodes,
 )
 from webtraj.rollouts.runs import Run
-from webtraj.storage import open_storage
+from webtraj.store.places import open_storage
 
 QUICK = RetryPolicy(max_retries=2, pause=0)
 

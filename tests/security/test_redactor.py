@@ -28,8 +28,8 @@ from webtraj.environments.redaction import (
 )
 from webtraj.environments.redaction import redactor as redactor_module
 from webtraj.environments.redaction.spellings import plain
-from webtraj.serialization import encoding
-from webtraj.serialization.encoding import dumps
+from webtraj.store import encoding
+from webtraj.store.encoding import dumps
 from webtraj.trajectory import Decision, ErrorInfo, ModelCall, StepRecord, StepType
 
 SECRET = 'p"4 ss\\wörd&<7>'

@@ -20,11 +20,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from webtraj import errors
-from webtraj.serialization import record_types
-from webtraj.serialization.blobs import Blob
-from webtraj.serialization.encoding import TAG
-from webtraj.serialization.foreign import ReprOnly
-from webtraj.serialization.values import decode, dumps
+from webtraj.store import record_types
+from webtraj.store.blob import Blob
+from webtraj.store.encoding import TAG
+from webtraj.store.foreign import ReprOnly
+from webtraj.store.values import decode, dumps
 from webtraj.testing.strategies import arrays, same, scalars, values
 
 

@@ -13,7 +13,6 @@ import pytest
 
 from mutations import changed, places_in
 from webtraj import errors
-from webtraj.collectors.layout import DatasetHeader
 from webtraj.datasets.exporters.manifest import read_manifest
 from webtraj.datasets.place import open_place
 from webtraj.exploring import command as exploring
@@ -31,7 +30,8 @@ from webtraj.rollouts.plan import plan_from_bytes, plan_tasks, plan_to_bytes
 from webtraj.rollouts.recording import settle_format
 from webtraj.rollouts.runs import Run
 from webtraj.rollouts.tasks.spec import Fact, FactGroup, TaskSpec
-from webtraj.storage import open_storage
+from webtraj.store.layout import DatasetHeader
+from webtraj.store.places import open_storage
 from webtraj.training.sft.logs import LOG, read_log
 from webtraj.trajectory import Outcome
 from webtraj.viewer.labels import LabelBook, PersonLabel

@@ -13,7 +13,7 @@ from webtraj import EndReason, Outcome
 from webtraj.datasets.verification import verify
 from webtraj.rollouts.plan import plan_from_bytes
 from webtraj.rollouts.runs import Run
-from webtraj.storage import open_storage
+from webtraj.store.places import open_storage
 
 if TYPE_CHECKING:
     from rollout_soak import Play, RolloutSoak

@@ -31,7 +31,7 @@ from typing import Any
 from click_policy import FailingPolicy
 from rollout_child import KILLS, Orders
 
-from webtraj.collectors.journal import read_journal
+from webtraj.store.journal import read_journal
 from webtraj.testing.model_server import FakeModelServer
 
 CHILD = Path(__file__).with_name("rollout_child.py")

@@ -13,9 +13,9 @@ import pytest
 from bucket_servers import QUICK
 from fault_proxy import Fault
 from webtraj import errors
-from webtraj.storage import open_storage
-from webtraj.storage.bucket import BucketStorage
-from webtraj.storage.credentials import find_profile
+from webtraj.store.bucket import BucketStorage
+from webtraj.store.credentials import find_profile
+from webtraj.store.places import open_storage
 
 CALLS = {
     "read": lambda storage: storage.read("a"),
@@ -90,7 +90,7 @@ def test_credentials_are_never_shown(bucket_url, proxied_options, fault_proxy, c
                 texts += [
                     repr(value)[:10_000]
                     for frame, _ in traceback.walk_tb(error.__traceback__)
-                    if "/webtraj/storage/" in frame.f_code.co_filename
+                    if "/webtraj/store/" in frame.f_code.co_filename
                     for value in frame.f_locals.values()
                 ]
     assert len(texts) > 60

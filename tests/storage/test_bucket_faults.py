@@ -9,7 +9,8 @@ import pytest
 
 from fault_proxy import Fault
 from webtraj import errors
-from webtraj.storage import Entry, open_storage
+from webtraj.store.places import open_storage
+from webtraj.store.storage import Entry
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ _UPLOAD = """
 import json, os, re, sys
 from pathlib import Path
 
-from webtraj.storage import open_storage
+from webtraj.store.places import open_storage
 
 url, options, parts = json.loads(sys.argv[1])
 storage = open_storage(url, options)

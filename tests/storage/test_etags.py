@@ -5,7 +5,7 @@ import hashlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webtraj.storage import etags
+from webtraj.store import etags
 
 
 @given(st.binary(max_size=100), st.integers(1, 30))

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from webtraj import errors
-from webtraj.storage import Entry, files
-from webtraj.storage.folder import FolderStorage
+from webtraj.store import files
+from webtraj.store.folder import FolderStorage
+from webtraj.store.storage import Entry
 
 
 @pytest.fixture

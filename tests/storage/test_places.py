@@ -6,11 +6,11 @@ import sys
 import pytest
 
 from webtraj import errors
-from webtraj.storage import open_storage
-from webtraj.storage.bucket import BucketStorage
-from webtraj.storage.folder import FolderStorage
-from webtraj.storage.retrying import RetryPolicy
-from webtraj.storage.stores import parse_url
+from webtraj.store.bucket import BucketStorage
+from webtraj.store.folder import FolderStorage
+from webtraj.store.places import open_storage
+from webtraj.store.retrying import RetryPolicy
+from webtraj.store.stores import parse_url
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def run(code):
 
 def test_obstore_is_imported_where_it_is_needed():
     done = run(
-        "import sys, webtraj.storage as s; s.open_storage('/tmp/x').size('a')\n"
+        "import sys, webtraj.store as s; s.open_storage('/tmp/x').size('a')\n"
         "assert 'obstore' not in sys.modules"
     )
     assert done.returncode == 0, done.stderr
@@ -117,7 +117,7 @@ def test_obstore_is_imported_where_it_is_needed():
 def test_what_to_install_is_told():
     done = run(
         "import sys; sys.modules['obstore'] = None\n"
-        "from webtraj.storage import open_storage\n"
+        "from webtraj.store.places import open_storage\n"
         "open_storage('s3://bucket')"
     )
     assert "MissingDependencyError: s3:// needs obstore, " in done.stderr
@@ -127,7 +127,7 @@ def test_what_to_install_is_told():
 def test_a_forked_process_is_told_not_to_wait_for_ever():
     done = run(
         "import os\n"
-        "from webtraj.storage import open_storage\n"
+        "from webtraj.store.places import open_storage\n"
         "storage = open_storage('memory://x'); storage.write('a', b'')\n"
         "if os.fork() == 0:\n"
         "    try:\n"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webtraj import errors
-from webtraj.storage.retrying import RetryPolicy
+from webtraj.store.retrying import RetryPolicy
 
 
 class Clock:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import strategies as st
 
 from webtraj import errors
-from webtraj.collectors.index import EpisodeSummary
+from webtraj.store.index import EpisodeSummary
 from webtraj.trajectory import EndReason, Outcome
 from webtraj.viewer.queries import FACETS, NO_LABEL, SORTS, Query, parse_query
 from webtraj.viewer.table import MOST_COUNTED, Row, Table

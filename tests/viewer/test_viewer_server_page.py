@@ -15,10 +15,10 @@ from viewer_server_support import HOSTILE, SVG, picture, rich_episode, write
 
 from webtraj import errors
 from webtraj.cli.app import make_app
-from webtraj.collectors.blobs import BlobStore, LazyBlob
 from webtraj.datasets.dataset import open_dataset
 from webtraj.datasets.exporters import export_dataset
-from webtraj.serialization.blobs import Blob
+from webtraj.store.blob import Blob
+from webtraj.store.blobs import BlobStore, LazyBlob
 from webtraj.trajectory import EpisodeInfo, EpisodeTrajectory, StepRecord, StepType
 from webtraj.viewer import pictures
 from webtraj.viewer.bundling import bundle

@@ -25,7 +25,7 @@ def convert(
     from webtraj.cli.options import storage_options
     from webtraj.datasets import transfer
     from webtraj.datasets.conditions import parse_condition
-    from webtraj.storage import is_url
+    from webtraj.store.places import is_url
 
     options = storage_options(option)
     report = transfer.convert(

@@ -22,7 +22,7 @@ def copy(
     from webtraj.cli.options import storage_options
     from webtraj.datasets import transfer
     from webtraj.datasets.conditions import parse_condition
-    from webtraj.storage import is_url
+    from webtraj.store.places import is_url
 
     options = storage_options(option)
     report = transfer.copy(

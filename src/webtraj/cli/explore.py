@@ -165,7 +165,7 @@ def _explore(
 ) -> None:
     from webtraj.cli import progress, signals
     from webtraj.exploring import command
-    from webtraj.storage import is_url
+    from webtraj.store.places import is_url
 
     options = buckets if is_url(out) else None
     tasks: tuple[TaskSpec, ...] = ()

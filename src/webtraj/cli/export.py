@@ -161,9 +161,9 @@ def export(
     from webtraj.datasets.dataset import open_dataset
     from webtraj.datasets.exporters import export_dataset
     from webtraj.datasets.exporters.registry import FORMATS as OF_EPISODES
-    from webtraj.formats import FORMATS
     from webtraj.named import nearest
-    from webtraj.storage import is_url
+    from webtraj.store.formats import FORMATS
+    from webtraj.store.places import is_url
     from webtraj.training.export.registry import FORMATS as OF_SAMPLES
 
     options = storage_options(option)
@@ -263,7 +263,7 @@ def _share(
     from webtraj.cli.text import counted, printable
     from webtraj.datasets.sharing import share
     from webtraj.environments.redaction import RedactionRules
-    from webtraj.storage import is_url
+    from webtraj.store.places import is_url
 
     report = share(
         dataset,

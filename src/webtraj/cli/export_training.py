@@ -63,7 +63,7 @@ def export_training(
 ) -> None:
     """Writes the samples of datasets in a format of `webtraj.training.export`."""
     from webtraj import errors
-    from webtraj.storage import is_url
+    from webtraj.store.places import is_url
     from webtraj.training.export import export_selection
 
     options = _with_seed(to, settings, chosen.seed)

@@ -41,8 +41,8 @@ def import_(
     """
     from webtraj.cli import terminal
     from webtraj.cli.text import counted, printable
-    from webtraj.collectors.index import EpisodeSummary
     from webtraj.datasets import importers
+    from webtraj.store.index import EpisodeSummary
 
     console = terminal.make_console()
 

@@ -29,7 +29,7 @@ def index(
     from webtraj.datasets.dataset import open_dataset
     from webtraj.datasets.parquet import write_parquet
     from webtraj.datasets.rebuilding import rebuild as rebuild_index
-    from webtraj.storage import is_url
+    from webtraj.store.places import is_url
 
     console = terminal.make_console()
     options = storage_options(option)

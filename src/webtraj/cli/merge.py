@@ -25,7 +25,7 @@ def merge(
     from webtraj.cli.convert import print_report
     from webtraj.cli.options import storage_options
     from webtraj.datasets import transfer
-    from webtraj.storage import is_url
+    from webtraj.store.places import is_url
 
     if len(places) < 2:
         raise errors.InvalidInputError(

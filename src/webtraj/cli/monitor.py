@@ -55,7 +55,7 @@ def monitor(
     from webtraj import errors
     from webtraj.cli.options import storage_options
     from webtraj.monitor import RunMonitor
-    from webtraj.storage import is_url
+    from webtraj.store.places import is_url
 
     if every is not None and every <= 0:
         raise errors.InvalidInputError(f"--every is a number of seconds above 0; got {every}.")

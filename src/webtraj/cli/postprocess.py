@@ -331,6 +331,6 @@ def _with_settings(choices: list[StepChoice], settings: list[str]) -> list[StepC
 
 def _options(place: str | None, given: list[str]) -> dict[str, Any] | None:
     from webtraj.cli.options import storage_options
-    from webtraj.storage import is_url
+    from webtraj.store.places import is_url
 
     return storage_options(given) if place is not None and is_url(place) else None

@@ -29,7 +29,7 @@ def split(
     from webtraj.cli.convert import print_report
     from webtraj.cli.options import storage_options
     from webtraj.datasets import splitting
-    from webtraj.storage import is_url
+    from webtraj.store.places import is_url
 
     parts: dict[str, Any] = {}
     for item in part:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from webtraj.collectors.blobs import LazyBlob
+from webtraj.store.blobs import LazyBlob
 
 __all__ = ["brief", "clock", "counted", "printable"]
 

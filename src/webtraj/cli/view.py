@@ -94,7 +94,7 @@ async def _serve(
 
 def _write_labels(named: list[str], file: str, options: dict[str, Any] | None) -> None:
     from webtraj.judging.labels import write_labels
-    from webtraj.storage import is_url
+    from webtraj.store.places import is_url
     from webtraj.viewer.finding import FoundDataset, datasets_in
     from webtraj.viewer.labels import judge_labels, read_person_labels
 

@@ -9,9 +9,9 @@ import collections
 import dataclasses
 from collections.abc import Callable
 
-from webtraj.collectors.index import index_file_name
-from webtraj.collectors.layout import INDEX
 from webtraj.collectors.sending import SentEpisode
+from webtraj.store.index import index_file_name
+from webtraj.store.layout import INDEX
 
 __all__ = ["Backlog", "Entry", "Shard", "Shards", "Unsent"]
 

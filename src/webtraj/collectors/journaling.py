@@ -23,16 +23,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from webtraj import errors, formats
+from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.closing import AsyncClosing, Closing
-from webtraj.collectors import sealing
 from webtraj.collectors.background import BackgroundQueue
-from webtraj.collectors.blobs import BlobStore
-from webtraj.collectors.index import EpisodeSummary
-from webtraj.collectors.layout import DatasetHeader, DatasetLayout
 from webtraj.collectors.recorder import JournalRecorder, check_process
 from webtraj.collectors.spool import open_index
+from webtraj.store import formats, sealing
+from webtraj.store.blobs import BlobStore
+from webtraj.store.index import EpisodeSummary
+from webtraj.store.layout import DatasetHeader, DatasetLayout
 
 __all__ = ["Fsync", "JournalingCollector"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from webtraj.collectors.journaling import Fsync, JournalingCollector
-from webtraj.collectors.layout import DatasetHeader
+from webtraj.store.layout import DatasetHeader
 
 __all__ = ["Fsync", "JsonTrajectoryCollector"]
 

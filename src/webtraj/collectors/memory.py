@@ -17,7 +17,7 @@ import numpy as np
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.closing import AsyncClosing
-from webtraj.collectors.layout import check_episode_id
+from webtraj.store.layout import check_episode_id
 
 __all__ = ["MemoryTrajectoryCollector"]
 

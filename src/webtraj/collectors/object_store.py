@@ -33,19 +33,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from webtraj import errors, formats
+from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.closing import AsyncClosing, Closing
 from webtraj.collectors.backlog import Unsent
 from webtraj.collectors.gate import Pauses
-from webtraj.collectors.index import EpisodeSummary
 from webtraj.collectors.journaling import Fsync, JournalingCollector
-from webtraj.collectors.layout import DatasetHeader
 from webtraj.collectors.recorder import JournalRecorder
 from webtraj.collectors.sending import EpisodeSender
 from webtraj.collectors.spool import Spool, spool_for
 from webtraj.collectors.uploading import Uploader, UploadStatus
-from webtraj.storage import is_url, open_storage
+from webtraj.store import formats
+from webtraj.store.index import EpisodeSummary
+from webtraj.store.layout import DatasetHeader
+from webtraj.store.places import is_url, open_storage
 
 __all__ = ["Pauses", "S3TrajectoryCollector", "UploadStatus", "open_uploader"]
 
@@ -82,7 +83,7 @@ class S3TrajectoryCollector(AsyncClosing, Closing):
             format: The format of episodes: "json", "pb" or "pb.zst".
             spool: The folder in which they wait; by default one for each destination, under
                 `$XDG_STATE_HOME/webtraj/spool`. Processes may share it.
-            storage_options: What `webtraj.storage.bucket.BucketStorage` takes: endpoint, region,
+            storage_options: What `webtraj.store.bucket.BucketStorage` takes: endpoint, region,
                 credentials, ... Those that are no secret are kept in the spool, for `webtraj push`.
             fsync: When to wait for the disk; see `webtraj.collectors.journaling`.
             max_uploads: Requests that are under way at once.

@@ -1,7 +1,7 @@
 """The Protobuf collector: episodes as Protobuf files in a dataset folder (see `layout`).
 
 Each file holds its blobs itself. What the collector promises, and what a power cut can take, stands
-in `journaling`; what the files hold in `webtraj.formats.protobuf`.
+in `journaling`; what the files hold in `webtraj.store.protobuf`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 from typing import Literal
 
-from webtraj import errors, formats
+from webtraj import errors
 from webtraj.collectors.journaling import Fsync, JournalingCollector
-from webtraj.collectors.layout import DatasetHeader
+from webtraj.store import formats
+from webtraj.store.layout import DatasetHeader
 
 __all__ = ["ProtobufTrajectoryCollector"]
 

@@ -11,12 +11,11 @@ from typing import Any
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors.blobs import BlobStore, RecordingSink
-from webtraj.collectors.journal import JournalWriter
-from webtraj.collectors.layout import SCHEMA_VERSION, DatasetLayout
-from webtraj.serialization import records
-from webtraj.serialization.blobs import Blob
-from webtraj.storage import files
+from webtraj.store import files, records
+from webtraj.store.blob import Blob
+from webtraj.store.blobs import BlobStore, RecordingSink
+from webtraj.store.journal import JournalWriter
+from webtraj.store.layout import SCHEMA_VERSION, DatasetLayout
 
 __all__ = ["JournalRecorder", "check_process"]
 

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from webtraj import errors
-from webtraj.collectors.blobs import BlobStore
-from webtraj.collectors.index import EpisodeSummary
-from webtraj.collectors.layout import HEADER, DatasetHeader, blob_key, episode_key
 from webtraj.collectors.shared_work import ByteBudget
 from webtraj.collectors.spool import Claim, Spool
-from webtraj.serialization.blobs import Blob
-from webtraj.storage.base import Storage
+from webtraj.store.blob import Blob
+from webtraj.store.blobs import BlobStore
+from webtraj.store.index import EpisodeSummary
+from webtraj.store.layout import HEADER, DatasetHeader, blob_key, episode_key
+from webtraj.store.storage import Storage
 
 __all__ = ["BusyError", "EpisodeSender", "SentEpisode", "Share", "StoppedError"]
 

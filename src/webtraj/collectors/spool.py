@@ -32,14 +32,13 @@ from typing import Any
 
 import orjson
 
-from webtraj import errors, formats
-from webtraj.collectors.blobs import BlobStore
-from webtraj.collectors.index import EpisodeSummary, IndexWriter, summarize
-from webtraj.collectors.journal import claim
-from webtraj.collectors.layout import DatasetHeader, DatasetLayout, is_episode_id
-from webtraj.serialization import references
-from webtraj.serialization.blobs import Blob
-from webtraj.storage import files
+from webtraj import errors
+from webtraj.store import files, formats, references
+from webtraj.store.blob import Blob
+from webtraj.store.blobs import BlobStore
+from webtraj.store.index import EpisodeSummary, IndexWriter, summarize
+from webtraj.store.journal import claim
+from webtraj.store.layout import DatasetHeader, DatasetLayout, is_episode_id
 
 __all__ = [
     "STATE_VARIABLE",

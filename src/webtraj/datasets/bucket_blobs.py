@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from webtraj import errors
-from webtraj.collectors.blobs import BlobStore, as_text
-from webtraj.collectors.layout import blob_key
 from webtraj.datasets.parallel import map_in_order
-from webtraj.serialization.blobs import Blob, BlobSource
-from webtraj.storage.base import Storage
+from webtraj.store.blob import Blob, BlobSource
+from webtraj.store.blobs import BlobStore, as_text
+from webtraj.store.layout import blob_key
+from webtraj.store.storage import Storage
 
 __all__ = ["BucketBlobs", "FetchedBlobs", "read_checked"]
 

@@ -1,6 +1,6 @@
 """Conditions on episodes, as a person writes them: parsed, and never run as code.
 
-A condition is an expression over the fields of `webtraj.collectors.index.EpisodeSummary`::
+A condition is an expression over the fields of `webtraj.store.index.EpisodeSummary`::
 
     outcome == 'success' and num_steps <= 10
     task in ('miniwob/click-test', 'miniwob/choose-list') or site != ''
@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from webtraj import errors
-from webtraj.collectors.index import EpisodeSummary
+from webtraj.store.index import EpisodeSummary
 
 __all__ = ["parse_condition"]
 

@@ -15,16 +15,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
-from webtraj import errors, formats
+from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors.blobs import LazyBlobs
-from webtraj.collectors.index import EpisodeSummary, merge
 from webtraj.datasets.bucket_blobs import BucketBlobs
 from webtraj.datasets.episode_file import decode_episode, summarize_file
 from webtraj.datasets.parallel import map_in_order
 from webtraj.datasets.place import DatasetPlace, Place, open_place
-from webtraj.serialization import references
-from webtraj.serialization.blobs import BlobSource
+from webtraj.store import formats, references
+from webtraj.store.blob import BlobSource
+from webtraj.store.blobs import LazyBlobs
+from webtraj.store.index import EpisodeSummary, merge
 
 __all__ = ["Blobs", "Dataset", "open_dataset", "with_unindexed"]
 
@@ -46,9 +46,9 @@ def open_dataset(
     Args:
         place: The dataset's folder, or its URL: `s3://bucket/prefix`, `gs://`, `az://`, ...
         blobs: What stands in an episode for long bytes and text. "eager": those themselves, so that
-            what was recorded comes back equal. "lazy": `webtraj.collectors.blobs.LazyBlob` objects,
+            what was recorded comes back equal. "lazy": `webtraj.store.blobs.LazyBlob` objects,
             which read them when asked to.
-        storage_options: For a bucket: what `webtraj.storage.bucket.BucketStorage` takes.
+        storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
         blob_cache: For a bucket: a folder that keeps the blobs that were read, for other processes
             and other days.
 
@@ -217,7 +217,7 @@ class Dataset:
 
         Args:
             target: The file's path, or its URL.
-            storage_options: For a bucket: what `webtraj.storage.bucket.BucketStorage` takes.
+            storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
 
         Raises:
             MissingDependencyError: pyarrow is not installed.

@@ -6,13 +6,13 @@ from typing import Any
 
 import orjson
 
-from webtraj import errors, formats
+from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors.index import EpisodeSummary, summarize
-from webtraj.collectors.layout import SCHEMA_VERSION, check_episode_id, episode_key, is_episode_id
-from webtraj.serialization import records
-from webtraj.serialization.blobs import BlobSink, BlobSource
-from webtraj.storage.budget import Budget
+from webtraj.store import formats, records
+from webtraj.store.blob import BlobSink, BlobSource
+from webtraj.store.budget import Budget
+from webtraj.store.index import EpisodeSummary, summarize
+from webtraj.store.layout import SCHEMA_VERSION, check_episode_id, episode_key, is_episode_id
 
 __all__ = ["decode_episode", "encode_episode", "summarize_file"]
 

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from webtraj import errors
-from webtraj.collectors.index import EpisodeSummary, merge, parse_index_file
-from webtraj.collectors.layout import INDEX
 from webtraj.datasets.parallel import map_in_order
-from webtraj.storage import Storage
-from webtraj.storage.folder import FolderStorage
+from webtraj.store.folder import FolderStorage
+from webtraj.store.index import EpisodeSummary, merge, parse_index_file
+from webtraj.store.layout import INDEX
+from webtraj.store.storage import Storage
 
 __all__ = ["IndexTail", "appended"]
 

@@ -1,7 +1,7 @@
 """A dataset's index as a Parquet file, for the tools that people use: pandas, DuckDB, datasets, ...
 
 One row an episode, in the dataset's order, with the fields of
-`webtraj.collectors.index.EpisodeSummary` as columns. Times are seconds since the epoch (UTC), as in
+`webtraj.store.index.EpisodeSummary` as columns. Times are seconds since the epoch (UTC), as in
 the index; outcomes and end reasons are names in lower case. A seed beyond 64 bits is null here, and
 text that is no Unicode has question marks; the episode itself has both. Needs the extra `parquet`.
 """
@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
-from webtraj.collectors.index import EpisodeSummary
-from webtraj.storage import is_url, open_storage
+from webtraj.store.index import EpisodeSummary
+from webtraj.store.places import is_url, open_storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,7 +43,7 @@ def write_parquet(
     Args:
         summaries: What to write; read as it comes.
         target: The file's path, or its URL.
-        storage_options: For a bucket: what `webtraj.storage.bucket.BucketStorage` takes.
+        storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
 
     Returns:
         The number of rows.

@@ -15,11 +15,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from webtraj import errors, formats
-from webtraj.collectors import sealing
-from webtraj.collectors.blobs import BlobStore
-from webtraj.collectors.index import IndexFile, parse_index_file
-from webtraj.collectors.layout import (
+from webtraj import errors
+from webtraj.datasets.bucket_blobs import BucketBlobs, read_checked
+from webtraj.datasets.parallel import map_in_order
+from webtraj.store import formats, sealing
+from webtraj.store.blobs import BlobStore
+from webtraj.store.folder import FolderStorage
+from webtraj.store.index import IndexFile, parse_index_file
+from webtraj.store.layout import (
     EPISODES,
     HEADER,
     INDEX,
@@ -28,11 +31,8 @@ from webtraj.collectors.layout import (
     episode_key,
     is_episode_id,
 )
-from webtraj.datasets.bucket_blobs import BucketBlobs, read_checked
-from webtraj.datasets.parallel import map_in_order
-from webtraj.storage import is_url, open_storage
-from webtraj.storage.base import Storage, is_key
-from webtraj.storage.folder import FolderStorage
+from webtraj.store.places import is_url, open_storage
+from webtraj.store.storage import Storage, is_key
 
 __all__ = ["DatasetPlace", "Place", "create_place", "open_place"]
 
@@ -174,7 +174,7 @@ def open_place(
 
     Args:
         place: A folder's path, or a URL.
-        storage_options: For a bucket: what `webtraj.storage.bucket.BucketStorage` takes.
+        storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
         blob_cache: For a bucket: a folder that keeps the blobs that were read.
 
     Raises:

@@ -12,14 +12,14 @@ from typing import Any
 from webtraj import errors
 from webtraj.collectors.backlog import Unsent
 from webtraj.collectors.gate import Pauses
-from webtraj.collectors.journal import claim
-from webtraj.collectors.layout import DatasetHeader
 from webtraj.collectors.object_store import open_uploader
 from webtraj.collectors.spool import Spool
 from webtraj.collectors.uploading import UploadStatus
 from webtraj.datasets.place import Place, create_place
 from webtraj.datasets.recovery import RecoveryReport, recover
-from webtraj.storage import is_url
+from webtraj.store.journal import claim
+from webtraj.store.layout import DatasetHeader
+from webtraj.store.places import is_url
 
 __all__ = ["PushReport", "push"]
 
@@ -64,7 +64,7 @@ def push(
         to: Where the episodes go instead, if their bucket is gone for good: a folder or URL, new,
             empty, or a dataset of the same format, which is added to. Nobody may be recording into
             the spool then, since a rollout takes what has left it for being in its bucket.
-        storage_options: What `webtraj.storage.bucket.BucketStorage` takes; by default, and for what
+        storage_options: What `webtraj.store.bucket.BucketStorage` takes; by default, and for what
             is not given, what the collector was given, its credentials excepted. With `to`, these
             are its options, and the collector's do not count.
         max_uploads: Requests that are under way at once.

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from webtraj import errors
-from webtraj.collectors.index import EpisodeSummary, index_file_name, merge
-from webtraj.collectors.journal import claim
-from webtraj.collectors.layout import INDEX
 from webtraj.datasets.episode_file import summarize_file
 from webtraj.datasets.parallel import map_in_order
 from webtraj.datasets.place import DatasetPlace, Place, open_place
+from webtraj.store.index import EpisodeSummary, index_file_name, merge
+from webtraj.store.journal import claim
+from webtraj.store.layout import INDEX
 
 __all__ = ["RebuildReport", "rebuild"]
 
@@ -44,7 +44,7 @@ def rebuild(place: Place, *, storage_options: Mapping[str, Any] | None = None) -
 
     Args:
         place: The dataset's folder, or its URL.
-        storage_options: For a bucket: what `webtraj.storage.bucket.BucketStorage` takes.
+        storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
 
     Raises:
         NotADatasetError: There is no dataset.

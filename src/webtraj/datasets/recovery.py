@@ -12,16 +12,15 @@ import shutil
 from collections.abc import Mapping
 from typing import Any
 
-from webtraj import errors, formats
-from webtraj.collectors import sealing
-from webtraj.collectors.index import EpisodeSummary, index_file_name, merge
-from webtraj.collectors.journal import claim
-from webtraj.collectors.layout import INDEX, DatasetHeader, DatasetLayout
+from webtraj import errors
 from webtraj.collectors.spool import open_index
 from webtraj.datasets.episode_file import summarize_file
 from webtraj.datasets.parallel import map_in_order
 from webtraj.datasets.place import DatasetPlace, Place, open_place
-from webtraj.serialization import references
+from webtraj.store import formats, references, sealing
+from webtraj.store.index import EpisodeSummary, index_file_name, merge
+from webtraj.store.journal import claim
+from webtraj.store.layout import INDEX, DatasetHeader, DatasetLayout
 
 __all__ = ["RecoveryReport", "recover"]
 
@@ -49,7 +48,7 @@ def recover(place: Place, *, storage_options: Mapping[str, Any] | None = None) -
 
     Args:
         place: The dataset's folder, or its URL.
-        storage_options: For a bucket: what `webtraj.storage.bucket.BucketStorage` takes.
+        storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
 
     Raises:
         NotADatasetError: There is no dataset.

@@ -24,7 +24,6 @@ import numpy as np
 import webtraj
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors.index import EpisodeSummary
 from webtraj.datasets.dataset import Dataset, open_dataset
 from webtraj.datasets.episode_file import encode_episode
 from webtraj.datasets.place import Place
@@ -33,7 +32,8 @@ from webtraj.datasets.transfer import TransferReport
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.redaction import RedactionRules, Redactor
 from webtraj.environments.redaction.recording import REDACTIONS, added
-from webtraj.serialization.blobs import Blob
+from webtraj.store.blob import Blob
+from webtraj.store.index import EpisodeSummary
 
 __all__ = ["SHAREABLE", "ShareReport", "check_shareable", "share", "shareable"]
 
@@ -110,7 +110,7 @@ def share(
         rules: What to redact, beside what was when it was recorded.
         format: The format of the target; None: as the source.
         where: Which episodes; all, if not given.
-        source_options: For a bucket: what `webtraj.storage.bucket.BucketStorage` takes.
+        source_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
         target_options: Likewise.
 
     Raises:

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from webtraj import errors
-from webtraj.collectors.index import EpisodeSummary
 from webtraj.datasets.conditions import parse_condition
 from webtraj.datasets.dataset import open_dataset
 from webtraj.datasets.place import Place
 from webtraj.datasets.transfer import TransferReport, transfer
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.storage import is_url
+from webtraj.store.index import EpisodeSummary
+from webtraj.store.places import is_url
 
 __all__ = ["Together", "assign", "split"]
 
@@ -58,7 +58,7 @@ def split(
             An episode that meets several conditions goes to the first such part.
         together: For shares: what is kept in one part.
         seed: For shares: another one gives another split.
-        source_options: For a bucket: what `webtraj.storage.bucket.BucketStorage` takes.
+        source_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
         target_options: Likewise.
 
     Returns:

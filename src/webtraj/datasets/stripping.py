@@ -28,8 +28,8 @@ import numpy as np
 
 from webtraj import credentials
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors.blobs import LazyBlob
 from webtraj.environments.redaction.arrays import with_items
+from webtraj.store.blobs import LazyBlob
 
 __all__ = ["KINDS", "Stripper", "is_image", "is_picture", "picture_in"]
 

@@ -18,16 +18,16 @@ from typing import Any
 
 import orjson
 
-from webtraj import errors, formats
-from webtraj.collectors.index import EpisodeSummary
-from webtraj.collectors.index import merge as merge_index
+from webtraj import errors
 from webtraj.datasets.bucket_blobs import BucketBlobs
 from webtraj.datasets.dataset import Dataset, open_dataset
 from webtraj.datasets.parallel import map_in_order
 from webtraj.datasets.place import DatasetPlace, Place
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.serialization import references
-from webtraj.serialization.blobs import BlobSource
+from webtraj.store import formats, references
+from webtraj.store.blob import BlobSource
+from webtraj.store.index import EpisodeSummary
+from webtraj.store.index import merge as merge_index
 
 __all__ = ["TransferReport", "convert", "copy", "merge", "transfer"]
 
@@ -70,7 +70,7 @@ def copy(
         source: The dataset's folder, or its URL.
         target: A folder or URL: new, empty, or a dataset of the same format, which is added to.
         where: The condition; `webtraj.datasets.conditions.parse_condition` makes one of text.
-        source_options: For a bucket: what `webtraj.storage.bucket.BucketStorage` takes.
+        source_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
         target_options: Likewise.
 
     Raises:
@@ -105,7 +105,7 @@ def convert(
         target: A folder or URL: new, empty, or a dataset of the format, which is added to.
         format: The format of the target; None: as the source.
         where: Which episodes; all, if not given.
-        source_options: For a bucket: what `webtraj.storage.bucket.BucketStorage` takes.
+        source_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
         target_options: Likewise.
 
     Raises:
@@ -137,7 +137,7 @@ def merge(
         sources: Their folders or URLs, of any formats.
         target: A folder or URL: new, empty, or a dataset of the format, which is added to.
         format: The format of the target; None: as the first source.
-        source_options: For buckets: what `webtraj.storage.bucket.BucketStorage` takes.
+        source_options: For buckets: what `webtraj.store.bucket.BucketStorage` takes.
         target_options: Likewise.
 
     Raises:

@@ -13,17 +13,17 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from webtraj import errors, formats
+from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors.index import EpisodeSummary, IndexFile, merge, summarize
-from webtraj.collectors.journal import claim
-from webtraj.collectors.layout import BLOBS, EPISODES, INDEX, blob_key, is_episode_id
 from webtraj.datasets.bucket_blobs import BucketBlobs
 from webtraj.datasets.episode_file import decode_episode
 from webtraj.datasets.parallel import map_in_order
 from webtraj.datasets.place import DatasetPlace, Place, open_place
-from webtraj.serialization import references
-from webtraj.serialization.blobs import Blob, BlobSource
+from webtraj.store import formats, references
+from webtraj.store.blob import Blob, BlobSource
+from webtraj.store.index import EpisodeSummary, IndexFile, merge, summarize
+from webtraj.store.journal import claim
+from webtraj.store.layout import BLOBS, EPISODES, INDEX, blob_key, is_episode_id
 
 __all__ = ["Problem", "VerificationReport", "verify"]
 
@@ -65,7 +65,7 @@ def verify(place: Place, *, storage_options: Mapping[str, Any] | None = None) ->
 
     Args:
         place: The dataset's folder, or its URL.
-        storage_options: For a bucket: what `webtraj.storage.bucket.BucketStorage` takes.
+        storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
 
     Raises:
         NotADatasetError: There is no dataset.

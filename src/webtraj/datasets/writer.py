@@ -19,19 +19,18 @@ from typing import Any
 
 import orjson
 
-from webtraj import errors, formats
+from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.closing import Closing
-from webtraj.collectors.blobs import BlobStore
-from webtraj.collectors.index import EpisodeSummary, IndexWriter, index_file_name, merge, summarize
-from webtraj.collectors.layout import INDEX, DatasetHeader, episode_key
 from webtraj.datasets.bucket_blobs import BucketBlobs
 from webtraj.datasets.episode_file import encode_episode
 from webtraj.datasets.parallel import map_in_order
 from webtraj.datasets.place import DatasetPlace, Place, create_place
-from webtraj.serialization import references
-from webtraj.serialization.blobs import Blob, BlobSource
-from webtraj.storage import files
+from webtraj.store import files, formats, references
+from webtraj.store.blob import Blob, BlobSource
+from webtraj.store.blobs import BlobStore
+from webtraj.store.index import EpisodeSummary, IndexWriter, index_file_name, merge, summarize
+from webtraj.store.layout import INDEX, DatasetHeader, episode_key
 
 __all__ = ["Addition", "DatasetWriter"]
 
@@ -70,8 +69,8 @@ class DatasetWriter(Closing):
 
         Args:
             place: A folder's path or a URL: new, empty, or a dataset of the same format.
-            format: The format of the episodes' files; `webtraj.formats` lists them.
-            storage_options: For a bucket: what `webtraj.storage.bucket.BucketStorage` takes.
+            format: The format of the episodes' files; `webtraj.store` lists them.
+            storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
 
         Raises:
             CollectorError: The folder cannot be written.
@@ -124,7 +123,7 @@ class DatasetWriter(Closing):
         return self.add_data(encode_episode(trajectory, blobs), blobs)
 
     def add_data(self, episode: Mapping[str, Any], blobs: BlobSource) -> EpisodeSummary:
-        """Adds an episode, given as data (see `webtraj.formats.base`).
+        """Adds an episode, given as data (see `webtraj.store.episode_format`).
 
         Args:
             episode: The episode's data.

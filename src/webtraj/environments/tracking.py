@@ -44,7 +44,7 @@ from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector, option
 from webtraj.collectors.null import NullTrajectoryCollector
 from webtraj.environments import contract
 from webtraj.environments.redaction import without_keys
-from webtraj.serialization.foreign import bounded_repr
+from webtraj.store.foreign import bounded_repr
 from webtraj.trajectory import EndReason, Phase, StepType
 
 __all__ = ["EpisodeTracker", "OnCollectorError", "outcome_of_error", "same"]

@@ -25,7 +25,7 @@ from webtraj.rollouts.plan import plan_tasks
 from webtraj.rollouts.recording import EpisodeFormat, settle_format
 from webtraj.rollouts.runs import Run, new_run_id
 from webtraj.rollouts.tasks import TaskSpec, read_tasks
-from webtraj.storage import is_url, open_storage
+from webtraj.store.places import is_url, open_storage
 
 if TYPE_CHECKING:
     from webtraj.exploring.base import Proposer

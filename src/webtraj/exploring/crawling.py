@@ -25,7 +25,7 @@ from webtraj.rollouts.runs import Run, new_run_id
 from webtraj.rollouts.settings import RolloutSettings
 from webtraj.rollouts.summary import RolloutSummary
 from webtraj.rollouts.tasks.spec import TaskSpec
-from webtraj.storage import open_storage
+from webtraj.store.places import open_storage
 
 if TYPE_CHECKING:
     from webtraj.environments.browser.pool import BrowserPool
@@ -85,7 +85,7 @@ async def explore(
         max_steps: Truncates an episode after so many steps; a task's own limit goes before it.
         settings: How to play, beside those two; by default an agent that does the same more than
             three times in a row ends its episode.
-        storage_options: For a bucket, as `webtraj.storage.open_storage` takes them.
+        storage_options: For a bucket, as `webtraj.store.open_storage` takes them.
         environment_options: For the presets' factories.
         browser_pool: Shared and left open; by default one is made.
         observer: Is told of the exploring.

@@ -23,8 +23,8 @@ from webtraj.rollouts.tasks.spec import TaskSpec
 from webtraj.trajectory import EndReason
 
 if TYPE_CHECKING:
-    from webtraj.collectors.index import EpisodeSummary
     from webtraj.datasets.dataset import Dataset
+    from webtraj.store.index import EpisodeSummary
 
 __all__ = ["ALL_EPISODES", "Proposed", "propose"]
 
@@ -87,7 +87,7 @@ async def propose(
         run: Whose episodes; by default the latest run's, or all of a dataset without runs.
         proposals: How many tasks an episode may give.
         parallel: How many episodes are asked for at once.
-        storage_options: For a bucket, as `webtraj.storage.open_storage` takes them.
+        storage_options: For a bucket, as `webtraj.store.open_storage` takes them.
         on_episode: Is called with each record that is new.
 
     Raises:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from webtraj.collectors.blobs import LazyBlob
 from webtraj.environments.actions import base as actions_lib
 from webtraj.environments.actions import dialects as dialects_lib
+from webtraj.store.blobs import LazyBlob
 from webtraj.trajectory import EpisodeTrajectory, StepRecord
 
 __all__ = ["CHANNELS", "Seen", "Sight", "page_key", "seen_in", "site_key"]

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from webtraj.collectors.blobs import LazyBlob
 from webtraj.judging.answers import final_answer
 from webtraj.rollouts.metrics.verbs import verb_of
+from webtraj.store.blobs import LazyBlob
 from webtraj.trajectory import EpisodeTrajectory, StepRecord
 
 if TYPE_CHECKING:

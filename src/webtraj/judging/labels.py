@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import orjson
 
 from webtraj import errors
-from webtraj.collectors.layout import is_episode_id
-from webtraj.storage import files, open_file
+from webtraj.store import files
+from webtraj.store.layout import is_episode_id
+from webtraj.store.places import open_file
 from webtraj.trajectory import Outcome
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def read_labels(
 
     Args:
         place: A `.jsonl` file: its path, or its URL in a bucket.
-        storage_options: For a bucket, as `webtraj.storage.open_storage` takes them.
+        storage_options: For a bucket, as `webtraj.store.open_storage` takes them.
 
     Raises:
         InvalidInputError: There is no such file, or lines of it are wrong.

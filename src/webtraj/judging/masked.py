@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from webtraj.collectors.blobs import LazyBlob
 from webtraj.environments import actions as a
+from webtraj.store.blobs import LazyBlob
 from webtraj.trajectory import Decision, StepRecord
 
 __all__ = ["is_masked", "is_redacted", "typed_texts"]

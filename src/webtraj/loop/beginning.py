@@ -10,7 +10,7 @@ from webtraj.loop.places import Places
 from webtraj.loop.sections import LoopConfig
 from webtraj.loop.state import LoopState
 from webtraj.rollouts.configuration.loading import flattened, without_secrets
-from webtraj.storage import files
+from webtraj.store import files
 
 __all__ = ["begin", "own"]
 

@@ -11,7 +11,7 @@ from webtraj import errors
 from webtraj.loop import placeholders
 from webtraj.loop.sections import LoopConfig
 from webtraj.rollouts.configuration import checking, loading
-from webtraj.storage import is_url
+from webtraj.store.places import is_url
 
 __all__ = ["check", "load_loop_config", "to_yaml"]
 

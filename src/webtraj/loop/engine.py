@@ -25,7 +25,7 @@ from webtraj.loop.places import Places
 from webtraj.loop.schedule import Slot
 from webtraj.loop.sections import LoopConfig
 from webtraj.loop.state import Begun, LoopState
-from webtraj.storage import files
+from webtraj.store import files
 
 __all__ = ["LoopResult", "Only", "run"]
 

@@ -30,8 +30,7 @@ from webtraj.loop.sections import LoopConfig
 from webtraj.loop.state import LoopState
 from webtraj.rollouts.iterations import Iterations
 from webtraj.rollouts.metrics.estimators import mean_of_tasks
-from webtraj.serialization import records
-from webtraj.storage import files
+from webtraj.store import files, records
 from webtraj.trajectory import Count
 
 __all__ = ["flat", "mean_of_tasks", "measure_iteration", "read_lines", "write_line"]
@@ -156,7 +155,7 @@ def _evaluated(config: LoopConfig, places: Places, iteration: int) -> dict[str, 
 
 def _is_dataset(path: str) -> bool:
     """Returns whether there is a dataset in a folder."""
-    from webtraj.collectors.layout import HEADER
+    from webtraj.store.layout import HEADER
 
     return (Path(path) / HEADER).is_file()
 

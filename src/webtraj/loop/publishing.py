@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from webtraj import errors
-from webtraj.storage import files
+from webtraj.store import files
 
 __all__ = ["copy", "link", "main"]
 

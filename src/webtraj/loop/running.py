@@ -16,7 +16,7 @@ from pathlib import Path
 from webtraj.loop import holding
 from webtraj.serving import logs
 from webtraj.serving.process import GuardedProcess
-from webtraj.storage import files
+from webtraj.store import files
 
 __all__ = ["holding_lock", "run_command", "tail", "until_free"]
 

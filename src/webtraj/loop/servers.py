@@ -23,7 +23,7 @@ from webtraj.loop.sections import LoopConfig, ServeConfig
 from webtraj.named import nearest
 from webtraj.serving import ModelServer, VllmLaunch
 from webtraj.serving.rolling import WeightUpdater, make_updater, prepare_launch
-from webtraj.storage import files
+from webtraj.store import files
 
 __all__ = ["PolicyServer", "RunCommand", "open_server"]
 

@@ -33,8 +33,7 @@ from webtraj.closing import Closing
 from webtraj.loop.outputs import digest
 from webtraj.loop.phases import Phase
 from webtraj.loop.schedule import Slot
-from webtraj.serialization import records
-from webtraj.storage import files
+from webtraj.store import files, records
 from webtraj.trajectory import Count
 
 __all__ = ["Begun", "LoopState", "read_entries"]

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
-from webtraj.collectors.index import EpisodeSummary
 from webtraj.monitor.status import FaultCount
 from webtraj.reporting.faults import Fault, fault_of
+from webtraj.store.index import EpisodeSummary
 
 if TYPE_CHECKING:
     from webtraj.monitor.locating import WatchedRun

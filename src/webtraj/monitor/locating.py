@@ -13,8 +13,9 @@ from webtraj import errors
 from webtraj.rollouts.iterations import Iterations, Split
 from webtraj.rollouts.judging import judged_place
 from webtraj.rollouts.runs import Run
-from webtraj.storage import Storage, open_storage
-from webtraj.storage.folder import FolderStorage
+from webtraj.store.folder import FolderStorage
+from webtraj.store.places import open_storage
+from webtraj.store.storage import Storage
 
 __all__ = ["WatchedRun", "find_run"]
 
@@ -118,8 +119,8 @@ def _beside(place: str) -> list[str]:
 
 def _spools_for(url: str) -> tuple[Path, ...]:
     """Returns this user's spools whose episodes go to a place."""
-    from webtraj.collectors.layout import DatasetLayout
     from webtraj.collectors.spool import spools
+    from webtraj.store.layout import DatasetLayout
 
     found = []
     for path in spools():

@@ -6,10 +6,10 @@ import collections
 import dataclasses
 from collections.abc import Iterable
 
-from webtraj.collectors.index import EpisodeSummary
 from webtraj.monitor.status import Rates, SitePace
 from webtraj.monitor.tailing import JournalTail
 from webtraj.rollouts.metrics.clock import BusyTime
+from webtraj.store.index import EpisodeSummary
 
 __all__ = ["MINUTE", "Pace", "Sites"]
 

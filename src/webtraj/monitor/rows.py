@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from webtraj import errors
-from webtraj.collectors.index import EpisodeSummary
 from webtraj.monitor.status import CELL_OF_OUTCOME, Cell
 from webtraj.rollouts.plan import PlannedEpisode
 from webtraj.rollouts.results import EpisodeResult
 from webtraj.rollouts.retrying import RETRIED, RetryPolicy
 from webtraj.rollouts.runs import counting
+from webtraj.store.index import EpisodeSummary
 from webtraj.trajectory import EndReason, Outcome
 
 __all__ = ["Rows", "retry_policy"]

@@ -16,9 +16,9 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from webtraj.collectors.layout import is_episode_id
 from webtraj.datasets.index_tail import appended
 from webtraj.monitor.status import Cell
+from webtraj.store.layout import is_episode_id
 
 __all__ = ["JournalTail", "JournalTails", "LockTable"]
 

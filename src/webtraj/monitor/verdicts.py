@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from webtraj.collectors.index import EpisodeSummary
 from webtraj.datasets.index_tail import IndexTail
 from webtraj.monitor.locating import WatchedRun
 from webtraj.monitor.rows import Rows
 from webtraj.monitor.status import CELL_OF_OUTCOME, Cell
+from webtraj.store.index import EpisodeSummary
 
 __all__ = ["Verdicts"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from webtraj import errors
-from webtraj.collectors.index import EpisodeSummary
+from webtraj.store.index import EpisodeSummary
 
 __all__ = ["Unsent"]
 

@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from webtraj import errors
-from webtraj.collectors.index import EpisodeSummary
 from webtraj.datasets.index_tail import IndexTail
 from webtraj.monitor.elsewhere import Elsewhere
 from webtraj.monitor.faults import FaultBook
@@ -34,7 +33,9 @@ from webtraj.monitor.waiting import Unsent
 from webtraj.reporting.faults import is_fault
 from webtraj.rollouts.distributed.underway import Away
 from webtraj.rollouts.metrics.estimators import wilson_interval
-from webtraj.storage import RetryPolicy, is_url
+from webtraj.store.index import EpisodeSummary
+from webtraj.store.places import is_url
+from webtraj.store.retrying import RetryPolicy
 from webtraj.trajectory import Outcome
 
 __all__ = ["RunMonitor"]
@@ -53,7 +54,7 @@ class RunMonitor:
     Args:
         place: A dataset's folder or URL, or a rollout's save path with iterations in it.
         run_id: The run; by default the latest.
-        storage_options: For a bucket, as `webtraj.storage.open_storage` takes them.
+        storage_options: For a bucket, as `webtraj.store.open_storage` takes them.
         clock: Gives the time in seconds since the epoch.
 
     Raises:

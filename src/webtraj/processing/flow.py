@@ -18,10 +18,10 @@ import orjson
 
 import webtraj
 from webtraj import errors
-from webtraj.collectors.layout import check_episode_id
 from webtraj.processing.base import Changed, Drop, OrderedStep, Result, Step
 from webtraj.processing.gates import Gate
 from webtraj.processing.passage import Count, Dropped, Passage
+from webtraj.store.layout import check_episode_id
 from webtraj.trajectory import Derivation, EpisodeTrajectory
 
 __all__ = ["Carried", "Flow", "StepFailedError", "derived", "software"]

@@ -25,12 +25,12 @@ import orjson
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors.index import index_file_name
-from webtraj.collectors.layout import check_episode_id
 from webtraj.datasets.parallel import map_in_order
 from webtraj.processing.passage import Failure, Passage
-from webtraj.serialization import records
-from webtraj.storage.base import Storage
+from webtraj.store import records
+from webtraj.store.index import index_file_name
+from webtraj.store.layout import check_episode_id
+from webtraj.store.storage import Storage
 
 __all__ = ["PROCESSING", "Entry", "Ledger"]
 

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Self
 
-from webtraj.collectors.layout import check_episode_id
-from webtraj.serialization import records
+from webtraj.store import records
+from webtraj.store.layout import check_episode_id
 
 __all__ = ["Count", "Dropped", "Failure", "Passage"]
 

@@ -16,11 +16,11 @@ from typing import Any
 import orjson
 
 from webtraj import errors
-from webtraj.collectors.index import EpisodeSummary
 from webtraj.datasets.place import Place
 from webtraj.processing.base import OrderedStep, Step
 from webtraj.processing.report import ProcessingReport
 from webtraj.processing.target import HEAD_STEP, Identity, check_apart
+from webtraj.store.index import EpisodeSummary
 
 __all__ = ["Pipeline", "process"]
 
@@ -76,7 +76,7 @@ async def process(
         format: The format of what is written; None: as what was recorded.
         retry_failed: Whether episodes are tried again that failed in an earlier run.
         patience: How many may fail in a row, before the run is given up.
-        read_options: For a bucket: what `webtraj.storage.bucket.BucketStorage` takes.
+        read_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
         write_options: Likewise.
         observer: Is called with how many are done, and of how many, as it goes on.
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
-from webtraj import errors, formats
-from webtraj.collectors.index import EpisodeSummary
+from webtraj import errors
 from webtraj.datasets.bucket_blobs import BucketBlobs
 from webtraj.datasets.dataset import Dataset, open_dataset
 from webtraj.datasets.episode_file import decode_episode
@@ -27,8 +26,9 @@ from webtraj.processing.ledger import Entry, Ledger
 from webtraj.processing.passage import Failure, Passage
 from webtraj.processing.report import ProcessingReport, make_report
 from webtraj.processing.target import HEAD_STEP, Target
-from webtraj.serialization import references
-from webtraj.serialization.blobs import BlobSource
+from webtraj.store import formats, references
+from webtraj.store.blob import BlobSource
+from webtraj.store.index import EpisodeSummary
 from webtraj.trajectory import Derivation, EpisodeTrajectory
 
 if TYPE_CHECKING:

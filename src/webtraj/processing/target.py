@@ -21,17 +21,17 @@ from typing import Any
 import orjson
 
 from webtraj import errors
-from webtraj.collectors.layout import episode_key
 from webtraj.datasets.episode_file import decode_episode
 from webtraj.datasets.parallel import map_in_order
 from webtraj.datasets.place import DatasetPlace, Place
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.processing.ledger import PROCESSING
 from webtraj.processing.passage import Passage
-from webtraj.serialization import records
-from webtraj.storage import is_url
-from webtraj.storage.files import locked
-from webtraj.storage.stores import parse_url
+from webtraj.store import records
+from webtraj.store.files import locked
+from webtraj.store.layout import episode_key
+from webtraj.store.places import is_url
+from webtraj.store.stores import parse_url
 from webtraj.trajectory import Derivation, EpisodeTrajectory
 
 __all__ = ["HEAD_STEP", "Identity", "Target", "check_apart"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from webtraj.collectors.blobs import LazyBlob
+from webtraj.store.blobs import LazyBlob
 from webtraj.trajectory import INFRASTRUCTURE_FAILURES, EndReason, Outcome
 
 if TYPE_CHECKING:
-    from webtraj.collectors.index import EpisodeSummary
+    from webtraj.store.index import EpisodeSummary
     from webtraj.trajectory import EpisodeTrajectory
 
 __all__ = ["BROKEN", "Fault", "fault_of", "is_fault"]

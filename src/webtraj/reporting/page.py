@@ -22,7 +22,7 @@ from webtraj.reporting.report import Report
 from webtraj.reporting.sources import Point
 from webtraj.rollouts.metrics import presenting
 from webtraj.rollouts.metrics.values import Rate
-from webtraj.storage import files
+from webtraj.store import files
 
 __all__ = ["MARK", "report_html", "write_pictures", "write_report"]
 

@@ -20,11 +20,12 @@ from webtraj.rollouts.iterations import Iterations, Split
 from webtraj.rollouts.metrics import MetricsReport, measure
 from webtraj.rollouts.metrics.measuring import run_ids
 from webtraj.rollouts.runs import Run
-from webtraj.storage import Storage, open_storage
+from webtraj.store.places import open_storage
+from webtraj.store.storage import Storage
 from webtraj.trajectory import Outcome
 
 if TYPE_CHECKING:
-    from webtraj.collectors.index import EpisodeSummary
+    from webtraj.store.index import EpisodeSummary
 
 __all__ = ["GROUPINGS", "PairKey", "Point", "Subject", "subjects_of"]
 

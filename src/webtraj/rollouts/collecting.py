@@ -31,10 +31,10 @@ from webtraj.rollouts.tasks.spec import TaskSpec
 
 if TYPE_CHECKING:
     from webtraj.collectors.base import TrajectoryCollector
-    from webtraj.collectors.index import EpisodeSummary
     from webtraj.environments.browser.pool import BrowserPool
     from webtraj.judging.base import Judge
     from webtraj.rollouts.sampling.blocklist import Blocklist
+    from webtraj.store.index import EpisodeSummary
 
 __all__ = ["Playable", "collect", "keep_metrics", "plan_of"]
 
@@ -95,7 +95,7 @@ async def collect(
             (`rollouts.adapting`); `settings.parallel` by default.
         seed: The run's seed.
         out: A folder or a bucket's URL to record to; a dataset in it is added to.
-        storage_options: For a bucket, as `webtraj.storage.open_storage` takes them.
+        storage_options: For a bucket, as `webtraj.store.open_storage` takes them.
         trajectory_collector: Records instead, and is left open. With neither, nothing is recorded.
         run_id: Names the run in `out`; by default a new name.
         resume: Whether to go on with a run of `out`: its id, or True for the latest.
@@ -249,7 +249,7 @@ def _run_of(
     resume: bool | str,
 ) -> Run:
     """Returns the run that is to be played; a new one has no plan yet."""
-    from webtraj.storage import open_storage
+    from webtraj.store.places import open_storage
 
     storage = open_storage(out, storage_options)
     if not resume:

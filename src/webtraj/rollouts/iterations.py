@@ -28,11 +28,12 @@ import orjson
 
 import webtraj
 from webtraj import errors
-from webtraj.collectors.layout import HEADER
 from webtraj.rollouts.plan import PlannedEpisode, plan_from_bytes, plan_to_bytes
 from webtraj.rollouts.retrying import RetryPolicy
 from webtraj.rollouts.runs import Run, progress_of
-from webtraj.storage import Storage, is_url, open_storage
+from webtraj.store.layout import HEADER
+from webtraj.store.places import is_url, open_storage
+from webtraj.store.storage import Storage
 
 __all__ = ["Iterations", "Split", "run_ids"]
 
@@ -52,7 +53,7 @@ class Iterations:
     split: Split
     """Which of them."""
     storage_options: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
-    """For a bucket, as `webtraj.storage.open_storage` takes them."""
+    """For a bucket, as `webtraj.store.open_storage` takes them."""
 
     @property
     def place(self) -> str:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from webtraj import errors
 from webtraj.rollouts.runs import Run
-from webtraj.storage import is_url, open_storage
+from webtraj.store.places import is_url, open_storage
 from webtraj.trajectory import Outcome
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ async def judge_rollout(
         to: Where the judged dataset goes; by default `judged_place(out)`.
         when: "unknown" or "always"; see `WHEN`.
         parallel: How many episodes are judged at a time.
-        storage_options: For a bucket, as `webtraj.storage.open_storage` takes them.
+        storage_options: For a bucket, as `webtraj.store.open_storage` takes them.
         blocklist: Takes the sites of episodes that were found to be BLOCKED, each once.
         turn: A file to lock meanwhile, for several processes that judge into one folder.
         observer: Is called with how many are judged, and of how many, as it goes on.

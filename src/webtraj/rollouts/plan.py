@@ -24,7 +24,7 @@ import orjson
 
 from webtraj import errors, registry
 from webtraj.rollouts.tasks.spec import TaskSpec
-from webtraj.serialization import records
+from webtraj.store import records
 from webtraj.trajectory import Count
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from webtraj import errors
 from webtraj.rollouts.runs import Run
-from webtraj.storage import is_url
+from webtraj.store.places import is_url
 
 if TYPE_CHECKING:
     from webtraj.collectors.json import JsonTrajectoryCollector
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["EpisodeFormat", "checked_format", "open_collector", "settle_format"]
 
 EpisodeFormat = Literal["json", "pb", "pb.zst"]
-"""What rollouts write: JSON, or Protobuf, as it is or compressed (`webtraj.formats`)."""
+"""What rollouts write: JSON, or Protobuf, as it is or compressed (`webtraj.store`)."""
 
 _FORMATS = ("json", "pb", "pb.zst")
 _DEFAULT: EpisodeFormat = "json"
@@ -39,7 +39,7 @@ def checked_format(wanted: str | None) -> EpisodeFormat | None:
             f"format={wanted!r:.60} is none that a rollout writes; expected one of "
             f"{', '.join(_FORMATS)}."
         )
-    from webtraj import formats
+    from webtraj.store import formats
 
     formats.format_named(wanted)
     return cast("EpisodeFormat", wanted)
@@ -127,12 +127,12 @@ def _format_of_dataset(
 ) -> str | None:
     """Returns what the dataset's header says; None where there is no header yet."""
     if not is_url(out):
-        from webtraj.collectors.layout import DatasetLayout
+        from webtraj.store.layout import DatasetLayout
 
         layout = DatasetLayout(Path(out))
         return layout.check().format if layout.header.exists() else None
-    from webtraj.collectors.layout import HEADER, DatasetHeader
-    from webtraj.storage import open_storage
+    from webtraj.store.layout import HEADER, DatasetHeader
+    from webtraj.store.places import open_storage
 
     storage = open_storage(out, storage_options)
     try:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from webtraj.trajectory import EndReason, Outcome
 
 if TYPE_CHECKING:
-    from webtraj.collectors.index import EpisodeSummary
     from webtraj.rollouts.plan import PlannedEpisode
+    from webtraj.store.index import EpisodeSummary
 
 __all__ = ["EpisodeResult"]
 

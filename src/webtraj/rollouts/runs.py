@@ -30,12 +30,12 @@ import orjson
 
 import webtraj
 from webtraj import errors
-from webtraj.collectors.index import EpisodeSummary
 from webtraj.rollouts.plan import PlannedEpisode, plan_from_bytes, plan_to_bytes
 from webtraj.rollouts.results import EpisodeResult
 from webtraj.rollouts.retrying import RETRIED, RetryPolicy
 from webtraj.rollouts.scheduling import Turn
-from webtraj.storage import Storage
+from webtraj.store.index import EpisodeSummary
+from webtraj.store.storage import Storage
 
 __all__ = ["TRIES_A_SESSION", "Progress", "Run", "counting", "new_run_id", "progress_of"]
 

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from webtraj import errors
-from webtraj.storage import files
+from webtraj.store import files
 
 __all__ = ["LLAMAFACTORY", "VLLM", "Tool", "find_python", "install_vllm", "require_python"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from webtraj import trajectory as trajectory_lib
 from webtraj.agents.models.replies import reasoning_of
-from webtraj.collectors.blobs import LazyBlob
+from webtraj.store.blobs import LazyBlob
 from webtraj.viewer.values import Values, number
 
 __all__ = ["call_data", "decision_data"]

@@ -12,9 +12,9 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from webtraj.collectors.layout import HEADER
 from webtraj.datasets.place import Place
-from webtraj.storage import is_url
+from webtraj.store.layout import HEADER
+from webtraj.store.places import is_url
 
 __all__ = ["FoundDataset", "datasets_in", "is_dataset_or_url", "unique_name"]
 

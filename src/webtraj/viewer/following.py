@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from webtraj import errors
-from webtraj.collectors import sealing
-from webtraj.collectors.index import EpisodeSummary, summarize
-from webtraj.collectors.journal import Journal, read_journal
 from webtraj.datasets.dataset import with_unindexed
 from webtraj.datasets.index_tail import IndexTail
 from webtraj.datasets.place import DatasetPlace
+from webtraj.store import sealing
+from webtraj.store.index import EpisodeSummary, summarize
+from webtraj.store.journal import Journal, read_journal
 
 __all__ = ["RUNNING", "UNSEALED", "Changes", "Follower", "OpenEpisode", "journal_data"]
 

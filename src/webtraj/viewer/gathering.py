@@ -16,7 +16,7 @@ from typing import Any
 from webtraj import errors
 from webtraj.closing import Closing
 from webtraj.datasets.place import Place, open_place
-from webtraj.storage import is_url
+from webtraj.store.places import is_url
 from webtraj.viewer.finding import FoundDataset, datasets_in, is_dataset_or_url, unique_name
 from webtraj.viewer.following import Follower
 from webtraj.viewer.labels import LabelBook

@@ -33,15 +33,14 @@ import orjson
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.closing import Closing
-from webtraj.collectors.index import index_file_name
-from webtraj.collectors.layout import check_episode_id
 from webtraj.datasets.exporters.plain import unicode_text
 from webtraj.datasets.parallel import map_in_order
 from webtraj.datasets.place import DatasetPlace, Place, open_place
 from webtraj.judging.labels import Label
-from webtraj.serialization import records
-from webtraj.storage import files
-from webtraj.storage.base import is_key
+from webtraj.store import files, records
+from webtraj.store.index import index_file_name
+from webtraj.store.layout import check_episode_id
+from webtraj.store.storage import is_key
 from webtraj.trajectory import Outcome
 
 __all__ = ["LABELS", "LabelBook", "PersonLabel", "judge_labels", "read_person_labels"]

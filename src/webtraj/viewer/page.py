@@ -15,7 +15,7 @@ import orjson
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors.blobs import LazyBlob
+from webtraj.store.blobs import LazyBlob
 from webtraj.viewer import pictures
 from webtraj.viewer.bundling import bundle
 from webtraj.viewer.episode import episode_data

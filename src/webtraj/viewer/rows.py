@@ -8,8 +8,8 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from webtraj.collectors.index import EpisodeSummary
 from webtraj.datasets.exporters.plain import unicode_text
+from webtraj.store.index import EpisodeSummary
 from webtraj.trajectory import EndReason, Outcome
 
 __all__ = ["NUMBERS", "TEXTS", "WORDS", "Row", "reading", "searched"]

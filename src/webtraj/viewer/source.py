@@ -8,18 +8,17 @@ import hashlib
 import threading
 from typing import Any
 
-from webtraj import errors, formats
+from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors import sealing
-from webtraj.collectors.blobs import BlobStore, LazyBlob, LazyBlobs
-from webtraj.collectors.index import EpisodeSummary
-from webtraj.collectors.journal import read_journal
-from webtraj.collectors.layout import is_episode_id
 from webtraj.datasets.bucket_blobs import BucketBlobs
 from webtraj.datasets.episode_file import decode_episode
 from webtraj.datasets.place import DatasetPlace
-from webtraj.serialization import references
-from webtraj.serialization.blobs import Blob
+from webtraj.store import formats, references, sealing
+from webtraj.store.blob import Blob
+from webtraj.store.blobs import BlobStore, LazyBlob, LazyBlobs
+from webtraj.store.index import EpisodeSummary
+from webtraj.store.journal import read_journal
+from webtraj.store.layout import is_episode_id
 from webtraj.viewer.episode import episode_data
 from webtraj.viewer.following import journal_data
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors.blobs import LazyBlob
 from webtraj.datasets.exporters.plain import action_text
 from webtraj.environments.actions import Action, InvalidAction, parse_action
-from webtraj.serialization.record_types import OpaqueRecord
+from webtraj.store.blobs import LazyBlob
+from webtraj.store.record_types import OpaqueRecord
 from webtraj.viewer.calls import decision_data
 from webtraj.viewer.values import Values, number
 

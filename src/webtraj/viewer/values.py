@@ -1,6 +1,6 @@
 """Values of an episode as plain JSON data that a page shows: nothing is dropped, all is data.
 
-What JSON has no word for is an object with the key `$`, as in `webtraj.serialization.values`. Two
+What JSON has no word for is an object with the key `$`, as in `webtraj.store.values`. Two
 are the viewer's own::
 
     {"$": "picture", "url": ..., "width": ..., "height": ...}
@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from webtraj import errors
-from webtraj.collectors.blobs import LazyBlob
 from webtraj.datasets.exporters.plain import action_text, plain, unicode_text
 from webtraj.environments.actions import Action
-from webtraj.serialization.foreign import ReprOnly
-from webtraj.serialization.record_types import OpaqueRecord, name_of
+from webtraj.store.blobs import LazyBlob
+from webtraj.store.foreign import ReprOnly
+from webtraj.store.record_types import OpaqueRecord, name_of
 from webtraj.trajectory import reward_value
 from webtraj.viewer import pictures
 

@@ -19,9 +19,9 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.closing import Closing
-from webtraj.collectors.index import EpisodeSummary
 from webtraj.datasets.place import Place
-from webtraj.serialization.blobs import Blob
+from webtraj.store.blob import Blob
+from webtraj.store.index import EpisodeSummary
 from webtraj.viewer.following import RUNNING, Changes
 from webtraj.viewer.gathering import Followed, Gathering
 from webtraj.viewer.queries import Query
@@ -62,7 +62,7 @@ class Viewer(Closing):
         Args:
             places: Folders or URLs, each of a dataset; or folders in which datasets are, or come
                 to be.
-            storage_options: For buckets: what `webtraj.storage.bucket.BucketStorage` takes.
+            storage_options: For buckets: what `webtraj.store.bucket.BucketStorage` takes.
             blob_cache: For buckets: a folder that keeps what was read.
             person: Who gives labels; by default the user who runs this.
             clock: Returns seconds.

@@ -12,7 +12,7 @@ from webtraj import errors
 from webtraj.agents import models
 from webtraj.agents.models import keys
 from webtraj.environments.redaction import without_keys
-from webtraj.serialization import records
+from webtraj.store import records
 from webtraj.testing.model_server import FakeModelServer, Reply
 
 KEY = "sk-very-secret-0123456789"

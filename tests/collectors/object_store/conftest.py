@@ -8,7 +8,7 @@ from spool_support import QUICK, FaultyStorage
 from webtraj import errors
 from webtraj.collectors import object_store
 from webtraj.collectors.object_store import S3TrajectoryCollector
-from webtraj.storage import open_storage
+from webtraj.store.places import open_storage
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ import dataclasses
 import threading
 
 from webtraj import open_dataset
-from webtraj.collectors.index import EpisodeSummary
 from webtraj.collectors.object_store import Pauses
-from webtraj.serialization import references
-from webtraj.storage import open_storage
-from webtraj.storage.folder import FolderStorage
+from webtraj.store import references
+from webtraj.store.folder import FolderStorage
+from webtraj.store.index import EpisodeSummary
+from webtraj.store.places import open_storage
 
 QUICK = {
     "fsync": "never",

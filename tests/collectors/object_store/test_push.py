@@ -14,14 +14,14 @@ from spool_support import read_bucket
 
 from webtraj import JsonTrajectoryCollector, errors
 from webtraj.cli import app
-from webtraj.collectors.journal import claim
-from webtraj.collectors.layout import DatasetHeader
 from webtraj.collectors.object_store import Pauses
 from webtraj.collectors.spool import Spool
 from webtraj.datasets.pushing import push
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
-from webtraj.storage import files
+from webtraj.store import files
+from webtraj.store.journal import claim
+from webtraj.store.layout import DatasetHeader
 from webtraj.testing.faults import disk_full
 from webtraj.trajectory import EndReason
 

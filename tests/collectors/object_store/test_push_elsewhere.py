@@ -12,12 +12,12 @@ from bucket_servers import QUICK as PATIENT
 from bucket_servers import S3Server
 from webtraj import JsonTrajectoryCollector, errors, open_dataset
 from webtraj.collectors.journaling import JournalingCollector
-from webtraj.collectors.layout import DatasetLayout
 from webtraj.collectors.object_store import Pauses
 from webtraj.collectors.spool import Spool
 from webtraj.datasets.pushing import push
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
+from webtraj.store.layout import DatasetLayout
 from webtraj.trajectory import EndReason, EpisodeInfo
 
 SOON = Pauses(first=0.001, cap=0.001)

@@ -14,11 +14,12 @@ import pytest
 from spool_support import read_bucket
 
 from webtraj import JsonTrajectoryCollector, errors, open_dataset
-from webtraj.collectors import object_store, sealing
-from webtraj.collectors.journal import claim
+from webtraj.collectors import object_store
 from webtraj.collectors.object_store import Pauses, S3TrajectoryCollector
 from webtraj.datasets.pushing import push
 from webtraj.datasets.verification import verify
+from webtraj.store import sealing
+from webtraj.store.journal import claim
 from webtraj.trajectory import EndReason
 
 PATIENT = Pauses(first=1000.0, cap=1000.0, uniform=lambda _, most: most)
@@ -546,7 +547,7 @@ async def test_a_bug_in_sending_is_reported_and_ends_no_thread(collect, records,
 async def test_a_seal_that_fails_is_reported_beside_what_was_not_sent(
     collect, records, faulty, monkeypatch
 ):
-    from webtraj.storage import files
+    from webtraj.store import files
 
     faulty.fault = away
     collector = collect(pauses=PATIENT)

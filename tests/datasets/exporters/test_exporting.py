@@ -18,7 +18,7 @@ from webtraj import errors, open_dataset
 from webtraj.datasets import transfer
 from webtraj.datasets.exporters import FORMATS, MANIFEST, export_dataset, hf_shards, read_manifest
 from webtraj.datasets.exporters.registry import Format, make_exporter
-from webtraj.storage import open_storage
+from webtraj.store.places import open_storage
 
 NAME = "shop-v0"
 """A name that every format takes."""

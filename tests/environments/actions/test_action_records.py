@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webtraj.environments.actions import VERBS, Click
-from webtraj.serialization import record_types
-from webtraj.serialization.values import Encoder, decode
+from webtraj.store import record_types
+from webtraj.store.values import Encoder, decode
 
 
 def stored(value):

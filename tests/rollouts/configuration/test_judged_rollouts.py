@@ -17,7 +17,7 @@ from webtraj.rollouts.judging import judge_rollout, judged_place
 from webtraj.rollouts.metrics import read_metrics
 from webtraj.rollouts.runs import Run
 from webtraj.rollouts.sampling import Blocklist
-from webtraj.storage import open_storage
+from webtraj.store.places import open_storage
 from webtraj.testing.model_server import FakeModelServer, Reply
 
 SAYS = {

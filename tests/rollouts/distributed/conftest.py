@@ -5,7 +5,6 @@ import dataclasses
 
 import pytest
 
-from webtraj.collectors.layout import DatasetHeader
 from webtraj.datasets.place import create_place
 from webtraj.rollouts import RolloutSettings, plan_episodes
 from webtraj.rollouts.distributed.driver import Driver
@@ -16,7 +15,8 @@ from webtraj.rollouts.distributed.record import Record
 from webtraj.rollouts.observer import NullRolloutObserver
 from webtraj.rollouts.runs import Progress, Run, progress_of
 from webtraj.rollouts.scheduling import Turn
-from webtraj.storage import is_url, open_storage
+from webtraj.store.layout import DatasetHeader
+from webtraj.store.places import is_url, open_storage
 
 LEASE = 2.0
 

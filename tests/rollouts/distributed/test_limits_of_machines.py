@@ -16,7 +16,7 @@ from webtraj.rollouts.browsers import Browsers
 from webtraj.rollouts.distributed.messages import Work
 from webtraj.rollouts.distributed.node import NodeRunner
 from webtraj.rollouts.distributed.shares import Shares
-from webtraj.storage import open_storage
+from webtraj.store.places import open_storage
 from webtraj.testing.model_server import FakeModelServer, Reply
 
 

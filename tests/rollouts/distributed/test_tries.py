@@ -5,12 +5,12 @@ import dataclasses
 import pytest
 
 from webtraj import EndReason, Outcome, errors
-from webtraj.collectors.index import EpisodeSummary
 from webtraj.rollouts import RetryPolicy, plan_episodes
 from webtraj.rollouts.distributed import NodeSizing
 from webtraj.rollouts.results import EpisodeResult
 from webtraj.rollouts.runs import TRIES_A_SESSION, Run, counting, progress_of
-from webtraj.storage import open_storage
+from webtraj.store.index import EpisodeSummary
+from webtraj.store.places import open_storage
 
 
 @pytest.fixture

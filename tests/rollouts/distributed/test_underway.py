@@ -7,7 +7,7 @@ from webtraj.rollouts.distributed.members import Lease, Member
 from webtraj.rollouts.distributed.nodes import Place
 from webtraj.rollouts.distributed.underway import Away, Underway, UnderwayNote, read_underway
 from webtraj.rollouts.runs import Run
-from webtraj.storage import open_storage
+from webtraj.store.places import open_storage
 
 KEY = "runs/one/underway.json"
 

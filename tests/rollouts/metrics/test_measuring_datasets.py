@@ -24,7 +24,7 @@ from webtraj.rollouts.metrics import (
 )
 from webtraj.rollouts.metrics.measuring import run_ids
 from webtraj.rollouts.runs import Run
-from webtraj.storage import open_storage
+from webtraj.store.places import open_storage
 
 LONG = "x" * 300_000
 """So long that it lies beside the episode, and is read only when asked for."""
@@ -89,7 +89,7 @@ def test_without_steps_the_index_is_enough(place, episodes):
 
 
 def test_screenshots_are_not_read(tmp_path, episodes, monkeypatch):
-    from webtraj.collectors.blobs import BlobStore
+    from webtraj.store.blobs import BlobStore
 
     dataset = written(tmp_path, *episodes)
     read = []

@@ -6,8 +6,8 @@ import tracemalloc
 import pytest
 
 from webtraj import EndReason, Outcome
-from webtraj.collectors.index import EpisodeSummary
 from webtraj.rollouts.metrics import Rate, measure_summaries
+from webtraj.store.index import EpisodeSummary
 
 TASKS = 100
 

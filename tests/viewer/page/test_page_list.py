@@ -6,8 +6,8 @@ import orjson
 import pytest
 from playwright.async_api import Page, expect
 
-from webtraj.collectors.index import EpisodeSummary
 from webtraj.datasets.writer import DatasetWriter
+from webtraj.store.index import EpisodeSummary
 from webtraj.trajectory import EndReason, Outcome
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]

@@ -19,9 +19,9 @@ from typing import Any, ClassVar, Protocol
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors.index import EpisodeSummary
 from webtraj.datasets.dataset import Dataset
 from webtraj.datasets.parallel import map_in_order
+from webtraj.store.index import EpisodeSummary
 
 __all__ = [
     "Episodes",

@@ -30,9 +30,9 @@ import orjson
 
 import webtraj
 from webtraj import errors
-from webtraj.collectors.index import EpisodeSummary
 from webtraj.datasets.exporters.base import Exporter, ExportReport, options_of
-from webtraj.serialization import records
+from webtraj.store import records
+from webtraj.store.index import EpisodeSummary
 from webtraj.trajectory import Count
 
 __all__ = ["MANIFEST", "VERSION", "is_manifest", "read_manifest", "write_manifest"]

@@ -2,7 +2,7 @@
 
 Arrays, tuples and lists become lists, numpy's numbers become numbers, named tuples objects; that is
 what such readers expect, and cannot be told apart again. What JSON has no word for is an object
-with the key `$`, as in `webtraj.serialization.values`: NaN, integers beyond 64 bits, text that is
+with the key `$`, as in `webtraj.store.values`: NaN, integers beyond 64 bits, text that is
 no Unicode, sets, dates, records, mappings with other keys than text.
 """
 
@@ -17,7 +17,7 @@ import orjson
 
 from webtraj.environments.actions import Action, format_action
 from webtraj.errors import UnsupportedActionError
-from webtraj.serialization.encoding import TAG, Encoder
+from webtraj.store.encoding import TAG, Encoder
 
 __all__ = ["action_text", "is_blank", "is_unicode", "plain", "to_json", "unicode_text"]
 

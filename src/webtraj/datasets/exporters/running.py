@@ -11,7 +11,7 @@ from webtraj.datasets.dataset import Dataset
 from webtraj.datasets.exporters import base, manifest, target
 from webtraj.datasets.exporters.registry import make_exporter
 from webtraj.datasets.place import Place
-from webtraj.storage import is_url
+from webtraj.store.places import is_url
 
 __all__ = ["export_dataset"]
 
@@ -37,7 +37,7 @@ def export_dataset(
         transform: Makes of each episode the one that is exported. It is named in the manifest.
         selection: How the episodes were chosen, for the manifest: JSON data.
         overwrite: Whether an earlier export at `out` is replaced.
-        storage_options: For a bucket: what `webtraj.storage.bucket.BucketStorage` takes.
+        storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
 
     Returns:
         What was written, what was left out, and which values are not as they were.

@@ -18,9 +18,10 @@ from typing import Any
 from webtraj import errors
 from webtraj.datasets.exporters.manifest import MANIFEST, is_manifest
 from webtraj.datasets.place import Place
-from webtraj.storage import files, is_url, open_storage
-from webtraj.storage.base import Storage
-from webtraj.storage.folder import FolderStorage
+from webtraj.store import files
+from webtraj.store.folder import FolderStorage
+from webtraj.store.places import is_url, open_storage
+from webtraj.store.storage import Storage
 
 __all__ = ["name_of", "new_place"]
 
@@ -47,7 +48,7 @@ def new_place(
     Args:
         out: A path or URL at which there is nothing yet, or an earlier export.
         overwrite: Whether an earlier export is replaced.
-        storage_options: For a bucket: what `webtraj.storage.bucket.BucketStorage` takes.
+        storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
 
     Raises:
         InvalidInputError: There is something at `out` that must stay.

@@ -33,7 +33,7 @@ import webtraj
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.importers.restricted_pickle import Limits
-from webtraj.storage import budget
+from webtraj.store import budget
 
 __all__ = [
     "IMPORTER_VERSION",

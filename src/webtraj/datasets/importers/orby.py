@@ -2,7 +2,7 @@
 
 The numbers of Orby's fields are not public, so their files need their schema: a serialized
 FileDescriptorSet (`Source.descriptor`), as `protoc --include_imports --descriptor_set_out` makes
-it. Without one they are read by webtraj's own. See `webtraj.formats.protobuf.orby`.
+it. Without one they are read by webtraj's own. See `webtraj.store.protobuf.orby`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _is_wanted(name: str) -> bool:
 
 def _reader() -> Callable[..., EpisodeTrajectory]:
     try:
-        from webtraj.formats.protobuf.orby import read_orby
+        from webtraj.store.protobuf.orby import read_orby
     except ImportError as error:
         if isinstance(error, errors.WebtrajError):
             raise

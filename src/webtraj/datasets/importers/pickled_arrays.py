@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from webtraj.datasets.importers.pickled_objects import Name, NotPlainError
-from webtraj.serialization.decoding import check_text
-from webtraj.storage.budget import Budget
+from webtraj.store.budget import Budget
+from webtraj.store.decoding import check_text
 
 __all__ = ["BUILDERS", "PendingArray", "PendingDtype"]
 

@@ -15,9 +15,9 @@ from typing import Any
 from webtraj.datasets.importers import pickled_arrays
 from webtraj.datasets.importers.pickled_arrays import PendingArray, PendingDtype
 from webtraj.datasets.importers.pickled_objects import Name, NotPlainError, StandIn
-from webtraj.serialization.decoding import check_hashes
-from webtraj.serialization.record_types import OpaqueRecord
-from webtraj.storage.budget import Budget
+from webtraj.store.budget import Budget
+from webtraj.store.decoding import check_hashes
+from webtraj.store.record_types import OpaqueRecord
 
 __all__ = ["BUILDERS", "TAKES_STATE", "is_small", "modern", "settle"]
 

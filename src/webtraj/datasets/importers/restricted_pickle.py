@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 from webtraj import errors
 from webtraj.datasets.importers import pickled_values
 from webtraj.datasets.importers.pickled_objects import Name, NotPlainError, StandIn
-from webtraj.storage.budget import Budget
+from webtraj.store.budget import Budget
 
 __all__ = ["Limits", "RestrictedUnpickler", "read_pickle"]
 

@@ -14,12 +14,12 @@ from typing import Any
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors.index import EpisodeSummary
-from webtraj.collectors.layout import HEADER
 from webtraj.datasets.dataset import open_dataset
 from webtraj.datasets.importers.base import Found, Problem, Reader, Skipped, Source
 from webtraj.datasets.place import Place
 from webtraj.datasets.writer import DatasetWriter
+from webtraj.store.index import EpisodeSummary
+from webtraj.store.layout import HEADER
 
 __all__ = ["SYSTEMS", "ImportReport", "detect", "import_episodes", "read_episodes"]
 
@@ -98,8 +98,8 @@ def import_episodes(
         source: What to import; `have` is found out.
         place: The dataset: a folder's path or a URL, new, empty or a dataset of the same format.
         system: One of `SYSTEMS`, or "auto" to find out.
-        format: The format of the episodes' files; `webtraj.formats` lists them.
-        storage_options: For a bucket: what `webtraj.storage.bucket.BucketStorage` takes.
+        format: The format of the episodes' files; `webtraj.store` lists them.
+        storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
         on_found: Called with what becomes of each thing that is found, when it has.
 
     Raises:

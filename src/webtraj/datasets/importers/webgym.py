@@ -30,8 +30,8 @@ from webtraj.datasets.importers.base import Found, Problem, Skipped, Source
 from webtraj.datasets.importers.torch_files import is_torch_file, read_torch_file
 from webtraj.environments.actions import InvalidAction
 from webtraj.environments.actions.dialects import make_dialect
-from webtraj.serialization import encoding
-from webtraj.serialization.record_types import OpaqueRecord
+from webtraj.store import encoding
+from webtraj.store.record_types import OpaqueRecord
 from webtraj.trajectory import StepType
 
 __all__ = ["CLASS_NAMES", "read", "recognises"]

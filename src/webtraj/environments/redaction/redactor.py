@@ -24,7 +24,7 @@ from webtraj.environments.redaction.arrays import with_items
 from webtraj.environments.redaction.rules import NAME, RedactionRules
 from webtraj.environments.redaction.searching import Searcher
 from webtraj.environments.redaction.spellings import plain, spellings
-from webtraj.serialization import encoding, foreign, stack
+from webtraj.store import encoding, foreign, stack
 
 __all__ = ["DROPPED", "MIN_LENGTH", "PAINTED", "Redactor", "placeholder", "without_keys"]
 

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors.index import EpisodeSummary, version_span
 from webtraj.datasets.conditions import parse_condition
 from webtraj.processing.base import Drop
 from webtraj.processing.steps import options
+from webtraj.store.index import EpisodeSummary, version_span
 from webtraj.trajectory import Outcome
 
 __all__ = ["Filter", "FilterOutcome", "FilterSite", "FilterTask"]

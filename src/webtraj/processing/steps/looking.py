@@ -15,10 +15,10 @@ from typing import Any, Final
 import numpy as np
 
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors.blobs import LazyBlob
 from webtraj.environments import actions as actions_lib
 from webtraj.environments.actions import verbs as verbs_lib
 from webtraj.environments.browser.observation import refs_in
+from webtraj.store.blobs import LazyBlob
 
 __all__ = [
     "INTERACTIVE",

@@ -30,7 +30,7 @@ from webtraj.rollouts.runs import Run, new_run_id
 from webtraj.rollouts.sampling import Blocklist
 from webtraj.rollouts.scheduling import Politeness
 from webtraj.rollouts.settings import Completion, RolloutSettings
-from webtraj.storage import is_url, open_storage
+from webtraj.store.places import is_url, open_storage
 
 __all__ = ["build_rollout"]
 

@@ -14,7 +14,7 @@ from webtraj.agents.pointing import options as pointing_options
 from webtraj.rollouts.configuration.crawl import CrawlConfig
 from webtraj.rollouts.configuration.ranks import Rank
 from webtraj.rollouts.configuration.rollout import RolloutConfig
-from webtraj.storage import is_url
+from webtraj.store.places import is_url
 
 __all__ = ["Player", "player_of", "player_of_crawl"]
 

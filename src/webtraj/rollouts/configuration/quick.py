@@ -24,7 +24,7 @@ from webtraj.rollouts.plan import PlannedEpisode, plan_episodes
 from webtraj.rollouts.recording import EpisodeFormat
 from webtraj.rollouts.runs import Run, new_run_id
 from webtraj.rollouts.settings import RolloutSettings
-from webtraj.storage import is_url, open_storage
+from webtraj.store.places import is_url, open_storage
 
 __all__ = ["QuickConfig", "build_quick", "resume_quick"]
 

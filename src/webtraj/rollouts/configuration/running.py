@@ -42,7 +42,7 @@ from webtraj.rollouts.runs import Run
 from webtraj.rollouts.sampling import Blocklist
 from webtraj.rollouts.settings import RolloutSettings
 from webtraj.rollouts.summary import RolloutSummary
-from webtraj.storage import is_url, open_storage
+from webtraj.store.places import is_url, open_storage
 
 if TYPE_CHECKING:
     from webtraj.exploring.proposing import Proposed
@@ -353,7 +353,7 @@ def keep_source(
         StorageError: The bucket cannot be written.
     """
     if not is_url(out):  # A folder has to be a dataset before there is anything else in it.
-        from webtraj.collectors.layout import DatasetHeader, DatasetLayout
+        from webtraj.store.layout import DatasetHeader, DatasetLayout
 
         layout = DatasetLayout(Path(out))
         if not layout.header.exists():

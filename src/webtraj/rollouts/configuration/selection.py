@@ -21,7 +21,7 @@ from webtraj.rollouts.configuration.rollout import DifficultySteps, EnvConfig, R
 from webtraj.rollouts.iterations import Iterations
 from webtraj.rollouts.plan import PlannedEpisode, plan_tasks, specs_of_presets
 from webtraj.rollouts.tasks import TaskSpec, read_tasks
-from webtraj.storage import is_url
+from webtraj.store.places import is_url
 
 __all__ = ["digest_of", "plan_crawl", "plan_rollout", "read_sources"]
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from webtraj import errors
 from webtraj.agents import catalog
 from webtraj.agents.base import Agent
-from webtraj.collectors.layout import DatasetHeader
 from webtraj.datasets.place import create_place
 from webtraj.rollouts.browsers import Browsers
 from webtraj.rollouts.collecting import Playable, keep_metrics, plan_of
@@ -29,7 +28,8 @@ from webtraj.rollouts.runs import Progress, Run, new_run_id, progress_of
 from webtraj.rollouts.scheduling import Turn
 from webtraj.rollouts.settings import RolloutSettings
 from webtraj.rollouts.summary import RolloutSummary
-from webtraj.storage import is_url, open_storage
+from webtraj.store.layout import DatasetHeader
+from webtraj.store.places import is_url, open_storage
 
 if TYPE_CHECKING:
     from webtraj.rollouts.sampling.blocklist import Blocklist

@@ -31,7 +31,7 @@ from webtraj.rollouts.runner import Runner
 from webtraj.rollouts.runs import Run
 from webtraj.rollouts.scheduling import Politeness, Turn
 from webtraj.rollouts.settings import Completion, RolloutSettings
-from webtraj.storage import open_storage
+from webtraj.store.places import open_storage
 
 if TYPE_CHECKING:
     from webtraj.environments.browser.pool import BrowserPool

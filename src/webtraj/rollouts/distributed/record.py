@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from webtraj import errors
-from webtraj.collectors.index import EpisodeSummary
-from webtraj.collectors.layout import episode_key
 from webtraj.datasets.dataset import open_dataset
 from webtraj.datasets.episode_file import summarize_file
 from webtraj.datasets.parallel import map_in_order
@@ -16,6 +14,8 @@ from webtraj.datasets.place import DatasetPlace, open_place
 from webtraj.datasets.recovery import recover
 from webtraj.rollouts.results import EpisodeResult
 from webtraj.rollouts.scheduling import Turn
+from webtraj.store.index import EpisodeSummary
+from webtraj.store.layout import episode_key
 
 __all__ = ["Record"]
 

@@ -6,13 +6,13 @@ import logging
 from collections.abc import Iterable
 
 from webtraj import errors
-from webtraj.collectors.layout import DatasetLayout
 from webtraj.collectors.object_store import S3TrajectoryCollector
 from webtraj.collectors.spool import Spool
 from webtraj.datasets.pushing import push
 from webtraj.rollouts.distributed.messages import Work
 from webtraj.rollouts.recording import open_collector
 from webtraj.rollouts.runs import Run
+from webtraj.store.layout import DatasetLayout
 
 __all__ = ["NodeWriter"]
 

@@ -15,9 +15,9 @@ from webtraj.rollouts.tasks.spec import TaskSpec
 from webtraj.trajectory import EndReason, EpisodeTrajectory, Outcome
 
 if TYPE_CHECKING:
-    from webtraj.collectors.index import EpisodeSummary
     from webtraj.rollouts.plan import PlannedEpisode
     from webtraj.rollouts.results import EpisodeResult
+    from webtraj.store.index import EpisodeSummary
 
 __all__ = ["EpisodeFacts", "Origin"]
 

@@ -10,7 +10,7 @@ import orjson
 
 from webtraj import errors
 from webtraj.rollouts.metrics.report import VERSION
-from webtraj.serialization import records
+from webtraj.store import records
 from webtraj.trajectory import Count
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from webtraj.rollouts.results import EpisodeResult
 from webtraj.rollouts.runs import Run
 
 if TYPE_CHECKING:
-    from webtraj.collectors.index import EpisodeSummary
     from webtraj.datasets.dataset import Dataset
-    from webtraj.storage import Storage
+    from webtraj.store.index import EpisodeSummary
+    from webtraj.store.storage import Storage
     from webtraj.trajectory import EpisodeTrajectory
 
 __all__ = [

@@ -9,7 +9,6 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.agents.models.accounting import Account, Price, account_for
-from webtraj.collectors.blobs import LazyBlob
 from webtraj.rollouts.metrics.phases import PhaseTimes, phase_times
 from webtraj.rollouts.metrics.verbs import (
     DUMMY,
@@ -19,6 +18,7 @@ from webtraj.rollouts.metrics.verbs import (
     same_action,
     verb_of,
 )
+from webtraj.store.blobs import LazyBlob
 from webtraj.trajectory import Decision, EpisodeTrajectory, ModelCall
 
 __all__ = ["StepFacts", "step_facts"]

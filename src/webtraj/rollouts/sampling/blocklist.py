@@ -26,7 +26,8 @@ import orjson
 
 from webtraj import errors
 from webtraj.rollouts.tasks.rows import site_of, url_of
-from webtraj.storage import files, is_url, open_storage
+from webtraj.store import files
+from webtraj.store.places import is_url, open_storage
 
 __all__ = ["DEFAULT_TTL", "Blocklist"]
 
@@ -51,7 +52,7 @@ class Blocklist:
 
         Args:
             path: The file, or a bucket's URL such as `s3://bucket/run/blocklist.jsonl`.
-            storage_options: For a bucket, as `webtraj.storage.open_storage` takes them.
+            storage_options: For a bucket, as `webtraj.store.open_storage` takes them.
             ttl: Seconds that a site stays blocked.
             clock: Gives the time in seconds since the epoch.
         """

@@ -15,7 +15,7 @@ import orjson
 from webtraj import errors
 from webtraj.rollouts.tasks.rows import spec_of_row
 from webtraj.rollouts.tasks.spec import TaskSpec
-from webtraj.storage import open_file
+from webtraj.store.places import open_file
 
 __all__ = ["read_tasks"]
 
@@ -32,7 +32,7 @@ def read_tasks(
     Args:
         place: A `.jsonl` or `.parquet` file: its path, or its URL in a bucket. What a row may be
             stands in `webtraj.rollouts.tasks.rows`.
-        storage_options: For a bucket, as `webtraj.storage.open_storage` takes them.
+        storage_options: For a bucket, as `webtraj.store.open_storage` takes them.
 
     Raises:
         InvalidInputError: The file is missing or of another kind; or rows of it are wrong, which

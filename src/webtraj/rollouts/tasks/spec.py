@@ -92,7 +92,7 @@ class TaskSpec:
         Raises:
             ValueError: It is not such data; the message names the field.
         """
-        from webtraj.serialization import records
+        from webtraj.store import records
 
         if not isinstance(data, Mapping):
             raise records.WrongFieldError("", f"is {data!r:.60}; expected an object")

@@ -46,7 +46,7 @@ def export_samples(
         origin: How the samples were chosen, for the manifest: datasets, filters, seed. JSON data.
         episodes: The SHA-256 of episodes' files by their ids, for the manifest.
         overwrite: Whether an earlier export is replaced.
-        storage_options: For a bucket, as `webtraj.storage.open_storage` takes them.
+        storage_options: For a bucket, as `webtraj.store.open_storage` takes them.
 
     Raises:
         InvalidInputError: There is something at `out`; or a split has no row at all, which a

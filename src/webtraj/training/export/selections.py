@@ -40,7 +40,7 @@ def export_selection(
         pairs_per_prompt: For formats of pairs, as `preferences_of` takes it.
         least_margin: Likewise.
         overwrite: Whether an earlier export is replaced.
-        storage_options: For a bucket, as `webtraj.storage.open_storage` takes them.
+        storage_options: For a bucket, as `webtraj.store.open_storage` takes them.
 
     Raises:
         InvalidInputError: There is something at `out`, or nothing to write.

@@ -17,7 +17,7 @@ import pydantic
 from webtraj import errors
 from webtraj.rollouts.configuration import checking, loading
 from webtraj.rollouts.configuration.checking import Section
-from webtraj.storage import is_url
+from webtraj.store.places import is_url
 from webtraj.training.replay.splits import SplitBy
 
 __all__ = ["AlgorithmConfig", "LogConfig", "PolicyConfig", "UpdateConfig", "load_update_config"]
@@ -176,7 +176,7 @@ class UpdateConfig(Section):
     work_path: str | None = None
     """The folder for training files, checkpoints and the model; by default `save_path`."""
     storage_options: dict[str, Any] | None = None
-    """For a bucket: what `webtraj.storage.open_storage` takes."""
+    """For a bucket: what `webtraj.store.open_storage` takes."""
     policy_config: PolicyConfig
     log_config: LogConfig = LogConfig()
     algorithm_config: AlgorithmConfig = AlgorithmConfig()

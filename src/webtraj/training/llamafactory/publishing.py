@@ -20,7 +20,7 @@ from typing import Any
 import orjson
 
 from webtraj import errors
-from webtraj.storage import files
+from webtraj.store import files
 from webtraj.training.llamafactory.resuming import STATE, numbered, read_state
 
 __all__ = [

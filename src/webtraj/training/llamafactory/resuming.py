@@ -17,7 +17,7 @@ from pathlib import Path
 import orjson
 
 from webtraj import errors
-from webtraj.storage import files
+from webtraj.store import files
 
 __all__ = [
     "STATE", "Checkpoint", "base_rates", "copy_checkpoint", "find_checkpoint", "numbered",

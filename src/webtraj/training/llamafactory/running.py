@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from webtraj.storage import files
+from webtraj.store import files
 from webtraj.training.llamafactory import checking, publishing, resuming
 from webtraj.training.llamafactory.train_config import FILE
 from webtraj.training.sft.failures import TrainingError

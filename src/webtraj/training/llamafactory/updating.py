@@ -30,7 +30,7 @@ from webtraj import errors
 from webtraj.datasets.exporters.target import new_place
 from webtraj.rollouts.iterations import Iterations
 from webtraj.serving import interpreters
-from webtraj.storage import files
+from webtraj.store import files
 from webtraj.training.export import ExportReport, export_samples
 from webtraj.training.llamafactory import (
     checking,

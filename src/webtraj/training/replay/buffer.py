@@ -88,7 +88,7 @@ class ReplayBuffer:
                 failures count 0. `weights.uniform` takes all alike, ungraded ones too.
             render: Makes samples of decisions that no model was asked for.
             seed: For all that is drawn.
-            storage_options: For buckets: what `webtraj.storage.bucket.BucketStorage` takes.
+            storage_options: For buckets: what `webtraj.store.bucket.BucketStorage` takes.
 
         Raises:
             LeakError: Held-out tasks or sites are in the data.

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from webtraj.collectors.blobs import LazyBlob
+from webtraj.store.blobs import LazyBlob
 from webtraj.training.replay.recorded import Turn
 
 __all__ = ["content_sha256", "page_digest", "prompt_digest", "sample_digest", "unit_digest"]

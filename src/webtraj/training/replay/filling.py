@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from webtraj.collectors.index import EpisodeSummary
 from webtraj.datasets.conditions import parse_condition
 from webtraj.datasets.parallel import map_in_order
+from webtraj.store.index import EpisodeSummary
 from webtraj.training.replay.columns import EPISODES, LEVELS, STEPS, Growing, Names, View
 from webtraj.training.replay.cutting import Renderer
 from webtraj.training.replay.digests import unit_digest

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from webtraj import errors
-from webtraj.collectors.index import EpisodeSummary
 from webtraj.datasets.dataset import Dataset
 from webtraj.datasets.parallel import map_in_order
+from webtraj.store.index import EpisodeSummary
 from webtraj.training.replay.cutting import Rendered, Renderer, sample_of
 from webtraj.training.replay.filling import Contents
 from webtraj.training.replay.scanning import digests_of

@@ -15,7 +15,7 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message, Part, Role, Text
-from webtraj.collectors.blobs import LazyBlob
+from webtraj.store.blobs import LazyBlob
 
 __all__ = ["Leaf", "Turn", "loaded", "outline", "outline_of_messages", "read_messages"]
 

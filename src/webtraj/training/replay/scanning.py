@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from webtraj import errors
-from webtraj.collectors.blobs import LazyBlob
-from webtraj.collectors.index import EpisodeSummary
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.verbs import InvalidAction
 from webtraj.processing.base import Changed
 from webtraj.processing.steps.no_effect import DropNoEffect
 from webtraj.rollouts.tasks.spec import TaskSpec
+from webtraj.store.blobs import LazyBlob
+from webtraj.store.index import EpisodeSummary
 from webtraj.training.replay import cutting, digests
 from webtraj.training.replay.filters import Filters, Reason, matches
 from webtraj.training.replay.recorded import Turn, outline, outline_of_messages

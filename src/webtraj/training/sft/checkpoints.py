@@ -23,7 +23,7 @@ from typing import Any
 import orjson
 
 from webtraj import errors
-from webtraj.storage import files
+from webtraj.store import files
 from webtraj.training.preparing.tools import ModelTools
 from webtraj.training.sft.failures import TrainingError
 from webtraj.training.sft.processes import is_sharded

@@ -12,8 +12,7 @@ from typing import Any, Protocol
 import orjson
 
 from webtraj.rollouts.metrics.sinks import MetricsSink, TensorBoardSink, WandbSink
-from webtraj.serialization import records
-from webtraj.storage import files
+from webtraj.store import files, records
 from webtraj.training.sft.data import DataReport
 from webtraj.training.sft.settings import SftSettings
 from webtraj.trajectory import Count

@@ -13,7 +13,7 @@ from typing import Literal
 import orjson
 
 from webtraj import errors
-from webtraj.storage import files
+from webtraj.store import files
 from webtraj.training.preparing.tools import load_tools
 from webtraj.training.sft import data as data_lib
 from webtraj.training.sft import models

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from webtraj import errors
-from webtraj.storage import files
+from webtraj.store import files
 from webtraj.training.preparing.batches import Batch
 from webtraj.training.preparing.encoding import Encoder
 from webtraj.training.preparing.planning import MicroBatch, Plan

@@ -1,0 +1,201 @@
+"""Blobs: bytes kept once each, under the name of their content.
+
+A blob's file appears whole or not at all and is never changed, so that any number of writers may
+share a store without a lock.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from pathlib import Path
+from typing import Any, Protocol
+
+from webtraj import errors
+from webtraj.store import files
+from webtraj.store.blob import Blob
+from webtraj.store.layout import blob_key
+
+__all__ = ["BlobStore", "LazyBlob", "LazyBlobs", "RecordingSink", "as_text"]
+
+_KNOWN_LIMIT = 100_000
+
+
+class BlobStore:
+    """A folder of blobs. A `BlobSink` and a `BlobSource`."""
+
+    def __init__(self, root: Path, *, within: Path | None = None) -> None:
+        """Initializes the store; makes no folder before the first blob.
+
+        Args:
+            root: The folder.
+            within: The folder that the store must stay in: no symbolic link below it is followed
+                to write. By default `root`, which then may itself be a link.
+        """
+        self.root = root
+        self._within = root if within is None else within
+        self._known: set[Blob] = set()
+        self._folders: set[str] = set()
+
+    def put(self, data: bytes, ext: str) -> Blob:
+        """Keeps `data` unless it is there already, and returns its name.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        blob = Blob(hashlib.sha256(data).hexdigest(), ext, len(data))
+        if not self.keep(blob):
+            self._make_folder(blob.sha256[:2])
+            files.write_atomically(self.path(blob), data)
+            self._note(blob)
+        return blob
+
+    def keep(self, blob: Blob) -> bool:
+        """Does what `put` does if the blob is there already, and returns whether it is."""
+        # One that a power cut had cut short is written again.
+        known = blob in self._known or self.holds(blob)
+        if known:
+            self._note(blob)
+        return known
+
+    def _note(self, blob: Blob) -> None:
+        if len(self._known) >= _KNOWN_LIMIT:
+            self._known.clear()
+        self._known.add(blob)
+
+    def load(self, blob: Blob, *, text: bool) -> Any:
+        """Returns a blob's bytes, or its text.
+
+        Raises:
+            CorruptDataError: It is missing, or is not what its name says.
+        """
+        data = self.read(blob)
+        return as_text(data, str(self.path(blob))) if text else data
+
+    def read(self, blob: Blob) -> bytes:
+        """Returns a blob's bytes, checked against its name.
+
+        Raises:
+            CorruptDataError: It is missing, or is not what its name says.
+        """
+        path = self.path(blob)
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise errors.CorruptDataError(
+                f"The blob {str(path)!r} cannot be read: {error.strerror}. "
+                "Copy the blobs folder along with the dataset."
+            ) from error
+        if hashlib.sha256(data).hexdigest() != blob.sha256:
+            raise errors.CorruptDataError(
+                f"The blob {str(path)!r} does not hold what its name says: it was changed or "
+                "damaged after it was written."
+            )
+        return data
+
+    def holds(self, blob: Blob) -> bool:
+        """Returns whether a blob's file is there, in its full size."""
+        return _has_size(self.path(blob), blob.size)
+
+    def path(self, blob: Blob) -> Path:
+        """Returns where a blob lies.
+
+        Raises:
+            CorruptDataError: Its name is none that this store could have given.
+        """
+        return self.root / blob_key(blob, prefix="")
+
+    def _make_folder(self, name: str) -> None:
+        if name not in self._folders:
+            files.check_no_links(self._within, self.root / name)
+            (self.root / name).mkdir(parents=True, exist_ok=True)
+            self._folders.add(name)
+
+
+class RecordingSink:
+    """A blob sink that remembers what went through it, so that it can be synced later."""
+
+    def __init__(self, store: BlobStore) -> None:
+        self._store = store
+        self.blobs: set[Blob] = set()
+
+    def put(self, data: bytes, ext: str) -> Blob:
+        """Keeps `data` in the store and notes its name."""
+        blob = self._store.put(data, ext)
+        self.blobs.add(blob)
+        return blob
+
+
+class _Loader(Protocol):
+    def load(self, blob: Blob, *, text: bool) -> Any:
+        """Returns a blob's bytes, or its text."""
+
+    def read(self, blob: Blob) -> bytes:
+        """Returns a blob's bytes."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LazyBlob:
+    """Stands for bytes or text that are read only when asked for."""
+
+    blob: Blob
+    text: bool
+    store: _Loader = dataclasses.field(repr=False, compare=False)
+
+    @property
+    def path(self) -> Path:
+        """The file that holds the bytes.
+
+        Raises:
+            InvalidInputError: They have no file of their own: they lie in a bucket, or in their
+                episode's file.
+        """
+        if not isinstance(self.store, BlobStore):
+            raise errors.InvalidInputError(
+                f"The blob {self.blob.sha256!r:.100} has no file of its own; load() returns it."
+            )
+        return self.store.path(self.blob)
+
+    def load(self) -> Any:
+        """Returns the bytes or the text.
+
+        Raises:
+            CorruptDataError: They are missing, or are not what their name says.
+        """
+        return self.store.load(self.blob, text=self.text)
+
+
+class LazyBlobs:
+    """A `BlobSource` that reads nothing before it must."""
+
+    def __init__(self, store: _Loader) -> None:
+        self._store = store
+
+    def load(self, blob: Blob, *, text: bool) -> LazyBlob:
+        """Returns what stands for the blob."""
+        return LazyBlob(blob, text, self._store)
+
+    def read(self, blob: Blob) -> bytes:
+        """Returns a blob's bytes."""
+        return self._store.read(blob)
+
+
+def as_text(data: bytes, where: str) -> str:
+    """Returns the text that a blob's bytes are. `where` names it in errors.
+
+    Raises:
+        CorruptDataError: They are none.
+    """
+    try:
+        return data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError as error:
+        raise errors.CorruptDataError(
+            f"The blob {where!r} is referred to as text, and is none: {error}."
+        ) from error
+
+
+def _has_size(path: Path, size: int) -> bool:
+    try:
+        return path.stat(follow_symlinks=False).st_size == size
+    except OSError:
+        return False

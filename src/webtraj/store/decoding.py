@@ -1,0 +1,336 @@
+"""JSON data back to values. The format is described in `webtraj.store.values`.
+
+Nothing in a file is trusted: no class that it names is imported, no constructor runs but those of
+registered record types, and what it asks for is taken from its `Budget` before it is allocated.
+`_DECODERS` is the one list of known tags.
+"""
+
+from __future__ import annotations
+
+import base64
+import collections
+import dataclasses
+import datetime
+import decimal
+import enum
+import functools
+import math
+import uuid
+from collections.abc import Callable, Iterable
+from pathlib import PurePath, PurePosixPath, PureWindowsPath
+from typing import Any
+
+import numpy as np
+import orjson
+
+from webtraj import errors
+from webtraj.store import dtypes, record_types, stack
+from webtraj.store.blob import Blob, BlobSource
+from webtraj.store.budget import Budget
+from webtraj.store.encoding import TAG
+from webtraj.store.foreign import ReprOnly
+
+__all__ = ["MALFORMED", "Reading", "check_hashes", "check_text", "decode", "decode_value"]
+
+
+class Reading:
+    """One file that is being read: its blobs, and the memory that it may still take.
+
+    What stands for a blob is made once, however often the file refers to it.
+    """
+
+    __slots__ = ("_arrays", "_blobs", "_loaded", "_read", "budget")
+
+    def __init__(self, blobs: BlobSource | None = None, budget: Budget | None = None) -> None:
+        """Initialize the reading.
+
+        Args:
+            blobs: Gives the blobs that the file refers to.
+            budget: The memory that the file may take; by default that of a small file.
+        """
+        self._blobs = blobs
+        self.budget = budget or Budget("a stored value", 0)
+        self._loaded: dict[tuple[Blob, bool], Any] = {}
+        self._read: set[Blob] = set()
+        self._arrays: dict[Blob, bytes] = {}
+
+    def load(self, blob: Blob, *, text: bool) -> Any:
+        """Return what stands for a blob: its bytes, its text, or something lazy."""
+        key = (blob, text)
+        if key not in self._loaded:
+            self._loaded[key] = self._source(blob).load(blob, text=text)
+        return self._loaded[key]
+
+    def read(self, blob: Blob) -> tuple[bytes, bool]:
+        """Return a blob's bytes, and whether the file has asked for them before."""
+        if blob not in self._read:
+            self._read.add(blob)
+            return self._source(blob).read(blob), False
+        if blob not in self._arrays:
+            self._arrays[blob] = self._source(blob).read(blob)
+        return self._arrays[blob], True
+
+    def _source(self, blob: Blob) -> BlobSource:
+        if self._blobs is None:
+            raise errors.CorruptDataError(
+                f"The blob {blob.sha256!r:.100} is referred to, but there is no blob store to read."
+            )
+        return self._blobs
+
+
+def decode(data: Any, blobs: BlobSource | None = None, budget: Budget | None = None) -> Any:
+    """Return the value that `data`, parsed JSON, stands for.
+
+    Args:
+        data: The parsed JSON.
+        blobs: Gives the blobs that it refers to.
+        budget: The memory that it may take; by default that of a small file.
+
+    Raises:
+        CorruptDataError: It does not follow the format, or asks for too much memory.
+    """
+    try:
+        return decode_value(data, Reading(blobs, budget))
+    except errors.WebtrajError:
+        raise
+    except MALFORMED as error:
+        raise errors.CorruptDataError(
+            f"A stored value does not follow the format: {type(error).__name__}: {error}. "
+            "Run `webtraj verify` on the dataset."
+        ) from error
+
+
+MALFORMED = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+    SystemError,
+)
+"""What looking for a format in data that does not follow it can raise."""
+
+
+def decode_value(data: Any, reading: Reading) -> Any:
+    """Return the value that parsed JSON stands for; what is malformed raises one of `MALFORMED`."""
+    if isinstance(data, dict):
+        if TAG not in data:
+            return {key: decode_value(value, reading) for key, value in data.items()}
+        return _DECODERS[data[TAG]](data, reading)
+    if isinstance(data, list):
+        return _decode_list(data, reading)
+    return data
+
+
+def _decode_list(data: list[Any], reading: Reading) -> list[Any]:
+    if _CONTAINERS.isdisjoint(map(type, data)):  # Token ids, of which there are thousands.
+        return data.copy()
+    return [decode_value(item, reading) for item in data]
+
+
+def _decode_items(data: dict[str, Any], reading: Reading) -> list[Any]:
+    return _decode_list(data["v"], reading)
+
+
+def _blob(data: dict[str, Any]) -> Blob:
+    return Blob(data["sha256"], data["ext"], int(data["size"]))
+
+
+def _decode_blob(data: dict[str, Any], reading: Reading) -> Any:
+    return reading.load(_blob(data), text=data[TAG] == "text")
+
+
+def _decode_bytes(data: dict[str, Any], reading: Reading) -> tuple[bytes, bool]:
+    """Return bytes, and whether the file has referred to the same before."""
+    if data[TAG] == "blob":
+        return reading.read(_blob(data))
+    return base64.b64decode(data["v"], validate=True), False
+
+
+def _decode_ndarray(data: dict[str, Any], reading: Reading) -> Any:
+    shape = tuple(int(size) for size in data["shape"])
+    if any(size < 0 for size in shape):
+        raise ValueError(f"an array has the shape {shape}")
+    if 0 in shape:
+        # It holds nothing, but whoever goes through it makes something of each empty row.
+        reading.budget.take(math.prod(max(size, 1) for size in shape) * _ROW)
+    if data["dtype"] == "object":
+        items = _decode_items(data, reading)
+        flat = np.empty(len(items), dtype=object)
+        for i, item in enumerate(items):
+            flat[i] = item
+        return flat.reshape(shape)
+    dtype = dtypes.parse(decode_value(data["dtype"], reading))
+    raw, repeated = _decode_bytes(data["v"], reading)
+    if dtype.itemsize == 0:
+        reading.budget.take(math.prod(shape) * _ROW)
+        return np.ndarray(shape, dtype, raw)
+    array = np.frombuffer(raw, dtype=dtype).reshape(shape)
+    check_text(array)
+    if repeated and not reading.budget.allows(array.nbytes):
+        return array  # Too many of the same to copy each: these share their bytes, read-only.
+    return array.copy()
+
+
+_ROW = 64
+"""Bytes of memory that even an empty row or text takes as a Python object."""
+_LAST_CHARACTER = 0x10FFFF
+
+
+def check_text(array: np.ndarray[Any, Any]) -> None:
+    """Refuse text that is no Unicode, on which numpy raises a SystemError later."""
+    dtype = array.dtype
+    if dtype.names is not None:
+        for name in dtype.names:
+            check_text(array[name])
+    elif dtype.kind == "U" and array.size and dtype.itemsize:
+        points = np.ascontiguousarray(array).view(np.dtype("u4").newbyteorder(dtype.byteorder))
+        if points.max() > _LAST_CHARACTER:
+            raise ValueError("an array of text holds what is no character")
+
+
+def _decode_scalar(data: dict[str, Any], reading: Reading) -> Any:
+    dtype = dtypes.parse(decode_value(data["dtype"], reading))
+    value = data["v"]
+    if not isinstance(value, dict) or value[TAG] not in ("bytes", "blob"):
+        number = decode_value(value, reading)
+        if dtype.kind not in "biuf" or not isinstance(number, (int, float)):
+            raise TypeError(f"a scalar of the dtype {dtype} is {number!r:.60}")
+        with np.errstate(all="ignore"):
+            return dtype.type(number)
+    raw, _ = _decode_bytes(value, reading)
+    if dtype.kind == "U":
+        return np.str_(raw.decode("utf-32-le", "surrogatepass"))
+    if dtype.kind == "S":
+        return np.bytes_(raw)
+    if dtype.itemsize > len(raw):
+        raise ValueError(f"a scalar of {dtype.itemsize} bytes has {len(raw)}")
+    array = np.ndarray((1,), dtype, raw)
+    check_text(array)
+    return array.copy()[0]
+
+
+def check_hashes(keys: Iterable[Any]) -> None:
+    """Refuse keys that were chosen so that a dict or set of them takes for ever.
+
+    Python's hashes of numbers, and of tuples of them, are not secret.
+
+    Raises:
+        ValueError: Too many keys have one hash.
+        TypeError: A key is not hashable.
+    """
+    counts = collections.Counter(map(hash, keys))
+    if counts and max(counts.values()) > _SAME_HASH:
+        raise ValueError(f"more than {_SAME_HASH} keys of a dict or set have the same hash")
+
+
+_SAME_HASH = 1000
+
+
+def _decode_set(data: dict[str, Any], reading: Reading) -> Any:
+    items = _decode_items(data, reading)
+    try:
+        check_hashes(items)
+        result = set(items) if data[TAG] == "set" else frozenset(items)
+    except TypeError:
+        result = set()
+    # Items of classes that are not known here may be unhashable now, or equal.
+    if len(result) < len(items):
+        return record_types.OpaqueRecord(data[TAG], {"items": items})
+    return result
+
+
+def _decode_dict(data: dict[str, Any], reading: Reading) -> Any:
+    pairs = [(decode_value(key, reading), decode_value(value, reading)) for key, value in data["v"]]
+    try:
+        check_hashes(key for key, _ in pairs)
+        result = dict(pairs)
+    except TypeError:
+        result = {}
+    if len(result) < len(pairs):  # As in a set.
+        return record_types.OpaqueRecord("dict", {"items": pairs})
+    return result
+
+
+def _decode_record(data: dict[str, Any], reading: Reading) -> Any:
+    fields = decode_value(data["fields"], reading)
+    cls = record_types.class_of(data["type"])
+    if cls is None or not dataclasses.is_dataclass(cls):
+        return record_types.OpaqueRecord(data["type"], fields)
+    known = {field.name for field in dataclasses.fields(cls) if field.init}
+    try:
+        return cls(**{name: value for name, value in fields.items() if name in known})
+    except Exception:  # The class has moved on since; its fields are still worth having.
+        return record_types.OpaqueRecord(data["type"], fields)
+
+
+def _decode_enum(data: dict[str, Any], reading: Reading) -> Any:
+    cls = record_types.class_of(data["type"])
+    value = decode_value(data["v"], reading)
+    if cls is None or not issubclass(cls, enum.Enum):
+        return value
+    if data["member"] in cls.__members__:
+        return cls[data["member"]]
+    try:
+        return cls(value)  # Flags that are set together have no member.
+    except ValueError:
+        return value
+
+
+def _decode_namedtuple(data: dict[str, Any], reading: Reading) -> Any:
+    fields = decode_value(data["fields"], reading)
+    return _namedtuple_class(str(data["type"]), tuple(fields))(*fields.values())
+
+
+@functools.lru_cache(maxsize=256)
+def _namedtuple_class(name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
+    # Names that are no identifiers are replaced, as by whoever made the class.
+    return collections.namedtuple(name, fields, rename=True)
+
+
+def _integers(data: dict[str, Any], reading: Reading) -> list[int]:
+    first, second, third = _decode_items(data, reading)
+    return [int(first), int(second), int(third)]
+
+
+def _decode_path(data: dict[str, Any], reading: Reading) -> PurePath:
+    make = PureWindowsPath if data["flavour"] == "windows" else PurePosixPath
+    return make(decode_value(data["v"], reading))
+
+
+_CONTAINERS = frozenset((dict, list))
+
+_DECODERS: dict[str, Callable[[dict[str, Any], Reading], Any]] = {
+    "float": lambda data, reading: float(data["v"]),
+    "int": lambda data, reading: int(data["v"], 16),
+    "complex": lambda data, reading: complex(*_decode_items(data, reading)),
+    "str": lambda data, reading: base64.b64decode(data["v"]).decode("utf-8", "surrogatepass"),
+    "bytes": lambda data, reading: base64.b64decode(data["v"], validate=True),
+    "blob": _decode_blob,
+    "text": _decode_blob,
+    "tuple": lambda data, reading: tuple(_decode_items(data, reading)),
+    "set": _decode_set,
+    "frozenset": _decode_set,
+    "dict": _decode_dict,
+    "ndarray": _decode_ndarray,
+    "scalar": _decode_scalar,
+    "datetime": lambda data, reading: datetime.datetime.fromisoformat(data["v"]),
+    "enum": _decode_enum,
+    "record": _decode_record,
+    "namedtuple": _decode_namedtuple,
+    "nested": lambda data, reading: stack.call_on_fresh_stack(
+        decode_value, orjson.loads(data["v"]), reading
+    ),
+    "date": lambda data, reading: datetime.date.fromisoformat(data["v"]),
+    "time": lambda data, reading: datetime.time.fromisoformat(data["v"]),
+    "timedelta": lambda data, reading: datetime.timedelta(*_integers(data, reading)),
+    "decimal": lambda data, reading: decimal.Decimal(str(data["v"])),
+    "uuid": lambda data, reading: uuid.UUID(data["v"]),
+    "range": lambda data, reading: range(*_integers(data, reading)),
+    "path": _decode_path,
+    "unwritable": lambda data, reading: ReprOnly(
+        *(str(decode_value(data.get(key, ""), reading)) for key in ("type", "repr", "reason"))
+    ),
+}

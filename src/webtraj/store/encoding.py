@@ -1,0 +1,437 @@
+"""Values to JSON data. The format is described in `webtraj.store.values`."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import datetime
+import decimal
+import enum
+import functools
+import math
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PosixPath, PurePath, PurePosixPath, PureWindowsPath, WindowsPath
+from typing import Any
+
+import numpy as np
+import orjson
+
+from webtraj.store import dtypes, foreign, record_types, stack
+from webtraj.store.blob import BlobSink
+from webtraj.store.foreign import ReprOnly, bounded_repr
+
+__all__ = ["MAX_DEPTH", "TAG", "Encoder", "dumps", "dumps_by"]
+
+TAG = "$"
+BYTES_INLINE = 1024
+"""Bytes longer than this many go to the blob sink, if there is one."""
+TEXT_INLINE = 4096
+"""Text longer than this many characters goes to the blob sink, if there is one."""
+_CHUNK_DEPTH = 60
+"""Levels of nesting per JSON text; JSON parsers stop at a few hundred."""
+MAX_DEPTH = 240
+_MANY = 32
+"""Items from which it pays to look whether all are token ids, or the like."""
+_BUDGET = 8_000_000
+"""The most items that the nests of one value may have, each counted as often as it is met: a few
+lists that hold each other twice over have more items than there are atoms."""
+_CHARS_AN_ITEM = 64
+"""So much text counts as another item,"""
+_BYTES_AN_ITEM = 256
+"""and so many bytes."""
+_MOST_NAMED = 100
+"""How many values kept as their repr are named to the caller."""
+
+
+class _NotUtf8Error(Exception):
+    """Text in a value has lone surrogates; orjson's own error is any TypeError."""
+
+
+class _TooLargeError(Exception):
+    """A value has used up its budget."""
+
+
+def _all_plain_ints(values: Sequence[Any]) -> bool:
+    return set(map(type, values)) == {int} and min(values) >= -(2**63) and max(values) < 2**64
+
+
+def _all_plain_numbers(values: Sequence[Any]) -> bool:
+    """Returns whether all are numbers that JSON has; a few that are may be missed."""
+    types = set(map(type, values))
+    if types == {int}:
+        return bool(min(values) >= -(2**63) and max(values) < 2**64)
+    return types == {float} and math.isfinite(sum(values))
+
+
+class Encoder:
+    """Turns values into JSON data. One for each record, since it notes what it keeps as a repr.
+
+    No value makes it fail: what cannot be kept as it is, is kept as its repr.
+
+    Attributes:
+        repr_only: Where values are of which only the repr is kept, and what they are, as
+            `path: type`, in order; at most 100.
+        misfits: Values that the fields they were given to cannot hold, by path. Whoever encodes the
+            record takes them out.
+    """
+
+    def __init__(self, blobs: BlobSink | None = None, *, careful: bool = False) -> None:
+        """Initializes the encoder.
+
+        Args:
+            blobs: Takes long bytes and text; without it all stands in the record.
+            careful: Whether to look for text that UTF-8 cannot hold, and to blame the value if the
+                stack gets too deep. Costs time, and is needed only after a first attempt has
+                failed: see `dumps_by`.
+        """
+        self._blobs = blobs
+        self._careful = careful
+        self._open: set[int] = set()
+        self._left = _BUDGET
+        self._overruns = 0
+        self._sink_error: Exception | None = None
+        self.repr_only: list[str] = []
+        self.misfits: dict[str, Any] = {}
+
+    def encode(self, value: Any, path: str = "") -> Any:
+        """Return `value` as JSON data. `path` names it in `repr_only`.
+
+        Raises:
+            OSError: The blob sink failed.
+        """
+        self._left = _BUDGET
+        return self._encode(value, path, 0)
+
+    def _encode(self, value: Any, path: str, depth: int) -> Any:
+        encode = _ENCODERS.get(type(value), Encoder._foreign)
+        try:
+            if encode not in _NESTING:
+                return encode(self, value, path, depth)
+            return self._encode_nest(encode, value, path, depth)
+        except _NotUtf8Error:
+            raise
+        except _TooLargeError:
+            if depth > 1:
+                raise
+            self._overruns += 1  # What stands beside it is kept, but not at any price.
+            self._left = _BUDGET >> self._overruns
+            return self._refuse(value, path, "too large", look=False)
+        except RecursionError:
+            if not self._careful:
+                raise
+            return self._refuse(value, path, "which raised RecursionError")
+        except Exception as error:  # Any code may run when a value is looked at.
+            if error is self._sink_error:
+                raise
+            return self._refuse(value, path, f"which raised {type(error).__name__}")
+
+    def _foreign(self, value: Any, path: str, depth: int) -> Any:
+        """Encode a value whose exact type has no method."""
+        if isinstance(value, np.generic):
+            return self._scalar(value, path, depth)
+        encode: _EncodeMethod | None = None
+        if isinstance(value, enum.Enum):
+            encode = Encoder._enum
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+            encode = Encoder._record
+        elif isinstance(value, tuple) and hasattr(value, "_fields"):
+            encode = Encoder._namedtuple
+        if encode is not None:
+            return self._encode_nest(encode, value, path, depth)
+        plain = foreign.to_plain(value)
+        if type(plain) is ReprOnly:
+            return self._write_repr(plain, path)
+        encode = _ENCODERS.get(type(plain), Encoder._record)
+        if encode not in _NESTING:
+            return encode(self, plain, path, depth)
+        return self._encode_nest(encode, plain, path, depth, of=value)
+
+    def _encode_nest(
+        self, encode: _EncodeMethod, value: Any, path: str, depth: int, of: Any = None
+    ) -> Any:
+        # The plain form of a foreign value is made anew each time, so a loop shows in the value.
+        identity = id(value if of is None else of)
+        if identity in self._open:
+            return self._refuse(value if of is None else of, path, "contains itself")
+        if depth >= MAX_DEPTH:
+            return self._refuse(
+                value if of is None else of, path, f"nested more than {MAX_DEPTH} levels deep"
+            )
+        self._open.add(identity)
+        try:
+            if depth and depth % _CHUNK_DEPTH == 0:
+                inner = stack.call_on_fresh_stack(encode, self, value, path, depth + 1)
+                try:
+                    return {TAG: "nested", "v": orjson.dumps(inner).decode()}
+                except orjson.JSONEncodeError as error:
+                    raise _NotUtf8Error from error
+            return encode(self, value, path, depth)
+        finally:
+            self._open.discard(identity)
+
+    def _spend(self, items: int) -> None:
+        self._left -= items
+        if self._left < 0:
+            raise _TooLargeError
+
+    def _refuse(self, value: Any, path: str, reason: str, *, look: bool = True) -> Any:
+        return self._write_repr(foreign.repr_only(value, reason, look=look), path)
+
+    def note(self, value: ReprOnly, path: str) -> None:
+        """Note that of a value only its repr is kept."""
+        if len(self.repr_only) < _MOST_NAMED:
+            why = value.reason and ", " + value.reason
+            self.repr_only.append(f"{path[:200] or 'value'}: {value.type_name}{why}")
+
+    def _write_repr(self, value: ReprOnly, path: str) -> Any:
+        self._spend(len(value.repr) // _CHARS_AN_ITEM)
+        self.note(value, path)
+        return self._repr_only(value, path, 0)
+
+    def _repr_only(self, value: ReprOnly, path: str, depth: int) -> Any:
+        tag = {TAG: "unwritable", "type": value.type_name, "repr": value.repr}
+        if value.reason:
+            tag["reason"] = value.reason
+        return {key: self._str(text, path, depth) for key, text in tag.items()}
+
+    def _put(self, kind: str, data: bytes, ext: str) -> Any:
+        assert self._blobs is not None
+        try:
+            blob = self._blobs.put(data, ext)
+        except Exception as error:  # Not the value's fault.
+            self._sink_error = error
+            raise
+        return {TAG: kind, "sha256": blob.sha256, "ext": blob.ext, "size": blob.size}
+
+    def _plain(self, value: Any, path: str, depth: int) -> Any:
+        return value
+
+    def _int(self, value: int, path: str, depth: int) -> Any:
+        if -(2**63) <= value < 2**64:
+            return value
+        return {TAG: "int", "v": hex(value)}
+
+    def _float(self, value: float, path: str, depth: int) -> Any:
+        if value - value == 0.0:  # Neither NaN nor an infinity.
+            return value
+        return {TAG: "float", "v": repr(value)}
+
+    def _complex(self, value: complex, path: str, depth: int) -> Any:
+        return {
+            TAG: "complex",
+            "v": [self._float(value.real, "", 0), self._float(value.imag, "", 0)],
+        }
+
+    def _str(self, value: str, path: str, depth: int) -> Any:
+        size = len(value)
+        if size > _CHARS_AN_ITEM:
+            if size > TEXT_INLINE and self._blobs is not None:
+                self._spend(size // _BYTES_AN_ITEM)
+                return self._put("text", value.encode("utf-8", "surrogatepass"), "txt")
+            self._spend(size // _CHARS_AN_ITEM)
+        if self._careful and not _is_utf8(value):
+            data = value.encode("utf-8", "surrogatepass")
+            return {TAG: "str", "v": base64.b64encode(data).decode()}
+        return value
+
+    def _bytes(self, value: bytes | bytearray | memoryview, path: str, depth: int) -> Any:
+        data = bytes(value)
+        self._spend(len(data) // _BYTES_AN_ITEM)
+        if len(data) > BYTES_INLINE and self._blobs is not None:
+            return self._put("blob", data, _extension(data))
+        return {TAG: "bytes", "v": base64.b64encode(data).decode()}
+
+    def _items(self, values: Sequence[Any], path: str, depth: int) -> list[Any]:
+        self._spend(len(values))
+        if len(values) > _MANY and _all_plain_numbers(values):
+            return list(values)
+        depth += 1
+        return [self._encode(item, f"{path}[{i}]", depth) for i, item in enumerate(values)]
+
+    def _list(self, value: Sequence[Any], path: str, depth: int) -> Any:
+        return self._items(value, path, depth)
+
+    def _tuple(self, value: tuple[Any, ...], path: str, depth: int) -> Any:
+        return {TAG: "tuple", "v": self._items(value, path, depth)}
+
+    def _set(self, value: set[Any] | frozenset[Any], path: str, depth: int) -> Any:
+        kind = "frozenset" if isinstance(value, frozenset) else "set"
+        return {TAG: kind, "v": self._items(sorted(value, key=bounded_repr), path, depth)}
+
+    def _dict(self, value: Mapping[Any, Any], path: str, depth: int) -> Any:
+        self._spend(len(value))
+        if all(type(key) is str for key in value) and TAG not in value:
+            if self._careful and not all(map(_is_utf8, value)):
+                return self._pairs(value, path, depth)
+            inner = depth + 1
+            return {k: self._encode(v, f"{path}.{k}", inner) for k, v in value.items()}
+        return self._pairs(value, path, depth)
+
+    def _pairs(self, value: Mapping[Any, Any], path: str, depth: int) -> Any:
+        inner = depth + 1
+        pairs = [
+            [
+                self._encode(k, f"{path}.key", inner),
+                self._encode(v, f"{path}[{bounded_repr(k)[:40]}]", inner),
+            ]
+            for k, v in value.items()
+        ]
+        return {TAG: "dict", "v": pairs}
+
+    def _ndarray(self, value: np.ndarray[Any, Any], path: str, depth: int) -> Any:
+        tag = {TAG: "ndarray", "shape": list(value.shape)}
+        if value.dtype == object:
+            return {**tag, "dtype": "object", "v": self._items(value.ravel().tolist(), path, depth)}
+        dtype = self._dtype(value.dtype)
+        if dtype is None:
+            return self._refuse(value, path, f"dtype {value.dtype}")
+        self._spend(value.nbytes // _BYTES_AN_ITEM)  # Before it is copied: it may be a broadcast.
+        return {**tag, "dtype": dtype, "v": self._bytes(value.tobytes(), path, depth)}
+
+    def _scalar(self, value: np.generic, path: str, depth: int) -> Any:
+        dtype = self._dtype(value.dtype)
+        if dtype is None:
+            return self._refuse(value, path, f"dtype {value.dtype}")
+        if value.dtype.kind in "biuf" and value.dtype.itemsize <= 8:
+            item = self._encode(value.item(), path, depth)
+        elif isinstance(value, np.str_):
+            item = self._bytes(value.encode("utf-32-le", "surrogatepass"), path, depth)
+        else:
+            # A np.bytes_ may end with zero bytes, which its buffer leaves out.
+            data = bytes(value) if isinstance(value, np.bytes_) else value.tobytes()
+            item = self._bytes(data, path, depth)
+        return {TAG: "scalar", "dtype": dtype, "v": item}
+
+    def _dtype(self, dtype: np.dtype[Any]) -> Any:
+        """Returns a dtype as JSON data; None if it cannot be kept."""
+        description = _described(dtype)
+        return self._encode(description, "", 0) if isinstance(description, dict) else description
+
+    def _isoformat(self, value: datetime.date | datetime.time, path: str, depth: int) -> Any:
+        return {TAG: type(value).__name__, "v": value.isoformat()}
+
+    def _timedelta(self, value: datetime.timedelta, path: str, depth: int) -> Any:
+        return {TAG: "timedelta", "v": [value.days, value.seconds, value.microseconds]}
+
+    def _decimal(self, value: decimal.Decimal, path: str, depth: int) -> Any:
+        return {TAG: "decimal", "v": str(value)}
+
+    def _uuid(self, value: uuid.UUID, path: str, depth: int) -> Any:
+        return {TAG: "uuid", "v": str(value)}
+
+    def _range(self, value: range, path: str, depth: int) -> Any:
+        ends = (value.start, value.stop, value.step)
+        return {TAG: "range", "v": [self._int(end, path, depth) for end in ends]}
+
+    def _path(self, value: PurePath, path: str, depth: int) -> Any:
+        flavour = "windows" if isinstance(value, PureWindowsPath) else "posix"
+        return {TAG: "path", "flavour": flavour, "v": self._str(str(value), path, depth)}
+
+    def _enum(self, value: enum.Enum, path: str, depth: int) -> Any:
+        name = foreign.valid_text(record_types.name_of(type(value)))
+        member = None if value.name is None else foreign.valid_text(str(value.name))
+        inner = self._encode(value.value, path, depth + 1)
+        return {TAG: "enum", "type": name, "member": member, "v": inner}
+
+    def _record(self, value: Any, path: str, depth: int) -> Any:
+        if isinstance(value, record_types.OpaqueRecord):
+            name, fields = value.type_name, value.fields
+        else:
+            name = record_types.name_of(type(value))
+            fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        name = foreign.valid_text(name)
+        return {TAG: "record", "type": name, "fields": self._dict(dict(fields), path, depth)}
+
+    def _namedtuple(self, value: Any, path: str, depth: int) -> Any:
+        fields = self._dict(dict(zip(value._fields, value, strict=True)), path, depth)
+        name = foreign.valid_text(type(value).__name__)
+        return {TAG: "namedtuple", "type": name, "fields": fields}
+
+
+_EncodeMethod = Callable[[Encoder, Any, str, int], Any]
+
+_ENCODERS: dict[type, _EncodeMethod] = {
+    type(None): Encoder._plain,
+    bool: Encoder._plain,
+    int: Encoder._int,
+    float: Encoder._float,
+    complex: Encoder._complex,
+    str: Encoder._str,
+    bytes: Encoder._bytes,
+    bytearray: Encoder._bytes,
+    memoryview: Encoder._bytes,
+    list: Encoder._list,
+    tuple: Encoder._tuple,
+    set: Encoder._set,
+    frozenset: Encoder._set,
+    dict: Encoder._dict,
+    np.ndarray: Encoder._ndarray,
+    datetime.datetime: Encoder._isoformat,
+    datetime.date: Encoder._isoformat,
+    datetime.time: Encoder._isoformat,
+    datetime.timedelta: Encoder._timedelta,
+    decimal.Decimal: Encoder._decimal,
+    uuid.UUID: Encoder._uuid,
+    range: Encoder._range,
+    PurePosixPath: Encoder._path,
+    PosixPath: Encoder._path,
+    PureWindowsPath: Encoder._path,
+    WindowsPath: Encoder._path,
+    ReprOnly: Encoder._repr_only,
+}
+_NESTING = {
+    Encoder._list, Encoder._tuple, Encoder._set, Encoder._dict, Encoder._ndarray,
+    Encoder._record, Encoder._namedtuple, Encoder._enum,
+}  # fmt: skip
+
+
+def dumps(value: Any, blobs: BlobSink | None = None) -> tuple[bytes, list[str]]:
+    """Return `value` as JSON bytes, and what is kept as its repr only (see `Encoder`)."""
+    return dumps_by(lambda encoder: encoder.encode(value), blobs)
+
+
+def dumps_by(
+    encode: Callable[[Encoder], Any], blobs: BlobSink | None = None
+) -> tuple[bytes, list[str]]:
+    """Return what `encode` makes with an encoder as JSON bytes, and what is kept as its repr only.
+
+    Raises:
+        OSError: The blob sink failed.
+    """
+    try:
+        encoder = Encoder(blobs)
+        return orjson.dumps(encode(encoder)), encoder.repr_only
+    except (orjson.JSONEncodeError, _NotUtf8Error):  # Text with lone surrogates: find it.
+        encoder = Encoder(blobs, careful=True)
+        return orjson.dumps(encode(encoder)), encoder.repr_only
+    except RecursionError:  # The caller is far up its stack.
+        encoder = Encoder(blobs, careful=True)
+        return orjson.dumps(stack.call_on_fresh_stack(encode, encoder)), encoder.repr_only
+
+
+_described = functools.lru_cache(maxsize=256)(dtypes.describe)
+
+
+def _extension(data: bytes) -> str:
+    for magic, ext in _MAGIC.items():
+        if data.startswith(magic):
+            return ext
+    return "bin"
+
+
+_MAGIC = {
+    b"\xff\xd8\xff": "jpg",
+    b"\x89PNG\r\n\x1a\n": "png",
+    b"RIFF": "webp",
+    b"GIF8": "gif",
+    b"%PDF-": "pdf",
+}
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,372 @@
+"""The index of a dataset: a summary line for each sealed episode, so that lists need no episodes.
+
+Each writer appends to a file of its own, one write a line, so that writers never wait for each
+other, and holds a lock (flock) on it for as long as it lives. In a bucket, where nothing can be
+appended to, a writer puts a new file, a shard, for each batch of lines. A last line without its
+newline does not count: its episode is found by its file.
+
+Before 0.2, webtraj could delete episodes. That left a line which takes the episode's summary out of
+the files that have it, and which is still read::
+
+    {"removed": "<episode id>", "from": ["<name of an index file>", ...]}
+
+A file that is gone when it is to be read was replaced by `webtraj.datasets.rebuilding`; the list of
+files is then read again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import hashlib
+import math
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import numpy as np
+import orjson
+
+from webtraj import errors
+from webtraj import trajectory as trajectory_lib
+from webtraj.store import decoding, encoding, files, formats, records
+from webtraj.store.blob import BlobSource
+from webtraj.store.layout import BOM, check_episode_id, is_episode_id
+
+__all__ = [
+    "EpisodeSummary",
+    "IndexFile",
+    "IndexWriter",
+    "Removal",
+    "index_file_name",
+    "merge",
+    "parse_index_file",
+    "summarize",
+    "version_span",
+]
+
+_Enum = TypeVar("_Enum", trajectory_lib.EndReason, trajectory_lib.Outcome)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeSummary:
+    """What a list shows of an episode."""
+
+    episode_id: str
+    task: str = ""
+    goal: str = ""
+    site: str = ""
+    environment: str = ""
+    policy: str = ""
+    policy_version: str = ""
+    """Which weights answered, by `version_span`; empty in lines of before there was this field."""
+    seed: int | None = None
+    group_id: str = ""
+    attempt: trajectory_lib.Count = 0
+    end_reason: trajectory_lib.EndReason = trajectory_lib.EndReason.UNKNOWN
+    outcome: trajectory_lib.Outcome = trajectory_lib.Outcome.UNKNOWN
+    num_steps: trajectory_lib.Count = 0
+    """Number of transitions, as in `EpisodeTrajectory.num_steps`."""
+    total_reward: float = 0.0
+    start_time: trajectory_lib.Timestamp | None = None
+    """In seconds since the epoch (UTC)."""
+    end_time: trajectory_lib.Timestamp | None = None
+    """In seconds since the epoch (UTC)."""
+    format: str = "json"
+    """The format of the episode's file: the end of its name."""
+    size: trajectory_lib.Count = 0
+    """Bytes of the episode's file, blobs that lie beside it not counted."""
+    sha256: str = ""
+    """Of the episode's file."""
+
+    def to_line(self) -> bytes:
+        """Returns the summary as a line of JSON."""
+        data = {name: getattr(self, name) for name in _FIELDS}
+        data["end_reason"] = self.end_reason.name.lower()
+        data["outcome"] = self.outcome.name.lower()
+        line, _ = encoding.dumps(data)
+        return line + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> Self:
+        """Returns the summary that `to_line` made a line of; what is not known is left aside.
+
+        Raises:
+            UnsupportedSchemaError: It was written by a newer webtraj.
+            ValueError: It is no such line.
+        """
+        try:
+            return cls._from_data(orjson.loads(line))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"no summary of an episode: {error!r:.300}") from error
+
+    @classmethod
+    def _from_data(cls, data: dict[str, Any]) -> Self:
+        version = data.get("schema_version", 1)
+        if isinstance(version, int) and version > formats.SCHEMA_VERSION:
+            raise errors.UnsupportedSchemaError(
+                f"An index line has schema version {version}; this webtraj reads up to "
+                f"{formats.SCHEMA_VERSION}. Install a newer one."
+            )
+        known = records.read_fields(cls, data, decoding.Reading())
+        for name, value in known.items():
+            # What an environment puts into an episode may be read as text; here all is our own.
+            if type(value) is str and type(data[name]) not in (str, dict):
+                raise TypeError(f"{name} is {data[name]!r:.100}")
+        check_episode_id(known["episode_id"])
+        if known.get("format", "json") not in formats.FORMATS:
+            raise TypeError(f"format is {known['format']!r:.100}")
+        return cls(**known)
+
+
+_FIELDS = tuple(field.name for field in dataclasses.fields(EpisodeSummary))
+_INFO_FIELDS = (
+    "episode_id", "task", "goal", "site", "environment", "policy", "seed", "group_id", "attempt",
+)  # fmt: skip
+
+
+def summarize(
+    episode: Mapping[str, Any], content: bytes, blobs: BlobSource, format_name: str = "json"
+) -> EpisodeSummary:
+    """Returns the summary of an episode.
+
+    Args:
+        episode: The episode's data.
+        content: The bytes of its file.
+        blobs: Gives the long texts and arrays among what is summarized.
+        format_name: The file's format.
+
+    Raises:
+        CorruptDataError: It does not follow the format.
+    """
+    try:
+        fields = {k: v for k, v in episode["info"].items() if k in _INFO_FIELDS}
+        info = _plain(decoding.decode(fields, blobs))
+        end = episode.get("end") or {}
+        rewards = [
+            decoding.decode(step.get("reward"), blobs)
+            for step in episode["steps"]
+            if step["step_type"] != "first"
+        ]
+        return EpisodeSummary(
+            **info,
+            policy_version=version_span(_versions(_decisions(episode), blobs)),
+            end_reason=_member(trajectory_lib.EndReason, end.get("reason")),
+            outcome=_member(trajectory_lib.Outcome, end.get("outcome")),
+            num_steps=max(len(episode["steps"]) - 1, 0),
+            total_reward=float(sum(map(trajectory_lib.reward_value, rewards))),
+            start_time=_time(episode.get("start_time")),
+            end_time=_time(episode.get("end_time")),
+            format=format_name,
+            size=len(content),
+            sha256=hashlib.sha256(content).hexdigest(),
+        )
+    except errors.WebtrajError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
+        raise errors.CorruptDataError(f"An episode cannot be summarized: {error!r}.") from error
+
+
+def version_span(versions: Iterable[str]) -> str:
+    """Returns the version of the weights behind some calls: the first and the last if they differ.
+
+    >>> version_span(["3", "3"]), version_span(["3", "", "3..4", "5"]), version_span([])
+    ('3', '3..5', '')
+
+    Args:
+        versions: As `ModelCall.policy_version` has them, of the calls in order; empty ones tell
+            nothing.
+    """
+    known = list(dict.fromkeys(version for version in versions if version))
+    if len(known) < 2:
+        return "".join(known)
+    return f"{_ends(known[0])[0]}..{_ends(known[-1])[1]}"
+
+
+def _ends(version: str) -> tuple[str, str]:
+    """Returns the two versions of a call during which they changed."""
+    before, dots, after = version.partition("..")
+    return (before, after) if before and dots and after else (version, version)
+
+
+def _decisions(episode: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yields an agent's decisions, the one in flight last."""
+    for step in episode["steps"]:
+        yield step.get("decision") or {}
+    yield (episode.get("end") or {}).get("in_flight_decision") or {}
+
+
+def _versions(decisions: Iterable[Mapping[str, Any]], blobs: BlobSource) -> Iterator[str]:
+    """Yields the versions of the weights that answered an agent's calls."""
+    for decision in decisions:
+        for call in decision.get("model_calls") or ():
+            version = call.get("policy_version") or ""
+            if not call.get("error"):
+                yield version if isinstance(version, str) else str(decoding.decode(version, blobs))
+
+
+def _plain(info: dict[str, Any]) -> dict[str, Any]:
+    """Returns an episode's info as lists show it, whatever its environment put there."""
+    if not is_episode_id(info["episode_id"]):
+        raise errors.CorruptDataError(
+            f"An episode is called {info['episode_id']!r:.200}, which cannot name a file."
+        )
+    seed, attempt = info.get("seed"), info.get("attempt", 0)
+    plain: dict[str, Any] = {name: str(value) for name, value in info.items()}
+    plain["seed"] = int(seed) if isinstance(seed, (int, np.integer)) else None
+    plain["attempt"] = int(attempt) if isinstance(attempt, (int, np.integer)) else 0
+    return plain
+
+
+def _time(value: Any) -> float | None:
+    """Returns a time if it is one that a calendar has."""
+    is_time = (
+        isinstance(value, (float, int))
+        and math.isfinite(value)
+        and 0 <= value < trajectory_lib.LAST_TIME
+    )
+    return value if is_time else None
+
+
+def index_file_name(suffix: str = "") -> str:
+    """Returns a name for an index file that no other writer has, whatever its host or process."""
+    # A host's name may have what a key may not.
+    host = "".join(char if char.isalnum() and char.isascii() else "-" for char in _host())
+    return f"{host}-{os.getpid()}-{secrets.token_hex(4)}{suffix}.jsonl"
+
+
+def _host() -> str:
+    return socket.gethostname()[:64].lstrip("-.") or "host"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Removal:
+    """Takes an episode's summary out of index files that have it."""
+
+    episode_id: str
+    files: tuple[str, ...]
+    """The names of the index files."""
+
+    @classmethod
+    def from_line(cls, line: bytes) -> Self:
+        """Returns the removal that a line says.
+
+        Raises:
+            ValueError: It is no such line.
+        """
+        try:
+            data = orjson.loads(line)
+            names = data["from"]
+            if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+                raise TypeError("expected a list of names")
+            return cls(check_episode_id(data["removed"]), tuple(names))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"no removal of an episode: {error!r:.300}") from error
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IndexFile:
+    """What one index file says."""
+
+    summaries: tuple[EpisodeSummary, ...] = ()
+    removals: tuple[Removal, ...] = ()
+    unreadable: int = 0
+    """Number of lines that are neither."""
+
+
+class IndexWriter:
+    """Appends lines to an index file of its own, made when the first one comes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / index_file_name()
+        self._descriptor = -1
+        self._lock = threading.Lock()
+
+    def append(self, summary: EpisodeSummary, *, sync: bool = False) -> None:
+        """Adds one line.
+
+        Raises:
+            OSError: It could not be written.
+        """
+        line = summary.to_line()
+        with self._lock:
+            if self._descriptor < 0:
+                self._descriptor = _open_locked(self.path)
+            size = os.fstat(self._descriptor).st_size
+            try:
+                files.write_all(self._descriptor, line)
+            except OSError:
+                os.ftruncate(self._descriptor, size)
+                raise
+            if sync:
+                os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        """Lets go of the file. Idempotent."""
+        with self._lock:
+            descriptor, self._descriptor = self._descriptor, -1
+            if descriptor >= 0:
+                os.close(descriptor)
+
+
+def _open_locked(path: Path) -> int:
+    """Returns the descriptor of a file to append to that is locked, and still there."""
+    flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+    while True:
+        descriptor = os.open(path, flags, 0o644)
+        with contextlib.suppress(OSError):  # The file system may have no locks.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return descriptor
+        # A rebuild took it for a dead writer's, before it was locked, and removed it.
+        os.close(descriptor)
+
+
+def parse_index_file(content: bytes) -> IndexFile:
+    """Returns what an index file says."""
+    *lines, _ = content.removeprefix(BOM).split(b"\n")
+    summaries: list[EpisodeSummary] = []
+    removals: list[Removal] = []
+    unreadable = 0
+    for line in lines:
+        try:
+            if line in (b"", b"\r"):  # An editor's.
+                continue
+            if line.startswith(_REMOVED):
+                removals.append(Removal.from_line(line))
+            else:
+                summaries.append(EpisodeSummary.from_line(line))
+        except errors.UnsupportedSchemaError:
+            raise
+        except ValueError:
+            unreadable += 1
+    return IndexFile(tuple(summaries), tuple(removals), unreadable)
+
+
+_REMOVED = b'{"removed"'
+
+
+def merge(files: Mapping[str, IndexFile]) -> dict[str, EpisodeSummary]:
+    """Returns the summaries that the files of an index, by name, have together, by episode."""
+    gone = {
+        (removal.episode_id, name)
+        for file in files.values()
+        for removal in file.removals
+        for name in removal.files
+    }
+    return {
+        summary.episode_id: summary
+        for name, file in files.items()
+        for summary in file.summaries
+        if not gone or (summary.episode_id, name) not in gone
+    }
+
+
+def _member(enum_class: type[_Enum], name: Any) -> _Enum:
+    """Returns the member of that name; UNKNOWN, the zero, if there is none."""
+    return enum_class.__members__.get(str(name).upper(), enum_class(0))

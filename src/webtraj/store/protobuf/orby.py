@@ -1,0 +1,286 @@
+"""Trajectories of Orby's own collector.
+
+Orby's messages are read by the names of their fields, since their numbers are not public: give the
+schema that the files were written with. Without it they are read by webtraj's, whose names are the
+same and whose numbers most likely are not.
+
+A file may store the state before each action, the state after it, or both: what is missing is taken
+from the neighbour. Whatever has no field in webtraj's records is kept beside the rest, under
+"orby".
+
+Orby's `success` is what the agent said of itself. It counts only where a positive reward of the
+environment agrees with it; as it was written, it is in the info's metadata.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
+from google.protobuf.message import DecodeError
+
+from webtraj import errors
+from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
+from webtraj.store import records
+from webtraj.store.episode_format import unreadable
+from webtraj.store.protobuf import compression, dynamic
+from webtraj.store.protobuf.codec import decode_message
+from webtraj.store.protobuf.records import START_OF_TRAJECTORY
+from webtraj.trajectory import (
+    Decision,
+    EndReason,
+    EpisodeEnd,
+    EpisodeInfo,
+    EpisodeTrajectory,
+    ModelCall,
+    Outcome,
+    StepRecord,
+    StepType,
+)
+
+__all__ = ["read_orby"]
+
+_MAGIC = {b"\x28\xb5\x2f\xfd": "zst", b"\xfd7zXZ": "xz"}
+# What a result says of the episode's end, and of its worth.
+_FAILURES = {
+    "MAX_STEPS_EXCEEDED": (EndReason.TRUNCATED, Outcome.FAILURE),
+    "REPETITIVE_ACTIONS": (EndReason.TRUNCATED, Outcome.FAILURE),
+    "REPORT_INFEASIBLE": (EndReason.TRUNCATED, Outcome.FAILURE),
+}
+_JSON_FIELDS = {
+    "dom": "dom_object",
+    "axtree": "axtree_object",
+    "extra_element_properties": "extra_element_properties",
+}
+
+
+def read_orby(
+    content: bytes,
+    where: str,
+    *,
+    descriptor_set: bytes | None = None,
+    max_size: int | None = None,
+) -> EpisodeTrajectory:
+    """Returns the episode that a file of Orby's collector holds.
+
+    The episode's id is made of the content, so that the same file gives the same id again.
+
+    Args:
+        content: All of a `.pb`, `.pb.xz` or `.pb.zst` file.
+        where: Names the file in errors.
+        descriptor_set: The schema as a serialized FileDescriptorSet, as `protoc --include_imports
+            --descriptor_set_out` makes it; None for webtraj's. With that, a file that webtraj
+            wrote comes back as it was recorded.
+        max_size: The bytes that a file may decompress to; None for the usual bound, which a long
+            episode on one page may pass.
+
+    Raises:
+        CorruptDataError: The file cannot be read, or not by this schema.
+        InvalidInputError: The descriptor set is none, or has no TrajectoryData.
+        UnsupportedSchemaError: It was written by a newer webtraj.
+    """
+    kind = next((kind for magic, kind in _MAGIC.items() if content.startswith(magic)), "")
+    data = compression.decompress(content, kind, where, max_size=max_size)
+    cls: type[Any] = pb.TrajectoryData
+    if descriptor_set is not None:
+        cls = dynamic.message_class(descriptor_set, "TrajectoryData")
+    try:
+        message = cls.FromString(data)
+    except (DecodeError, ValueError, RecursionError, MemoryError) as error:
+        raise _unreadable(where, descriptor_set, repr(error)) from error
+    if descriptor_set is None:
+        if message.HasField("webtraj"):
+            stored = decode_message(message, where)
+            return records.decode_record(EpisodeTrajectory, stored.data, stored.blobs)
+        if dynamic.has_unknown_fields(message):
+            raise _unreadable(where, descriptor_set, "it has fields of other numbers")
+    found = dynamic.plain(message)
+    if not found:
+        raise _unreadable(where, descriptor_set, "it holds nothing")
+    try:
+        return _episode(found, hashlib.sha256(data).hexdigest())
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise unreadable(where, error) from error
+
+
+def _unreadable(where: str, descriptor_set: bytes | None, why: str) -> errors.CorruptDataError:
+    hint = "Was it written with this schema?"
+    if descriptor_set is None:
+        hint = (
+            "Orby's field numbers are not public: give the schema that it was written with, as "
+            "descriptor_set."
+        )
+    return errors.CorruptDataError(f"{where!r} is no readable trajectory: {why:.300}. {hint}")
+
+
+def _episode(found: dict[str, Any], digest: str) -> EpisodeTrajectory:
+    actions = found.pop("actions", [])
+    result: dict[str, Any] = {key: found.pop(key) for key in ("success", "failure") if key in found}
+    taken = list(_states(actions))
+    steps = tuple(
+        _step(index, action, state, final=index == len(taken) - 1)
+        for index, (action, state) in enumerate(taken)
+    )
+    metadata: dict[str, Any] = {"source": "orby", "result": result}
+    info = EpisodeInfo(
+        episode_id=f"orby-{digest[:32]}",
+        goal=found.pop("goal", ""),
+        site=found.pop("domain", ""),
+        environment="BrowserGym",
+        metadata={**metadata, "orby": found} if found else metadata,
+    )
+    return EpisodeTrajectory(info, steps, _end(result, steps))
+
+
+def _states(
+    actions: list[dict[str, Any]],
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yields each action with the state that it led to; an empty action for the reset."""
+    befores = [action.pop("before_state", None) for action in actions]
+    afters = [action.pop("after_state", None) for action in actions]
+    starts = bool(actions) and _string(actions[0]) == START_OF_TRAJECTORY
+    led_to = [
+        after or before or {} for after, before in zip(afters, [*befores[1:], None], strict=False)
+    ]
+    if starts:
+        actions[0].pop("browser_gym_action")
+        led_to[0] = led_to[0] or befores[0] or {}
+    elif actions:
+        yield {}, dict(befores[0] or {})
+    came_before = [led_to[0] if starts else befores[0], *led_to] if actions else []
+    for action, before, known, state in zip(actions, befores, came_before, led_to, strict=False):
+        if before and before != known:
+            action["before_state"] = before  # It is not what the last action led to.
+        yield action, dict(state)
+
+
+def _string(action: Mapping[str, Any]) -> str:
+    return str(action.get("browser_gym_action", {}).get("action_string", ""))
+
+
+def _step(index: int, action: dict[str, Any], state: dict[str, Any], *, final: bool) -> StepRecord:
+    gym = state.pop("browser_gym_observation", None)
+    reward = None if gym is None else gym.pop("reward", 0.0)
+    gym = gym or {}
+    terminated, truncated = gym.pop("terminated", False), gym.pop("truncated", False)
+    observation = _observation(state, gym)
+    if index == 0:  # What Orby writes as its reward is no reward.
+        if reward:
+            action["reward"] = reward
+        return StepRecord(0, StepType.FIRST, observation, decision=_decision(None, action))
+    made: Any = _string(action) or action.get("action")
+    action.pop("browser_gym_action" if _string(action) else "action", None)
+    return StepRecord(
+        index,
+        StepType.LAST if final and (terminated or truncated) else StepType.MID,
+        observation,
+        made,
+        reward,
+        0.0 if terminated else 1.0,
+        decision=_decision(made, action),
+    )
+
+
+def _observation(state: dict[str, Any], gym: dict[str, Any]) -> dict[str, Any]:
+    """Returns an observation with BrowserGym's keys."""
+    observation: dict[str, Any] = {"url": state.pop("url", "")}
+    viewport = state.pop("viewport", {})
+    screenshot = viewport.pop("screenshot", {})
+    if "content" in screenshot:
+        observation["screenshot"] = screenshot.pop("content")
+    if "legacy_goal" in gym:
+        observation["goal"] = gym.pop("legacy_goal")
+    for name, key in _JSON_FIELDS.items():
+        if name in gym:
+            observation[key] = _parsed(gym.pop(name))
+    for name in ("open_pages_urls", "focused_element_bid", "last_action", "last_action_error"):
+        if name in gym:
+            observation[name] = gym.pop(name)
+    if "open_pages_urls" in observation or "active_page_index" in gym:
+        observation["active_page_index"] = gym.pop("active_page_index", 0)
+    if "chat_messages" in gym:
+        observation["chat_messages"] = [_with_seconds(each) for each in gym.pop("chat_messages")]
+    if "goals" in gym:
+        observation["goal_object"] = [_content(each) for each in gym.pop("goals")]
+    if "elapsed_time" in gym:
+        observation["elapsed_time"] = _seconds(gym.pop("elapsed_time"))
+    rest = {**state, "viewport": viewport, "screenshot": screenshot, **gym}
+    rest = {key: value for key, value in rest.items() if value not in ({}, [])}
+    return {**observation, "orby": rest} if rest else observation
+
+
+def _parsed(text: bytes) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:  # Not what it should be, and still what was recorded.
+        return text
+
+
+def _with_seconds(message: dict[str, Any]) -> dict[str, Any]:
+    return {key: _seconds(value) if key == "timestamp" else value for key, value in message.items()}
+
+
+def _seconds(time: Any) -> Any:
+    if not isinstance(time, dict):
+        return time
+    return float(time.get("seconds", 0) + time.get("nanos", 0) / 1e9)
+
+
+def _decision(action: Any, found: dict[str, Any]) -> Decision | None:
+    state = dict(found.pop("agent_state", {}))
+    calls = tuple(_model_call(each) for each in state.pop("llm_interactions", []))
+    memory = state.pop("memory", "")
+    metadata = {**state, "orby": found} if found else state
+    if not (calls or memory or metadata):
+        return None
+    return Decision(action=action, memory=memory, model_calls=calls, metadata=metadata)
+
+
+def _model_call(found: dict[str, Any]) -> ModelCall:
+    messages = tuple(
+        {
+            "role": message.get("role", ""),
+            "content": [_content(part) for part in message.get("llm_contents", [])],
+        }
+        for message in found.pop("llm_messages", [])
+    )
+    response = found.pop("response", "")
+    text = response if isinstance(response, str) else ""
+    call = ModelCall(
+        model=found.pop("model_name", ""),
+        provider=found.pop("model_family", ""),
+        messages=messages,
+        text=text,
+        response=None if text == response else response,
+    )
+    return (
+        dataclasses.replace(call, response={"orby": found, "response": response}) if found else call
+    )
+
+
+def _content(part: dict[str, Any]) -> dict[str, Any]:
+    if "image_url" in part:
+        return {"type": "image_url", "image_url": {"url": part["image_url"]}}
+    return {"type": "text", "text": part.get("text", "")}
+
+
+def _end(result: Mapping[str, Any], steps: tuple[StepRecord, ...]) -> EpisodeEnd:
+    rewarded = any(isinstance(s.reward, (int, float)) and s.reward > 0 for s in steps)
+    reason, outcome, detail = EndReason.CLOSED, Outcome.UNKNOWN, "the file tells no result"
+    if "success" in result:
+        # The run loop stopped since the agent said so.
+        reason, detail = EndReason.TRUNCATED, "the agent claimed success"
+        outcome = Outcome.SUCCESS if rewarded else Outcome.UNKNOWN
+    elif "failure" in result:
+        failure = result["failure"]
+        detail = str(
+            failure.get("failure_message") or failure.get("reason") or "an unnamed failure"
+        )
+        reason, outcome = _FAILURES.get(detail, (reason, outcome))
+        outcome = Outcome.UNKNOWN if rewarded else outcome
+    if steps and steps[-1].last:
+        reason = EndReason.TRUNCATED if steps[-1].discount else EndReason.TERMINATED
+    return EpisodeEnd(reason=reason, detail=detail, outcome=outcome)

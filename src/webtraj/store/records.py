@@ -1,0 +1,699 @@
+"""The records of `webtraj.trajectory` as plain JSON data, and back.
+
+A record becomes an object with its fields by name. Fields that hold their default are left out, so
+that a reader fills in what an older writer did not know. Enums are written by name, in lower case;
+a name that is not known decodes to the enum's UNKNOWN. Fields that may hold any value follow
+`webtraj.store.values`.
+
+Whatever type a field declares is written as that type, since programs fill them with what they
+have: a numpy integer as a seed, a `Path` as a task, a pydantic model as metadata. What a field
+cannot hold, such as a text as a seed, becomes the field's default; the record's metadata keeps the
+value itself under `MISFITS`.
+
+What is read is checked once, here, against the annotations of the records' classes: all that uses a
+record may rely on its types and bounds.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import enum
+import functools
+import operator
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import orjson
+
+from webtraj import errors
+from webtraj import trajectory as trajectory_lib
+from webtraj.store import decoding, encoding, foreign, record_types
+from webtraj.store.blob import BlobSink, BlobSource
+from webtraj.store.budget import Budget
+from webtraj.store.decoding import Reading
+
+__all__ = [
+    "MISFITS",
+    "WrongFieldError",
+    "decode_record",
+    "dumps_fields",
+    "encode_record",
+    "field_readers",
+    "read_fields",
+    "read_line",
+    "read_object",
+]
+
+MISFITS: Final = "misfits"
+"""Key in a record's metadata of the values that its fields, or the records in it, cannot hold: by
+field, `seed` or `model_calls[0].latency`."""
+
+_Record = TypeVar("_Record")
+
+_ENUM_FIELDS: dict[tuple[type, str], type[enum.Enum]] = {
+    (trajectory_lib.StepRecord, "step_type"): trajectory_lib.StepType,
+    (trajectory_lib.EpisodeEnd, "reason"): trajectory_lib.EndReason,
+    (trajectory_lib.EpisodeEnd, "phase"): trajectory_lib.Phase,
+    (trajectory_lib.EpisodeEnd, "outcome"): trajectory_lib.Outcome,
+    (trajectory_lib.Judgement, "outcome"): trajectory_lib.Outcome,
+}
+_RECORD_FIELDS: dict[tuple[type, str], type] = {
+    (trajectory_lib.StepRecord, "decision"): trajectory_lib.Decision,
+    (trajectory_lib.EpisodeEnd, "error"): trajectory_lib.ErrorInfo,
+    (trajectory_lib.EpisodeEnd, "in_flight_decision"): trajectory_lib.Decision,
+    (trajectory_lib.EpisodeTrajectory, "info"): trajectory_lib.EpisodeInfo,
+    (trajectory_lib.EpisodeTrajectory, "end"): trajectory_lib.EpisodeEnd,
+}
+_RECORD_LIST_FIELDS: dict[tuple[type, str], type] = {
+    (trajectory_lib.Decision, "model_calls"): trajectory_lib.ModelCall,
+    (trajectory_lib.EpisodeEnd, "judgements"): trajectory_lib.Judgement,
+    (trajectory_lib.EpisodeInfo, "derivation"): trajectory_lib.Derivation,
+    (trajectory_lib.EpisodeTrajectory, "steps"): trajectory_lib.StepRecord,
+    (trajectory_lib.Judgement, "model_calls"): trajectory_lib.ModelCall,
+}
+_LIST_FIELDS = {
+    (trajectory_lib.ModelCall, "messages"),
+    (trajectory_lib.ModelCall, "prompt_token_ids"),
+    (trajectory_lib.ModelCall, "completion_token_ids"),
+    (trajectory_lib.ModelCall, "logprobs"),
+    (trajectory_lib.EpisodeEnd, "violations"),
+    (trajectory_lib.EpisodeEnd, "recording_errors"),
+}
+
+_FAILURES_OF_SERVERS = tuple(
+    f"{cls.__module__}.{cls.__qualname__}"
+    for cls in (errors.ModelError, errors.ModelRefusedError, errors.ModelUnavailableError)
+)
+
+_ToJson = Callable[[Any, encoding.Encoder, str], Any]
+_FromJson = Callable[[Any, Reading], Any]
+
+
+def encode_record(record: Any, encoder: encoding.Encoder, path: str = "") -> dict[str, Any]:
+    """Return one of the records of `webtraj.trajectory` as JSON data."""
+    data: dict[str, Any] = {}
+    for name, default, to_json in _writers_of(type(record)):
+        value = getattr(record, name)
+        if value is default or (type(value) in _EMPTY and value == default):
+            continue
+        data[name] = to_json(value, encoder, f"{path}.{name}" if path else name)
+    if encoder.misfits and hasattr(record, "metadata"):
+        misfits, encoder.misfits = encoder.misfits, {}
+        start = len(path) + 1 if path else 0
+        given = {field[start:]: value for field, value in misfits.items()}
+        metadata = {} if record.metadata is None else foreign.to_plain(record.metadata)
+        known = metadata if type(metadata) is dict else {"value": metadata}
+        data["metadata"] = encoder.encode(
+            {**known, MISFITS: given}, f"{path}.metadata" if path else "metadata"
+        )
+    return data
+
+
+def dumps_fields(
+    fields: Mapping[str, Any], blobs: BlobSink | None = None
+) -> tuple[bytes, list[str]]:
+    """Return an object of records and values as JSON bytes, and what is kept as its repr only.
+
+    Args:
+        fields: Records of `webtraj.trajectory` become objects of their fields; all other values
+            follow `webtraj.store.values`.
+        blobs: Takes long bytes and text; without it all stands in the result.
+    """
+    return encoding.dumps_by(lambda encoder: _encode_fields(fields, encoder), blobs)
+
+
+def decode_record(
+    cls: type[_Record],
+    data: Mapping[str, Any],
+    blobs: BlobSource | None = None,
+    budget: Budget | None = None,
+) -> _Record:
+    """Return the record of class `cls` that `data`, parsed JSON, stands for.
+
+    Every field is checked against its annotation, bounds included. A field that this version does
+    not know is left aside, and null counts as a missing field where a field cannot be None.
+
+    Args:
+        cls: One of the records of `webtraj.trajectory`.
+        data: The parsed JSON.
+        blobs: Gives the blobs that it refers to.
+        budget: The memory that it may take, and the name of its file for errors.
+
+    Raises:
+        CorruptDataError: A field is missing, of another type, or does not follow the format.
+    """
+    try:
+        record: _Record = _read_record(cls, data, Reading(blobs, budget))
+    except WrongFieldError as error:
+        where = f"{budget.where!r}" if budget is not None else f"A stored {cls.__name__}"
+        raise errors.CorruptDataError(
+            f"{where} does not follow the format: {error}. Run `webtraj verify` on the dataset."
+        ) from error
+    return record
+
+
+class WrongFieldError(ValueError):
+    """A field of a stored record is not what it should be; the message says which, and why."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{path or 'it'} {why}")
+        self.path = path
+        self.why = why
+
+
+def read_fields(cls: type, data: Any, reading: Reading) -> dict[str, Any]:
+    """Return the fields of a dataclass that parsed JSON has, checked against their annotations.
+
+    Raises:
+        WrongFieldError: A field is of another type.
+    """
+    if type(data) is not dict:
+        raise WrongFieldError("", f"is {data!r:.60}; expected an object")
+    readers = field_readers(cls)
+    fields = {}
+    name = ""
+    try:
+        for name, value in data.items():
+            reader = readers.get(name)
+            if reader is not None:
+                found = reader(value, reading)
+                if found is not _MISSING:
+                    fields[name] = found
+    except WrongFieldError as error:
+        inner = error.path
+        path = f"{name}{inner}" if inner.startswith("[") else f"{name}.{inner}" if inner else name
+        raise WrongFieldError(path, error.why) from error
+    except errors.WebtrajError:  # Of a blob, or of the budget: it says what is wrong.
+        raise
+    except decoding.MALFORMED as error:
+        raise WrongFieldError(name, f"cannot be read: {type(error).__name__}: {error}") from error
+    return fields
+
+
+def read_object(cls: type[_Record], data: Any) -> _Record:
+    """Return the dataclass that an object of one of webtraj's own files stands for.
+
+    Every field is checked against its annotation, bounds included; one that the class does not have
+    is left aside. Where an annotation says `object`, the JSON is kept as it is.
+
+    Raises:
+        WrongFieldError: A field is of another type, or missing.
+    """
+    record: _Record = _read_record(cls, data, Reading())
+    return record
+
+
+def read_line(
+    cls: type[_Record],
+    content: bytes,
+    where: str,
+    remedy: str,
+    error: type[errors.WebtrajError] = errors.CorruptDataError,
+) -> _Record:
+    """Return what `read_object` makes of JSON; its error names the file too.
+
+    Args:
+        cls: The class.
+        content: A file or a line of it.
+        where: The name of the file, or of the line in it, for errors.
+        remedy: A sentence that says what to do about a damaged file.
+        error: The class of the error.
+
+    Raises:
+        WebtrajError: Of the class `error`: the content is not such JSON; the message names the
+            file and the field.
+    """
+    try:
+        return read_object(cls, orjson.loads(content))
+    except (ValueError, RecursionError) as problem:
+        raise error(f"{where} cannot be read: {problem}. {remedy}") from problem
+
+
+def read_lines(
+    cls: type[Any], lines: Iterable[bytes], name: str, remedy: str
+) -> list[dict[str, Any]]:
+    """Return the lines of a file of JSON objects; `cls` names the fields that must be right.
+
+    Args:
+        cls: The class.
+        lines: The file's lines.
+        name: The file's name, for errors.
+        remedy: A sentence that says what to do about a damaged line.
+
+    Raises:
+        CorruptDataError: A line is damaged.
+    """
+    objects = []
+    for number, line in enumerate(lines, start=1):
+        read_line(cls, line, f"Line {number} of {name!r}", remedy)
+        objects.append(orjson.loads(line))
+    return objects
+
+
+def _read_record(cls: type[Any], data: Any, reading: Reading) -> Any:
+    fields = read_fields(cls, data, reading)
+    if cls is trajectory_lib.EpisodeEnd:
+        _tell_model_error(fields)
+    try:
+        return cls(**fields)
+    except TypeError as error:
+        raise WrongFieldError("", f"is incomplete: {error}") from error
+
+
+def _tell_model_error(end: dict[str, Any]) -> None:
+    """Correct an end from before there was MODEL_ERROR: a failed server was an AGENT_ERROR then."""
+    error = end.get("error")
+    if (
+        end.get("outcome") is trajectory_lib.Outcome.AGENT_ERROR
+        and error is not None
+        and error.type in _FAILURES_OF_SERVERS
+    ):
+        end["outcome"] = trajectory_lib.Outcome.MODEL_ERROR
+
+
+# How a field is read: by its annotation, compiled once for each class.
+
+_MISSING: Any = object()
+"""Stands for null in a field that cannot be None: its default counts."""
+
+
+@functools.cache
+def field_readers(cls: type) -> dict[str, _FromJson]:
+    """Return what reads and checks each field of a dataclass, by its name."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    readers = {}
+    for field in dataclasses.fields(cls):
+        read = _reader(hints[field.name])
+        required = (
+            field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        )
+        readers[field.name] = read if required or read in _TAKE_NULL else _without_null(read)
+    return readers
+
+
+def _reader(hint: Any) -> _FromJson:
+    """Return what reads values of an annotation."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return decoding.decode_value
+    if hint is object:
+        return _takes_null(lambda data, _: data)
+    if origin is typing.Annotated:
+        return _bounded(_reader(arguments[0]), arguments[1])
+    if origin in (typing.Union, types.UnionType):
+        (inner,) = (argument for argument in arguments if argument is not type(None))
+        return _or_none(_reader(inner))
+    if origin is tuple:
+        item = arguments[0]
+        if isinstance(item, type) and dataclasses.is_dataclass(item):
+            return _takes_null(_records(item))  # A list of records is there or missing.
+        return _items(_reader(item), _PLAIN.get(_bare(item), ()))
+    if origin is collections.abc.Mapping and arguments[1] is object:
+        return _json_object
+    if origin is collections.abc.Mapping:
+        return _mapping(_reader(arguments[1]), plain=arguments[1] is Any)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return functools.partial(_read_record, hint)
+    if issubclass(hint, enum.Enum):
+        return lambda data, _: _enum_member(hint, data)
+    return _SCALARS[hint]
+
+
+def _bare(hint: Any) -> Any:
+    return typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
+
+
+def _wrong(value: Any, expected: str) -> WrongFieldError:
+    return WrongFieldError("", f"is {_shown(value)}; expected {expected}")
+
+
+def _shown(value: Any) -> str:
+    try:
+        return f"{value!r:.60}"
+    except Exception:  # Of a number with too many digits, for example.
+        return f"a {type(value).__name__}"
+
+
+def _scalar_of(data: Any, reading: Reading) -> Any:
+    """Return a value; a numpy scalar as Python's."""
+    value = decoding.decode_value(data, reading)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _str(data: Any, reading: Reading) -> Any:
+    if type(data) is str:
+        return data
+    if type(data) is dict and data.get(encoding.TAG) == "text":
+        return decoding.decode_value(data, reading)  # Text, or what reads it later.
+    value = _scalar_of(data, reading)
+    # An environment may name its task by a number or an object of its own; it is kept as text.
+    if type(value) in (str, int, float, bool):
+        return str(value)
+    if isinstance(value, record_types.OpaqueRecord) and type(value.fields.get("repr")) is str:
+        return value.fields["repr"]
+    raise _wrong(value, "text")
+
+
+def _json_object(data: Any, _: Reading) -> dict[str, Any]:
+    if type(data) is not dict:
+        raise _wrong(data, "an object")
+    return data
+
+
+def _int(data: Any, reading: Reading) -> int:
+    value = data if type(data) is int else _scalar_of(data, reading)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int) or abs(value) >> _INT_BITS:
+        raise _wrong(value, f"an integer of at most {_INT_BITS} bits")
+    return int(value)  # True counts as 1.
+
+
+def _float(data: Any, reading: Reading) -> float:
+    value = data if type(data) is float else _scalar_of(data, reading)
+    if not isinstance(value, (float, int)) or isinstance(value, bool):
+        raise _wrong(value, "a number")
+    if isinstance(value, int) and abs(value) >> _INT_BITS:
+        raise _wrong(value, "a number that a float can hold")
+    return value
+
+
+def _bool(data: Any, reading: Reading) -> bool:
+    value = data if type(data) is bool else _scalar_of(data, reading)
+    if type(value) is not bool:
+        raise _wrong(value, "true or false")
+    return value
+
+
+_INT_BITS = 1000
+"""More than any seed has, and few enough for a float and for printing."""
+
+_SCALARS: dict[Any, _FromJson] = {str: _str, int: _int, float: _float, bool: _bool}
+_PLAIN: dict[Any, tuple[type, ...]] = {str: (str,), int: (int,), float: (float,)}
+"""The types of JSON values that need no reading; integers are in 64 bits by themselves."""
+
+
+def _bounded(read: _FromJson, bounds: trajectory_lib.Within) -> _FromJson:
+    least, below = bounds.least, bounds.below
+
+    def bounded(data: Any, reading: Reading) -> Any:
+        value = read(data, reading)
+        if not least <= value < below:  # NaN is in no bounds.
+            raise _wrong(value, f"at least {least:g} and less than {below:g}")
+        return value
+
+    return bounded
+
+
+def _or_none(read: _FromJson) -> _FromJson:
+    return _takes_null(lambda data, reading: None if data is None else read(data, reading))
+
+
+def _takes_null(read: _FromJson) -> _FromJson:
+    """Have a reader see null too."""
+    _TAKE_NULL.add(read)
+    return read
+
+
+def _without_null(read: _FromJson) -> _FromJson:
+    return lambda data, reading: _MISSING if data is None else read(data, reading)
+
+
+_TAKE_NULL: set[_FromJson] = {decoding.decode_value}
+
+
+def _records(cls: type) -> _FromJson:
+    def read(data: Any, reading: Reading) -> tuple[Any, ...]:
+        if type(data) not in (list, tuple):  # JSON has lists alone; values in memory, either.
+            raise _wrong(data, "a list")
+        made: list[Any] = []
+        try:
+            for item in data:
+                made.append(_read_record(cls, item, reading))  # noqa: PERF401
+        except WrongFieldError as error:
+            path = f"[{len(made)}]"
+            raise WrongFieldError(
+                f"{path}.{error.path}" if error.path else path, error.why
+            ) from error
+        return tuple(made)
+
+    return read
+
+
+def _items(read: _FromJson, plain: tuple[type, ...]) -> _FromJson:
+    wanted = frozenset(plain)
+
+    def items(data: Any, reading: Reading) -> tuple[Any, ...]:
+        if type(data) is list and wanted.issuperset(map(type, data)):
+            return tuple(data)  # Token ids, of which there are thousands.
+        values = data if type(data) is list else decoding.decode_value(data, reading)
+        if not isinstance(values, (list, tuple)):
+            raise _wrong(values, "a list")
+        if values is not data:  # Decoded already.
+            return tuple(values)
+        return tuple(read(item, reading) for item in values)
+
+    return items
+
+
+def _mapping(read: _FromJson, *, plain: bool) -> _FromJson:
+    def mapping(data: Any, reading: Reading) -> Mapping[Any, Any]:
+        if type(data) is dict and encoding.TAG not in data:
+            if plain:
+                return {key: decoding.decode_value(value, reading) for key, value in data.items()}
+            return {k: read(value, reading) for k, value in data.items() if value is not None}
+        value = decoding.decode_value(data, reading)
+        if isinstance(value, dict) and plain:
+            return value
+        if isinstance(value, dict) and all(type(key) is str for key in value):
+            return {key: read(item, reading) for key, item in value.items()}
+        if isinstance(data, dict) and plain and data[encoding.TAG] in _OBJECTS:
+            return {"value": value}  # An object that was recorded where a mapping belongs.
+        raise _wrong(value, "an object with names")
+
+    return mapping
+
+
+_OBJECTS = ("record", "namedtuple", "unwritable", "repr")
+
+_EMPTY = (str, tuple, dict, int, bool)
+
+
+def _encode_fields(fields: Mapping[str, Any], encoder: encoding.Encoder) -> dict[str, Any]:
+    return {
+        name: encode_record(value, encoder, name)
+        if issubclass(type(value), _RECORDS)
+        else encoder.encode(value, name)
+        for name, value in fields.items()
+    }
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is dict:
+        return {}
+    return field.default  # MISSING, which no value is, where there is none.
+
+
+def _to_json(cls: type, field: dataclasses.Field[Any]) -> _ToJson:
+    key = (cls, field.name)
+    if key in _ENUM_FIELDS:
+        return lambda value, encoder, path: value.name.lower()
+    if key in _RECORD_FIELDS:
+        return lambda value, encoder, path: (
+            None if value is None else encode_record(value, encoder, path)
+        )
+    if key in _RECORD_LIST_FIELDS:
+        item_class = _RECORD_LIST_FIELDS[key]
+        return lambda value, encoder, path: [
+            encode_record(_as_record(item, item_class), encoder, f"{path}[{i}]")
+            for i, item in enumerate(_as_list(value))
+        ]
+    declared = str(field.type)
+    if declared in _NUMBERS or declared in _NUMBER_ROWS:
+        return functools.partial(_write_number, declared, _default(field))
+    if declared in _MAPPINGS:
+        return functools.partial(_write_mapping_of, _MAPPINGS[declared])
+    return _WRITERS_BY_TYPE.get(declared.partition("[")[0], _write_any)
+
+
+def _write_any(value: Any, encoder: encoding.Encoder, path: str) -> Any:
+    return encoder.encode(value, path)
+
+
+def _write_text(value: Any, encoder: encoding.Encoder, path: str) -> Any:
+    return encoder.encode(value if type(value) is str else _as_text(value), path)
+
+
+def _write_mapping(value: Any, encoder: encoding.Encoder, path: str) -> Any:
+    if value is None:
+        return {}
+    data = encoder.encode(value, path)
+    is_mapping = type(data) is dict and data.get(encoding.TAG, "dict") == "dict"
+    return data if is_mapping else {"value": data}
+
+
+def _write_mapping_of(
+    convert: Callable[[Any], Any], value: Any, encoder: encoding.Encoder, path: str
+) -> Any:
+    plain = value if type(value) is dict else foreign.to_plain(value)
+    items = {}
+    if type(plain) is not dict and value is not None:
+        encoder.note(foreign.repr_only(value, "not a mapping"), path)
+        encoder.misfits[path] = value
+    elif value is not None:
+        for key, item in plain.items():
+            try:
+                items[_as_text(key)] = convert(item)
+            except Exception:  # The others are worth more.
+                encoder.note(foreign.repr_only(item), f"{path}.{_as_text(key)}")
+                encoder.misfits[f"{path}.{_as_text(key)}"] = item
+    return encoder.encode(items, path)
+
+
+def _write_list(value: Any, encoder: encoding.Encoder, path: str) -> Any:
+    return encoder.encode(_as_list(value), path)
+
+
+def _write_number(
+    declared: str, default: Any, value: Any, encoder: encoding.Encoder, path: str
+) -> Any:
+    try:
+        if declared in _NUMBERS:
+            return encoder.encode(value if value is None else _NUMBERS[declared](value), path)
+        numbers, convert = _as_list(value), _NUMBER_ROWS[declared]
+        if not {*map(type, numbers)} <= {int, float}:
+            numbers = list(map(convert, numbers))
+        return encoder.encode(numbers, path)
+    except OSError:
+        raise  # The blob sink's.
+    except Exception:  # Whatever it was given, the rest of the record is worth more.
+        kept = foreign.repr_only(value)
+        expected = declared.partition(" |")[0]
+        encoder.note(dataclasses.replace(kept, reason=f"not {expected}: {kept.repr}"), path)
+        encoder.misfits[path] = value
+        return [] if default == () else default
+
+
+def _as_text(value: Any) -> str:
+    if value is None:
+        return ""
+    try:
+        if isinstance(value, str):
+            return str.__str__(value)
+        if isinstance(value, (bytes, bytearray)):
+            return value.decode("utf-8", "replace")
+        text = str(value)
+        return text if type(text) is str else str.__str__(text)
+    except Exception:  # Any code may run when a stranger's object is asked for its text.
+        return foreign.bounded_repr(value)
+
+
+def _as_whole(value: Any) -> int:
+    if type(value) is int:
+        return value
+    number = float(value)
+    if isinstance(value, str) or not number.is_integer():
+        raise ValueError(value)
+    try:
+        return operator.index(value)
+    except TypeError:  # A float, or numpy's True.
+        return int(number)
+
+
+def _as_number(value: Any) -> float:
+    if type(value) in (int, float):
+        return value  # type: ignore[no-any-return]
+    if isinstance(value, str):
+        raise TypeError(value)
+    return float(value)
+
+
+def _within(number: Any, annotation: Any) -> Any:
+    (bounds,) = annotation.__metadata__
+    if not bounds.least <= number < bounds.below:
+        raise ValueError(number)
+    return number
+
+
+def _as_list(value: Any) -> list[Any]:
+    """Return the items of what should be a tuple; an iterator is one item, and stays whole."""
+    if type(value) in (list, tuple):
+        return list(value)
+    if value is None:
+        return []
+    plain = foreign.to_plain(value)
+    if isinstance(plain, np.ndarray):
+        plain = plain.tolist()
+    return list(plain) if type(plain) in (list, tuple) else [value]
+
+
+def _as_record(item: Any, cls: type) -> Any:
+    """Return what should be a record as one: a reply as the call that got it, for example."""
+    if issubclass(type(item), cls):
+        return item
+    return cls(**{_HOLDS_ANYTHING[cls]: item})
+
+
+def _enum_member(enum_class: type[enum.Enum], name: str | None) -> enum.Enum | None:
+    member = enum_class.__members__.get(str(name).upper())
+    if member is None and "UNKNOWN" in enum_class.__members__:
+        return enum_class["UNKNOWN"]
+    if member is None and enum_class is trajectory_lib.StepType:
+        raise _wrong(name, "one of first, mid, last")
+    return member
+
+
+_NUMBERS: dict[str, Callable[[Any], Any]] = {
+    "int | None": _as_whole,
+    "Count": lambda value: _within(_as_whole(value), trajectory_lib.Count),
+    "float | None": _as_number,
+    "Timestamp | None": lambda value: _within(_as_number(value), trajectory_lib.Timestamp),
+    "bool": bool,
+}
+_NUMBER_ROWS: dict[str, Callable[[Any], Any]] = {
+    "tuple[int, ...]": _as_whole,
+    "tuple[float, ...]": _as_number,
+}
+_MAPPINGS: dict[str, Callable[[Any], Any]] = {
+    "Mapping[str, str]": lambda value: value if type(value) is str else _as_text(value),
+    "Mapping[str, int]": _as_whole,
+}
+_WRITERS_BY_TYPE: dict[str, _ToJson] = {
+    "str": _write_text,
+    "Mapping": _write_mapping,
+    "tuple": _write_list,
+}
+_HOLDS_ANYTHING = {
+    trajectory_lib.ModelCall: "response",
+    trajectory_lib.Judgement: "reason",
+    trajectory_lib.Derivation: "step",
+    trajectory_lib.StepRecord: "observation",
+}
+
+_RECORDS: tuple[type, ...] = (
+    trajectory_lib.Decision,
+    trajectory_lib.Derivation,
+    trajectory_lib.EpisodeEnd,
+    trajectory_lib.EpisodeInfo,
+    trajectory_lib.EpisodeTrajectory,
+    trajectory_lib.ErrorInfo,
+    trajectory_lib.Judgement,
+    trajectory_lib.ModelCall,
+    trajectory_lib.StepRecord,
+)
+
+_WRITERS: dict[type, tuple[tuple[str, Any, _ToJson], ...]] = {
+    cls: tuple(
+        (field.name, _default(field), _to_json(cls, field)) for field in dataclasses.fields(cls)
+    )
+    for cls in _RECORDS
+}
+
+
+def _writers_of(cls: type) -> tuple[tuple[str, Any, _ToJson], ...]:
+    """Return the writers of a record's class, or of the one that it is derived from."""
+    return _WRITERS.get(cls) or next(_WRITERS[base] for base in cls.__mro__ if base in _WRITERS)
