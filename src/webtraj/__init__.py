@@ -9,7 +9,11 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from webtraj import _moved
+
 __version__ = "0.1.0"
+
+_moved.install()
 
 if TYPE_CHECKING:
     from webtraj.collectors.base import TrajectoryCollector as TrajectoryCollector
@@ -58,7 +62,7 @@ _HOMES = {
     "NullTrajectoryCollector": "collectors.null",
     "Outcome": "trajectory",
     "ProtobufTrajectoryCollector": "collectors.protobuf",
-    "ReprOnly": "serialization.foreign",
+    "ReprOnly": "store.foreign",
     "S3TrajectoryCollector": "collectors.object_store",
     "StepRecord": "trajectory",
     "TeeTrajectoryCollector": "collectors.tee",

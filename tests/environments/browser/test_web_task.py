@@ -229,12 +229,6 @@ async def test_a_policy_says_what_may_be_opened(policy, url, allowed):
     assert policy.upload("anything") is None
 
 
-async def test_access_is_still_found_by_its_old_name():
-    with pytest.warns(DeprecationWarning, match=r"browser\.access; import WebAccess from there"):
-        from webtraj.environments.browser.policies import WebAccess as OldWebAccess
-    assert OldWebAccess is WebAccess
-
-
 @pytest.mark.browser
 async def test_a_page_that_dies_while_it_loads_is_a_crash():
     asked = asyncio.Event()
