@@ -23,7 +23,7 @@ _HOMES = {
     "webtraj.formats.protobuf": "webtraj.store.protobuf",
     "webtraj.formats.protobuf.orby": "webtraj.store.protobuf.orby",
     "webtraj.serialization": "webtraj.store",
-    "webtraj.serialization.dtypes": "webtraj.store.dtypes",
+    "webtraj.serialization.dtypes": "webtraj.store.values",
     "webtraj.serialization.values": "webtraj.store.values",
     "webtraj.storage": "webtraj.store",
     "webtraj.storage.bucket": "webtraj.store.bucket",

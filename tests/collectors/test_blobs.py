@@ -5,8 +5,7 @@ import threading
 import pytest
 
 from webtraj import errors
-from webtraj.store.blob import Blob
-from webtraj.store.blobs import BlobStore, LazyBlobs
+from webtraj.store.blobs import Blob, BlobStore, LazyBlobs
 
 SHA = "0" * 64
 

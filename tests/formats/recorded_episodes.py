@@ -8,7 +8,7 @@ import orjson
 from webtraj import errors
 from webtraj.environments.actions import Click, Fill
 from webtraj.store import records
-from webtraj.store.blob import Blob
+from webtraj.store.blobs import Blob
 from webtraj.trajectory import (
     Decision,
     EndReason,

@@ -16,7 +16,8 @@ from recorded_episodes import browser_episode, data_of
 from webtraj import errors
 from webtraj.datasets.episode_file import decode_episode
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
-from webtraj.store import formats, references
+from webtraj.store import formats
+from webtraj.store.blobs import blobs_of
 from webtraj.store.protobuf import compression
 from webtraj.store.protobuf.orby import read_orby
 
@@ -39,7 +40,7 @@ def read_all(content, name):
     with contextlib.suppress(errors.CorruptDataError, errors.UnsupportedSchemaError):
         stored = decode(content, name)
         orjson.dumps(stored.data)
-        for blob in references.blobs_of(stored.data):
+        for blob in blobs_of(stored.data):
             stored.blobs.read(blob)
         decode_episode(stored.data, stored.blobs)
     with contextlib.suppress(errors.CorruptDataError, errors.UnsupportedSchemaError):

@@ -8,7 +8,8 @@ from recorded_episodes import Blobs, browser_episode, data_of
 
 from webtraj import errors
 from webtraj.datasets.episode_file import decode_episode
-from webtraj.store import encoding, formats, references
+from webtraj.store import encoding, formats
+from webtraj.store.blobs import blobs_of
 from webtraj.testing.strategies import same, trajectories
 
 WRITABLE = ["pb", "pb.zst"]
@@ -43,7 +44,7 @@ def test_any_episode(trajectory):
 def test_any_episode_with_blobs_all_over(small_blobs, trajectory):
     data, blobs = data_of(trajectory)
     stored = assert_same(data, blobs)
-    for blob in references.blobs_of(data):
+    for blob in blobs_of(data):
         assert stored.blobs.read(blob) == blobs.read(blob)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from webtraj.environments import actions
 from webtraj.judging.answers import answer_of, final_answer
-from webtraj.store.record_types import OpaqueRecord
+from webtraj.store.values import OpaqueRecord
 from webtraj.trajectory import Decision, EpisodeInfo, EpisodeTrajectory, StepRecord, StepType
 
 

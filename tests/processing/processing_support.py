@@ -9,7 +9,7 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.episode_file import encode_episode
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.processing.base import Changed, Drop
-from webtraj.store.blob import Blob
+from webtraj.store.blobs import Blob
 from webtraj.store.places import open_storage
 from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeInfo, Outcome, StepRecord, StepType
 

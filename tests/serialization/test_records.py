@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.store import records
+from webtraj.store.blobs import blobs_in, blobs_of
 from webtraj.store.encoding import Encoder
-from webtraj.store.references import blobs_in, blobs_of
 from webtraj.testing.strategies import decisions, same, trajectories
 
 

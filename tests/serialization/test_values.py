@@ -20,11 +20,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from webtraj import errors
-from webtraj.store import record_types
-from webtraj.store.blob import Blob
-from webtraj.store.encoding import TAG
+from webtraj.store.blobs import Blob
+from webtraj.store.decoding import decode
+from webtraj.store.encoding import dumps
 from webtraj.store.foreign import ReprOnly
-from webtraj.store.values import decode, dumps
+from webtraj.store.values import TAG, OpaqueRecord, record_type
 from webtraj.testing.strategies import arrays, same, scalars, values
 
 
@@ -206,14 +206,14 @@ def test_deep_nests_are_kept_also_far_up_the_stack():
 # Classes.
 
 
-@record_types.record_type("test-values/point")
+@record_type("test-values/point")
 @dataclasses.dataclass(frozen=True)
 class Point:
     x: int
     y: object = None
 
 
-@record_types.record_type("test-values/choosy")
+@record_type("test-values/choosy")
 @dataclasses.dataclass(frozen=True)
 class Choosy:
     x: int
@@ -223,13 +223,13 @@ class Choosy:
             raise ZeroDivisionError(self.x)
 
 
-@record_types.record_type("test-values/colour")
+@record_type("test-values/colour")
 class Colour(enum.Enum):
     RED = "r"
     BLUE = (0, 0, 1)
 
 
-@record_types.record_type("test-values/rights")
+@record_type("test-values/rights")
 class Rights(enum.Flag):
     READ = 1
     WRITE = 2
@@ -289,7 +289,7 @@ def test_named_tuples_with_made_up_names_come_back_too():
 def test_a_registered_class_that_has_moved_on_comes_back_opaque():
     line, _ = dumps(Choosy(1))
     back = decode(orjson.loads(line.replace(b'"x":1', b'"x":-1')))
-    assert back == record_types.OpaqueRecord("test-values/choosy", {"x": -1})
+    assert back == OpaqueRecord("test-values/choosy", {"x": -1})
 
 
 def test_fields_that_a_class_does_not_know_are_left_aside():
@@ -332,9 +332,7 @@ def test_keys_of_unknown_classes_can_be_read(value):
 
 def test_keys_that_become_equal_come_back_as_items():
     clash = {Second.ONE: "member", 1: "number"}
-    assert round_trip(clash)[0] == record_types.OpaqueRecord(
-        "dict", {"items": [(1, "member"), (1, "number")]}
-    )
+    assert round_trip(clash)[0] == OpaqueRecord("dict", {"items": [(1, "member"), (1, "number")]})
 
 
 class Second(enum.Enum):

@@ -17,8 +17,7 @@ from webtraj import errors
 from webtraj.cli.app import make_app
 from webtraj.datasets.dataset import open_dataset
 from webtraj.datasets.exporters import export_dataset
-from webtraj.store.blob import Blob
-from webtraj.store.blobs import BlobStore, LazyBlob
+from webtraj.store.blobs import Blob, BlobStore, LazyBlob
 from webtraj.trajectory import EpisodeInfo, EpisodeTrajectory, StepRecord, StepType
 from webtraj.viewer import pictures
 from webtraj.viewer.bundling import bundle

@@ -12,8 +12,7 @@ from typing import Any
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.store import files, records
-from webtraj.store.blob import Blob
-from webtraj.store.blobs import BlobStore, RecordingSink
+from webtraj.store.blobs import Blob, BlobStore, RecordingSink
 from webtraj.store.journal import JournalWriter
 from webtraj.store.layout import SCHEMA_VERSION, DatasetLayout
 

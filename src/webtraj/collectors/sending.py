@@ -16,10 +16,9 @@ from typing import Protocol
 from webtraj import errors
 from webtraj.collectors.shared_work import ByteBudget
 from webtraj.collectors.spool import Claim, Spool
-from webtraj.store.blob import Blob
-from webtraj.store.blobs import BlobStore
+from webtraj.store.blobs import Blob, BlobStore, blob_key
 from webtraj.store.index import EpisodeSummary
-from webtraj.store.layout import HEADER, DatasetHeader, blob_key, episode_key
+from webtraj.store.layout import HEADER, DatasetHeader, episode_key
 from webtraj.store.storage import Storage
 
 __all__ = ["BusyError", "EpisodeSender", "SentEpisode", "Share", "StoppedError"]

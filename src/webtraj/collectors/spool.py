@@ -33,9 +33,8 @@ from typing import Any
 import orjson
 
 from webtraj import errors
-from webtraj.store import files, formats, references
-from webtraj.store.blob import Blob
-from webtraj.store.blobs import BlobStore
+from webtraj.store import files, formats
+from webtraj.store.blobs import Blob, BlobStore, blobs_of
 from webtraj.store.index import EpisodeSummary, IndexWriter, summarize
 from webtraj.store.journal import claim
 from webtraj.store.layout import DatasetHeader, DatasetLayout, is_episode_id
@@ -231,7 +230,7 @@ class Spool:
             return WaitingEpisode(summary, content, ())
         stored = episode_format.decode(content, str(path))
         store = self.blobs(episode_id)
-        blobs = () if episode_format.self_contained else _in_order(references.blobs_of(stored.data))
+        blobs = () if episode_format.self_contained else _in_order(blobs_of(stored.data))
         if summary is None:
             summary = summarize(stored.data, content, stored.blobs or store, self.format)
             if summary.episode_id != episode_id:

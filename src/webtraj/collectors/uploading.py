@@ -22,7 +22,7 @@ from webtraj.collectors.backlog import Backlog, Entry, Shard, Shards, Unsent
 from webtraj.collectors.gate import Gate, Pauses
 from webtraj.collectors.sending import BusyError, EpisodeSender, SentEpisode, StoppedError
 from webtraj.collectors.shared_work import SharedWork
-from webtraj.store.blob import Blob
+from webtraj.store.blobs import Blob
 
 __all__ = ["Flush", "UploadStatus", "Uploader"]
 

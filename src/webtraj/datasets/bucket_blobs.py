@@ -16,9 +16,7 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.datasets.parallel import map_in_order
-from webtraj.store.blob import Blob, BlobSource
-from webtraj.store.blobs import BlobStore, as_text
-from webtraj.store.layout import blob_key
+from webtraj.store.blobs import Blob, BlobSource, BlobStore, as_text, blob_key
 from webtraj.store.storage import Storage
 
 __all__ = ["BucketBlobs", "FetchedBlobs", "read_checked"]

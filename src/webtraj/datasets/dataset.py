@@ -21,9 +21,8 @@ from webtraj.datasets.bucket_blobs import BucketBlobs
 from webtraj.datasets.episode_file import decode_episode, summarize_file
 from webtraj.datasets.parallel import map_in_order
 from webtraj.datasets.place import DatasetPlace, Place, open_place
-from webtraj.store import formats, references
-from webtraj.store.blob import BlobSource
-from webtraj.store.blobs import LazyBlobs
+from webtraj.store import formats
+from webtraj.store.blobs import BlobSource, LazyBlobs, blobs_of
 from webtraj.store.index import EpisodeSummary, merge
 
 __all__ = ["Blobs", "Dataset", "open_dataset", "with_unindexed"]
@@ -241,7 +240,7 @@ class Dataset:
         if self._blobs == "lazy":
             source = LazyBlobs(source)
         elif isinstance(source, BucketBlobs):
-            source = source.read_all(references.blobs_of(stored.data))
+            source = source.read_all(blobs_of(stored.data))
         found = decode_episode(stored.data, source, where=where, size=len(content))
         if found.episode_id != episode_id:
             raise errors.CorruptDataError(

@@ -9,7 +9,7 @@ import orjson
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.store import formats, records
-from webtraj.store.blob import BlobSink, BlobSource
+from webtraj.store.blobs import BlobSink, BlobSource
 from webtraj.store.budget import Budget
 from webtraj.store.index import EpisodeSummary, summarize
 from webtraj.store.layout import SCHEMA_VERSION, check_episode_id, episode_key, is_episode_id

@@ -17,7 +17,8 @@ from webtraj.collectors.spool import open_index
 from webtraj.datasets.episode_file import summarize_file
 from webtraj.datasets.parallel import map_in_order
 from webtraj.datasets.place import DatasetPlace, Place, open_place
-from webtraj.store import formats, references, sealing
+from webtraj.store import formats, sealing
+from webtraj.store.blobs import blobs_in
 from webtraj.store.index import EpisodeSummary, index_file_name, merge
 from webtraj.store.journal import claim
 from webtraj.store.layout import INDEX, DatasetHeader, DatasetLayout
@@ -114,7 +115,7 @@ def _seal(
 ) -> EpisodeSummary:
     store = sealing.blob_store(layout, header, episode_id)
     journal = layout.journal(episode_id).read_bytes()
-    blobs = [blob for blob in references.blobs_in(journal) if store.holds(blob)]
+    blobs = [blob for blob in blobs_in(journal) if store.holds(blob)]
     return sealing.seal(layout, episode_id, header=header, index=index, blobs=blobs)
 
 

@@ -32,7 +32,7 @@ from webtraj.datasets.transfer import TransferReport
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments.redaction import RedactionRules, Redactor
 from webtraj.environments.redaction.recording import REDACTIONS, added
-from webtraj.store.blob import Blob
+from webtraj.store.blobs import Blob
 from webtraj.store.index import EpisodeSummary
 
 __all__ = ["SHAREABLE", "ShareReport", "check_shareable", "share", "shareable"]

@@ -24,8 +24,8 @@ from webtraj.datasets.dataset import Dataset, open_dataset
 from webtraj.datasets.parallel import map_in_order
 from webtraj.datasets.place import DatasetPlace, Place
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.store import formats, references
-from webtraj.store.blob import BlobSource
+from webtraj.store import formats
+from webtraj.store.blobs import BlobSource, blobs_of
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.index import merge as merge_index
 
@@ -220,7 +220,7 @@ class _Transfer:
         blobs: BlobSource = stored.blobs or self._source.blobs_of(episode_id)
         if format_name != self._writer.format.name:
             if isinstance(blobs, BucketBlobs) and self._writer.format.self_contained:
-                blobs = blobs.read_all(references.blobs_of(stored.data))
+                blobs = blobs.read_all(blobs_of(stored.data))
             content = self._writer.format.encode(stored.data, blobs)
             self._check(content, stored.data, episode_id)
         return self._writer.add_file(stored.data, content, blobs).added

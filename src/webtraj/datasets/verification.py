@@ -19,11 +19,11 @@ from webtraj.datasets.bucket_blobs import BucketBlobs
 from webtraj.datasets.episode_file import decode_episode
 from webtraj.datasets.parallel import map_in_order
 from webtraj.datasets.place import DatasetPlace, Place, open_place
-from webtraj.store import formats, references
-from webtraj.store.blob import Blob, BlobSource
+from webtraj.store import formats
+from webtraj.store.blobs import Blob, BlobSource, blob_key, blobs_of
 from webtraj.store.index import EpisodeSummary, IndexFile, merge, summarize
 from webtraj.store.journal import claim
-from webtraj.store.layout import BLOBS, EPISODES, INDEX, blob_key, is_episode_id
+from webtraj.store.layout import BLOBS, EPISODES, INDEX, is_episode_id
 
 __all__ = ["Problem", "VerificationReport", "verify"]
 
@@ -187,7 +187,7 @@ class _Verification:
             stored = formats.format_named(format_name).decode(content, where)
             blobs: BlobSource = stored.blobs or beside
             if stored.blobs is None:
-                wanted = references.blobs_of(stored.data)
+                wanted = blobs_of(stored.data)
                 if isinstance(beside, BucketBlobs):
                     blobs = beside.read_all(wanted)
                 self._check_blobs(episode_id, wanted, blobs)

@@ -26,9 +26,8 @@ from webtraj.datasets.bucket_blobs import BucketBlobs
 from webtraj.datasets.episode_file import encode_episode
 from webtraj.datasets.parallel import map_in_order
 from webtraj.datasets.place import DatasetPlace, Place, create_place
-from webtraj.store import files, formats, references
-from webtraj.store.blob import Blob, BlobSource
-from webtraj.store.blobs import BlobStore
+from webtraj.store import files, formats
+from webtraj.store.blobs import Blob, BlobSource, BlobStore, blobs_of
 from webtraj.store.index import EpisodeSummary, IndexWriter, index_file_name, merge, summarize
 from webtraj.store.layout import INDEX, DatasetHeader, episode_key
 
@@ -123,7 +122,7 @@ class DatasetWriter(Closing):
         return self.add_data(encode_episode(trajectory, blobs), blobs)
 
     def add_data(self, episode: Mapping[str, Any], blobs: BlobSource) -> EpisodeSummary:
-        """Adds an episode, given as data (see `webtraj.store.episode_format`).
+        """Adds an episode, given as data (see `webtraj.store.formats`).
 
         Args:
             episode: The episode's data.
@@ -153,7 +152,7 @@ class DatasetWriter(Closing):
         if self._has(summary.episode_id):
             return Addition(self._complete(self._compared(summary, episode)), added=False)
         if not self._format.self_contained:
-            self._put_blobs(references.blobs_of(episode), blobs)
+            self._put_blobs(blobs_of(episode), blobs)
         key = episode_key(summary.episode_id, self._format.name)
         added = True
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from webtraj.store.record_types import OpaqueRecord
+from webtraj.store.values import OpaqueRecord
 from webtraj.trajectory import Decision, EpisodeTrajectory
 
 __all__ = ["ANSWERING", "answer_of", "final_answer"]

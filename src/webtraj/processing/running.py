@@ -26,8 +26,8 @@ from webtraj.processing.ledger import Entry, Ledger
 from webtraj.processing.passage import Failure, Passage
 from webtraj.processing.report import ProcessingReport, make_report
 from webtraj.processing.target import HEAD_STEP, Target
-from webtraj.store import formats, references
-from webtraj.store.blob import BlobSource
+from webtraj.store import formats
+from webtraj.store.blobs import BlobSource, blobs_of
 from webtraj.store.index import EpisodeSummary
 from webtraj.trajectory import Derivation, EpisodeTrajectory
 
@@ -278,7 +278,7 @@ def _read(place: DatasetPlace, summary: EpisodeSummary) -> EpisodeTrajectory:
     stored = formats.format_named(summary.format).decode(content, where)
     blobs: BlobSource = stored.blobs or place.blobs_of(episode_id)
     if isinstance(blobs, BucketBlobs):
-        blobs = blobs.read_all(references.blobs_of(stored.data))
+        blobs = blobs.read_all(blobs_of(stored.data))
     return decode_episode(stored.data, blobs, where=where, size=len(content))
 
 

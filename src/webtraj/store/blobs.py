@@ -1,22 +1,84 @@
 """Blobs: bytes kept once each, under the name of their content.
 
-A blob's file appears whole or not at all and is never changed, so that any number of writers may
-share a store without a lock.
+A blob stands for bytes or text that are too long for a record. Its file appears whole or not at all
+and is never changed, so that any number of writers may share a store without a lock.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from webtraj import errors
-from webtraj.store import files
-from webtraj.store.blob import Blob
-from webtraj.store.layout import blob_key
+import orjson
 
-__all__ = ["BlobStore", "LazyBlob", "LazyBlobs", "RecordingSink", "as_text"]
+from webtraj import errors
+from webtraj.store import files, values
+from webtraj.store.values import TAG
+
+__all__ = [
+    "BLOBS",
+    "Blob",
+    "BlobSink",
+    "BlobSource",
+    "BlobStore",
+    "LazyBlob",
+    "LazyBlobs",
+    "RecordingSink",
+    "as_text",
+    "blob_key",
+    "blobs_in",
+    "blobs_of",
+]
+
+BLOBS = "blobs/"
+"""The prefix of blobs' keys, in a folder or a bucket."""
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_EXT = re.compile(r"[a-z0-9]{1,8}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Blob:
+    """Names bytes that are kept beside the record, by their content."""
+
+    sha256: str
+    ext: str
+    size: int
+
+
+class BlobSink(Protocol):
+    """Takes bytes that are too long to stand in a record."""
+
+    def put(self, data: bytes, ext: str) -> Blob:
+        """Keeps `data` and returns its name."""
+
+
+class BlobSource(Protocol):
+    """Gives blobs back."""
+
+    def load(self, blob: Blob, *, text: bool) -> Any:
+        """Returns what stands for the blob: its bytes, its text, or something lazy."""
+
+    def read(self, blob: Blob) -> bytes:
+        """Returns the blob's bytes."""
+
+
+def blob_key(blob: Blob, prefix: str = BLOBS) -> str:
+    """Returns the key of a blob.
+
+    Raises:
+        CorruptDataError: Its name is none that a store could have given.
+    """
+    if not (_SHA256.fullmatch(str(blob.sha256)) and _EXT.fullmatch(str(blob.ext))):
+        raise errors.CorruptDataError(
+            f"{blob.sha256!r:.100}.{blob.ext!r:.20} names no blob; expected 64 hex digits and "
+            "an extension of up to 8 letters or digits."
+        )
+    return f"{prefix}{blob.sha256[:2]}/{blob.sha256}.{blob.ext}"
+
 
 _KNOWN_LIMIT = 100_000
 
@@ -126,21 +188,13 @@ class RecordingSink:
         return blob
 
 
-class _Loader(Protocol):
-    def load(self, blob: Blob, *, text: bool) -> Any:
-        """Returns a blob's bytes, or its text."""
-
-    def read(self, blob: Blob) -> bytes:
-        """Returns a blob's bytes."""
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class LazyBlob:
     """Stands for bytes or text that are read only when asked for."""
 
     blob: Blob
     text: bool
-    store: _Loader = dataclasses.field(repr=False, compare=False)
+    store: BlobSource = dataclasses.field(repr=False, compare=False)
 
     @property
     def path(self) -> Path:
@@ -168,7 +222,7 @@ class LazyBlob:
 class LazyBlobs:
     """A `BlobSource` that reads nothing before it must."""
 
-    def __init__(self, store: _Loader) -> None:
+    def __init__(self, store: BlobSource) -> None:
         self._store = store
 
     def load(self, blob: Blob, *, text: bool) -> LazyBlob:
@@ -199,3 +253,52 @@ def _has_size(path: Path, size: int) -> bool:
         return path.stat(follow_symlinks=False).st_size == size
     except OSError:
         return False
+
+
+# References: which blobs a record refers to, found without decoding it.
+
+
+def blobs_in(lines: bytes) -> set[Blob]:
+    """Returns the blobs that lines of JSON refer to; lines that are none are passed over.
+
+    Raises:
+        CorruptDataError: A reference does not follow the format.
+    """
+    found: set[Blob] = set()
+    for line in lines.splitlines():
+        try:
+            data = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            continue
+        found |= blobs_of(data)
+    return found
+
+
+def blobs_of(data: Any) -> set[Blob]:
+    """Returns the blobs that parsed JSON refers to.
+
+    Raises:
+        CorruptDataError: A reference does not follow the format.
+    """
+    try:
+        return set(_blobs_of(data))
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise errors.CorruptDataError(
+            f"A reference to a blob does not follow the format: {type(error).__name__}: {error}. "
+            "Run `webtraj verify` on the dataset."
+        ) from error
+
+
+def _blobs_of(data: Any) -> Iterator[Blob]:
+    if isinstance(data, list):
+        for item in data:
+            yield from _blobs_of(item)
+    elif isinstance(data, dict):
+        kind = data.get(TAG)
+        if kind in ("blob", "text"):
+            yield Blob(str(data["sha256"]), str(data["ext"]), int(data["size"]))
+        elif kind == "nested":
+            yield from values.call_on_fresh_stack(blobs_of, orjson.loads(data["v"]))
+        else:
+            for value in data.values():
+                yield from _blobs_of(value)

@@ -24,11 +24,11 @@ import numpy as np
 import orjson
 
 from webtraj import errors
-from webtraj.store import dtypes, record_types, stack
-from webtraj.store.blob import Blob, BlobSource
+from webtraj.store import values
+from webtraj.store.blobs import Blob, BlobSource
 from webtraj.store.budget import Budget
-from webtraj.store.encoding import TAG
 from webtraj.store.foreign import ReprOnly
+from webtraj.store.values import TAG
 
 __all__ = ["MALFORMED", "Reading", "check_hashes", "check_text", "decode", "decode_value"]
 
@@ -162,7 +162,7 @@ def _decode_ndarray(data: dict[str, Any], reading: Reading) -> Any:
         for i, item in enumerate(items):
             flat[i] = item
         return flat.reshape(shape)
-    dtype = dtypes.parse(decode_value(data["dtype"], reading))
+    dtype = values.dtype_from_data(decode_value(data["dtype"], reading))
     raw, repeated = _decode_bytes(data["v"], reading)
     if dtype.itemsize == 0:
         reading.budget.take(math.prod(shape) * _ROW)
@@ -192,7 +192,7 @@ def check_text(array: np.ndarray[Any, Any]) -> None:
 
 
 def _decode_scalar(data: dict[str, Any], reading: Reading) -> Any:
-    dtype = dtypes.parse(decode_value(data["dtype"], reading))
+    dtype = values.dtype_from_data(decode_value(data["dtype"], reading))
     value = data["v"]
     if not isinstance(value, dict) or value[TAG] not in ("bytes", "blob"):
         number = decode_value(value, reading)
@@ -238,7 +238,7 @@ def _decode_set(data: dict[str, Any], reading: Reading) -> Any:
         result = set()
     # Items of classes that are not known here may be unhashable now, or equal.
     if len(result) < len(items):
-        return record_types.OpaqueRecord(data[TAG], {"items": items})
+        return values.OpaqueRecord(data[TAG], {"items": items})
     return result
 
 
@@ -250,24 +250,24 @@ def _decode_dict(data: dict[str, Any], reading: Reading) -> Any:
     except TypeError:
         result = {}
     if len(result) < len(pairs):  # As in a set.
-        return record_types.OpaqueRecord("dict", {"items": pairs})
+        return values.OpaqueRecord("dict", {"items": pairs})
     return result
 
 
 def _decode_record(data: dict[str, Any], reading: Reading) -> Any:
     fields = decode_value(data["fields"], reading)
-    cls = record_types.class_of(data["type"])
+    cls = values.class_of(data["type"])
     if cls is None or not dataclasses.is_dataclass(cls):
-        return record_types.OpaqueRecord(data["type"], fields)
+        return values.OpaqueRecord(data["type"], fields)
     known = {field.name for field in dataclasses.fields(cls) if field.init}
     try:
         return cls(**{name: value for name, value in fields.items() if name in known})
     except Exception:  # The class has moved on since; its fields are still worth having.
-        return record_types.OpaqueRecord(data["type"], fields)
+        return values.OpaqueRecord(data["type"], fields)
 
 
 def _decode_enum(data: dict[str, Any], reading: Reading) -> Any:
-    cls = record_types.class_of(data["type"])
+    cls = values.class_of(data["type"])
     value = decode_value(data["v"], reading)
     if cls is None or not issubclass(cls, enum.Enum):
         return value
@@ -320,7 +320,7 @@ _DECODERS: dict[str, Callable[[dict[str, Any], Reading], Any]] = {
     "enum": _decode_enum,
     "record": _decode_record,
     "namedtuple": _decode_namedtuple,
-    "nested": lambda data, reading: stack.call_on_fresh_stack(
+    "nested": lambda data, reading: values.call_on_fresh_stack(
         decode_value, orjson.loads(data["v"]), reading
     ),
     "date": lambda data, reading: datetime.date.fromisoformat(data["v"]),

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 import orjson
 
-from webtraj.store import dtypes, foreign, record_types, stack
-from webtraj.store.blob import BlobSink
+from webtraj.store import foreign, values
+from webtraj.store.blobs import BlobSink
 from webtraj.store.foreign import ReprOnly, bounded_repr
+from webtraj.store.values import TAG
 
-__all__ = ["MAX_DEPTH", "TAG", "Encoder", "dumps", "dumps_by"]
+__all__ = ["MAX_DEPTH", "Encoder", "dumps", "dumps_by"]
 
-TAG = "$"
 BYTES_INLINE = 1024
 """Bytes longer than this many go to the blob sink, if there is one."""
 TEXT_INLINE = 4096
@@ -161,7 +161,7 @@ class Encoder:
         self._open.add(identity)
         try:
             if depth and depth % _CHUNK_DEPTH == 0:
-                inner = stack.call_on_fresh_stack(encode, self, value, path, depth + 1)
+                inner = values.call_on_fresh_stack(encode, self, value, path, depth + 1)
                 try:
                     return {TAG: "nested", "v": orjson.dumps(inner).decode()}
                 except orjson.JSONEncodeError as error:
@@ -329,16 +329,16 @@ class Encoder:
         return {TAG: "path", "flavour": flavour, "v": self._str(str(value), path, depth)}
 
     def _enum(self, value: enum.Enum, path: str, depth: int) -> Any:
-        name = foreign.valid_text(record_types.name_of(type(value)))
+        name = foreign.valid_text(values.name_of(type(value)))
         member = None if value.name is None else foreign.valid_text(str(value.name))
         inner = self._encode(value.value, path, depth + 1)
         return {TAG: "enum", "type": name, "member": member, "v": inner}
 
     def _record(self, value: Any, path: str, depth: int) -> Any:
-        if isinstance(value, record_types.OpaqueRecord):
+        if isinstance(value, values.OpaqueRecord):
             name, fields = value.type_name, value.fields
         else:
-            name = record_types.name_of(type(value))
+            name = values.name_of(type(value))
             fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
         name = foreign.valid_text(name)
         return {TAG: "record", "type": name, "fields": self._dict(dict(fields), path, depth)}
@@ -407,10 +407,10 @@ def dumps_by(
         return orjson.dumps(encode(encoder)), encoder.repr_only
     except RecursionError:  # The caller is far up its stack.
         encoder = Encoder(blobs, careful=True)
-        return orjson.dumps(stack.call_on_fresh_stack(encode, encoder)), encoder.repr_only
+        return orjson.dumps(values.call_on_fresh_stack(encode, encoder)), encoder.repr_only
 
 
-_described = functools.lru_cache(maxsize=256)(dtypes.describe)
+_described = functools.lru_cache(maxsize=256)(values.dtype_to_data)
 
 
 def _extension(data: bytes) -> str:

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from webtraj.store import record_types
+from webtraj.store import values
 
 __all__ = ["ReprOnly", "bounded_repr", "repr_only", "to_plain", "type_name", "valid_text"]
 
@@ -119,7 +119,7 @@ def _of_library(value: Any) -> Any:
         return value.dict()
     if hasattr(cls, "__attrs_attrs__"):
         fields = {field.name: getattr(value, field.name) for field in cls.__attrs_attrs__}
-        return record_types.OpaqueRecord(record_types.name_of(cls), fields)
+        return values.OpaqueRecord(values.name_of(cls), fields)
     if isinstance(value, _class("PIL.Image", "Image")):
         return _picture(value)
     if all(hasattr(cls, name) for name in ("detach", "cpu", "numpy")):
@@ -175,7 +175,7 @@ def _masked(value: Any) -> Any:
         "mask": np.ma.getmaskarray(value),
         "fill_value": value.fill_value,
     }
-    return record_types.OpaqueRecord("numpy.ma.MaskedArray", fields)
+    return values.OpaqueRecord("numpy.ma.MaskedArray", fields)
 
 
 _BASES: dict[Any, Callable[[Any], Any]] = {

@@ -35,7 +35,7 @@ import orjson
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.store import decoding, encoding, files, formats, records
-from webtraj.store.blob import BlobSource
+from webtraj.store.blobs import BlobSource
 from webtraj.store.layout import BOM, check_episode_id, is_episode_id
 
 __all__ = [

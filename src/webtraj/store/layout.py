@@ -29,7 +29,7 @@ import orjson
 import webtraj
 from webtraj import errors
 from webtraj.store import files, formats, records
-from webtraj.store.blob import Blob
+from webtraj.store.blobs import BLOBS
 from webtraj.store.formats import SCHEMA_VERSION
 
 __all__ = [
@@ -41,7 +41,6 @@ __all__ = [
     "SCHEMA_VERSION",
     "DatasetHeader",
     "DatasetLayout",
-    "blob_key",
     "check_episode_id",
     "episode_key",
     "is_episode_id",
@@ -51,7 +50,6 @@ __all__ = [
 HEADER = "dataset.json"
 EPISODES = "episodes/"
 INDEX = "index/"
-BLOBS = "blobs/"
 
 BOM = b"\xef\xbb\xbf"
 """The byte order mark that some editors put before a text."""
@@ -59,8 +57,6 @@ BOM = b"\xef\xbb\xbf"
 _MOST_NAMED = 5
 """Datasets that are named to someone who named the folder around them."""
 
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-_EXT = re.compile(r"[a-z0-9]{1,8}")
 _EPISODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -90,20 +86,6 @@ def episode_key(episode_id: str, format_name: str) -> str:
         InvalidEpisodeIdError: The id cannot name a file.
     """
     return f"{EPISODES}{check_episode_id(episode_id)}.{format_name}"
-
-
-def blob_key(blob: Blob, prefix: str = BLOBS) -> str:
-    """Returns the key of a blob.
-
-    Raises:
-        CorruptDataError: Its name is none that a store could have given.
-    """
-    if not (_SHA256.fullmatch(str(blob.sha256)) and _EXT.fullmatch(str(blob.ext))):
-        raise errors.CorruptDataError(
-            f"{blob.sha256!r:.100}.{blob.ext!r:.20} names no blob; expected 64 hex digits and "
-            "an extension of up to 8 letters or digits."
-        )
-    return f"{prefix}{blob.sha256[:2]}/{blob.sha256}.{blob.ext}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

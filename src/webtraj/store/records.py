@@ -31,8 +31,8 @@ import orjson
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.store import decoding, encoding, foreign, record_types
-from webtraj.store.blob import BlobSink, BlobSource
+from webtraj.store import decoding, encoding, foreign, values
+from webtraj.store.blobs import BlobSink, BlobSource
 from webtraj.store.budget import Budget
 from webtraj.store.decoding import Reading
 
@@ -347,13 +347,13 @@ def _scalar_of(data: Any, reading: Reading) -> Any:
 def _str(data: Any, reading: Reading) -> Any:
     if type(data) is str:
         return data
-    if type(data) is dict and data.get(encoding.TAG) == "text":
+    if type(data) is dict and data.get(values.TAG) == "text":
         return decoding.decode_value(data, reading)  # Text, or what reads it later.
     value = _scalar_of(data, reading)
     # An environment may name its task by a number or an object of its own; it is kept as text.
     if type(value) in (str, int, float, bool):
         return str(value)
-    if isinstance(value, record_types.OpaqueRecord) and type(value.fields.get("repr")) is str:
+    if isinstance(value, values.OpaqueRecord) and type(value.fields.get("repr")) is str:
         return value.fields["repr"]
     raise _wrong(value, "text")
 
@@ -462,7 +462,7 @@ def _items(read: _FromJson, plain: tuple[type, ...]) -> _FromJson:
 
 def _mapping(read: _FromJson, *, plain: bool) -> _FromJson:
     def mapping(data: Any, reading: Reading) -> Mapping[Any, Any]:
-        if type(data) is dict and encoding.TAG not in data:
+        if type(data) is dict and values.TAG not in data:
             if plain:
                 return {key: decoding.decode_value(value, reading) for key, value in data.items()}
             return {k: read(value, reading) for k, value in data.items() if value is not None}
@@ -471,7 +471,7 @@ def _mapping(read: _FromJson, *, plain: bool) -> _FromJson:
             return value
         if isinstance(value, dict) and all(type(key) is str for key in value):
             return {key: read(item, reading) for key, item in value.items()}
-        if isinstance(data, dict) and plain and data[encoding.TAG] in _OBJECTS:
+        if isinstance(data, dict) and plain and data[values.TAG] in _OBJECTS:
             return {"value": value}  # An object that was recorded where a mapping belongs.
         raise _wrong(value, "an object with names")
 
@@ -532,7 +532,7 @@ def _write_mapping(value: Any, encoder: encoding.Encoder, path: str) -> Any:
     if value is None:
         return {}
     data = encoder.encode(value, path)
-    is_mapping = type(data) is dict and data.get(encoding.TAG, "dict") == "dict"
+    is_mapping = type(data) is dict and data.get(values.TAG, "dict") == "dict"
     return data if is_mapping else {"value": data}
 
 

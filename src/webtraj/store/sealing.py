@@ -14,8 +14,7 @@ from collections.abc import Collection
 from typing import Any, Protocol
 
 from webtraj.store import files, formats
-from webtraj.store.blob import Blob
-from webtraj.store.blobs import BlobStore
+from webtraj.store.blobs import Blob, BlobStore
 from webtraj.store.index import EpisodeSummary, summarize
 from webtraj.store.journal import Journal, read_journal
 from webtraj.store.layout import SCHEMA_VERSION, DatasetHeader, DatasetLayout

@@ -13,9 +13,8 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.bucket_blobs import BucketBlobs
 from webtraj.datasets.episode_file import decode_episode
 from webtraj.datasets.place import DatasetPlace
-from webtraj.store import formats, references, sealing
-from webtraj.store.blob import Blob
-from webtraj.store.blobs import BlobStore, LazyBlob, LazyBlobs
+from webtraj.store import formats, sealing
+from webtraj.store.blobs import Blob, BlobStore, LazyBlob, LazyBlobs, blobs_of
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.journal import read_journal
 from webtraj.store.layout import is_episode_id
@@ -64,7 +63,7 @@ class Source:
         if kept is not None:
             return kept
         data, store = self._read(episode_id, summary)
-        for blob in references.blobs_of(data):
+        for blob in blobs_of(data):
             if blob.sha256 == sha256:
                 found: bytes = store.read(blob)
                 return found
@@ -92,7 +91,7 @@ class Source:
     ) -> tuple[trajectory_lib.EpisodeTrajectory, list[str]]:
         data, store = self._read(episode_id, summary)
         if isinstance(store, BucketBlobs):
-            store = store.read_all(references.blobs_of(data))
+            store = store.read_all(blobs_of(data))
         problems: list[str] = []
         where = f"{self.place.url}: {episode_id}"
         return decode_episode(data, _ShownBlobs(store, problems), where=where), problems

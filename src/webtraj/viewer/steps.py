@@ -11,7 +11,7 @@ from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.exporters.plain import action_text
 from webtraj.environments.actions import Action, InvalidAction, parse_action
 from webtraj.store.blobs import LazyBlob
-from webtraj.store.record_types import OpaqueRecord
+from webtraj.store.values import OpaqueRecord
 from webtraj.viewer.calls import decision_data
 from webtraj.viewer.values import Values, number
 

@@ -25,7 +25,7 @@ from webtraj.datasets.exporters.plain import action_text, plain, unicode_text
 from webtraj.environments.actions import Action
 from webtraj.store.blobs import LazyBlob
 from webtraj.store.foreign import ReprOnly
-from webtraj.store.record_types import OpaqueRecord, name_of
+from webtraj.store.values import OpaqueRecord, name_of
 from webtraj.trajectory import reward_value
 from webtraj.viewer import pictures
 

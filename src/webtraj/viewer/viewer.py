@@ -20,7 +20,7 @@ from typing import Any
 from webtraj import errors
 from webtraj.closing import Closing
 from webtraj.datasets.place import Place
-from webtraj.store.blob import Blob
+from webtraj.store.blobs import Blob
 from webtraj.store.index import EpisodeSummary
 from webtraj.viewer.following import RUNNING, Changes
 from webtraj.viewer.gathering import Followed, Gathering

@@ -5,7 +5,7 @@ import threading
 
 from webtraj import open_dataset
 from webtraj.collectors.object_store import Pauses
-from webtraj.store import references
+from webtraj.store.blobs import blobs_in
 from webtraj.store.folder import FolderStorage
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import open_storage
@@ -97,7 +97,7 @@ def read_bucket(place, options=None):
     blobs = set()
     for key, content in files.items():
         if key.endswith(".json"):
-            blobs |= references.blobs_in(content)
+            blobs |= blobs_in(content)
     named = {f"blobs/{blob.sha256[:2]}/{blob.sha256}.{blob.ext}": blob.size for blob in blobs}
     assert {key: size for key, size in sizes.items() if key.startswith("blobs/")} == named
     known = ("index/", "episodes/", "blobs/")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from imported_validity import assert_valid
 
 from webtraj.datasets.importers import Problem, Source, agentlab, miniwob_demos, webgym
-from webtraj.store.record_types import OpaqueRecord
+from webtraj.store.values import OpaqueRecord
 from webtraj.trajectory import EpisodeTrajectory
 
 DATA = Path(__file__).parent / "data"

@@ -12,7 +12,7 @@ from webtraj import errors
 from webtraj.datasets.importers import Problem, Skipped, Source, webgym
 from webtraj.datasets.importers.webgym_ends import end_of
 from webtraj.environments.actions import Answer, ClickAt, InvalidAction, Scroll
-from webtraj.store.record_types import OpaqueRecord
+from webtraj.store.values import OpaqueRecord
 from webtraj.trajectory import EpisodeTrajectory
 
 DATA = Path(__file__).parent / "data"

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webtraj.environments.actions import VERBS, Click
-from webtraj.store import record_types
-from webtraj.store.values import Encoder, decode
+from webtraj.store import values
+from webtraj.store.decoding import decode
+from webtraj.store.encoding import Encoder
 
 
 def stored(value):
@@ -31,13 +32,13 @@ def test_every_action_comes_back_as_itself(action):
 
 @pytest.mark.parametrize("name", sorted(VERBS))
 def test_every_verb_is_stored_under_a_name_that_outlives_its_module(name):
-    assert record_types.name_of(VERBS[name]) == f"action/{name}"
-    assert record_types.class_of(f"action/{name}") is VERBS[name]
+    assert values.name_of(VERBS[name]) == f"action/{name}"
+    assert values.class_of(f"action/{name}") is VERBS[name]
 
 
 def test_a_stored_action_that_breaks_its_rules_is_no_action():
     data = Encoder().encode(Click("12"))
     data["fields"]["ref"] = 12
     loaded = decode(data)
-    assert isinstance(loaded, record_types.OpaqueRecord)
+    assert isinstance(loaded, values.OpaqueRecord)
     assert loaded.fields["ref"] == 12

@@ -17,7 +17,8 @@ import orjson
 
 from webtraj.environments.actions import Action, format_action
 from webtraj.errors import UnsupportedActionError
-from webtraj.store.encoding import TAG, Encoder
+from webtraj.store.encoding import Encoder
+from webtraj.store.values import TAG
 
 __all__ = ["action_text", "is_blank", "is_unicode", "plain", "to_json", "unicode_text"]
 

@@ -26,7 +26,7 @@ from webtraj.datasets.importers.agentlab_names import STEP_NAMES
 from webtraj.datasets.importers.agentlab_records import Record
 from webtraj.datasets.importers.base import Found, Problem, Skipped, Source
 from webtraj.datasets.importers.restricted_pickle import read_pickle
-from webtraj.store.record_types import OpaqueRecord
+from webtraj.store.values import OpaqueRecord
 
 __all__ = ["read", "recognises"]
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.importers import base
-from webtraj.store.record_types import OpaqueRecord
+from webtraj.store.values import OpaqueRecord
 from webtraj.trajectory import StepType
 
 __all__ = ["Record", "to_trajectory"]

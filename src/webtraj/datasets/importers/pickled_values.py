@@ -17,7 +17,7 @@ from webtraj.datasets.importers.pickled_arrays import PendingArray, PendingDtype
 from webtraj.datasets.importers.pickled_objects import Name, NotPlainError, StandIn
 from webtraj.store.budget import Budget
 from webtraj.store.decoding import check_hashes
-from webtraj.store.record_types import OpaqueRecord
+from webtraj.store.values import OpaqueRecord
 
 __all__ = ["BUILDERS", "TAKES_STATE", "is_small", "modern", "settle"]
 

@@ -31,7 +31,7 @@ from webtraj.datasets.importers.torch_files import is_torch_file, read_torch_fil
 from webtraj.environments.actions import InvalidAction
 from webtraj.environments.actions.dialects import make_dialect
 from webtraj.store import encoding
-from webtraj.store.record_types import OpaqueRecord
+from webtraj.store.values import OpaqueRecord
 from webtraj.trajectory import StepType
 
 __all__ = ["CLASS_NAMES", "read", "recognises"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.importers import base
-from webtraj.store.record_types import OpaqueRecord
+from webtraj.store.values import OpaqueRecord
 from webtraj.trajectory import EndReason, Outcome
 
 __all__ = ["End", "end_of", "fields_of"]

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 from webtraj import errors
 from webtraj.environments.actions import fields as fields_lib
 from webtraj.environments.actions.rules import Rule
-from webtraj.store.record_types import record_type
+from webtraj.store.values import record_type
 
 __all__ = ["VERBS", "Action", "summary_of", "verb"]
 

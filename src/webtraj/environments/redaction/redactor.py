@@ -24,7 +24,7 @@ from webtraj.environments.redaction.arrays import with_items
 from webtraj.environments.redaction.rules import NAME, RedactionRules
 from webtraj.environments.redaction.searching import Searcher
 from webtraj.environments.redaction.spellings import plain, spellings
-from webtraj.store import encoding, foreign, stack
+from webtraj.store import encoding, foreign, values
 
 __all__ = ["DROPPED", "MIN_LENGTH", "PAINTED", "Redactor", "placeholder", "without_keys"]
 
@@ -237,7 +237,7 @@ class Redactor:
         try:
             return self._redact(value, _Visit())
         except RecursionError:  # The caller is far up its stack.
-            return stack.call_on_fresh_stack(self._redact, value, _Visit())
+            return values.call_on_fresh_stack(self._redact, value, _Visit())
 
     def redact_text(self, text: str) -> str:
         """Returns `text` without secrets."""
@@ -376,7 +376,7 @@ class Redactor:
         visit.inside.add(id(value))
         try:
             if len(visit.inside) % _CHUNK_DEPTH == 0:
-                redacted = stack.call_on_fresh_stack(self._redact_nest, value, visit)
+                redacted = values.call_on_fresh_stack(self._redact_nest, value, visit)
             else:
                 redacted = self._redact_nest(value, visit)
         except RecursionError:

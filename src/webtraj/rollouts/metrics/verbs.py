@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from webtraj.store.record_types import OpaqueRecord
+from webtraj.store.values import OpaqueRecord
 
 __all__ = ["ANSWER", "DUMMY", "GO_BACK", "INVALID", "INVALID_URL", "same_action", "verb_of"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from webtraj import errors
-from webtraj.store.blob import Blob
+from webtraj.store.blobs import Blob
 
 __all__ = ["MIME_TYPES", "InlineBlobs"]
 

@@ -12,8 +12,8 @@ from google.protobuf.message import DecodeError, EncodeError
 
 from webtraj import errors
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
-from webtraj.store.blob import Blob, BlobSource
-from webtraj.store.episode_format import SCHEMA_VERSION, StoredEpisode, check_data, unreadable
+from webtraj.store.blobs import Blob, BlobSource
+from webtraj.store.formats import SCHEMA_VERSION, StoredEpisode, check_data, unreadable
 from webtraj.store.protobuf import compression, records, shape
 from webtraj.store.protobuf.blobs import MIME_TYPES, InlineBlobs
 from webtraj.store.protobuf.value_reading import ValueReader

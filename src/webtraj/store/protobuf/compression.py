@@ -9,7 +9,7 @@ import zstandard
 
 from webtraj import errors
 from webtraj.store import budget
-from webtraj.store.episode_format import unreadable
+from webtraj.store.formats import unreadable
 
 __all__ = ["FLOOR", "MAX_RATIO", "MAX_SIZE", "compress_zst", "decompress"]
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
-from webtraj.store.encoding import TAG
 from webtraj.store.protobuf.value_reading import ValueReader, double
 from webtraj.store.protobuf.value_writing import ValueWriter
+from webtraj.store.values import TAG
 
 __all__ = [
     "ABSENT", "ANY", "BOOL", "DOUBLE", "DOUBLES", "INT", "INTS", "STR", "STRS", "Kind", "Named",

@@ -25,7 +25,7 @@ from google.protobuf.message import DecodeError
 from webtraj import errors
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
 from webtraj.store import records
-from webtraj.store.episode_format import unreadable
+from webtraj.store.formats import unreadable
 from webtraj.store.protobuf import compression, dynamic
 from webtraj.store.protobuf.codec import decode_message
 from webtraj.store.protobuf.records import START_OF_TRAJECTORY

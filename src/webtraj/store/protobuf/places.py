@@ -12,10 +12,10 @@ from typing import Any
 import orjson
 
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
-from webtraj.store.encoding import TAG
 from webtraj.store.protobuf.kinds import ABSENT
 from webtraj.store.protobuf.value_reading import ValueReader
 from webtraj.store.protobuf.value_writing import ValueWriter
+from webtraj.store.values import TAG
 
 __all__ = ["ActionKind", "ObservationKind"]
 

@@ -12,10 +12,10 @@ from typing import Any
 from webtraj import errors
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
 from webtraj.store import decoding
-from webtraj.store.blob import Blob
-from webtraj.store.encoding import TAG
+from webtraj.store.blobs import Blob
 from webtraj.store.protobuf.blobs import MIME_TYPES
 from webtraj.store.protobuf.value_writing import blob_of, inline_bytes
+from webtraj.store.values import TAG
 from webtraj.trajectory import Outcome
 
 __all__ = ["fill_episode", "fill_step", "screenshot_blob"]

@@ -14,10 +14,9 @@ import orjson
 
 from webtraj import errors
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
-from webtraj.store import references
-from webtraj.store.blob import Blob
-from webtraj.store.encoding import TAG
-from webtraj.store.episode_format import unreadable
+from webtraj.store.blobs import Blob, blobs_of
+from webtraj.store.formats import unreadable
+from webtraj.store.values import TAG
 
 __all__ = ["ValueReader", "double"]
 
@@ -59,7 +58,7 @@ class ValueReader:
         except orjson.JSONDecodeError as error:
             raise unreadable(self.where, error) from error
         if b"$" in content:
-            self.blobs |= references.blobs_of(data)
+            self.blobs |= blobs_of(data)
         return data
 
     def get_reference(self, message: pb.BlobRef, tag: str) -> dict[str, Any]:

@@ -15,9 +15,8 @@ from typing import Any
 import orjson
 
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
-from webtraj.store import references
-from webtraj.store.blob import Blob
-from webtraj.store.encoding import TAG
+from webtraj.store.blobs import Blob, blobs_of
+from webtraj.store.values import TAG
 
 __all__ = ["ValueWriter", "blob_of", "inline_bytes"]
 
@@ -51,7 +50,7 @@ class ValueWriter:
 
     def note(self, data: Any) -> None:
         """Notes the blobs that JSON data refers to."""
-        self.blobs.update(dict.fromkeys(references.blobs_of(data)))
+        self.blobs.update(dict.fromkeys(blobs_of(data)))
 
     def put_items(self, message: pb.ListValue, items: list[Any], depth: int) -> None:
         """Makes a list's message hold its items."""
