@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from webtraj import errors, storage
+from webtraj import errors, store
 from webtraj.rollouts.tasks import Fact, FactGroup, TaskSpec, read_tasks
 from webtraj.rollouts.tasks.rows import spec_of_row
 
@@ -202,7 +202,7 @@ def test_a_file_that_is_no_parquet(tmp_path):
 
 def test_tasks_in_a_bucket(tmp_path):
     path = write(tmp_path / "tasks.jsonl", [WEBGYM])
-    storage.open_storage("memory://tasks-test").write("tasks.jsonl", path.read_bytes())
+    store.open_storage("memory://tasks-test").write("tasks.jsonl", path.read_bytes())
     assert list(read_tasks("memory://tasks-test/tasks.jsonl")) == list(read_tasks(path))
 
 
