@@ -6,6 +6,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 PYTEST_ARGS ?= -n 2 --dist worksteal
+# Many slow tests wait for a server or a browser that was told to fail: three at a time fill two cores.
+SLOW_ARGS ?= -n 3 --dist worksteal
 EPISODES ?= 2000
 ROLLOUTS ?= 1000
 PROCESSED ?= 5000
@@ -69,7 +71,7 @@ test: check
 	WEBTRAJ_EXAMPLES=$(EXAMPLES) $(BIN)/pytest $(PYTEST_ARGS) --durations=25 -m "not slow"
 
 test-slow: setup
-	WEBTRAJ_EXAMPLES=$(MORE_EXAMPLES) WEBTRAJ_ORACLE_SEEDS=$(ORACLE_SEEDS) WEBTRAJ_KILLS=$(KILLS) $(BIN)/pytest $(PYTEST_ARGS) --durations=25 -m "slow or hypothesis" --ignore=tests/docs
+	WEBTRAJ_EXAMPLES=$(MORE_EXAMPLES) WEBTRAJ_ORACLE_SEEDS=$(ORACLE_SEEDS) WEBTRAJ_KILLS=$(KILLS) $(BIN)/pytest $(SLOW_ARGS) --durations=25 -m "slow or hypothesis" --ignore=tests/docs
 
 test-full: check
 	WEBTRAJ_EXAMPLES=$(MORE_EXAMPLES) WEBTRAJ_ORACLE_SEEDS=$(ORACLE_SEEDS) WEBTRAJ_KILLS=$(KILLS) $(BIN)/pytest $(PYTEST_ARGS) --durations=25

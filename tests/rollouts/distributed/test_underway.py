@@ -84,6 +84,14 @@ def test_nothing_is_noted_after_the_end(run):
     assert read_underway(run) is None
 
 
+def test_the_last_note_is_empty_though_nothing_was_under_way_when_it_was_made(run):
+    note = UnderwayNote(run)
+    note.write(note.of([member("10.0.0.7", "one-000003-00")]))
+    note.of([member("10.0.0.7")])  # It was not written any more.
+    note.finish()
+    assert read_underway(run).episodes == {}
+
+
 @pytest.mark.parametrize(
     "content",
     [b"", b"{", b"[]", b"null", b'{"time": 1}', b'{"time": 1, "interval": 1, "episodes": 7}'],

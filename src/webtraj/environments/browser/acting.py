@@ -103,6 +103,7 @@ class ActionExecutor:
         self, session: session_lib.BrowserSession, policy: access_lib.AccessPolicy
     ) -> None:
         self.session = session
+        self.run = session.run
         self.policy = policy
         self._held_keys: set[str] = set()
         self._held_buttons: set[Any] = set()
@@ -151,10 +152,6 @@ class ActionExecutor:
         if "refused" in answer:
             raise ActionRefused(answer["refused"], answer["message"])
         return answer
-
-    async def run(self, call: Awaitable[Any], what: str) -> Any:
-        """Awaits a call into the browser."""
-        return await self.session.run(call, what=what)
 
     @contextlib.asynccontextmanager
     async def holding(self, modifiers: Sequence[str]) -> AsyncIterator[None]:

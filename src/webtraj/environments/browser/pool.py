@@ -134,8 +134,10 @@ class Lease:
         """The process id of the browser that carries the page; None if it is not ours."""
         return self.browser.pid
 
-    async def run(self, call: Awaitable[_T], *, what: str, seconds: float | None = None) -> _T:
-        """Awaits a call into the page, for `seconds` or else the pool's limit.
+    async def run(self, call: Awaitable[_T], what: str, *, seconds: float | None = None) -> _T:
+        """Await a call into the page, for `seconds` or else the pool's limit.
+
+        `what` says what the call does, for messages, as a verb: `open the page`.
 
         Raises:
             BrowserCrashedError: The page or its browser died.

@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
@@ -106,15 +106,16 @@ class BrowserSession:
         why: Callable[[str], tuple[str, bool]] = lambda url: ("", False),
     ) -> None:
         self.lease = lease
+        self.run = lease.run
         self.dialogs: list[str] = []
         """JavaScript dialogs since they were last taken."""
         self.console: list[str] = []
         """Console errors since they were last taken."""
         self.downloads = access_lib.DownloadShelf(limit=observe.download_limit)
         self._world: page_script_lib.World = (
-            page_script_lib.IsolatedWorld(script, self._answer, self._debugger)
+            page_script_lib.IsolatedWorld(script, self.run, self._debugger)
             if isolated
-            else page_script_lib.PageWorld(script, self._answer)
+            else page_script_lib.PageWorld(script, self.run)
         )
         self.foreign_frames = frames_lib.ForeignFrames(
             lease, self._world, self._debugger, seconds=settle.cap
@@ -158,10 +159,6 @@ class BrowserSession:
     def http_status(self) -> int:
         """HTTP status of the active tab's document; 0 where there is none."""
         return self._statuses.get(self._active, 0)
-
-    async def run(self, call: Awaitable[_T], *, what: str, seconds: float | None = None) -> _T:
-        """Awaits a call into the browser, with the lease's deadline and errors."""
-        return await self.lease.run(call, what=what, seconds=seconds)
 
     async def keep_one_tab(self) -> None:
         """Closes all tabs but the first and makes that the active one."""
@@ -436,9 +433,6 @@ class BrowserSession:
         taken = self.dialogs, self.console
         self.dialogs, self.console = [], []
         return taken
-
-    async def _answer(self, call: Awaitable[Any], what: str) -> Any:
-        return await self.run(call, what=what)
 
     async def _debugger(self, page: Page) -> CDPSession:
         """Returns a tab's debugging session, one for its life."""

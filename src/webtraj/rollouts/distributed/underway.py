@@ -119,6 +119,7 @@ class UnderwayNote:
         self._known: dict[str, Away] = {}
         self._lock = threading.Lock()
         self._over = False
+        self._written = False  # Whether the last note that was written names an episode.
 
     def of(self, members: Iterable[Member]) -> Underway:
         """Returns what is under way: of each lease the first turn, since they go one by one."""
@@ -143,11 +144,12 @@ class UnderwayNote:
     def finish(self) -> None:
         """Notes that nothing is under way any more, if there was a note. Idempotent."""
         with self._lock:
-            if not self._over and self._known:
+            if not self._over and self._written:
                 self._write(Underway(self._clock(), self.interval, {}))
             self._over = True
 
     def _write(self, underway: Underway) -> None:
+        self._written = bool(underway.episodes)
         try:
             self._run.storage.write(_key(self._run), orjson.dumps(underway.to_data()))
         except errors.StorageError as error:

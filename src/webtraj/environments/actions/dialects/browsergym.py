@@ -13,6 +13,7 @@ most. A call inside a sentence is not taken: the sentence may say not to do it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -190,6 +191,7 @@ DEFAULT = BrowserGymDialect(extended=True)
 """The dialect of strings given to `step`: BrowserGym's, with words for all other verbs."""
 
 
+@functools.lru_cache(maxsize=256)  # A step asks twice: to redact, and to act.
 def parse_action(text: str) -> Action:
     """Reads a reply in the default dialect. Never raises: see `Dialect.parse`.
 
