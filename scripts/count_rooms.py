@@ -1,7 +1,7 @@
 """Count the modules of webtraj that a recorded step and a browser action pass through.
 
-Run `python scripts/count_rooms.py`. A module counts if one of its functions runs during the step, on
-any thread; a move is a call from one module into another. Figures for docs/architecture.md.
+Run `python scripts/count_rooms.py`. A module counts if one of its functions runs during the step.
+A move is a call from one module into another. Figures for docs/architecture.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ROOT = str(Path(webtraj.__file__).parent)
 
 
 class Rooms:
-    """Counts calls by module while it is entered."""
+    """Calls by module while it is entered."""
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()

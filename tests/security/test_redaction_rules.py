@@ -1,8 +1,7 @@
 """What redaction rules find in records, what they leave, and that none can hang a recording."""
 
 import asyncio
-import os
-import signal
+import re
 import time
 from typing import Any
 
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 import webtraj
 from webtraj import errors
 from webtraj.environments.redaction import ELEMENTS, RedactingCollector, RedactionRules, Redactor
-from webtraj.environments.redaction.guarded_regexes import GuardedRegexes
+from webtraj.environments.redaction.guarded_regexes import find_all
 from webtraj.environments.redaction.patterns import PATTERNS
 from webtraj.environments.redaction.searching import LEFT_OUT, MAX_TEXT
 from webtraj.testing.fakes import CatchEnvironment
@@ -229,7 +228,7 @@ def test_a_ready_made_pattern_takes_time_in_proportion_to_the_text(name: str) ->
         assert cost(long) < 40 * cost(short) + 0.05, piece
 
 
-CATASTROPHE = r"(a+)+$"
+CATASTROPHE = r"(a|aa)+$"
 
 
 def test_a_regex_that_takes_too_long_costs_one_text_and_no_more() -> None:
@@ -246,14 +245,33 @@ def test_a_text_that_is_too_long_is_left_out() -> None:
     assert redactor.take_counts() == {"texts_left_out": 1}
 
 
-def test_a_process_that_somebody_kills_is_started_again() -> None:
-    regexes = GuardedRegexes({"x": "x+"}, seconds=5.0)
-    assert regexes.find("axxb") == [("x", 1, 3)]
-    worker = regexes._worker
-    assert worker is not None
-    os.kill(worker.pid, signal.SIGKILL)
-    worker.wait()
-    assert regexes.find("xa") == [("x", 0, 1)]
+@pytest.mark.parametrize(
+    "regex",
+    [
+        r"\d+",
+        r"\bB-\d{2,6}\b",
+        r"(?i)token=(?P<value>\w+)",
+        r"(?<=key: )\S+",
+        r"[^\W\d_]{3}",
+        r"[\[\]x]+",
+        r"(a|ab)(c|bcd)?",
+        r"(?s)<.*?>",
+        r"(?x) a  # a comment\n b?",
+        r"\N{DIGIT ONE}\u00e9?",
+        r"(\w)\1",
+    ],
+)
+@settings(deadline=None, max_examples=30)
+@given(st.text("aAbBcdx01 -_<>[]:=é\nkeyto", max_size=60))
+def test_own_regexes_find_what_pythons_do(regex: str, text: str) -> None:
+    for given_text in (text, f"B-12345 token=abc key: x1 {text} aabcd <b>"):
+        found = find_all(regex, given_text, until=time.monotonic() + 60)
+        assert found == [match.span() for match in re.finditer(regex, given_text)]
+
+
+def test_a_slow_regex_ends_within_its_time_whatever_the_others_took() -> None:
+    with pytest.raises(TimeoutError, match="more than its time for a text of 61 characters"):
+        find_all(CATASTROPHE, "a" * 60 + "!", until=time.monotonic() - 1)
 
 
 @settings(deadline=None, max_examples=30)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-from webtraj.environments.redaction.guarded_regexes import GuardedRegexes
+from webtraj.environments.redaction.guarded_regexes import find_all
 from webtraj.judging import goals, masked
 from webtraj.judging.final_state import Deed, FinalState, MissingError
 from webtraj.judging.predicates import DeedTest, ElementTest, Predicate, TextTest, UrlTest
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["Evaluation"]
 
 _REGEX_SECONDS = 2.0
-_PROCESSES = 8
 _NUMBER = re.compile(r"(?<![\w.])[-\u2212+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\w])")
 _VALUE = 'value="'
 _HIDDEN = "the last observation shows bullets for what a field holds, and no action tells"
@@ -226,13 +226,6 @@ def _value_of(element: Ref) -> str:
 
 def _found(regex: str, text: str) -> bool:
     try:
-        return bool(_guarded(regex).find(text))
+        return bool(find_all(regex, text, until=time.monotonic() + _REGEX_SECONDS))
     except TimeoutError as error:
         raise MissingError(f"the regex {regex!r:.100} is too slow: {error}") from error
-    except OSError as error:
-        raise MissingError(f"the regex {regex!r:.100} could not be run: {error}") from error
-
-
-@functools.lru_cache(maxsize=_PROCESSES)
-def _guarded(regex: str) -> GuardedRegexes:
-    return GuardedRegexes({"regex": regex}, seconds=_REGEX_SECONDS)

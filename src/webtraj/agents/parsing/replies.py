@@ -18,7 +18,7 @@ from webtraj.agents.parsing.sections import (
     without_reasoning,
 )
 from webtraj.environments.actions.base import Action
-from webtraj.environments.actions.dialects.base import Dialect, invalid
+from webtraj.environments.actions.dialects.phrases import Dialect, invalid
 from webtraj.environments.actions.verbs import InvalidAction
 
 __all__ = ["Reply", "parse_call", "parse_reply"]

@@ -12,8 +12,8 @@ from webtraj.datasets.exporters.files_beside import FilesBeside, image_kind
 from webtraj.datasets.exporters.plain import is_blank, plain, unicode_text
 from webtraj.environments.actions import Action, InvalidAction, format_action, parse_action
 from webtraj.environments.actions.dialects import make_dialect
-from webtraj.environments.actions.dialects.base import Dialect
-from webtraj.environments.actions.dialects.calls import read_calls
+from webtraj.environments.actions.dialects.phrases import Dialect
+from webtraj.environments.actions.dialects.replies import read_calls
 from webtraj.errors import UnsupportedActionError
 
 __all__ = ["StepWriter", "Tell"]

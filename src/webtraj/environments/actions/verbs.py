@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from webtraj import errors
-from webtraj.environments.actions import fields as f
+from webtraj.environments.actions import base
 from webtraj.environments.actions.base import Action, verb
 from webtraj.environments.actions.rules import ChoiceRule
 
@@ -65,7 +65,7 @@ class Wait(Action):
     Example: noop(1000)
     """
 
-    seconds: f.Seconds = 1.0
+    seconds: base.Seconds = 1.0
 
 
 @verb("screenshot")
@@ -91,7 +91,7 @@ class SendMessage(Action):
     Example: send_msg_to_user('The price is 12 dollars.')
     """
 
-    text: f.Text
+    text: base.Text
 
 
 @verb("answer")
@@ -101,7 +101,7 @@ class Answer(Action):
     Example: answer('12 dollars')
     """
 
-    text: f.Text
+    text: base.Text
 
 
 @verb("report_infeasible")
@@ -111,7 +111,7 @@ class ReportInfeasible(Action):
     Example: report_infeasible('The site asks for a password that I was not given.')
     """
 
-    reason: f.Text
+    reason: base.Text
 
 
 INVALID_KINDS = (
@@ -133,9 +133,9 @@ class InvalidAction(Action):
     An environment answers it with an error observation and leaves the page alone.
     """
 
-    reason: f.Text
+    reason: base.Text
     """What was wrong, what was expected: a sentence for the model."""
-    text: f.Text = ""
+    text: base.Text = ""
     """The reply, shortened if long."""
     kind: Annotated[str, ChoiceRule(INVALID_KINDS)] = "malformed"
     """What was wrong, in one word for counting:
@@ -161,7 +161,7 @@ class TypeText(Action):
     Example: keyboard_type('hello')
     """
 
-    text: f.Text
+    text: base.Text
 
 
 @verb("insert_text")
@@ -171,7 +171,7 @@ class InsertText(Action):
     Example: keyboard_insert_text('hello')
     """
 
-    text: f.Text
+    text: base.Text
 
 
 @verb("press_key")
@@ -181,7 +181,7 @@ class PressKey(Action):
     Example: keyboard_press('Control+a')
     """
 
-    keys: f.Keys
+    keys: base.Keys
     """One chord, or several separated by spaces, pressed in turn."""
 
 
@@ -192,7 +192,7 @@ class KeyDown(Action):
     Example: keyboard_down('Shift')
     """
 
-    key: f.Key
+    key: base.Key
 
 
 @verb("key_up")
@@ -202,7 +202,7 @@ class KeyUp(Action):
     Example: keyboard_up('Shift')
     """
 
-    key: f.Key
+    key: base.Key
 
 
 @verb("hold_key")
@@ -212,8 +212,8 @@ class HoldKey(Action):
     Example: hold_key('ArrowRight', 1.5)
     """
 
-    keys: f.Chord
-    seconds: f.Seconds
+    keys: base.Chord
+    seconds: base.Seconds
 
 
 KEYBOARD = (TypeText, InsertText, PressKey, KeyDown, KeyUp, HoldKey)
@@ -230,12 +230,12 @@ class ClickAt(Action):
     Example: mouse_click(320, 240, button='right')
     """
 
-    x: f.Coordinate
-    y: f.Coordinate
-    button: f.Button = "left"
-    modifiers: f.Modifiers = ()
+    x: base.Coordinate
+    y: base.Coordinate
+    button: base.Button = "left"
+    modifiers: base.Modifiers = ()
     """Keys held during the click."""
-    count: f.Count = 1
+    count: base.Count = 1
     """1 for a click, 2 for a double click, 3 for a triple click."""
 
 
@@ -246,12 +246,12 @@ class TypeAt(Action):
     Example: type_at(320, 240, 'coffee', clear=True, submit=True)
     """
 
-    x: f.Coordinate
-    y: f.Coordinate
-    text: f.Text
-    clear: f.Flag = False
+    x: base.Coordinate
+    y: base.Coordinate
+    text: base.Text
+    clear: base.Flag = False
     """Whether to empty the field first."""
-    submit: f.Flag = False
+    submit: base.Flag = False
     """Whether to press Enter afterwards."""
 
 
@@ -262,8 +262,8 @@ class MoveMouse(Action):
     Example: mouse_move(320, 240)
     """
 
-    x: f.Coordinate
-    y: f.Coordinate
+    x: base.Coordinate
+    y: base.Coordinate
 
 
 @verb("mouse_down")
@@ -273,10 +273,10 @@ class MouseDown(Action):
     Example: mouse_down(320, 240)
     """
 
-    x: f.OptionalCoordinate = None
+    x: base.OptionalCoordinate = None
     """Where to move first; None, with `y`, for where the mouse is."""
-    y: f.OptionalCoordinate = None
-    button: f.Button = "left"
+    y: base.OptionalCoordinate = None
+    button: base.Button = "left"
 
     def __post_init__(self) -> None:
         Action.__post_init__(self)
@@ -290,10 +290,10 @@ class MouseUp(Action):
     Example: mouse_up(320, 240)
     """
 
-    x: f.OptionalCoordinate = None
+    x: base.OptionalCoordinate = None
     """Where to move first; None, with `y`, for where the mouse is."""
-    y: f.OptionalCoordinate = None
-    button: f.Button = "left"
+    y: base.OptionalCoordinate = None
+    button: base.Button = "left"
 
     def __post_init__(self) -> None:
         Action.__post_init__(self)
@@ -307,9 +307,9 @@ class DragAt(Action):
     Example: mouse_drag_and_drop(100, 200, 300, 200)
     """
 
-    path: f.Path
+    path: base.Path
     """At least two points (x, y): where to press, through what to move, where to release."""
-    modifiers: f.Modifiers = ()
+    modifiers: base.Modifiers = ()
     """Keys held meanwhile."""
 
 
@@ -320,9 +320,9 @@ class Scroll(Action):
     Example: scroll(0, 300)
     """
 
-    dx: f.Delta
-    dy: f.Delta
-    ref: f.OptionalRef = None
+    dx: base.Delta
+    dy: base.Delta
+    ref: base.OptionalRef = None
     """The element to scroll; None for the page."""
 
 
@@ -333,11 +333,11 @@ class ScrollAt(Action):
     Example: scroll_at(320, 240, 0, 300)
     """
 
-    x: f.Coordinate
-    y: f.Coordinate
-    dx: f.Delta
-    dy: f.Delta
-    modifiers: f.Modifiers = ()
+    x: base.Coordinate
+    y: base.Coordinate
+    dx: base.Delta
+    dy: base.Delta
+    modifiers: base.Modifiers = ()
     """Keys held meanwhile."""
 
 
@@ -348,9 +348,9 @@ class UploadFileAt(Action):
     Example: mouse_upload_file(320, 240, ['report.pdf'])
     """
 
-    x: f.Coordinate
-    y: f.Coordinate
-    paths: f.Paths
+    x: base.Coordinate
+    y: base.Coordinate
+    paths: base.Paths
     """Files, below the folder that the environment allows uploads from."""
 
 
@@ -372,11 +372,11 @@ class Click(Action):
     Example: click('12', button='left', modifiers=['Shift'])
     """
 
-    ref: f.Ref
-    button: f.Button = "left"
-    modifiers: f.Modifiers = ()
+    ref: base.Ref
+    button: base.Button = "left"
+    modifiers: base.Modifiers = ()
     """Keys held during the click."""
-    count: f.Count = 1
+    count: base.Count = 1
     """1 for a click, 2 for a double click, 3 for a triple click."""
 
 
@@ -387,7 +387,7 @@ class Hover(Action):
     Example: hover('12')
     """
 
-    ref: f.Ref
+    ref: base.Ref
 
 
 @verb("fill")
@@ -397,8 +397,8 @@ class Fill(Action):
     Example: fill('12', 'Anna Smith')
     """
 
-    ref: f.Ref
-    value: f.Text
+    ref: base.Ref
+    value: base.Text
 
 
 @verb("type_into")
@@ -408,11 +408,11 @@ class TypeInto(Action):
     Example: type_into('12', 'coffee', clear=True, submit=True)
     """
 
-    ref: f.Ref
-    text: f.Text
-    clear: f.Flag = False
+    ref: base.Ref
+    text: base.Text
+    clear: base.Flag = False
     """Whether to empty the field first."""
-    submit: f.Flag = False
+    submit: base.Flag = False
     """Whether to press Enter afterwards."""
 
 
@@ -423,8 +423,8 @@ class SelectOption(Action):
     Example: select_option('12', ['Blue', 'Red'])
     """
 
-    ref: f.Ref
-    options: f.Options
+    ref: base.Ref
+    options: base.Options
 
 
 @verb("check")
@@ -434,7 +434,7 @@ class Check(Action):
     Example: check('12')
     """
 
-    ref: f.Ref
+    ref: base.Ref
 
 
 @verb("uncheck")
@@ -444,7 +444,7 @@ class Uncheck(Action):
     Example: uncheck('12')
     """
 
-    ref: f.Ref
+    ref: base.Ref
 
 
 @verb("focus")
@@ -454,7 +454,7 @@ class Focus(Action):
     Example: focus('12')
     """
 
-    ref: f.Ref
+    ref: base.Ref
 
 
 @verb("clear")
@@ -464,7 +464,7 @@ class Clear(Action):
     Example: clear('12')
     """
 
-    ref: f.Ref
+    ref: base.Ref
 
 
 @verb("press")
@@ -474,8 +474,8 @@ class Press(Action):
     Example: press('12', 'Control+a')
     """
 
-    ref: f.Ref
-    keys: f.Keys
+    ref: base.Ref
+    keys: base.Keys
 
 
 @verb("drag_to")
@@ -485,8 +485,8 @@ class DragTo(Action):
     Example: drag_and_drop('12', '15')
     """
 
-    ref: f.Ref
-    target_ref: f.Ref
+    ref: base.Ref
+    target_ref: base.Ref
 
 
 @verb("upload_file")
@@ -496,8 +496,8 @@ class UploadFile(Action):
     Example: upload_file('12', ['report.pdf'])
     """
 
-    ref: f.Ref
-    paths: f.Paths
+    ref: base.Ref
+    paths: base.Paths
     """Files, below the folder that the environment allows uploads from."""
 
 
@@ -511,7 +511,7 @@ class Goto(Action):
     Example: goto('https://example.com/')
     """
 
-    url: f.Url
+    url: base.Url
 
 
 @verb("go_back")
@@ -545,7 +545,7 @@ class NewTab(Action):
     Example: new_tab()
     """
 
-    url: f.OptionalUrl = ""
+    url: base.OptionalUrl = ""
     """What to open in it; a blank page if empty."""
 
 
@@ -564,4 +564,4 @@ class FocusTab(Action):
     Example: tab_focus(1)
     """
 
-    index: f.TabIndex
+    index: base.TabIndex

@@ -1,134 +1,55 @@
 """Regexes that somebody else wrote, run so that none can hang a recording.
 
-Python's regexes may take exponential time, and cannot be stopped from within their process. So they
-run in a process of their own, which ends itself when a text takes too long; the next text gets a
-new one. It costs 30 ms once and about 0.05 ms a text.
+Python's own `re` may take exponential time and cannot be stopped. The `regex` package reads the
+same syntax, and stops when its time is over.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import json
-import os
-import signal
-import struct
-import subprocess
-import sys
-import threading
-import weakref
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Final
+import time
+from typing import Any
 
-__all__ = ["GuardedRegexes", "shared_regexes"]
+from webtraj import errors
 
-_WORKER: Final = Path(__file__).with_name("regex_worker.py")
-_LENGTH = struct.Struct(">I")
+__all__ = ["compiled", "find_all"]
+
+_BAD = "The regex {source!r:.200} is not understood: {error}. Write it in Python's syntax."
 
 
-class GuardedRegexes:
-    """Finds regexes in texts, within a time. Safe to share between threads.
+@functools.lru_cache(maxsize=256)
+def compiled(source: str) -> Any:
+    """Return a regex, compiled.
+
+    Raises:
+        InvalidInputError: It is not a regex.
+    """
+    import regex
+
+    try:
+        return regex.compile(source, regex.VERSION0)
+    except (regex.error, RecursionError, OverflowError) as error:
+        raise errors.InvalidInputError(_BAD.format(source=source, error=error)) from error
+
+
+def find_all(source: str, text: str, *, until: float) -> list[tuple[int, int]]:
+    """Return the start and end of everything that a regex finds in a text.
 
     Args:
-        regexes: Valid regexes by name.
-        seconds: How long all of them may take for one text.
+        source: The regex.
+        text: The text.
+        until: When to give up, by `time.monotonic`.
+
+    Raises:
+        InvalidInputError: `source` is not a regex.
+        TimeoutError: It takes longer.
     """
-
-    def __init__(self, regexes: Mapping[str, str], *, seconds: float) -> None:
-        self._names = tuple(regexes)
-        self._sources = json.dumps(list(regexes.values())).encode()
-        self._seconds = seconds
-        self._lock = threading.Lock()
-        self._worker: subprocess.Popen[bytes] | None = None
-        self._finalizer: weakref.finalize[..., GuardedRegexes] | None = None
-        self._owner = 0
-
-    def find(self, text: str) -> list[tuple[str, int, int]]:
-        """Returns what is found as name, start and end, ordered by name.
-
-        Raises:
-            TimeoutError: It takes too long.
-            OSError: There can be no such process.
-        """
-        if not self._names:
-            return []
-        data = text.encode("utf-8", "surrogatepass")
-        with self._lock:
-            # A forked process shares pipes with its parent, whose worker it must leave alone.
-            if self._worker is None or self._owner != os.getpid():
-                self._start()
-            answer = self._ask(data)
-            if answer is None:
-                stopped = self._stop()
-                if stopped != -signal.SIGALRM:
-                    # It was killed by somebody else, say for memory: that is not the text's fault.
-                    self._start()
-                    answer = self._ask(data)
-                    if answer is None:
-                        self._stop()
-        if answer is None:
-            raise TimeoutError(
-                f"The regexes {', '.join(self._names)} took more than {self._seconds:g} s for a "
-                f"text of {len(text)} characters."
-            )
-        return [(self._names[which], start, end) for which, start, end in json.loads(answer)]
-
-    def _start(self) -> None:
-        command = [sys.executable, "-I", "-S", str(_WORKER), str(self._seconds)]
-        worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self._worker, self._owner = worker, os.getpid()
-        self._finalizer = weakref.finalize(self, _end, worker, os.getpid())
-        _send(worker, self._sources)
-
-    def _ask(self, data: bytes) -> bytes | None:
-        """Returns the worker's answer; None if it is gone."""
-        worker = self._worker
-        assert worker is not None
-        assert worker.stdout is not None
-        if not _send(worker, data):
-            return None
-        header = worker.stdout.read(_LENGTH.size)
-        if len(header) < _LENGTH.size:
-            return None
-        size = _LENGTH.unpack(header)[0]
-        answer = worker.stdout.read(size)
-        return answer if len(answer) == size else None
-
-    def _stop(self) -> int:
-        """Ends the worker; returns its exit status."""
-        worker, self._worker = self._worker, None
-        assert worker is not None
-        assert self._finalizer is not None
-        self._finalizer.detach()
-        return _end(worker, os.getpid())
-
-
-@functools.lru_cache(maxsize=4)
-def shared_regexes(regexes: tuple[tuple[str, str], ...], seconds: float) -> GuardedRegexes:
-    """Returns what finds these regexes, one for all who ask: one process serves many episodes."""
-    return GuardedRegexes(dict(regexes), seconds=seconds)
-
-
-def _send(worker: subprocess.Popen[bytes], data: bytes) -> bool:
-    assert worker.stdin is not None
+    seconds = max(until - time.monotonic(), 1e-3)
     try:
-        worker.stdin.write(_LENGTH.pack(len(data)) + data)
-        worker.stdin.flush()
-    except BrokenPipeError:
-        return False
-    return True
-
-
-def _end(worker: subprocess.Popen[bytes], owner: int) -> int:
-    if owner != os.getpid():
-        return 0
-    for pipe in (worker.stdin, worker.stdout):
-        assert pipe is not None
-        with contextlib.suppress(OSError):
-            pipe.close()
-    try:
-        return worker.wait(timeout=1.0)
-    except subprocess.TimeoutExpired:
-        worker.kill()
-        return worker.wait()
+        matches = compiled(source).finditer(text, timeout=seconds, concurrent=True)
+        return [match.span() for match in matches]
+    except TimeoutError:
+        raise TimeoutError(
+            f"The regex {source!r:.200} took more than its time for a text of {len(text)} "
+            "characters."
+        ) from None

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from webtraj import errors
+from webtraj.environments.redaction import guarded_regexes
 from webtraj.environments.redaction.patterns import PATTERNS
 
 __all__ = ["ELEMENTS", "NAME", "RedactionRules"]
@@ -60,7 +61,7 @@ class RedactionRules:
     patterns: Iterable[str] = ()
     """Names of ready-made patterns (see `webtraj.environments.redaction.patterns`)."""
     regexes: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Own regexes by name, in Python's syntax. They run in a process of their own."""
+    """Own regexes by name, in Python's syntax. The `regex` package runs them."""
     elements: Iterable[str] = ()
     """Names of ready-made selectors (see `ELEMENTS`), for environments with a browser."""
     selectors: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -163,6 +164,7 @@ def _check_regex(name: str, regex: str) -> None:
         raise errors.InvalidInputError(
             f"The regex {name!r} is {regex!r:.200}, which is none: {error}."
         ) from error
+    guarded_regexes.compiled(regex)
     if compiled.match(""):
         raise errors.InvalidInputError(
             f"The regex {name!r} is {regex!r:.200}, which is found in every text, since it may be "

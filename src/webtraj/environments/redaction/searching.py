@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from webtraj.environments.redaction.guarded_regexes import shared_regexes
+from webtraj.environments.redaction.guarded_regexes import find_all
 from webtraj.environments.redaction.patterns import PATTERNS
 from webtraj.environments.redaction.rules import RedactionRules
 
@@ -38,7 +39,8 @@ class Searcher:
 
     def __init__(self, rules: RedactionRules) -> None:
         self._finders = [(name, PATTERNS[name]) for name in rules.patterns]
-        self._regexes = shared_regexes(tuple(rules.regexes.items()), rules.seconds)
+        self._regexes = dict(rules.regexes)
+        self._seconds = rules.seconds
         self.active = bool(rules.patterns or rules.regexes)
         """Whether there is anything to look for."""
 
@@ -72,7 +74,7 @@ class Searcher:
             return LEFT_OUT
         try:
             found = sorted([*also, *self._find(text)], key=lambda piece: (piece[0], -piece[1]))
-        except (TimeoutError, OSError) as error:
+        except TimeoutError as error:
             _LOGGER.warning("%s It is not recorded.", error)
             placeholder_of(UNSEARCHED)
             return LEFT_OUT
@@ -87,7 +89,10 @@ class Searcher:
 
     def _find(self, text: str) -> list[Found]:
         found = [(*span, name) for name, find in self._finders for span in find(text)]
-        return found + [(start, end, name) for name, start, end in self._regexes.find(text)]
+        until = time.monotonic() + self._seconds
+        for name, regex in self._regexes.items():
+            found += [(*span, name) for span in find_all(regex, text, until=until)]
+        return found
 
 
 def _placeholders(text: str, known: frozenset[str]) -> list[tuple[int, int]]:

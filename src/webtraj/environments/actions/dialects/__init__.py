@@ -1,7 +1,7 @@
 """Dialects: the ways in which models say actions.
 
 Each reads a reply as an `Action` (never raising on what a model wrote, never guessing) and says an
-action in its own words. See `webtraj.environments.actions.dialects.base.Dialect`.
+action in its own words. See `webtraj.environments.actions.dialects.phrases.Dialect`.
 
 * `webtraj`: calls, with a word for every verb. What `step` takes as a string.
 * `browsergym`: BrowserGym's strings, only what BrowserGym itself runs.
@@ -15,9 +15,9 @@ from collections.abc import Callable
 
 from webtraj import errors
 from webtraj.environments.actions.dialects.anthropic import AnthropicDialect
-from webtraj.environments.actions.dialects.base import Dialect
 from webtraj.environments.actions.dialects.browsergym import BrowserGymDialect
 from webtraj.environments.actions.dialects.openai import OpenAIDialect
+from webtraj.environments.actions.dialects.phrases import Dialect
 from webtraj.environments.actions.dialects.webgym import WebGymDialect, WebGymMarksDialect
 
 __all__ = [

@@ -16,11 +16,19 @@ from webtraj import errors
 from webtraj.environments.actions import keys as keys_lib
 from webtraj.environments.actions import verbs
 from webtraj.environments.actions.base import Action
-from webtraj.environments.actions.dialects import prompts, replies
-from webtraj.environments.actions.dialects.arguments import Argument, group, value
-from webtraj.environments.actions.dialects.base import FormatError, ParseError, invalid, named
+from webtraj.environments.actions.dialects import phrases, replies
 from webtraj.environments.actions.dialects.frames import Frame
-from webtraj.environments.actions.dialects.phrases import Phrase, PhrasebookDialect
+from webtraj.environments.actions.dialects.phrases import (
+    Argument,
+    FormatError,
+    ParseError,
+    Phrase,
+    PhrasebookDialect,
+    group,
+    invalid,
+    named,
+    value,
+)
 
 __all__ = ["AnthropicDialect"]
 
@@ -206,7 +214,7 @@ class AnthropicDialect(PhrasebookDialect):
 
     def prompt(self) -> str:
         """See `Dialect.prompt`."""
-        return prompts.input_prompt(self._book, "action")
+        return phrases.input_prompt(self._book, "action")
 
     def _input_in(self, reply: Any) -> Mapping[Any, Any]:
         if isinstance(reply, (list, tuple)):

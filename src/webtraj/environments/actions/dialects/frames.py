@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from webtraj import errors
-from webtraj.environments.actions.dialects.arguments import Argument, group
-from webtraj.environments.actions.dialects.base import FormatError
+from webtraj.environments.actions.dialects.phrases import Argument, FormatError, group
 
 __all__ = ["Frame"]
 

@@ -14,11 +14,18 @@ from typing import Any
 from webtraj.environments.actions import keys as keys_lib
 from webtraj.environments.actions import verbs
 from webtraj.environments.actions.base import Action
-from webtraj.environments.actions.dialects import prompts, replies
-from webtraj.environments.actions.dialects.arguments import Argument, group, value
-from webtraj.environments.actions.dialects.base import FormatError, ParseError, invalid
+from webtraj.environments.actions.dialects import phrases, replies
 from webtraj.environments.actions.dialects.frames import Frame
-from webtraj.environments.actions.dialects.phrases import Phrase, PhrasebookDialect
+from webtraj.environments.actions.dialects.phrases import (
+    Argument,
+    FormatError,
+    ParseError,
+    Phrase,
+    PhrasebookDialect,
+    group,
+    invalid,
+    value,
+)
 
 __all__ = ["OpenAIDialect"]
 
@@ -179,7 +186,7 @@ class OpenAIDialect(PhrasebookDialect):
 
     def prompt(self) -> str:
         """See `Dialect.prompt`."""
-        return prompts.input_prompt(self._book, "type")
+        return phrases.input_prompt(self._book, "type")
 
     def _read(self, item: Any) -> Action:
         if not isinstance(item, Mapping):

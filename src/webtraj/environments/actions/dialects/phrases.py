@@ -1,22 +1,222 @@
 """The vocabulary of a dialect as a table: which word says which verb, and with what arguments.
 
-A `Phrase` ties a word of the dialect to a verb. Its arguments tie names on the wire to fields of
-the verb, converting units and spellings on the way. Parsing, formatting, schemas and prompts of all
-dialects are read off such tables; what remains for a dialect is its syntax.
+The table gives the parser, the formatter, the schema of tools and the prompt.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
+import functools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 from webtraj import errors
-from webtraj.environments.actions.base import Action, summary_of
-from webtraj.environments.actions.dialects.arguments import Argument, Json, default_of
-from webtraj.environments.actions.dialects.base import FormatError, ParseError, named
+from webtraj.environments.actions.base import VERBS, Action, example_of, summary_of
+from webtraj.environments.actions.verbs import InvalidAction
 
-__all__ = ["Phrase", "Phrasebook", "PhrasebookDialect"]
+__all__ = [
+    "Argument",
+    "Dialect",
+    "FormatError",
+    "MAX_REPLY",
+    "ParseError",
+    "Phrase",
+    "Phrasebook",
+    "PhrasebookDialect",
+    "call_prompt",
+    "default_of",
+    "group",
+    "input_prompt",
+    "invalid",
+    "named",
+    "tool_call_prompt",
+    "value",
+]
+
+# What every dialect does, and the words for what can go wrong in it.
+
+MAX_REPLY = 1_250_000
+"""Characters in the longest reply that is read: the longest text, every character escaped."""
+
+_MAX_QUOTED = 2_000
+
+
+@runtime_checkable
+class Dialect(Protocol):
+    """A way of saying actions: a model's output format."""
+
+    name: str
+    """The dialect's name, such as `browsergym`."""
+
+    @property
+    def verbs(self) -> tuple[type[Action], ...]:
+        """The verbs that it has words for, in some cases at least."""
+
+    def words(self, verb: type[Action]) -> tuple[str, ...]:
+        """Returns the words that say a verb; none if it cannot be said."""
+
+    def parse(self, reply: Any) -> Action:
+        """Reads a model's reply as one action.
+
+        Never raises on what a model wrote and never guesses: a reply that does not hold exactly one
+        action in the dialect's grammar is an `InvalidAction`, which says why.
+        """
+
+    def format(self, action: Action) -> Any:
+        """Says an action in the dialect.
+
+        `parse(format(action))` is the action again, its coordinates rounded to the dialect's grid.
+
+        Raises:
+          UnsupportedActionError: If the dialect has no words for it.
+        """
+
+    def schema(self) -> dict[str, Any]:
+        """Returns the JSON Schema of one action in its structured form."""
+
+    def tools(self) -> list[dict[str, Any]]:
+        """Returns the tool definitions to offer to a model; empty if the dialect is plain text."""
+
+    def prompt(self) -> str:
+        """Returns the text that tells a model how to act."""
+
+
+class ParseError(Exception):
+    """A reply cannot be read. Becomes an `InvalidAction`."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(reason)
+        self.kind = kind
+        self.reason = reason
+
+
+class FormatError(Exception):
+    """One phrase cannot say an action. Another may."""
+
+
+def invalid(kind: str, reason: str, reply: Any) -> InvalidAction:
+    """Returns the action that stands for an unreadable reply, quoting it shortened."""
+    text = reply[: _MAX_QUOTED + 1] if isinstance(reply, str) else _repr(reply)
+    if len(text) > _MAX_QUOTED:
+        text = f"{text[:_MAX_QUOTED]}..."
+    return InvalidAction(_storable(reason), _storable(text), kind)
+
+
+def named(wire: Any) -> str:
+    """Returns how a message names a value that a model gave for a name."""
+    return repr(wire[:60]) if isinstance(wire, str) else f"a {type(wire).__name__}"
+
+
+def _repr(reply: Any) -> str:
+    try:
+        return repr(reply)
+    except RecursionError:
+        return f"<a deeply nested {type(reply).__name__}>"
+
+
+def _storable(text: str) -> str:
+    # A model's JSON can hold lone surrogates, which no file format takes.
+    return text.encode(errors="replace").decode()
+
+
+# Arguments: what ties names on a dialect's wire to the fields of a verb.
+#
+# Most say one field in other units or spelling (`value`). Some names say fields only together, as a
+# direction and an amount say two distances (`group`).
+
+Json = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Argument:
+    """Names on the wire that together say some fields of a verb."""
+
+    names: tuple[str, ...]
+    """Wire names, in the order of the dialect's signature."""
+    fields: tuple[str, ...]
+    """The fields that they say."""
+    read: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    """Wire values to field values. Raises ValueError on values that say nothing."""
+    write: Callable[[Action], Mapping[str, Any]]
+    """An action to wire values; defaults are left out. Raises `FormatError`."""
+    schemas: Callable[[type[Action]], Mapping[str, Json]]
+    """The JSON Schema of each wire name."""
+    optional: frozenset[str] = frozenset()
+    """The wire names that may be left out."""
+
+
+def value(
+    name: str,
+    field: str | None = None,
+    *,
+    read: Callable[[Any], Any] = lambda wire: wire,
+    write: Callable[[Any], Any] = lambda held: held,
+    schema: Json | None = None,
+    optional: bool = False,
+) -> Argument:
+    """Returns the argument for one wire name that says one field (of the same name by default).
+
+    Args:
+      name: The name on the wire.
+      field: The field's name.
+      read: Turns the wire value into the field's. Raises ValueError on values that say nothing.
+      write: Turns the field's value into the wire's.
+      schema: JSON Schema of the wire value, if it is not the field's.
+      optional: Whether it may be left out, and is where the field has its default.
+    """
+    held = field or name
+
+    def write_field(action: Action) -> Mapping[str, Any]:
+        current = getattr(action, held)
+        if optional and current == default_of(type(action), held):
+            return {}
+        if current is None:
+            raise FormatError(f"{held}=None")
+        return {name: plain(write(current))}
+
+    return Argument(
+        names=(name,),
+        fields=(held,),
+        read=lambda args: {held: read(args[name])} if name in args else {},
+        write=write_field,
+        schemas=lambda cls: {name: schema or cls.rules[held].schema()},
+        optional=frozenset((name,)) if optional else frozenset(),
+    )
+
+
+def group(
+    schemas: Mapping[str, Json],
+    fields: Sequence[str],
+    *,
+    read: Callable[..., Mapping[str, Any]],
+    write: Callable[..., Mapping[str, Any]],
+) -> Argument:
+    """Returns the argument for wire names that say fields only together. None is optional.
+
+    Args:
+      schemas: The wire names and the JSON Schema of each.
+      fields: The names of the fields.
+      read: Called with the wire values in order; returns the fields.
+      write: Called with the fields in order; returns the wire values. Raises `FormatError`.
+    """
+    return Argument(
+        names=tuple(schemas),
+        fields=tuple(fields),
+        read=lambda args: read(*(args[name] for name in schemas)),
+        write=lambda action: write(*(getattr(action, field) for field in fields)),
+        schemas=lambda _: schemas,
+    )
+
+
+def default_of(cls: type[Action], field: str) -> Any:
+    """Returns a field's default; `dataclasses.MISSING` if it has none."""
+    return cls.__dataclass_fields__[field].default  # type: ignore[attr-defined]
+
+
+def plain(wire: Any) -> Any:
+    """Returns a value with tuples turned into lists, as JSON has them."""
+    return [plain(item) for item in wire] if isinstance(wire, (list, tuple)) else wire
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -267,3 +467,68 @@ class PhrasebookDialect:
         """See `Dialect.words`."""
         said = [phrase for phrase in self._book.phrases if phrase.spoken]
         return tuple(dict.fromkeys(phrase.word for phrase in said if phrase.action is verb))
+
+
+# Prompt texts, written from the vocabulary and the docstrings of the verbs.
+
+_TYPES = {"string": "str", "number": "float", "integer": "int", "boolean": "bool"}
+
+
+def call_prompt(book: Phrasebook) -> str:
+    """Returns the prompt of a dialect of calls: each word's signature, meaning and examples."""
+    lines = [
+        f"{len(book.words)} actions are available:",
+        "",
+    ]
+    for word in book.words:
+        lines.append(f"{word}({_signature(book.arguments(word))})")
+        lines.append(f"    {book.summary(word)}")
+        lines.extend(f"    Example: {example}" for example in _examples().get(word, ()))
+    lines += [
+        "",
+        "Reply with exactly one of these calls, on a line of its own, with literal arguments.",
+    ]
+    return "\n".join(lines)
+
+
+def tool_call_prompt(tool: dict[str, Any]) -> str:
+    """Returns the prompt of a dialect of `<tool_call>` JSON, in the manner of Qwen's template."""
+    return (
+        "You have one tool:\n"
+        f"<tools>\n{json.dumps(tool)}\n</tools>\n\n"
+        "Reply with exactly one call of it, as JSON with its name and arguments:\n"
+        "<tool_call>\n"
+        f'{{"name": "{tool["name"]}", "arguments": {{"action": ...}}}}\n'
+        "</tool_call>"
+    )
+
+
+def input_prompt(book: Phrasebook, word_key: str) -> str:
+    """Returns the prompt of a dialect of JSON objects, for models without the tool built in."""
+    schema = book.flat_schema(word_key)
+    return f"Reply with exactly one JSON object, which follows this schema:\n{json.dumps(schema)}"
+
+
+def _signature(schema: dict[str, Any]) -> str:
+    parts = []
+    for name, property_ in schema["properties"].items():
+        default = "" if name in schema["required"] else " = ..."
+        parts.append(f"{name}: {_type_name(property_)}{default}")
+    return ", ".join(parts)
+
+
+def _type_name(schema: dict[str, Any]) -> str:
+    if schema["type"] == "array":
+        return f"list[{_type_name(schema['items'])}]"
+    if "enum" in schema:
+        return f"Literal[{', '.join(map(repr, schema['enum']))}]"
+    return _TYPES[schema["type"]]
+
+
+@functools.cache
+def _examples() -> dict[str, list[str]]:
+    examples: dict[str, list[str]] = {}
+    for verb in VERBS.values():
+        if example := example_of(verb):
+            examples.setdefault(example.partition("(")[0], []).append(example)
+    return examples

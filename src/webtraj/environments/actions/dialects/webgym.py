@@ -17,11 +17,19 @@ from typing import Any
 from webtraj.environments.actions import verbs
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects import replies
-from webtraj.environments.actions.dialects.arguments import Argument, group, value
-from webtraj.environments.actions.dialects.base import FormatError, ParseError, invalid, named
 from webtraj.environments.actions.dialects.frames import Frame
-from webtraj.environments.actions.dialects.phrases import Phrase, PhrasebookDialect
-from webtraj.environments.actions.dialects.prompts import tool_call_prompt
+from webtraj.environments.actions.dialects.phrases import (
+    Argument,
+    FormatError,
+    ParseError,
+    Phrase,
+    PhrasebookDialect,
+    group,
+    invalid,
+    named,
+    tool_call_prompt,
+    value,
+)
 
 __all__ = ["WebGymDialect", "WebGymMarksDialect", "page_scroll", "with_scheme"]
 
