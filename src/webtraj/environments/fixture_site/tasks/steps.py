@@ -29,8 +29,7 @@ __all__ = [
 
 Step: TypeAlias = Callable[[OracleView], AsyncIterator[a.Action]]
 
-_MAX_SCROLLS = 30
-_MAX_WAITS = 20
+_MAX_WAITS = 30
 
 _FIND = """
 ([path, text], refOf) => {
@@ -53,6 +52,10 @@ async def _ref(page: OracleView, path: tuple[str, ...], text: str | None) -> str
     if found is None:
         raise OracleError(f"The page has no element {' > '.join(path)!r} with the text {text!r}.")
     return str(found)
+
+
+_HAS_MORE = "() => scrollY + innerHeight < document.documentElement.scrollHeight - 1"
+"""Whether the page scrolls any further down."""
 
 
 def act(action: a.Action) -> Step:
@@ -145,13 +148,13 @@ def wait_for_end() -> Step:
 
 
 def scroll_until(selector: str) -> Step:
-    """Scrolls down until an element is there."""
+    """Scrolls down until an element is there; waits where the page is still fetching more."""
 
     async def step(page: OracleView) -> AsyncIterator[a.Action]:
-        for _ in range(_MAX_SCROLLS):
+        for _ in range(_MAX_WAITS):
             if await page.evaluate(_FIND, [(selector,), None]) is not None:
                 return
-            yield a.Scroll(0, 2000)
+            yield a.Scroll(0, 2000) if await page.evaluate(_HAS_MORE) else a.Wait(0.1)
 
     return step
 
