@@ -4,6 +4,7 @@ It says `ended <episode id>` for each episode, and `done <number of results>` in
 """
 
 import asyncio
+import functools
 import json
 import logging
 import sys
@@ -58,9 +59,10 @@ class Walker:
 
     name = "walker"
 
-    def __init__(self):
+    def __init__(self, closes_in=0.0):
         from webtraj.agents import catalog
 
+        self._closes_in = closes_in
         self._oracle = catalog.make_agent("oracle")
 
     def begin_episode(self, environment):
@@ -68,6 +70,9 @@ class Walker:
 
     async def act(self, observation):
         return Decision(action=observation)
+
+    async def aclose(self):
+        await asyncio.sleep(self._closes_in)
 
 
 def setup():
@@ -90,7 +95,7 @@ def main():
     summary = signals.run(
         collect_on_ray(
             options.pop("tasks"),
-            Walker,
+            functools.partial(Walker, options.pop("closes_in", 0.0)),
             setup=setup,
             observer=Teller(),
             settings=RolloutSettings(retry=RetryPolicy(max_retries=3, pause=0.1)),

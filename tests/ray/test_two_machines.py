@@ -167,17 +167,22 @@ def test_a_driver_that_is_asked_to_end_leaves_nothing_open(machines, store):
     one, two = machines
     url = store.make_bucket()
     where = {"out": url, "storage_options": store.reached_by_machines()}
-    driver = Driver(one, tasks=["walk"], run_id="ends", **where)
+    # Ray aborts a process that takes longer than three seconds over a SIGTERM, if it is let.
+    driver = Driver(one, tasks=["walk"], run_id="ends", closes_in=5.0, **where)
     wait_until(lambda: two.plays() and one.plays(), seconds=120, what="both machines play")
     open_ones = {*one.plays(), *two.plays()}
     driver.process.terminate()
     driver.process.wait(60)
     driver.stop_reading()
+    assert driver.process.returncode == 1, driver.told()
     assert any("SignalReceivedError" in line for line in driver.lines), driver.told()
-    assert not one.spooled() | two.spooled()
+    assert not one.spooled() | two.spooled(), driver.told()
     dataset = open_dataset(url, storage_options=store.options())
-    assert open_ones <= set(dataset.episode_ids)
-    assert {*driver.ended} == set(dataset.episode_ids)
+    ids = set(dataset.episode_ids)
+    assert open_ones <= ids
+    # An episode may be cancelled while it waits for its collector, before it has any record.
+    assert ids <= {*driver.ended}
+    assert len({*driver.ended} - ids) <= 4
     reasons = {summary.end_reason for summary in dataset.summaries}
     assert EndReason.CANCELLED in reasons
     assert reasons <= {EndReason.CANCELLED, EndReason.TERMINATED}
