@@ -3,11 +3,14 @@
 import base64
 import collections
 import dataclasses
+import datetime
+import decimal
 import html
 import json
 import sys
 import types
 import urllib.parse
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -98,6 +101,7 @@ NESTS = {
     "action": (a.Fill("1", "s3cret-value"), a.Fill("1", HIDDEN)),
     "bytes": (b"\x00s3cret-value\xff", b"\x00" + HIDDEN.encode() + b"\xff"),
     "bytearray": (bytearray(b"S3CRET-value"), HIDDEN.encode()),
+    "path": (Path("runs/s3cret-value/x"), f"runs/{HIDDEN}/x"),
     "numpy string": (np.str_("s3cret-value"), HIDDEN),
     "unknown object": (Strange(), f"Strange({HIDDEN})"),
     "deep": ([{"a": (["s3cret-value"],)}], [{"a": ([HIDDEN],)}]),
@@ -144,7 +148,9 @@ def test_a_value_that_contains_itself_is_cut_there() -> None:
 @pytest.mark.parametrize(
     "value",
     ["clean", b"clean", {"a": [1.5, None, True]}, (1, "b"), np.arange(3), np.array(["a"]),
-     a.Click("1"), StepRecord(0, StepType.FIRST, {"axtree": "text"}), Strange, print],
+     a.Click("1"), StepRecord(0, StepType.FIRST, {"axtree": "text"}), Strange, print,
+     datetime.datetime(2026, 11, 20), datetime.date(2026, 11, 20), datetime.time(3, 4),
+     datetime.timedelta(1), decimal.Decimal("0.10"), uuid.UUID(int=1), Path("a/b")],
     ids=repr,
 )  # fmt: skip
 def test_a_value_without_secrets_is_returned_itself(value: Any) -> None:

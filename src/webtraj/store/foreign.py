@@ -26,12 +26,29 @@ import numpy as np
 
 from webtraj.store import values
 
-__all__ = ["ReprOnly", "bounded_repr", "repr_only", "to_plain", "type_name", "valid_text"]
+__all__ = [
+    "SCALARS",
+    "ReprOnly",
+    "bounded_repr",
+    "repr_only",
+    "to_plain",
+    "type_name",
+    "valid_text",
+]
 
 REPR_CHARS = 1000
 """A repr is cut off after this many characters."""
 _MOST_ITEMS = 100_000
 """The most items taken from a container that makes them up as it goes, and might never end."""
+SCALARS = (
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+    decimal.Decimal,
+    uuid.UUID,
+    PurePath,
+)
+"""Classes whose values hold no others. `to_plain` returns an equal value of each."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -428,9 +428,10 @@ class Redactor:
             return value
         visit.left -= _FOREIGN_ITEMS
         plain = foreign.to_plain(value)  # What is recorded of it may say more than its repr.
-        if type(plain) is foreign.ReprOnly:
-            redacted = self.redact_text(plain.repr)
-            return value if redacted == plain.repr else redacted
+        if isinstance(plain, (foreign.ReprOnly, *foreign.SCALARS)):
+            text = plain.repr if isinstance(plain, foreign.ReprOnly) else str(plain)
+            redacted = self.redact_text(text)
+            return value if redacted == text else redacted
         redacted = self._redact(plain, visit)
         return value if redacted is plain else redacted
 
