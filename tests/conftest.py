@@ -7,15 +7,20 @@ import os  # noqa: E402
 import signal  # noqa: E402
 
 import pytest  # noqa: E402
-from hypothesis import settings  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
 
 # A shell that runs the tests in the background has them ignore Ctrl-C, and so what they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example may take would be a test of the machine.
+# How long an example takes, or is drawn for, would be a test of the machine.
 examples = int(os.environ.get("WEBTRAJ_EXAMPLES", "10"))
-settings.register_profile("webtraj", deadline=None, max_examples=examples)
+settings.register_profile(
+    "webtraj",
+    deadline=None,
+    max_examples=examples,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("webtraj")
 
 from bucket_servers import (  # noqa: E402, F401

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webtraj import errors, open_dataset
@@ -63,7 +63,7 @@ def spoilt(relative, content):
         assert {path.name for path in (root / "around").iterdir()} <= {"dataset", "elsewhere"}
 
 
-MUTATIONS = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+MUTATIONS = settings(max_examples=60)
 
 
 @st.composite

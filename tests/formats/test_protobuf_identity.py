@@ -14,7 +14,8 @@ from webtraj.testing.strategies import same, trajectories
 
 WRITABLE = ["pb", "pb.zst"]
 property_test = settings(
-    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

@@ -94,14 +94,18 @@ def test_each_phase_is_seen_from_outside_and_then_the_end(held_rollout, wait, tm
 def test_looking_changes_nothing_and_holds_nothing(held_rollout, wait, tmp_path):
     rollout = held_rollout("climb", "hold-ask")
     monitor = rollout.monitor()
-    wait(monitor, lambda seen: seen.cells == "+q")
+    journals = tmp_path / "data" / "journal"
+    wait(
+        monitor,  # A sealed episode's journal goes a moment after its index line has come.
+        lambda seen: seen.cells == "+q" and len(list(journals.glob("*.jsonl"))) == 1,
+    )
     before = everything_in(tmp_path / "data")
     for _ in range(3):
         assert monitor.look().cells == "+q"
     assert everything_in(tmp_path / "data") == before
     rollout.kill()
     monitor.look()
-    (journal,) = (tmp_path / "data" / "journal").glob("*.jsonl")
+    (journal,) = journals.glob("*.jsonl")
     with claim(journal) as claimed:
         assert claimed
 

@@ -65,7 +65,7 @@ def test_seeds_of_a_long_run_hardly_ever_meet():
     assert len(seeds) >= 9_999
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.integers(1, 60))
 def test_numbers_of_episodes_add_up_and_differ_by_at_most_one(episodes):
     plan = plan_episodes("ladder/all:0:7", episodes=episodes)

@@ -4,7 +4,7 @@ import dataclasses
 import subprocess
 import sys
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webtraj.judging.model import JudgeSettings
@@ -117,7 +117,7 @@ CHANNELS = ("goal", "url", "title", "axtree", "text", "screenshot", "set_of_mark
             "dialogs", "http_status")  # fmt: skip
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25)
 @given(
     st.lists(
         st.dictionaries(st.sampled_from(CHANNELS), strategies.values(), max_size=4), max_size=3

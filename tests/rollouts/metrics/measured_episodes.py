@@ -1,6 +1,6 @@
 """Episodes to measure, made of what they did."""
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
 from webtraj import (
     Decision,
@@ -13,7 +13,7 @@ from webtraj import (
 )
 from webtraj.trajectory import StepRecord, StepType
 
-patient = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+patient = settings(max_examples=50)
 """For properties: how fast examples are made says nothing about them."""
 
 ENDED = (EndReason.TERMINATED, EndReason.TRUNCATED)
