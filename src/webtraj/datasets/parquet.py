@@ -8,10 +8,13 @@ text that is no Unicode has question marks; the episode itself has both. Needs t
 
 from __future__ import annotations
 
+import enum
+import functools
 import itertools
 import os
 import secrets
 import tempfile
+import typing
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,10 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["pyarrow", "write_parquet"]
 
 _ROWS_AT_ONCE = 10_000
-_TEXTS = (
-    "episode_id", "task", "goal", "site", "environment", "policy", "policy_version", "group_id",
-    "format", "sha256",
-)  # fmt: skip
 
 
 def write_parquet(
@@ -104,29 +103,18 @@ def _write(summaries: Iterable[EpisodeSummary], path: Path) -> int:
 def _schema() -> pa.Schema:
     import pyarrow as pa
 
-    return pa.schema(
-        [
-            ("episode_id", pa.string()),
-            ("task", pa.string()),
-            ("goal", pa.string()),
-            ("site", pa.string()),
-            ("environment", pa.string()),
-            ("policy", pa.string()),
-            ("policy_version", pa.string()),
-            ("seed", pa.int64()),
-            ("group_id", pa.string()),
-            ("attempt", pa.int64()),
-            ("end_reason", pa.string()),
-            ("outcome", pa.string()),
-            ("num_steps", pa.int64()),
-            ("total_reward", pa.float64()),
-            ("start_time", pa.float64()),
-            ("end_time", pa.float64()),
-            ("format", pa.string()),
-            ("size", pa.int64()),
-            ("sha256", pa.string()),
-        ]
-    )
+    types = {int: pa.int64(), float: pa.float64()}
+    return pa.schema([(name, types.get(of, pa.string())) for name, of in _columns().items()])
+
+
+@functools.cache
+def _columns() -> dict[str, type]:
+    """Returns the type of each field of a summary, None and bounds left aside."""
+    return {name: _bare(hint) for name, hint in typing.get_type_hints(EpisodeSummary).items()}
+
+
+def _bare(hint: Any) -> Any:
+    return next((of for of in typing.get_args(hint) if of is not type(None)), hint)
 
 
 def _batches(summaries: Iterable[EpisodeSummary]) -> Iterator[list[EpisodeSummary]]:
@@ -136,22 +124,16 @@ def _batches(summaries: Iterable[EpisodeSummary]) -> Iterator[list[EpisodeSummar
 
 
 def _row(summary: EpisodeSummary) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        name: getattr(summary, name).encode("utf-8", "replace").decode() for name in _TEXTS
-    }
-    return {
-        **row,
-        "seed": _int64(summary.seed),
-        "attempt": _int64(summary.attempt),
-        "end_reason": summary.end_reason.name.lower(),
-        "outcome": summary.outcome.name.lower(),
-        "num_steps": _int64(summary.num_steps),
-        "total_reward": float(summary.total_reward),
-        "start_time": summary.start_time,
-        "end_time": summary.end_time,
-        "size": _int64(summary.size),
-    }
+    return {name: _cell(getattr(summary, name), of) for name, of in _columns().items()}
 
 
-def _int64(value: int | None) -> int | None:
-    return value if value is not None and -(2**63) <= value < 2**63 else None
+def _cell(value: Any, of: type[Any]) -> Any:
+    if value is None:
+        return None
+    if of is str:
+        return value.encode("utf-8", "replace").decode()
+    if issubclass(of, enum.Enum):
+        return value.name.lower()
+    if of is int and not -(2**63) <= value < 2**63:
+        return None
+    return of(value)

@@ -125,9 +125,9 @@ class EpisodeSummary:
 
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(EpisodeSummary))
-_INFO_FIELDS = (
-    "episode_id", "task", "goal", "site", "environment", "policy", "seed", "group_id", "attempt",
-)  # fmt: skip
+_INFO_FIELDS = frozenset(_FIELDS) & {
+    field.name for field in dataclasses.fields(trajectory_lib.EpisodeInfo)
+}
 
 
 def summarize(
