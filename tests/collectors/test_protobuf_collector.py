@@ -14,7 +14,7 @@ from webtraj.collectors.protobuf import ProtobufTrajectoryCollector
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
-from webtraj.store.protobuf import compression
+from webtraj.store.protobuf import codec
 from webtraj.trajectory import EndReason, Outcome
 
 SUFFIXES = {None: "pb", "zst": "pb.zst"}
@@ -117,7 +117,7 @@ os._exit(9)
 
 
 def test_an_episode_that_is_too_large_keeps_its_journal(folder, records, monkeypatch):
-    monkeypatch.setattr(compression, "MAX_SIZE", 25_000)
+    monkeypatch.setattr(codec, "MAX_SIZE", 25_000)
     collector = ProtobufTrajectoryCollector(folder)
     record(collector, records).end_episode(records.end)
     record(collector, records, "small", num_steps=1).end_episode(records.end)

@@ -20,7 +20,7 @@ from webtraj import errors
 from webtraj.datasets.importers import base
 from webtraj.datasets.importers.restricted_pickle import read_pickle
 from webtraj.store import decoding
-from webtraj.store.protobuf import compression
+from webtraj.store.protobuf import codec
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v1-json"
 MEMORY = 1 << 30
@@ -207,9 +207,9 @@ def test_many_dicts_with_the_same_large_keys_are_read():
 
 @pytest.mark.parametrize("kind", ["xz", "zst"])
 def test_empty_frames_are_bounded(kind):
-    one = lzma.compress(b"") if kind == "xz" else compression.compress_zst(b"")
+    one = lzma.compress(b"") if kind == "xz" else codec.compress_zst(b"")
     with pytest.raises(errors.CorruptDataError, match="more than 10000"):
-        compression.decompress(one * 12_000, kind, "x")
-    some = lzma.compress(b"abc") if kind == "xz" else compression.compress_zst(b"abc")
+        codec.decompress(one * 12_000, kind, "x")
+    some = lzma.compress(b"abc") if kind == "xz" else codec.compress_zst(b"abc")
     padding = bytes(8) if kind == "xz" else b""
-    assert compression.decompress((some + padding) * 50, kind, "x") == b"abc" * 50
+    assert codec.decompress((some + padding) * 50, kind, "x") == b"abc" * 50

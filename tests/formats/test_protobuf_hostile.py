@@ -18,7 +18,7 @@ from webtraj.datasets.episode_file import decode_episode
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
 from webtraj.store import formats
 from webtraj.store.blobs import blobs_of
-from webtraj.store.protobuf import compression
+from webtraj.store.protobuf import codec
 from webtraj.store.protobuf.orby import read_orby
 
 FUZZ = settings(deadline=None, max_examples=400)
@@ -271,14 +271,12 @@ class TestBombs:
     )
     def test_it_is_refused_before_it_has_taken_much(self, bombs, which):
         content = bombs[which]
-        assert len(content) < BOMB_SIZE / compression.MAX_RATIO
+        assert len(content) < BOMB_SIZE / codec.MAX_RATIO
         tracemalloc.start()
         try:
-            with pytest.raises(
-                errors.CorruptDataError, match=f"holds more than the {compression.FLOOR}"
-            ):
+            with pytest.raises(errors.CorruptDataError, match=f"holds more than the {codec.FLOOR}"):
                 decode(content, which.partition(" ")[0])
-            assert tracemalloc.get_traced_memory()[1] < 4 * compression.FLOOR
+            assert tracemalloc.get_traced_memory()[1] < 4 * codec.FLOOR
         finally:
             tracemalloc.stop()
 
@@ -296,17 +294,17 @@ class TestBombs:
 
 class TestCompression:
     def test_what_is_written_is_read_however_well_it_compresses(self):
-        data = bytes(2 * compression.FLOOR)
-        content = compression.compress_zst(data)
-        assert compression.MAX_RATIO * len(content) >= len(data)
-        assert compression.decompress(content, "zst", "it") == data
+        data = bytes(2 * codec.FLOOR)
+        content = codec.compress_zst(data)
+        assert codec.MAX_RATIO * len(content) >= len(data)
+        assert codec.decompress(content, "zst", "it") == data
         # Any other decoder passes over what was added, too.
         reader = zstandard.ZstdDecompressor().stream_reader(content, read_across_frames=True)
         assert reader.read() == data
 
     @pytest.mark.parametrize("name", ["pb.zst", "pb.xz"])
     def test_several_frames_are_one_file(self, name):
-        pack = lzma.compress if name == "pb.xz" else compression.compress_zst
+        pack = lzma.compress if name == "pb.xz" else codec.compress_zst
         content = pack(PLAIN[:1000]) + pack(PLAIN[1000:])
         assert decode(content, name).data == DATA
 

@@ -15,7 +15,7 @@ from webtraj import errors
 from webtraj.environments.actions import Answer, InvalidAction, ReportInfeasible
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
 from webtraj.store import formats
-from webtraj.store.protobuf import compression
+from webtraj.store.protobuf import codec
 from webtraj.trajectory import EpisodeEnd, EpisodeTrajectory, Outcome, StepRecord, StepType
 
 ROOT = Path(__file__).parents[2]
@@ -217,7 +217,7 @@ class TestTheLargest:
             formats.format_named("pb").encode(self.big(3 * 2**30), self.Unread())
 
     def test_what_else_it_holds_counts_too(self, monkeypatch):
-        monkeypatch.setattr(compression, "MAX_SIZE", 10_000)
+        monkeypatch.setattr(codec, "MAX_SIZE", 10_000)
         data, blobs = data_of(browser_episode(1, shot_bytes=10))
         data["info"]["metadata"] = {"notes": ["x" * 100] * 99}
         with pytest.raises(errors.DatasetError, match="keep it as JSON"):

@@ -8,12 +8,11 @@ the end of the file's name:
 * `pb.xz`: the same, compressed by xz, as Orby's collector writes. For reading only.
 
 What a file takes in memory is bounded before it is read: it holds at most 2 GiB, which is
-Protobuf's own limit, and what it decompresses to at most `compression.MAX_RATIO` times its size, or
-`compression.FLOOR` if that is more. An episode beyond 2 GiB is not written.
+Protobuf's own limit, and what it decompresses to at most `codec.MAX_RATIO` times its size, or
+`codec.FLOOR` if that is more. An episode beyond 2 GiB is not written.
 
-`value_writing` and `value_reading` have values as messages, `records` the records of
-`webtraj.trajectory`; `places` and `shape` are about Orby's fields, and `orby` reads the files of
-Orby's own collector.
+`values` has values as messages, `records` the records of `webtraj.trajectory`, `codec` whole files;
+`orby` reads the files of Orby's own collector.
 """
 
 from webtraj import errors

@@ -4,22 +4,375 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+import lzma
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import orjson
+import zstandard
 from google.protobuf.message import DecodeError, EncodeError
 
 from webtraj import errors
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
+from webtraj.store import budget, decoding
 from webtraj.store.blobs import Blob, BlobSource
 from webtraj.store.formats import SCHEMA_VERSION, StoredEpisode, check_data, unreadable
-from webtraj.store.protobuf import compression, records, shape
-from webtraj.store.protobuf.blobs import MIME_TYPES, InlineBlobs
-from webtraj.store.protobuf.value_reading import ValueReader
-from webtraj.store.protobuf.value_writing import ValueWriter, blob_of
+from webtraj.store.protobuf import records
+from webtraj.store.protobuf.values import ValueReader, ValueWriter, blob_of, inline_bytes
+from webtraj.store.values import TAG
+from webtraj.trajectory import Outcome
 
-__all__ = ["ProtobufFormat", "decode_message"]
+__all__ = [
+    "FLOOR",
+    "MAX_RATIO",
+    "MAX_SIZE",
+    "ProtobufFormat",
+    "compress_zst",
+    "decode_message",
+    "decompress",
+]
+
+MAX_SIZE = 2**31 - 1
+"""Bytes of the largest message that Protobuf can read or write."""
+MAX_RATIO = budget.RATIO
+"""How much larger than the file its content may be,"""
+FLOOR = 16 * 2**20
+"""if it is larger than so many bytes at all. Messages made to do harm take 60 times that memory."""
+
+_LEVEL = 3
+_WINDOW = 2**27
+# No input of this size can become more than 32 MiB at once, which is then found too much.
+_CHUNK = 1024
+_XZ_PART = 2**16
+_MAX_FRAMES = 10_000
+"""More than any tool cuts a file into. Empty ones take time, and no other limit counts them."""
+_SKIPPABLE = b"\x50\x2a\x4d\x18"
+
+
+def compress_zst(data: bytes) -> bytes:
+    """Returns data as Zstandard frames which `decompress` will take."""
+    compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
+    frame = compressor.compress(data)
+    missing = -(-len(data) // MAX_RATIO) - len(frame) if len(data) > FLOOR else 0
+    if missing <= 0:
+        return frame
+    # Data so repetitive looks like an attack to the reader. A frame that decoders skip is the
+    # format's own way to make a file longer.
+    return frame + _SKIPPABLE + missing.to_bytes(4, "little") + bytes(missing)
+
+
+def decompress(
+    content: bytes, compression: str, where: str, *, max_size: int | None = None
+) -> bytes:
+    """Returns what compressed content stands for.
+
+    Args:
+        content: All of a file.
+        compression: "zst" or "xz"; empty for none.
+        where: Names the file in errors.
+        max_size: The bytes that it may hold; None for what a file of its size may by the rule.
+
+    Raises:
+        CorruptDataError: It is not so compressed, breaks off, or holds more than it may.
+    """
+    read = {"": _plain, "zst": _zst, "xz": _xz}[compression]
+    usual = max(FLOOR, MAX_RATIO * len(content))
+    limit = min(MAX_SIZE, usual if max_size is None else max_size)
+    try:
+        return read(content, _Output(limit, where))
+    except (zstandard.ZstdError, lzma.LZMAError, EOFError, MemoryError) as error:
+        raise unreadable(where, error) from error
+
+
+class _Output:
+    """Takes what comes out, up to a limit."""
+
+    def __init__(self, limit: int, where: str) -> None:
+        self.limit = limit
+        self.data = bytearray()
+        self._where = where
+
+    def take(self, part: bytes) -> None:
+        self.data += part
+        self.check(len(self.data))
+
+    def check(self, size: int) -> None:
+        if size > self.limit:
+            raise errors.CorruptDataError(
+                f"{self._where!r} holds more than the {self.limit} bytes that it may: usually at "
+                f"most {MAX_RATIO} times its own size or {FLOOR}, and never more than {MAX_SIZE}. "
+                "If it comes from a source that you trust, decompress it by the compression's own "
+                "tool."
+            )
+
+
+def _plain(content: bytes, output: _Output) -> bytes:
+    output.check(len(content))
+    return content
+
+
+def _zst(content: bytes, output: _Output) -> bytes:
+    position = frames = 0
+    while position < len(content):
+        frames += 1
+        if frames > _MAX_FRAMES:
+            raise EOFError(f"it has more than {_MAX_FRAMES} frames")
+        header = content[position : position + 8]
+        if len(header) == 8 and header[1:4] == _SKIPPABLE[1:] and header[0] & 0xF0 == 0x50:
+            position += 8 + int.from_bytes(header[4:], "little")
+            if position > len(content):
+                raise EOFError("the last frame breaks off")
+            continue
+        declared = zstandard.get_frame_parameters(content[position : position + 64]).content_size
+        if declared not in (zstandard.CONTENTSIZE_UNKNOWN, zstandard.CONTENTSIZE_ERROR):
+            output.check(len(output.data) + declared)
+        decompressor = zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompressobj()
+        position = _feed(content, position, decompressor.decompress, decompressor, output)
+    return bytes(output.data)
+
+
+def _feed(
+    content: bytes,
+    position: int,
+    decompress_part: Callable[[bytes], bytes],
+    state: zstandard.ZstdDecompressionObj,
+    output: _Output,
+) -> int:
+    """Decompresses one frame; returns where the next begins."""
+    while not state.eof:
+        part = content[position : position + _CHUNK]
+        if not part:
+            raise EOFError("the last frame breaks off")
+        position += len(part)
+        output.take(decompress_part(part))
+    return position - len(state.unused_data)
+
+
+def _xz(content: bytes, output: _Output) -> bytes:
+    position = 0
+    for _ in range(_MAX_FRAMES):
+        while content[position : position + 4] == bytes(4):  # Streams may be padded, by fours.
+            position += 4
+        if position >= len(content):
+            return bytes(output.data)
+        decompressor = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=2 * _WINDOW)
+        while not decompressor.eof:
+            part = b""
+            if decompressor.needs_input:
+                part = content[position : position + _XZ_PART]
+                position += len(part)
+                if not part:
+                    raise EOFError("the last stream breaks off")
+            output.take(decompressor.decompress(part, max_length=2**20))
+        position -= len(decompressor.unused_data)
+    raise EOFError(f"it has more than {_MAX_FRAMES} streams")
+
+
+_MIME_TYPES = {
+    "jpg": "image/jpeg",
+    "png": "image/png",
+    "webp": "image/webp",
+    "gif": "image/gif",
+    "pdf": "application/pdf",
+    "txt": "text/plain",
+}
+"""What the content of a blob is, by its extension; all others are plain bytes."""
+
+
+class _InlineBlobs:
+    """The blobs of one file, found by their content. A `BlobSource`."""
+
+    def __init__(self, contents: Iterable[bytes], where: str) -> None:
+        """Initializes the source. `where` names the file in errors."""
+        self._contents = {hashlib.sha256(content).hexdigest(): content for content in contents}
+        self._texts: dict[str, str] = {}
+        self._where = where
+
+    def read(self, blob: Blob) -> bytes:
+        """Returns a blob's bytes.
+
+        Raises:
+            CorruptDataError: The file does not hold them.
+        """
+        content = self._contents.get(blob.sha256)
+        if content is None or len(content) != blob.size:
+            raise errors.CorruptDataError(
+                f"{self._where!r} does not hold the {blob.size} bytes of the blob "
+                f"{blob.sha256!r:.100} that it refers to: it was changed or damaged after it was "
+                "written."
+            )
+        return content
+
+    def load(self, blob: Blob, *, text: bool) -> Any:
+        """Returns a blob's bytes, or its text.
+
+        Raises:
+            CorruptDataError: The file does not hold it, or it is no text.
+        """
+        content = self.read(blob)
+        if not text:
+            return content
+        # One string however often it is referred to: no small file takes much memory.
+        if blob.sha256 not in self._texts:
+            try:
+                self._texts[blob.sha256] = content.decode("utf-8", "surrogatepass")
+            except UnicodeDecodeError as error:
+                raise errors.CorruptDataError(
+                    f"In {self._where!r} the blob {blob.sha256!r} is referred to as text, and is "
+                    f"none: {error}."
+                ) from error
+        return self._texts[blob.sha256]
+
+
+# Orby's fields that follow from an episode's data. They are written for readers that know no other
+# fields, and never read. What Orby has no terms for stays empty.
+
+_Failure = pb.TrajectoryData.ResultFailure
+_MAGIC = {b"\xff\xd8\xff": "jpg", b"\x89PNG": "png", b"RIFF": "webp", b"GIF8": "gif"}
+_FAILURES = {outcome.name.lower() for outcome in Outcome} - {"unknown", "success"}
+_ANSWERS = ("action/answer", "action/send_message")
+
+
+def _screenshot_blob(step: Mapping[str, Any]) -> Blob | None:
+    """Returns the blob of a step's screenshot, if it has one that is an image."""
+    item = _entry(step, "screenshot")
+    blob = blob_of(item) if type(item) is dict else None
+    return blob if blob is not None and item[TAG] == "blob" and _is_image(blob.ext) else None
+
+
+def _fill_episode(message: pb.TrajectoryData, data: Mapping[str, Any]) -> None:
+    """Says what the episode was worth."""
+    end = data.get("end")
+    outcome = end.get("outcome") if type(end) is dict else None
+    steps = data["steps"]
+    last = steps[-1].get("action") if steps else None
+    name = last.get("type") if type(last) is dict and last.get(TAG) == "record" else ""
+    fields = last.get("fields") if type(last) is dict else None
+    if outcome == "success":
+        message.success.SetInParent()
+        answered = type(name) is str and name in _ANSWERS
+        text = fields.get("text") if answered and type(fields) is dict else None
+        if type(text) is str:
+            message.success.answer = text
+    elif type(outcome) is str and outcome in _FAILURES:
+        # Never the zero, which some readers take for a success.
+        infeasible = name == "action/report_infeasible"
+        message.failure.failure_message = (
+            _Failure.REPORT_INFEASIBLE if infeasible else _Failure.UNKNOWN_ERROR
+        )
+
+
+def _fill_step(
+    action: pb.ActionData,
+    step: Mapping[str, Any],
+    *,
+    name: str,
+    domain: str,
+    screenshot: bytes | None,
+) -> None:
+    """Fills one action.
+
+    Args:
+        action: What to fill; what stands nowhere else is in it already.
+        step: The step's data.
+        name: What no other step is called.
+        domain: The episode's site.
+        screenshot: The content of the step's `_screenshot_blob`.
+    """
+    action.id = hashlib.sha256(name.encode()).hexdigest()[:12]
+    action.domain = domain
+    action.after_state.SetInParent()
+    if not action.browser_gym_action.action_string:
+        action.browser_gym_action.action_string = _action_string(step.get("action"))
+    _fill_result(action.after_state.browser_gym_observation, step)
+    if type(step.get("observation")) is dict:
+        _fill_viewport(action.after_state, step, screenshot)
+        _fill_tabs(action.after_state.browser_gym_observation, step)
+
+
+def _fill_result(observation: pb.BrowserGymObservation, step: Mapping[str, Any]) -> None:
+    reward, discount = step.get("reward"), step.get("discount")
+    if isinstance(reward, (int, float)):
+        observation.reward = float(reward)
+    if step.get("step_type") == "last" and isinstance(discount, (int, float)):
+        observation.terminated = discount == 0
+        observation.truncated = discount > 0
+
+
+def _fill_viewport(state: pb.WebState, step: Mapping[str, Any], screenshot: bytes | None) -> None:
+    blob = _screenshot_blob(step)
+    item = _entry(step, "screenshot")
+    ext = blob.ext if blob is not None else ""
+    if screenshot is None and type(item) is dict:
+        screenshot = inline_bytes(item)
+        ext = next((e for m, e in _MAGIC.items() if (screenshot or b"").startswith(m)), "")
+    if screenshot and _is_image(ext):
+        state.viewport.screenshot.mime_type = _MIME_TYPES[ext]
+        state.viewport.screenshot.content = screenshot
+    scroll = _entry(step, "scroll")
+    if type(scroll) is dict:
+        for key in ("x", "y", "width", "height"):
+            if type(scroll.get(key)) in (int, float):
+                setattr(state.viewport.viewport_rect, key, float(scroll[key]))
+
+
+def _fill_tabs(observation: pb.BrowserGymObservation, step: Mapping[str, Any]) -> None:
+    tabs = _decoded(_entry(step, "tabs") or _entry(step, "open_pages_urls"))
+    if tabs is not None and all(map(_is_utf8, tabs)):
+        observation.open_pages_urls.extend(map(str, tabs))
+    active = _entry(step, "active_tab")
+    if type(active) is not int:
+        indices = _decoded(_entry(step, "active_page_index"))
+        active = indices[0] if indices else None
+    if type(active) is int and 0 <= active < 2**31:
+        observation.active_page_index = active
+    last_action = _entry(step, "last_action")
+    error = last_action.get("error") if type(last_action) is dict else None
+    # The observation's own, if it has one, stands there alone.
+    if type(error) is str and not observation.HasField("last_action_error"):
+        observation.last_action_error = error
+
+
+def _decoded(data: Any) -> list[Any] | None:
+    """Returns a short list, tuple or array as a list."""
+    if not isinstance(data, (dict, list)):
+        return None
+    try:
+        value = decoding.decode(data)
+        items = value.tolist() if hasattr(value, "tolist") else list(value)
+    except (errors.CorruptDataError, TypeError):  # A blob, or no list at all.
+        return None
+    return items if isinstance(items, list) else None
+
+
+def _action_string(data: Any) -> str:
+    if type(data) is not dict or not str(data.get("type")).startswith("action/"):
+        return ""
+    from webtraj.environments import actions  # Not needed for other episodes.
+
+    try:
+        action = decoding.decode(data)
+        text = actions.format_action(action) if isinstance(action, actions.Action) else ""
+    except errors.WebtrajError:  # A blob among its fields, or no action that has words.
+        return ""
+    return text if _is_utf8(text) else ""
+
+
+def _entry(step: Mapping[str, Any], key: str) -> Any:
+    """Returns an entry of a step's observation."""
+    observation = step.get("observation")
+    return observation.get(key) if type(observation) is dict else None
+
+
+def _is_utf8(text: Any) -> bool:
+    try:
+        return isinstance(text, str) and bool(text.encode() or True)
+    except UnicodeEncodeError:
+        return False
+
+
+def _is_image(ext: str) -> bool:
+    return _MIME_TYPES.get(ext, "").startswith("image/")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,7 +395,7 @@ class ProtobufFormat:
                 "Episodes in the format 'pb.xz' are only read; write 'pb' or 'pb.zst'."
             )
         content = _encode(episode, blobs)
-        return compression.compress_zst(content) if self.name == "pb.zst" else content
+        return compress_zst(content) if self.name == "pb.zst" else content
 
     def decode(self, content: bytes, where: str) -> StoredEpisode:
         """Returns what a file holds.
@@ -51,7 +404,7 @@ class ProtobufFormat:
             CorruptDataError: It is no episode, or too large.
             UnsupportedSchemaError: It was written by a newer webtraj.
         """
-        plain = compression.decompress(content, self.name.partition(".")[2], where)
+        plain = decompress(content, self.name.partition(".")[2], where)
         try:
             message = pb.TrajectoryData.FromString(plain)
         except (DecodeError, ValueError, RecursionError, MemoryError) as error:
@@ -80,7 +433,7 @@ def decode_message(message: pb.TrajectoryData, where: str) -> StoredEpisode:
         if not action.HasField("webtraj"):  # Two bytes; as a record they would be a thousand.
             reader.corrupt("an action has no fields of webtraj's")
         contents.append(action.after_state.viewport.screenshot.content)
-    blobs = InlineBlobs(filter(None, contents), where)
+    blobs = _InlineBlobs(filter(None, contents), where)
     try:
         data = records.get_episode(reader, message)
         orjson.dumps(data)  # What it holds may be nested too deep for others to write.
@@ -98,7 +451,7 @@ def _encode(episode: Mapping[str, Any], blobs: BlobSource) -> bytes:
     writer = ValueWriter()
     try:
         records.put_episode(writer, message, episode)
-        shape.fill_episode(message, episode)
+        _fill_episode(message, episode)
         _fill_steps(message, episode, blobs, writer)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         if isinstance(error, errors.WebtrajError):
@@ -109,10 +462,10 @@ def _encode(episode: Mapping[str, Any], blobs: BlobSource) -> bytes:
         ) from error
     try:
         size = message.ByteSize()
-        if size <= compression.MAX_SIZE:
+        if size <= MAX_SIZE:
             return message.SerializeToString(deterministic=True)
     except EncodeError:
-        size = compression.MAX_SIZE + 1
+        size = MAX_SIZE + 1
     raise _too_large(episode, size)
 
 
@@ -123,18 +476,18 @@ def _fill_steps(
     writer: ValueWriter,
 ) -> None:
     """Fills in the blobs, those that Orby's readers look for where they do."""
-    shots = [shape.screenshot_blob(step) for step in episode["steps"]]
+    shots = [_screenshot_blob(step) for step in episode["steps"]]
     others = {blob.sha256: blob for blob in writer.blobs}  # Whatever else it is called.
     for shot in shots:
         if shot is not None:
             others.pop(shot.sha256, None)
     size = sum(blob.size for blob in (*shots, *others.values()) if blob is not None)
-    if size > compression.MAX_SIZE:
+    if size > MAX_SIZE:
         raise _too_large(episode, size)  # Before anything is read.
     for position, (action, step, shot) in enumerate(
         zip(message.actions, episode["steps"], shots, strict=True)
     ):
-        shape.fill_step(
+        _fill_step(
             action,
             step,
             name=f"{_name(episode)}/{position}",
@@ -143,7 +496,7 @@ def _fill_steps(
         )
     for blob in others.values():
         entry = message.webtraj.blobs.add()
-        entry.mime_type = MIME_TYPES.get(blob.ext, "application/octet-stream")
+        entry.mime_type = _MIME_TYPES.get(blob.ext, "application/octet-stream")
         entry.content = _content(blobs, blob)
     goal = episode["info"].get("goal")
     long_goal = blob_of(goal) if type(goal) is dict else None
@@ -164,7 +517,7 @@ def _content(blobs: BlobSource, blob: Blob) -> bytes:
 def _too_large(episode: Mapping[str, Any], size: int) -> errors.DatasetError:
     return errors.DatasetError(
         f"The episode {_name(episode)!r} has at least {size} bytes, and a Protobuf file takes "
-        f"{compression.MAX_SIZE}. Nothing of it was written; keep it as JSON, which has no limit."
+        f"{MAX_SIZE}. Nothing of it was written; keep it as JSON, which has no limit."
     )
 
 

@@ -1,23 +1,366 @@
 """The records of `webtraj.trajectory` as messages.
 
-A record's fields are fields of one message, or of two where Orby has one for part of it: the
-`holder` says which, from the record's root. What a message cannot hold exactly is among the
-record's extra fields, and so is its order of keys where that is not the usual one.
+A record's fields are fields of one message, or of two where Orby has one for part of it. A kind
+of field takes only what it gives back exactly. What no field takes is among the record's extra
+fields, and so is its order of keys where that is not the usual one.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import orjson
 
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
-from webtraj.store.protobuf import kinds, places
-from webtraj.store.protobuf.kinds import ABSENT, ANY, BOOL, DOUBLE, DOUBLES, INT, INTS, STR, STRS
-from webtraj.store.protobuf.value_reading import ValueReader
-from webtraj.store.protobuf.value_writing import ValueWriter
+from webtraj.store.protobuf.values import ValueReader, ValueWriter, double
+from webtraj.store.values import TAG
+from webtraj.trajectory import (
+    Decision,
+    Derivation,
+    EndReason,
+    EpisodeEnd,
+    EpisodeInfo,
+    ErrorInfo,
+    Judgement,
+    ModelCall,
+    Outcome,
+    Phase,
+    StepRecord,
+    StepType,
+)
 
 __all__ = ["START_OF_TRAJECTORY", "get_episode", "put_episode"]
+
+_ABSENT: Any = object()
+"""What a field holds that is not set."""
+
+_INT64 = range(-(2**63), 2**63)
+_NOT_FINITE = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
+
+
+class _Kind(Protocol):
+    """A kind of field. `holder` is the message that has it, by the name `name`."""
+
+    def put(self, writer: ValueWriter, holder: Any, name: str, data: Any) -> bool:
+        """Sets the field; returns whether it took the data."""
+
+    def get(self, reader: ValueReader, holder: Any, name: str) -> Any:
+        """Returns the field's JSON data; _ABSENT if it is not set."""
+
+
+class _Scalar:
+    def __init__(
+        self, read: Callable[[Any], Any], shown: Callable[[Any], Any] = lambda value: value
+    ) -> None:
+        self._read = read  # Raises ValueError or TypeError if it is none.
+        self._shown = shown
+
+    def put(self, writer: ValueWriter, holder: Any, name: str, data: Any) -> bool:
+        try:
+            setattr(holder, name, self._read(data))
+        except (TypeError, ValueError):
+            return False
+        return True
+
+    def get(self, reader: ValueReader, holder: Any, name: str) -> Any:
+        return self._shown(getattr(holder, name)) if holder.HasField(name) else _ABSENT
+
+
+class _Repeated(_Scalar):
+    def put(self, writer: ValueWriter, holder: Any, name: str, data: Any) -> bool:
+        if type(data) is not list or not data:
+            return False
+        try:
+            items = list(map(self._read, data))
+        except (TypeError, ValueError):
+            return False
+        getattr(holder, name).extend(items)
+        return True
+
+    def get(self, reader: ValueReader, holder: Any, name: str) -> Any:
+        return list(map(self._shown, getattr(holder, name))) or _ABSENT
+
+
+class _Any:
+    def put(self, writer: ValueWriter, holder: Any, name: str, data: Any) -> bool:
+        writer.put(getattr(holder, name), data)
+        return True
+
+    def get(self, reader: ValueReader, holder: Any, name: str) -> Any:
+        return reader.get(getattr(holder, name)) if holder.HasField(name) else _ABSENT
+
+
+class _Named:
+    """An enum, which JSON has by its names in lower case, without what they all begin with."""
+
+    def __init__(self, enum: Any) -> None:
+        items = dict(enum.items())
+        zero = next(name for name, number in items.items() if number == 0)
+        prefix = zero.removesuffix("UNKNOWN")
+        self._what = enum.DESCRIPTOR.name
+        self._numbers = {
+            name.removeprefix(prefix).lower(): number for name, number in items.items()
+        }
+        self._names = {number: name for name, number in self._numbers.items()}
+
+    def put(self, writer: ValueWriter, holder: Any, name: str, data: Any) -> bool:
+        """Sets the field."""
+        if type(data) is not str or data not in self._numbers:
+            return False
+        setattr(holder, name, self._numbers[data])
+        return True
+
+    def get(self, reader: ValueReader, holder: Any, name: str) -> Any:
+        """Returns the name of what the field holds."""
+        if not holder.HasField(name):
+            return _ABSENT
+        number = getattr(holder, name)
+        if number not in self._names:
+            reader.newer(self._what, number)
+        return self._names[number]
+
+
+def _exactly(cls: type) -> Callable[[Any], Any]:
+    def read(data: Any) -> Any:
+        if type(data) is not cls:
+            raise TypeError
+        return data
+
+    return read
+
+
+def _int(data: Any) -> int:
+    if type(data) is not int or data not in _INT64:
+        raise TypeError
+    return data
+
+
+def _double(data: Any) -> float:
+    if type(data) is float:
+        return data
+    if type(data) is dict and tuple(data) == (TAG, "v") and data[TAG] == "float":
+        number = data["v"]
+        if type(number) is str and number in _NOT_FINITE:
+            return _NOT_FINITE[number]
+    raise TypeError
+
+
+_ANY = _Any()
+_SCALARS: dict[Any, _Kind] = {
+    str: _Scalar(_exactly(str)),
+    bool: _Scalar(_exactly(bool)),
+    int: _Scalar(_int),
+    float: _Scalar(_double, double),
+}
+_LISTS: dict[Any, _Kind] = {
+    str: _Repeated(_exactly(str)),
+    int: _Repeated(_int),
+    float: _Repeated(_double, double),
+}
+
+
+class _Messages:
+    """The messages of a conversation: each a role and its texts, or else any value."""
+
+    def put(self, writer: ValueWriter, holder: Any, name: str, data: Any) -> bool:
+        """Sets the field."""
+        if type(data) is not list or not data:
+            return False
+        for item in data:
+            message = getattr(holder, name).add()
+            if not _put_texts(message, item):
+                message.ClearField("llm_contents")
+                writer.put(message.exact, item)
+        return True
+
+    def get(self, reader: ValueReader, holder: Any, name: str) -> Any:
+        """Returns the messages."""
+        messages = getattr(holder, name)
+        return [_message(reader, message) for message in messages] or _ABSENT
+
+
+def _put_texts(message: pb.LLMMessage, data: Any) -> bool:
+    """Writes a message in Orby's form; returns whether all of it is in there."""
+    if type(data) is not dict or type(data.get("role")) is not str:
+        return False
+    message.role = data["role"]
+    if tuple(data) != ("role", "content"):
+        return False
+    content = data["content"]
+    if type(content) is str:
+        message.llm_contents.add().text = content
+        return True
+    if type(content) is not list:
+        return False
+    for part in content:
+        if type(part) is not dict or tuple(part) != ("type", "text"):
+            return False
+        if part["type"] != "text" or type(part["text"]) is not str:
+            return False
+        message.llm_contents.add().text = part["text"]
+    message.content_is_list = True
+    return True
+
+
+def _message(reader: ValueReader, message: pb.LLMMessage) -> Any:
+    if message.HasField("exact"):
+        return reader.get(message.exact)
+    texts = []
+    for part in message.llm_contents:
+        if part.WhichOneof("content") != "text":
+            reader.corrupt("a model's message holds an image by its URL alone")
+        texts.append(part.text)
+    if message.content_is_list:
+        content: Any = [{"type": "text", "text": text} for text in texts]
+    elif len(texts) == 1:
+        content = texts[0]
+    else:
+        reader.corrupt("a model's message has not one text")
+    return {"role": message.role, "content": content}
+
+
+# Places. Text of a browser's observation that Orby has a field for stands there alone, and so does
+# an action that is a string. The value itself only says where.
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Place:
+    number: int
+    field: str
+    of_state: bool = False
+    """Whether it is the web state's own, and not of its BrowserGymObservation."""
+    json: bool = False
+
+    def holder(self, action: pb.ActionData) -> Any:
+        state = action.after_state
+        return state if self.of_state else state.browser_gym_observation
+
+    def take(self, action: pb.ActionData, data: Any) -> bool:
+        """Puts a value there; returns whether it could."""
+        if self.holder(action).HasField(self.field):
+            return False
+        if not self.json:
+            if type(data) is not str:
+                return False
+            setattr(self.holder(action), self.field, data)
+            return True
+        if type(data) not in (dict, list):
+            return False
+        text = orjson.dumps(data)
+        if b'"$"' in text:
+            return False  # It would be no plain JSON to others.
+        setattr(self.holder(action), self.field, text)
+        return True
+
+    def give(self, action: pb.ActionData, reader: ValueReader) -> Any:
+        """Returns the value there."""
+        holder = self.holder(action)
+        if not holder.HasField(self.field):
+            reader.corrupt(f"a value stands in the field {self.field}, which is not set")
+        value = getattr(holder, self.field)
+        return reader.get_json(value) if self.json else value
+
+
+_URL = _Place(pb.PLACE_URL, "url", of_state=True)
+_GOAL = _Place(pb.PLACE_LEGACY_GOAL, "legacy_goal")
+_FOCUSED = _Place(pb.PLACE_FOCUSED_ELEMENT_BID, "focused_element_bid")
+_LAST_ACTION = _Place(pb.PLACE_LAST_ACTION, "last_action")
+_LAST_ACTION_ERROR = _Place(pb.PLACE_LAST_ACTION_ERROR, "last_action_error")
+_DOM = _Place(pb.PLACE_DOM, "dom", json=True)
+_AXTREE = _Place(pb.PLACE_AXTREE, "axtree", json=True)
+_PROPERTIES = _Place(
+    pb.PLACE_EXTRA_ELEMENT_PROPERTIES, "extra_element_properties", json=True
+)  # fmt: skip
+
+# By the keys of webtraj's own observations and of BrowserGym's.
+_BY_KEY = {
+    "url": _URL,
+    "goal": _GOAL,
+    "focused": _FOCUSED,
+    "focused_element_bid": _FOCUSED,
+    "last_action": _LAST_ACTION,
+    "last_action_error": _LAST_ACTION_ERROR,
+    "dom_object": _DOM,
+    "axtree_object": _AXTREE,
+    "extra_element_properties": _PROPERTIES,
+}
+_BY_NUMBER = {place.number: place for place in _BY_KEY.values()}
+
+
+class _ObservationKind:
+    """A step's observation. The holder is its ActionData."""
+
+    def put(self, writer: ValueWriter, holder: Any, name: str, data: Any) -> bool:
+        """Sets the field."""
+        message = getattr(holder.webtraj, name)
+        if type(data) is not dict or TAG in data:
+            writer.put(message, data)
+            return True
+        entries = message.map_value
+        entries.SetInParent()
+        entries.keys.extend(data)
+        for key, item in data.items():
+            place = _BY_KEY.get(key)
+            entry = entries.values.add()
+            if place is not None and place.take(holder, item):
+                entry.place = place.number
+            else:
+                writer.put(entry, item, 1)
+        return True
+
+    def get(self, reader: ValueReader, holder: Any, name: str) -> Any:
+        """Returns the observation."""
+        if not holder.webtraj.HasField(name):
+            return _ABSENT
+        message = getattr(holder.webtraj, name)
+        if message.WhichOneof("kind") != "map_value":
+            return reader.get(message)
+        values = []
+        used: set[int] = set()
+        for entry in message.map_value.values:
+            if entry.WhichOneof("kind") != "place":
+                values.append(reader.get(entry))
+                continue
+            place = _BY_NUMBER.get(entry.place)
+            if place is None:
+                reader.newer("place", entry.place)
+            # Else many short values could stand for one that is long.
+            if place.number in used:
+                reader.corrupt(f"two values stand in the field {place.field}")
+            used.add(place.number)
+            values.append(place.give(holder, reader))
+        return reader.pairs(list(message.map_value.keys), values)
+
+
+class _ActionKind:
+    """A step's action. The holder is its ActionData."""
+
+    def put(self, writer: ValueWriter, holder: Any, name: str, data: Any) -> bool:
+        """Sets the field."""
+        message = getattr(holder.webtraj, name)
+        # The first action's string is taken: it is always START_OF_TRAJECTORY.
+        if type(data) is str and data and not holder.browser_gym_action.action_string:
+            holder.browser_gym_action.action_string = data
+            message.place = pb.PLACE_ACTION_STRING
+        else:
+            writer.put(message, data)
+        return True
+
+    def get(self, reader: ValueReader, holder: Any, name: str) -> Any:
+        """Returns the action."""
+        if not holder.webtraj.HasField(name):
+            return _ABSENT
+        message = getattr(holder.webtraj, name)
+        if message.WhichOneof("kind") != "place":
+            return reader.get(message)
+        if message.place != pb.PLACE_ACTION_STRING:
+            reader.newer("place of an action", message.place)
+        return holder.browser_gym_action.action_string
+
 
 START_OF_TRAJECTORY = "START_OF_TRAJECTORY"
 
@@ -25,7 +368,7 @@ START_OF_TRAJECTORY = "START_OF_TRAJECTORY"
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Field:
     key: str
-    kind: kinds.Kind
+    kind: _Kind
     holder: tuple[str, ...] = ()
     """The way from the root to the message that has the field."""
     name: str = ""
@@ -67,7 +410,7 @@ class _Record:
         for key, field in self.fields.items():
             holder = _follow(root, field.holder)
             item = field.kind.get(reader, holder, field.name or key)
-            if item is not ABSENT:
+            if item is not _ABSENT:
                 data[key] = item
         home = _follow(root, self.home)
         if not home.HasField("extra"):
@@ -103,7 +446,7 @@ class _One:
         if self._own_root:
             return self._record.get(reader, holder)
         if not holder.HasField(name):
-            return ABSENT
+            return _ABSENT
         return self._record.get(reader, getattr(holder, name))
 
 
@@ -121,7 +464,7 @@ class _Many:
         return True
 
     def get(self, reader: ValueReader, holder: Any, name: str) -> Any:
-        return [self._record.get(reader, root) for root in getattr(holder, name)] or ABSENT
+        return [self._record.get(reader, root) for root in getattr(holder, name)] or _ABSENT
 
 
 class _Steps(_Many):
@@ -154,113 +497,89 @@ class _Version:
         return getattr(holder, name)
 
 
+# The declaration of a record is its class: its fields, their types and their order.
+
+_RECORDS: dict[Any, _Record] = {}
+_ENUMS = {
+    EndReason: pb.EndReason,
+    Outcome: pb.Outcome,
+    Phase: pb.Phase,
+    StepType: pb.StepType,
+}
+
+
+def _declare(
+    cls: type,
+    home: tuple[str, ...] = (),
+    orby: Mapping[str, str] = types.MappingProxyType({}),
+    **kinds: _Kind,
+) -> None:
+    """Declares how the data of a class of records lies in its messages.
+
+    Args:
+        cls: The class.
+        home: The way from the root to the message of webtraj's own fields.
+        orby: The fields that Orby's message, the root, has, with their names there.
+        **kinds: The kinds that do not follow from the annotations.
+    """
+    hints = typing.get_type_hints(cls)
+    _RECORDS[cls] = _Record(
+        home,
+        *(
+            _Field(
+                field.name,
+                kinds.get(field.name) or _kind(hints[field.name]),
+                () if field.name in orby else home,
+                orby.get(field.name, ""),
+            )
+            for field in dataclasses.fields(cls)
+        ),
+    )
+
+
+def _kind(hint: Any) -> _Kind:
+    """Returns the kind of field that holds the values of an annotation."""
+    origin = typing.get_origin(hint)
+    if origin is Mapping:
+        return _ANY
+    of = next((part for part in typing.get_args(hint) if part is not type(None)), hint)
+    if of in _ENUMS:
+        return _Named(_ENUMS[of])
+    if of in _RECORDS:
+        return _Many(_RECORDS[of]) if origin is tuple else _One(_RECORDS[of])
+    return (_LISTS if origin is tuple else _SCALARS).get(of, _ANY)
+
+
 _OWN = ("webtraj",)
 
-_MODEL_CALL = _Record(
+_declare(
+    ModelCall,
     _OWN,
-    _Field("model", STR, name="model_name"),
-    _Field("provider", STR, name="model_family"),
-    _Field("policy_version", STR, _OWN),
-    _Field("messages", kinds.Messages(), name="llm_messages"),
-    _Field("sampling", ANY, _OWN),
-    _Field("response", ANY, _OWN),
-    _Field("text", STR, name="response"),
-    _Field("finish_reason", STR, _OWN),
-    _Field("usage", ANY, _OWN),
-    _Field("prompt_token_ids", INTS, _OWN),
-    _Field("completion_token_ids", INTS, _OWN),
-    _Field("logprobs", DOUBLES, _OWN),
-    _Field("start_time", DOUBLE, _OWN),
-    _Field("latency", DOUBLE, _OWN),
-    _Field("error", STR, _OWN),
-)
-_DECISION = _Record(
+    {"model": "model_name", "provider": "model_family", "messages": "llm_messages",
+     "text": "response"},
+    messages=_Messages(),
+)  # fmt: skip
+_declare(Decision, _OWN, {"memory": "memory", "model_calls": "llm_interactions"})
+_declare(ErrorInfo)
+_declare(Judgement)
+_declare(Derivation)
+_declare(EpisodeEnd)
+_declare(EpisodeInfo, ("webtraj", "info"), {"goal": "goal", "site": "domain"})
+_declare(
+    StepRecord,
     _OWN,
-    _Field("action", ANY, _OWN),
-    _Field("thought", STR, _OWN),
-    _Field("memory", STR),
-    _Field("parse_error", STR, _OWN),
-    _Field("model_calls", _Many(_MODEL_CALL), name="llm_interactions"),
-    _Field("metadata", ANY, _OWN),
-)
-_STEP = _Record(
-    _OWN,
-    _Field("index", INT, _OWN),
-    _Field("step_type", kinds.Named(pb.StepType), _OWN),
-    _Field("observation", places.ObservationKind()),
-    _Field("action", places.ActionKind()),
-    _Field("reward", ANY, _OWN),
-    _Field("discount", ANY, _OWN),
-    _Field("start_time", DOUBLE, _OWN),
-    _Field("end_time", DOUBLE, _OWN),
-    _Field("decision", _One(_DECISION), name="agent_state"),
-    _Field("ignored_action", ANY, _OWN),
-)
-_ERROR = _Record((), _Field("type", STR), _Field("message", STR), _Field("traceback", STR))
-_JUDGEMENT = _Record(
-    (),
-    _Field("judge", STR),
-    _Field("version", STR),
-    _Field("outcome", kinds.Named(pb.Outcome)),
-    _Field("reward", DOUBLE),
-    _Field("reason", STR),
-    _Field("findings", ANY),
-    _Field("model_calls", _Many(_MODEL_CALL)),
-    _Field("time", DOUBLE),
-)
-_DERIVATION = _Record(
-    (),
-    _Field("step", STR),
-    _Field("version", STR),
-    _Field("software", STR),
-    _Field("settings", ANY),
-    _Field("model", STR),
-    _Field("prompt_sha256", STR),
-    _Field("source", STR),
-    _Field("source_episode_id", STR),
-    _Field("source_sha256", STR),
-    _Field("changes", ANY),
-)
-_END = _Record(
-    (),
-    _Field("reason", kinds.Named(pb.EndReason)),
-    _Field("phase", kinds.Named(pb.Phase)),
-    _Field("detail", STR),
-    _Field("error", _One(_ERROR)),
-    _Field("action_in_flight", BOOL),
-    _Field("in_flight_action", ANY),
-    _Field("in_flight_decision", _One(_DECISION)),
-    _Field("outcome", kinds.Named(pb.Outcome)),
-    _Field("violations", STRS),
-    _Field("recording_errors", STRS),
-    _Field("judgements", _Many(_JUDGEMENT)),
-)
-_INFO_HOME = ("webtraj", "info")
-_INFO = _Record(
-    _INFO_HOME,
-    _Field("episode_id", STR, _INFO_HOME),
-    _Field("task", STR, _INFO_HOME),
-    _Field("goal", STR),
-    _Field("site", STR, name="domain"),
-    _Field("seed", INT, _INFO_HOME),
-    _Field("environment", STR, _INFO_HOME),
-    _Field("versions", ANY, _INFO_HOME),
-    _Field("policy", STR, _INFO_HOME),
-    _Field("group_id", STR, _INFO_HOME),
-    _Field("attempt", INT, _INFO_HOME),
-    _Field("parent_episode_id", STR, _INFO_HOME),
-    _Field("retry_of", STR, _INFO_HOME),
-    _Field("metadata", ANY, _INFO_HOME),
-    _Field("derivation", _Many(_DERIVATION), _INFO_HOME),
+    {"observation": "observation", "action": "action", "decision": "agent_state"},
+    observation=_ObservationKind(),
+    action=_ActionKind(),
 )
 _EPISODE = _Record(
     _OWN,
     _Field("schema_version", _Version(), _OWN),
-    _Field("info", _One(_INFO, own_root=True)),
-    _Field("start_time", DOUBLE, _OWN),
-    _Field("end_time", DOUBLE, _OWN),
-    _Field("steps", _Steps(_STEP)),
-    _Field("end", _One(_END), _OWN),
+    _Field("info", _One(_RECORDS[EpisodeInfo], own_root=True)),
+    _Field("start_time", _SCALARS[float], _OWN),
+    _Field("end_time", _SCALARS[float], _OWN),
+    _Field("steps", _Steps(_RECORDS[StepRecord])),
+    _Field("end", _One(_RECORDS[EpisodeEnd]), _OWN),
 )
 
 

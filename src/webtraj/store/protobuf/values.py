@@ -1,24 +1,29 @@
-"""Values to messages: `store.values` in the form of `webtraj.v1.Value`.
+"""Values as messages: `store.values` in the form of `webtraj.v1.Value`, and back.
 
 A message holds exactly what the JSON data says, its order of keys included. What is common has a
-kind of its own; whatever has none is kept as the object that it is in JSON.
+kind of its own; whatever has none is kept as the object that it is in JSON. Nothing that is read
+is trusted: whatever does not follow the schema is an error that names the file.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import math
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Never
 
 import orjson
 
+from webtraj import errors
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
 from webtraj.store.blobs import Blob, blobs_of
+from webtraj.store.formats import unreadable
 from webtraj.store.values import TAG
 
-__all__ = ["ValueWriter", "blob_of", "inline_bytes"]
+__all__ = ["ValueReader", "ValueWriter", "blob_of", "double", "inline_bytes"]
+
 
 _MAX_DEPTH = 40
 """Levels of values in each other. Each is two messages, of which parsers take a hundred."""
@@ -220,3 +225,116 @@ def _refer(message: pb.BlobRef, blob: Blob) -> None:
     message.sha256 = bytes.fromhex(blob.sha256)
     message.ext = blob.ext
     message.size = blob.size
+
+
+# Reading.
+
+
+class ValueReader:
+    """Reads values, and notes which blobs they refer to. `where` names the file in errors."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.blobs: set[Blob] = set()
+
+    def get(self, message: pb.Value) -> Any:
+        """Returns the JSON data that a message stands for.
+
+        Raises:
+            CorruptDataError: It does not follow the schema.
+        """
+        kind = message.WhichOneof("kind")
+        if kind is None or kind not in _READERS:
+            self.corrupt("a value holds nothing, or what cannot stand there")
+        return _READERS[kind](self, message)
+
+    def corrupt(self, why: str) -> Never:
+        """Raises the error for a file that does not follow the schema."""
+        raise unreadable(self.where, ValueError(why))
+
+    def newer(self, what: str, number: int) -> Never:
+        """Raises the error for an enum's number that this version does not know."""
+        raise errors.UnsupportedSchemaError(
+            f"{self.where!r} has the {what} {number}, which this webtraj does not know: it was "
+            "written by a newer one, or changed or damaged after it was written. Install a newer "
+            "webtraj."
+        )
+
+    def get_json(self, content: bytes) -> Any:
+        """Returns what JSON text stands for."""
+        try:
+            data = orjson.loads(content)
+        except orjson.JSONDecodeError as error:
+            raise unreadable(self.where, error) from error
+        if b"$" in content:
+            self.blobs |= blobs_of(data)
+        return data
+
+    def get_reference(self, message: pb.BlobRef, tag: str) -> dict[str, Any]:
+        """Returns a reference to a blob."""
+        if len(message.sha256) != 32:
+            self.corrupt("the name of a blob has not 32 bytes")
+        blob = Blob(message.sha256.hex(), message.ext, message.size)
+        self.blobs.add(blob)
+        return {TAG: tag, "sha256": blob.sha256, "ext": blob.ext, "size": blob.size}
+
+    def get_map(self, message: pb.MapValue | pb.ExtraFields) -> dict[str, Any]:
+        """Returns an object."""
+        values = map(self.get, message.values)
+        return self.pairs(list(message.keys), list(values))
+
+    def pairs(self, keys: list[str], values: list[Any]) -> dict[str, Any]:
+        """Returns an object of its keys and values."""
+        data = dict(zip(keys, values, strict=False))
+        if not len(keys) == len(values) == len(data):
+            self.corrupt("the keys of an object are not one for each value")
+        return data
+
+
+def _get_double(reader: ValueReader, message: pb.Value) -> Any:
+    return double(message.double_value)
+
+
+def double(value: float) -> Any:
+    """Returns a float as JSON data."""
+    return value if math.isfinite(value) else {TAG: "float", "v": repr(value)}
+
+
+def _get_bytes(reader: ValueReader, message: pb.Value) -> Any:
+    return {TAG: "bytes", "v": base64.b64encode(message.bytes_value).decode()}
+
+
+def _get_record(reader: ValueReader, message: pb.Value) -> Any:
+    record = message.record_value
+    return {TAG: "record", "type": record.type, "fields": reader.get(record.fields)}
+
+
+def _get_array(reader: ValueReader, message: pb.Value) -> Any:
+    array = message.array_value
+    if array.WhichOneof("data") == "blob":
+        items = reader.get_reference(array.blob, "blob")
+    else:
+        items = {TAG: "bytes", "v": base64.b64encode(array.inline).decode()}
+    return {TAG: "ndarray", "shape": list(array.shape), "dtype": array.dtype, "v": items}
+
+
+_READERS: dict[str, Callable[[ValueReader, pb.Value], Any]] = {
+    "null_value": lambda reader, message: None,
+    "bool_value": lambda reader, message: message.bool_value,
+    "int_value": lambda reader, message: message.int_value,
+    "uint_value": lambda reader, message: message.uint_value,
+    "double_value": _get_double,
+    "string_value": lambda reader, message: message.string_value,
+    "bytes_value": _get_bytes,
+    "list_value": lambda reader, message: list(map(reader.get, message.list_value.values)),
+    "map_value": lambda reader, message: reader.get_map(message.map_value),
+    "tuple_value": lambda reader, message: {
+        TAG: "tuple",
+        "v": list(map(reader.get, message.tuple_value.values)),
+    },
+    "record_value": _get_record,
+    "array_value": _get_array,
+    "blob_value": lambda reader, message: reader.get_reference(message.blob_value, "blob"),
+    "text_value": lambda reader, message: reader.get_reference(message.text_value, "text"),
+    "json_value": lambda reader, message: reader.get_json(message.json_value),
+}
