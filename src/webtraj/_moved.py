@@ -27,6 +27,8 @@ _HOMES = {
     "webtraj.serialization.values": "webtraj.store.values",
     "webtraj.storage": "webtraj.store",
     "webtraj.storage.bucket": "webtraj.store.bucket",
+    "webtraj.store.folder": "webtraj.store.places",
+    "webtraj.store.storage": "webtraj.store.places",
     "webtraj.collectors.index": "webtraj.store.index",
 }
 

@@ -164,7 +164,7 @@ KILLED = """
     import asyncio, os, pathlib, signal, sys
     from webtraj.exploring import HindsightProposer, propose
     from webtraj.exploring import records
-    from webtraj.store.folder import FolderStorage
+    from webtraj.store.places import FolderStorage
 
     folder, at = sys.argv[1], int(sys.argv[2])
     write, calls = FolderStorage.write, []

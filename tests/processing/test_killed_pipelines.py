@@ -24,8 +24,8 @@ from processing_support import (
 from webtraj import open_dataset
 from webtraj.datasets.verification import verify
 from webtraj.processing.pipeline import Pipeline, process
-from webtraj.store.folder import FolderStorage
 from webtraj.store.index import IndexWriter
+from webtraj.store.places import FolderStorage
 
 NUM_EPISODES = int(os.environ.get("WEBTRAJ_PROCESSING_EPISODES", "300"))
 """`make test-processing` takes five thousand."""

@@ -9,8 +9,7 @@ import pytest
 
 from fault_proxy import Fault
 from webtraj import errors
-from webtraj.store.places import open_storage
-from webtraj.store.storage import Entry
+from webtraj.store.places import Entry, open_storage
 
 pytestmark = pytest.mark.slow
 

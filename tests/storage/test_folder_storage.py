@@ -8,8 +8,7 @@ import pytest
 
 from webtraj import errors
 from webtraj.store import files
-from webtraj.store.folder import FolderStorage
-from webtraj.store.storage import Entry
+from webtraj.store.places import Entry, FolderStorage
 
 
 @pytest.fixture

@@ -7,8 +7,7 @@ import pytest
 
 from webtraj import errors
 from webtraj.store.bucket import BucketStorage
-from webtraj.store.folder import FolderStorage
-from webtraj.store.places import open_storage
+from webtraj.store.places import FolderStorage, open_storage
 from webtraj.store.retrying import RetryPolicy
 from webtraj.store.stores import parse_url
 

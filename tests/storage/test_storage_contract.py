@@ -11,8 +11,7 @@ import pytest
 
 from bucket_servers import QUICK, running
 from webtraj import errors
-from webtraj.store.places import open_storage
-from webtraj.store.storage import Entry
+from webtraj.store.places import Entry, open_storage
 
 KINDS = ("folder", "file URL", "memory", "rclone", "moto")
 ATOMIC = tuple(kind for kind in KINDS if kind != "rclone")

@@ -19,7 +19,7 @@ from webtraj.collectors.spool import Claim, Spool
 from webtraj.store.blobs import Blob, BlobStore, blob_key
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import HEADER, DatasetHeader, episode_key
-from webtraj.store.storage import Storage
+from webtraj.store.places import Storage
 
 __all__ = ["BusyError", "EpisodeSender", "SentEpisode", "Share", "StoppedError"]
 

@@ -17,7 +17,7 @@ from typing import Any
 from webtraj import errors
 from webtraj.datasets.parallel import map_in_order
 from webtraj.store.blobs import Blob, BlobSource, BlobStore, as_text, blob_key
-from webtraj.store.storage import Storage
+from webtraj.store.places import Storage
 
 __all__ = ["BucketBlobs", "FetchedBlobs", "read_checked"]
 

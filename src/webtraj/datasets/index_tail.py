@@ -13,10 +13,9 @@ from pathlib import Path
 
 from webtraj import errors
 from webtraj.datasets.parallel import map_in_order
-from webtraj.store.folder import FolderStorage
 from webtraj.store.index import EpisodeSummary, merge, parse_index_file
 from webtraj.store.layout import INDEX
-from webtraj.store.storage import Storage
+from webtraj.store.places import FolderStorage, Storage
 
 __all__ = ["IndexTail", "appended"]
 

@@ -20,7 +20,6 @@ from webtraj.datasets.bucket_blobs import BucketBlobs, read_checked
 from webtraj.datasets.parallel import map_in_order
 from webtraj.store import formats, sealing
 from webtraj.store.blobs import BlobStore
-from webtraj.store.folder import FolderStorage
 from webtraj.store.index import IndexFile, parse_index_file
 from webtraj.store.layout import (
     EPISODES,
@@ -31,8 +30,7 @@ from webtraj.store.layout import (
     episode_key,
     is_episode_id,
 )
-from webtraj.store.places import is_url, open_storage
-from webtraj.store.storage import Storage, is_key
+from webtraj.store.places import FolderStorage, Storage, is_key, is_url, open_storage
 
 __all__ = ["DatasetPlace", "Place", "create_place", "open_place"]
 

@@ -31,7 +31,7 @@ from webtraj.exploring.checking import DUPLICATE, normal
 from webtraj.rollouts.tasks.rows import spec_of_row
 from webtraj.rollouts.tasks.spec import TaskSpec
 from webtraj.store import decoding, encoding, records
-from webtraj.store.storage import Storage
+from webtraj.store.places import Storage
 from webtraj.trajectory import Decision, ModelCall
 
 __all__ = ["Proposals", "Record", "proposer_key"]

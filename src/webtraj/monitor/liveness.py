@@ -10,7 +10,7 @@ from webtraj.monitor.locating import WatchedRun
 from webtraj.monitor.status import Cell, Writer
 from webtraj.monitor.tailing import JournalTail, LockTable
 from webtraj.rollouts.metrics.files import read_metrics
-from webtraj.store.folder import FolderStorage
+from webtraj.store.places import FolderStorage
 
 __all__ = ["QUIET", "Liveness"]
 

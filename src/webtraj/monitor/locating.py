@@ -13,9 +13,7 @@ from webtraj import errors
 from webtraj.rollouts.iterations import Iterations, Split
 from webtraj.rollouts.judging import judged_place
 from webtraj.rollouts.runs import Run
-from webtraj.store.folder import FolderStorage
-from webtraj.store.places import open_storage
-from webtraj.store.storage import Storage
+from webtraj.store.places import FolderStorage, Storage, open_storage
 
 __all__ = ["WatchedRun", "find_run"]
 

@@ -30,7 +30,7 @@ from webtraj.processing.passage import Failure, Passage
 from webtraj.store import records
 from webtraj.store.index import index_file_name
 from webtraj.store.layout import check_episode_id
-from webtraj.store.storage import Storage
+from webtraj.store.places import Storage
 
 __all__ = ["PROCESSING", "Entry", "Ledger"]
 

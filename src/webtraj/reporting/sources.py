@@ -20,8 +20,7 @@ from webtraj.rollouts.iterations import Iterations, Split
 from webtraj.rollouts.metrics import MetricsReport, measure
 from webtraj.rollouts.metrics.measuring import run_ids
 from webtraj.rollouts.runs import Run
-from webtraj.store.places import open_storage
-from webtraj.store.storage import Storage
+from webtraj.store.places import Storage, open_storage
 from webtraj.trajectory import Outcome
 
 if TYPE_CHECKING:

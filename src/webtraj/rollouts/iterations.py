@@ -32,8 +32,7 @@ from webtraj.rollouts.plan import PlannedEpisode, plan_from_bytes, plan_to_bytes
 from webtraj.rollouts.retrying import RetryPolicy
 from webtraj.rollouts.runs import Run, progress_of
 from webtraj.store.layout import HEADER
-from webtraj.store.places import is_url, open_storage
-from webtraj.store.storage import Storage
+from webtraj.store.places import Storage, is_url, open_storage
 
 __all__ = ["Iterations", "Split", "run_ids"]
 

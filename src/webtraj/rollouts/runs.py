@@ -35,7 +35,7 @@ from webtraj.rollouts.results import EpisodeResult
 from webtraj.rollouts.retrying import RETRIED, RetryPolicy
 from webtraj.rollouts.scheduling import Turn
 from webtraj.store.index import EpisodeSummary
-from webtraj.store.storage import Storage
+from webtraj.store.places import Storage
 
 __all__ = ["TRIES_A_SESSION", "Progress", "Run", "counting", "new_run_id", "progress_of"]
 

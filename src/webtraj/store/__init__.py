@@ -1,7 +1,6 @@
 """The on-disk format, in one place: values, records, files, layout, index and storage."""
 
-from webtraj.store.places import is_url, open_file, open_storage
+from webtraj.store.places import Entry, Storage, is_url, open_file, open_storage
 from webtraj.store.retrying import RetryPolicy
-from webtraj.store.storage import Entry, Storage
 
 __all__ = ["Entry", "RetryPolicy", "Storage", "is_url", "open_file", "open_storage"]

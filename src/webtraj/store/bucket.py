@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from webtraj import errors
-from webtraj.store import credentials, etags, failures, stores, transfers
+from webtraj.store import credentials, etags, retrying, stores, transfers
+from webtraj.store.places import Entry, check_key, check_prefix, is_hidden
 from webtraj.store.retrying import RetryPolicy
-from webtraj.store.storage import Entry, check_key, check_prefix, is_hidden
 
 __all__ = ["BucketStorage"]
 
@@ -163,7 +163,7 @@ class BucketStorage:
             client_options=client_options,
             credential_provider=credential_provider,
         )
-        self._secrets = failures.Secrets(config)
+        self._secrets = retrying.Secrets(config)
         self._looks_first = (
             elsewhere is not None if conditional_writes is None else not conditional_writes
         )
@@ -384,12 +384,12 @@ class BucketStorage:
         except errors.StorageError:
             raise
         except (BaseError, OSError, ValueError) as error:
-            failure = failures.understand(error, secrets=self._secrets)
+            failure = retrying.understand(error, secrets=self._secrets)
         else:
             self._bucket_seen = True
             return result
         missing = failure.kind is errors.StorageMissingError
-        if missing and absent and failure.code not in failures.NO_BUCKET:
+        if missing and absent and failure.code not in retrying.NO_BUCKET:
             value: _T = absent["absent"]
             return value
         raise failure.error(what)

@@ -1,17 +1,30 @@
-"""Trying again what may heal: when, how often, how long in all."""
+"""Failed calls to an object store: which error each is, and when to try again.
+
+obstore tells some failures by type: not found, exists already, denied. All others are one
+`GenericError` whose text alone says which HTTP status or which fault of the connection it was. That
+text is read here and nowhere else; whatever is not understood counts as not worth a retry.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 import random
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from webtraj import errors
+from webtraj import credentials, errors
 
-__all__ = ["RetryPolicy"]
+__all__ = [
+    "NO_BUCKET",
+    "Failure",
+    "RetryPolicy",
+    "Secrets",
+    "understand",
+]
 
 _logger = logging.getLogger(__name__)
 
@@ -84,3 +97,168 @@ class RetryPolicy:
                 delay = min(self.random() * longest, self.deadline - elapsed)
                 _logger.info("Trying again in %.1f s: %s", delay, error)
             self.sleep(delay)
+
+
+_STATUS = re.compile(r"^\s*status: (\d{3}),$", re.MULTILINE)
+_METADATA = re.compile(r"^\s*http://\S+/latest/(?:api/token|meta-data)", re.MULTILINE)
+_TRANSPORT = re.compile(
+    r"^\s*kind: (Connect|Request|Timeout|Interrupted|Unknown|Decode),$", re.MULTILINE
+)
+_SYSTEM = re.compile(r'^\s*message: "([^"\n]{1,200})",$', re.MULTILINE)
+_QUERY = re.compile(r"\?\S+")
+_CODE = re.compile(r"<Code>(\w{1,80})</Code>")
+_MESSAGE = re.compile(r"<Message>([^<]{1,300})</Message>")
+_KEYS = ("key", "sas_token", "signature")
+"""How names end of a store's options that are secret beside those of `webtraj.credentials`."""
+_DEBUG = "\n\nDebug source:\n"
+
+NO_BUCKET = frozenset({"ContainerNotFound", "NoSuchBucket"})
+"""The stores' words for a bucket that is not there."""
+
+_PASSING_CODES = frozenset(
+    {
+        "BadDigest",  # The bytes changed on the way.
+        "ConditionalRequestConflict",
+        "IncompleteBody",
+        "InternalError",
+        "NoSuchUpload",  # Parts were put together already, and the answer to that was lost.
+        "OperationAborted",
+        "RequestTimeout",
+        "ServiceUnavailable",
+        "SlowDown",
+        "Throttling",
+        "XAmzContentSHA256Mismatch",  # The bytes changed on the way.
+    }
+)
+_DENIED_CODES = frozenset(
+    {
+        "AccessDenied",
+        "ExpiredToken",
+        "InvalidAccessKeyId",
+        "InvalidToken",
+        "RequestTimeTooSkewed",
+        "SignatureDoesNotMatch",
+        "TokenRefreshRequired",
+    }
+)
+_REASONS = {
+    "Connect": "there is no connection",
+    "Request": "the request could not be sent",
+    "Timeout": "there was no answer in time",
+    "Interrupted": "the connection was cut",
+    "Unknown": "the connection failed",
+    "Decode": "the answer was cut off",
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Failure:
+    """A failed call, understood."""
+
+    kind: type[errors.StorageError]
+    """Which error it is; `StorageUnavailableError` may heal."""
+    reason: str
+    """Why, in words, without credentials."""
+    code: str = ""
+    """The store's own word for it: `NoSuchBucket`, `SlowDown`, ..."""
+
+    def error(self, what: str) -> errors.StorageError:
+        """Returns the error; `what` says what could not be done to which object."""
+        return self.kind(f"{what}: {self.reason}.")
+
+
+class Secrets:
+    """The texts that must be in no other: credentials that were given, or in the environment."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        """Initializes the secrets with those of a store's configuration."""
+        self._given = [
+            value
+            for name, value in config.items()
+            if isinstance(value, str)
+            and (credentials.is_secret_name(name, hints=True) or name.lower().endswith(_KEYS))
+        ]
+
+    def hide(self, text: str) -> str:
+        """Returns a text without secrets."""
+        of_environment = map(os.environ.get, ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"))
+        for secret in filter(None, (*self._given, *of_environment)):
+            text = text.replace(secret, "***")
+        return text
+
+    def __repr__(self) -> str:
+        return "Secrets()"
+
+
+def understand(error: BaseException, secrets: Secrets) -> Failure:
+    """Returns what an exception of obstore means.
+
+    Args:
+        error: The exception.
+        secrets: What must not appear in the reason.
+    """
+    display, _, debug = str(error).rpartition(_DEBUG)
+    match = _STATUS.search(debug)
+    status = int(match[1]) if match else 0
+    match = _CODE.search(debug)
+    code = match[1] if match else ""
+    match = _MESSAGE.search(debug)
+    said = f"{code}: {match[1]}" if code and match else code
+    kind, reason = _kind_and_reason(error, status, code, display or debug, debug)
+    if said:
+        reason += f" (it says {said.rstrip('.')!r})"
+    return Failure(kind, secrets.hide(reason), code)
+
+
+def _kind_and_reason(
+    error: BaseException, status: int, code: str, display: str, debug: str
+) -> tuple[type[errors.StorageError], str]:
+    from obstore import exceptions
+
+    if _METADATA.search(debug):
+        return errors.StorageDeniedError, (
+            "no credentials were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
+            "AWS_PROFILE, or give access_key_id and secret_access_key"
+        )
+    if isinstance(error, exceptions.UnauthenticatedError) and not status:
+        said = display.rpartition("credential provider: ")[2]
+        return errors.StorageDeniedError, f"no credentials could be had ({_line(said)})"
+    if code in _PASSING_CODES:
+        return errors.StorageUnavailableError, f"it did not work this time (status {status})"
+    if code in NO_BUCKET:
+        return errors.StorageMissingError, (
+            "there is no such bucket; create it, or check its name and the endpoint"
+        )
+    if isinstance(error, FileNotFoundError) or status == 404:
+        return errors.StorageMissingError, "there is no such object"
+    if (
+        isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError))
+        or status in (401, 403)
+        or code in _DENIED_CODES
+    ):
+        return errors.StorageDeniedError, (
+            "the store denies it; check the credentials, what they allow, and the clock"
+        )
+    if isinstance(
+        error,
+        (exceptions.AlreadyExistsError, exceptions.PreconditionError, exceptions.NotModifiedError),
+    ) or status in (409, 412):
+        return errors.StorageConflictError, "it is there already"
+    if status in (408, 429) or (status >= 500 and status != 501):
+        return errors.StorageUnavailableError, f"the store answers with status {status}"
+    if 300 <= status < 400 or "BareRedirect" in debug:
+        return errors.StorageError, (
+            "the store sends us elsewhere; give the region that the bucket is in"
+        )
+    if status:
+        return errors.StorageError, f"the store answers with status {status}"
+    match = _TRANSPORT.search(debug)
+    if match and "kind: Builder," not in debug:
+        system = _SYSTEM.findall(debug)
+        detail = f" ({system[-1]})" if system else ""
+        return errors.StorageUnavailableError, _REASONS[match[1]] + detail
+    return errors.StorageError, _line(display)
+
+
+def _line(text: str) -> str:
+    return _QUERY.sub("?...", " ".join(text.split()))[:300].rstrip(".")

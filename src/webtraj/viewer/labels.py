@@ -40,7 +40,7 @@ from webtraj.judging.labels import Label
 from webtraj.store import files, records
 from webtraj.store.index import index_file_name
 from webtraj.store.layout import check_episode_id
-from webtraj.store.storage import is_key
+from webtraj.store.places import is_key
 from webtraj.trajectory import Outcome
 
 __all__ = ["LABELS", "LabelBook", "PersonLabel", "judge_labels", "read_person_labels"]

@@ -6,9 +6,8 @@ import threading
 from webtraj import open_dataset
 from webtraj.collectors.object_store import Pauses
 from webtraj.store.blobs import blobs_in
-from webtraj.store.folder import FolderStorage
 from webtraj.store.index import EpisodeSummary
-from webtraj.store.places import open_storage
+from webtraj.store.places import FolderStorage, open_storage
 
 QUICK = {
     "fsync": "never",

@@ -19,9 +19,7 @@ from webtraj import errors
 from webtraj.datasets.exporters.manifest import MANIFEST, is_manifest
 from webtraj.datasets.place import Place
 from webtraj.store import files
-from webtraj.store.folder import FolderStorage
-from webtraj.store.places import is_url, open_storage
-from webtraj.store.storage import Storage
+from webtraj.store.places import FolderStorage, Storage, is_url, open_storage
 
 __all__ = ["name_of", "new_place"]
 

@@ -20,7 +20,7 @@ from webtraj.rollouts.runs import Run
 if TYPE_CHECKING:
     from webtraj.datasets.dataset import Dataset
     from webtraj.store.index import EpisodeSummary
-    from webtraj.store.storage import Storage
+    from webtraj.store.places import Storage
     from webtraj.trajectory import EpisodeTrajectory
 
 __all__ = [
