@@ -36,7 +36,7 @@ import peers
 from process_tree import ProcessTree
 from webtraj.environments.browser.executable import find_browser
 from webtraj.environments.browser.pool import BrowserPool
-from webtraj.environments.miniwob import MiniwobEnvironment, pages
+from webtraj.environments.miniwob import MiniwobEnvironment, tasks
 
 TASKS = ("login-user", "click-checkboxes")
 TEXT = ("goal", "url", "axtree", "focused", "last_action", "info")
@@ -111,7 +111,7 @@ def measure_browsergym(task: str, *, episodes: int, defaults: bool) -> Report:
             str(episodes),
             str(int(defaults)),
             env=peers.browsergym_variables(
-                python, Path(folder), find_browser().path or "", pages.html_folder() / "miniwob"
+                python, Path(folder), find_browser().path or "", tasks.html_folder() / "miniwob"
             ),
         )
     return Report(**told)

@@ -49,7 +49,7 @@ import webtraj
 from process_tree import ProcessTree
 from webtraj.environments.browser.executable import find_browser
 from webtraj.environments.browser.pool import BrowserPool
-from webtraj.environments.miniwob import MiniwobEnvironment, pages
+from webtraj.environments.miniwob import MiniwobEnvironment, tasks
 from webtraj.rollouts import PlannedEpisode, collect, plan_episodes
 
 TASKS = ("login-user", "click-checkboxes")
@@ -228,7 +228,7 @@ def agentlab(episodes: int, jobs: int, *, defaults: bool) -> Figures:
     with tempfile.TemporaryDirectory() as folder:
         browser = find_browser().path or ""
         variables = peers.browsergym_variables(
-            python, Path(folder), browser, pages.html_folder() / "miniwob"
+            python, Path(folder), browser, tasks.html_folder() / "miniwob"
         )
         told = peers.run_peer(
             python,

@@ -109,7 +109,7 @@ def demos(folder: Path) -> None:
     from playwright.sync_api import sync_playwright
 
     from webtraj.environments.browser.executable import find_browser
-    from webtraj.environments.miniwob import pages
+    from webtraj.environments.miniwob import tasks
 
     received: list[bytes] = []
 
@@ -125,7 +125,7 @@ def demos(folder: Path) -> None:
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Recorder)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    html = pages.html_folder() / "miniwob"
+    html = tasks.html_folder() / "miniwob"
 
     def click_button(page: Any) -> None:
         page.click("#subbtn")

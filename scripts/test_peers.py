@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from webtraj.environments.browser.executable import find_browser
-from webtraj.environments.miniwob import pages
+from webtraj.environments.miniwob import tasks
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -31,7 +31,7 @@ def main() -> int:
         sys.exit("test-peers: a virtual environment cannot be made; see above. Nothing was tested.")
     with tempfile.TemporaryDirectory() as folder:
         variables = peers.browsergym_variables(
-            python, Path(folder), find_browser().path or "", pages.html_folder() / "miniwob"
+            python, Path(folder), find_browser().path or "", tasks.html_folder() / "miniwob"
         )
         # The other tests' conftest needs packages that are not there.
         command = [python, "-m", "pytest", "--confcutdir=tests/peers", "tests/peers", *sys.argv[1:]]

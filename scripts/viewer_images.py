@@ -29,7 +29,7 @@ from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import OpenAICompatibleClient, Sampling
 from webtraj.datasets.dataset import open_dataset
 from webtraj.environments.browser.executable import find_browser
-from webtraj.environments.miniwob import pages
+from webtraj.environments.miniwob import tasks
 from webtraj.judging.model import JudgeSettings, ModelJudge
 from webtraj.rollouts import collect
 from webtraj.testing.model_server import FakeModelServer, ModelRequest
@@ -224,7 +224,7 @@ async def _without_folders(route: Route) -> None:
     """Answers as the server does, without the folders of the machine that this runs on."""
     answer = await route.fetch()
     await route.fulfill(
-        response=answer, body=(await answer.text()).replace(f"{pages.html_folder().as_uri()}/", "")
+        response=answer, body=(await answer.text()).replace(f"{tasks.html_folder().as_uri()}/", "")
     )
 
 

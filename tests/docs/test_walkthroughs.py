@@ -107,9 +107,9 @@ def browsergym(python: Path, folder: Path) -> dict[str, str]:
         import peers
     finally:
         sys.path.pop(0)
-    from webtraj.environments.miniwob import pages
+    from webtraj.environments.miniwob import tasks
 
-    places = folder / "browsers", find_browser().path or "", pages.html_folder() / "miniwob"
+    places = folder / "browsers", find_browser().path or "", tasks.html_folder() / "miniwob"
     places[0].mkdir()
     return dict(peers.browsergym_variables(python, *places))
 

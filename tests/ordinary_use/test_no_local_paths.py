@@ -18,7 +18,7 @@ from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import OpenAICompatibleClient
 from webtraj.cli.app import make_app
 from webtraj.environments.browser.observation import CHANNELS
-from webtraj.environments.miniwob import pages
+from webtraj.environments.miniwob import tasks
 from webtraj.rollouts import collect
 from webtraj.testing.model_server import FakeModelServer
 
@@ -96,4 +96,4 @@ async def test_an_error_is_recorded_without_the_folders_of_this_machine() -> Non
 
 
 def test_bundled_pages_have_the_same_address_everywhere() -> None:
-    assert pages.page_url("click-test") == "http://miniwob.localhost/miniwob/click-test.html"
+    assert tasks.page_url("click-test") == "http://miniwob.localhost/miniwob/click-test.html"

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 import webtraj
 from webtraj import errors
 from webtraj.environments.redaction import ELEMENTS, RedactingCollector, RedactionRules, Redactor
-from webtraj.environments.redaction.guarded_regexes import find_all
-from webtraj.environments.redaction.patterns import PATTERNS
+from webtraj.environments.redaction.rules import PATTERNS, find_all
 from webtraj.environments.redaction.searching import LEFT_OUT, MAX_TEXT
 from webtraj.testing.fakes import CatchEnvironment
 from webtraj.trajectory import EpisodeInfo, ModelCall

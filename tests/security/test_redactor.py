@@ -30,7 +30,7 @@ from webtraj.environments.redaction import (
     Redactor,
 )
 from webtraj.environments.redaction import redactor as redactor_module
-from webtraj.environments.redaction.spellings import plain
+from webtraj.environments.redaction.searching import plain
 from webtraj.store import encoding
 from webtraj.store.encoding import dumps
 from webtraj.trajectory import Decision, ErrorInfo, ModelCall, StepRecord, StepType

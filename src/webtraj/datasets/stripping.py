@@ -28,7 +28,7 @@ import numpy as np
 
 from webtraj import credentials
 from webtraj import trajectory as trajectory_lib
-from webtraj.environments.redaction.arrays import with_items
+from webtraj.environments.redaction.searching import with_items
 from webtraj.store.blobs import LazyBlob
 
 __all__ = ["KINDS", "Stripper", "is_image", "is_picture", "picture_in"]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-from webtraj.environments.redaction.guarded_regexes import find_all
+from webtraj.environments.redaction.rules import find_all
 from webtraj.judging import goals, masked
 from webtraj.judging.final_state import Deed, FinalState, MissingError
 from webtraj.judging.predicates import DeedTest, ElementTest, Predicate, TextTest, UrlTest

@@ -9,8 +9,8 @@ from webtraj import errors
 from webtraj.environments.actions import Check, Click, Fill, Wait
 from webtraj.environments.browser.observation import refs_in
 from webtraj.environments.browser.settling import SettlePolicy
-from webtraj.environments.miniwob import MiniwobEnvironment, pages, tasks
-from webtraj.environments.miniwob.scoring import judge, success_rule
+from webtraj.environments.miniwob import MiniwobEnvironment, tasks
+from webtraj.environments.miniwob.environment import judge, success_rule
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -217,13 +217,13 @@ async def test_wrong_options_are_told_when_it_is_made(arguments, message):
 
 
 async def test_every_task_is_registered_and_has_its_page():
-    known = {path.stem for path in (pages.html_folder() / "miniwob").glob("*.html")}
+    known = {path.stem for path in (tasks.html_folder() / "miniwob").glob("*.html")}
     assert len(set(tasks.TASKS)) == 125
     assert set(tasks.TASKS) <= known
     assert known - set(tasks.TASKS) == {
         "button-delay", "chase-circle", "hover-shape", "moving-items", "simon-says",
     }  # fmt: skip
-    registration = (pages.html_folder().parent / "registration.py").read_text()
+    registration = (tasks.html_folder().parent / "registration.py").read_text()
     assert all(f'"miniwob/{task}-v1"' in registration for task in tasks.TASKS)
 
 

@@ -7,7 +7,11 @@ The thread is the bridge's own, but for browser environments behind `as_sync`: t
 so share their browsers.
 """
 
-from webtraj.environments.bridges.to_async import AsyncEnvironment, as_async
-from webtraj.environments.bridges.to_sync import SyncEnvironment, as_sync
+from webtraj.environments.bridges.bridging import (
+    AsyncEnvironment,
+    SyncEnvironment,
+    as_async,
+    as_sync,
+)
 
 __all__ = ["AsyncEnvironment", "SyncEnvironment", "as_async", "as_sync"]

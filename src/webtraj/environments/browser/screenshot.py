@@ -21,7 +21,7 @@ from webtraj import errors as errors_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import secrecy as secrecy_lib
 from webtraj.environments.browser import session as session_lib
-from webtraj.environments.redaction.spellings import INVISIBLE
+from webtraj.environments.redaction.searching import INVISIBLE
 
 if TYPE_CHECKING:
     from PIL import Image, ImageDraw, ImageFont

@@ -1,26 +1,96 @@
-"""The MiniWoB++ environment: pages of the `miniwob` package, seeded, offline, with real rewards."""
+"""The MiniWoB++ environment: pages, tasks, and how an episode is scored."""
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from webtraj import errors as errors_lib
-from webtraj.environments.browser import environment as environment_lib
-from webtraj.environments.browser import network as network_lib
-from webtraj.environments.browser import observation as observation_lib
-from webtraj.environments.browser import pool as pool_lib
-from webtraj.environments.browser import session as session_lib
-from webtraj.environments.browser import settling as settling_lib
-from webtraj.environments.browser import tasks as browser_tasks_lib
+from webtraj.environments.browser import (
+    environment as environment_lib,
+)
+from webtraj.environments.browser import (
+    network as network_lib,
+)
+from webtraj.environments.browser import (
+    observation as observation_lib,
+)
+from webtraj.environments.browser import (
+    pool as pool_lib,
+)
+from webtraj.environments.browser import (
+    session as session_lib,
+)
+from webtraj.environments.browser import (
+    settling as settling_lib,
+)
+from webtraj.environments.browser import (
+    tasks as browser_tasks_lib,
+)
 from webtraj.environments.miniwob import oracles as oracles_lib
-from webtraj.environments.miniwob import pages as pages_lib
-from webtraj.environments.miniwob import scoring as scoring_lib
 from webtraj.environments.miniwob import tasks as tasks_lib
 
-__all__ = ["MiniwobEnvironment", "MiniwobTask"]
+__all__ = [
+    "MiniwobEnvironment",
+    "MiniwobTask",
+    "RewardKind",
+    "SUCCESS_RULES",
+    "judge",
+    "success_rule",
+]
+
+# What a MiniWoB++ episode is worth.
+#
+# A page gives a raw reward, mostly 1 or -1 and now and then a fraction, and scales it down by the
+# time taken. Time limits are lifted here, so wall time decides nothing; what the page would have
+# given under its own limit is kept beside the raw reward.
+
+RewardKind = Literal["raw", "scaled", "binary"]
+"""What `TimeStep.reward` is: the page's raw reward; that scaled by wall time, as the page itself
+would; or 1.0 for success and 0.0 for all else."""
+
+SUCCESS_RULES: Final[Mapping[str, Callable[[float], bool]]] = MappingProxyType(
+    {
+        "full": lambda raw: raw >= 1.0,
+        "positive": lambda raw: raw > 0.0,
+    }
+)
+"""Rules from raw reward to success. `full` is the default; `positive` is BrowserGym's, which counts
+a reward of 0.1 as solved."""
+
+
+def success_rule(name: str) -> Callable[[float], bool]:
+    """Returns the success rule of that name.
+
+    Raises:
+        InvalidInputError: There is none.
+    """
+    if name not in SUCCESS_RULES:
+        raise errors_lib.InvalidInputError(
+            f"success is one of {', '.join(SUCCESS_RULES)}; got {name!r}."
+        )
+    return SUCCESS_RULES[name]
+
+
+def judge(
+    state: Mapping[str, Any], *, reward: RewardKind, success: Callable[[float], bool]
+) -> browser_tasks_lib.Verdict:
+    """Returns the verdict on what `page.js` tells of the episode."""
+    raw, scaled, done = float(state["raw"]), float(state["scaled"]), bool(state["done"])
+    succeeded = done and success(raw)
+    rewards = {"raw": raw, "scaled": scaled, "binary": float(succeeded)}
+    return browser_tasks_lib.Verdict(
+        done=done,
+        reward=rewards[reward] if done else 0.0,
+        success=succeeded,
+        raw_reward=raw,
+        scaled_reward=scaled,
+        reason=state["reason"],
+    )
+
 
 VIEWPORT: Final = (332, 214)
 """The task's 160 by 210 pixels, and room for menus that open beyond them; BrowserGym's size."""
@@ -66,8 +136,8 @@ class MiniwobTask:
 
     page: str
     """The page's name: `click-test`."""
-    reward: scoring_lib.RewardKind = "raw"
-    success: Callable[[float], bool] = scoring_lib.SUCCESS_RULES["full"]
+    reward: RewardKind = "raw"
+    success: Callable[[float], bool] = SUCCESS_RULES["full"]
 
     @property
     def name(self) -> str:
@@ -82,7 +152,7 @@ class MiniwobTask:
     @property
     def script(self) -> str:
         """See `BrowserTask.script`."""
-        return pages_lib.task_script()
+        return tasks_lib.task_script()
 
     @property
     def hidden(self) -> str:
@@ -102,7 +172,7 @@ class MiniwobTask:
     @property
     def local_sites(self) -> network_lib.LocalSites:
         """The pages' own origin. See `BrowserTask`."""
-        return pages_lib.LOCAL_SITES
+        return tasks_lib.LOCAL_SITES
 
     @property
     def max_steps(self) -> int:
@@ -116,7 +186,7 @@ class MiniwobTask:
 
     async def setup(self, session: session_lib.BrowserSession, seed: int) -> Mapping[str, Any]:
         """See `BrowserTask.setup`."""
-        url = pages_lib.page_url(self.page)
+        url = tasks_lib.page_url(self.page)
         if self.page in _RELOADED or session.page.url.partition("#")[0] != url:
             await session.open(url)
         return {"seed": seed, "time_limit": _TIME_LIMIT_MS}
@@ -129,7 +199,7 @@ class MiniwobTask:
         self, session: session_lib.BrowserSession, state: Any, answer: str | None
     ) -> browser_tasks_lib.Verdict:
         """See `BrowserTask.validate`."""
-        return scoring_lib.judge(state, reward=self.reward, success=self.success)
+        return judge(state, reward=self.reward, success=self.success)
 
     async def teardown(self, session: session_lib.BrowserSession) -> None:
         """See `BrowserTask.teardown`."""
@@ -170,7 +240,7 @@ class MiniwobEnvironment(environment_lib.BrowserEnvironment):
         pool: pool_lib.BrowserPool | None = None,
         observe: observation_lib.Observe | Iterable[str] | None = None,
         max_steps: int | Literal["task"] | None = "task",
-        reward: scoring_lib.RewardKind = "raw",
+        reward: RewardKind = "raw",
         success: str = "full",
         settle: settling_lib.SettlePolicy = settling_lib.LOCAL_PAGE,
         viewport: tuple[int, int] = VIEWPORT,
@@ -178,8 +248,8 @@ class MiniwobEnvironment(environment_lib.BrowserEnvironment):
         names = [tasks] if isinstance(tasks, str) else list(tasks)
         for name in names:
             _require_known(name)
-        pages_lib.html_folder()  # So that a missing package is told at once.
-        rule = scoring_lib.success_rule(success)
+        tasks_lib.html_folder()  # So that a missing package is told at once.
+        rule = success_rule(success)
         if reward not in ("raw", "scaled", "binary"):
             raise errors_lib.InvalidInputError(
                 f"reward is 'raw', 'scaled' or 'binary'; got {reward!r}."
@@ -203,7 +273,7 @@ class MiniwobEnvironment(environment_lib.BrowserEnvironment):
         return self._pages[max(self._episode, 0) % len(self._pages)].page
 
     def _versions(self) -> dict[str, str]:
-        return {**super()._versions(), "miniwob": pages_lib.package_version()}
+        return {**super()._versions(), "miniwob": tasks_lib.package_version()}
 
 
 def _require_known(name: str) -> None:

@@ -20,10 +20,8 @@ import numpy as np
 
 from webtraj import credentials, errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.environments.redaction.arrays import with_items
 from webtraj.environments.redaction.rules import NAME, RedactionRules
-from webtraj.environments.redaction.searching import Searcher
-from webtraj.environments.redaction.spellings import plain, spellings
+from webtraj.environments.redaction.searching import Searcher, plain, spellings, with_items
 from webtraj.store import encoding, foreign, values
 
 __all__ = ["DROPPED", "MIN_LENGTH", "PAINTED", "Redactor", "placeholder", "without_keys"]

@@ -1,18 +1,250 @@
-"""`RedactionRules`: what must not be recorded, told by its shape or by its place in a page."""
+"""What is secret by its shape: rules, the ready-made patterns, and regexes of the user's own."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import ipaddress
 import re
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from webtraj import errors
-from webtraj.environments.redaction import guarded_regexes
-from webtraj.environments.redaction.patterns import PATTERNS
+from webtraj import credentials, errors
 
-__all__ = ["ELEMENTS", "NAME", "RedactionRules"]
+__all__ = [
+    "ELEMENTS",
+    "Finder",
+    "NAME",
+    "PATTERNS",
+    "RedactionRules",
+    "Span",
+    "compile_regex",
+    "find_all",
+]
+
+# A user's regexes.
+#
+# Python's own `re` may take exponential time and cannot be stopped. The `regex` package reads the
+# same syntax, and stops when its time is over.
+
+_BAD = "The regex {source!r:.200} is not understood: {error}. Write it in Python's syntax."
+
+
+@functools.lru_cache(maxsize=256)
+def compile_regex(source: str) -> Any:
+    """Return a regex, compiled.
+
+    Raises:
+        InvalidInputError: It is not a regex.
+    """
+    import regex
+
+    try:
+        return regex.compile(source, regex.VERSION0)
+    except (regex.error, RecursionError, OverflowError) as error:
+        raise errors.InvalidInputError(_BAD.format(source=source, error=error)) from error
+
+
+def find_all(source: str, text: str, *, until: float) -> list[tuple[int, int]]:
+    """Return the start and end of everything that a regex finds in a text.
+
+    Args:
+        source: The regex.
+        text: The text.
+        until: When to give up, by `time.monotonic`.
+
+    Raises:
+        InvalidInputError: `source` is not a regex.
+        TimeoutError: It takes longer.
+    """
+    seconds = max(until - time.monotonic(), 1e-3)
+    try:
+        matches = compile_regex(source).finditer(text, timeout=seconds, concurrent=True)
+        return [match.span() for match in matches]
+    except TimeoutError:
+        raise TimeoutError(
+            f"The regex {source!r:.200} took more than its time for a text of {len(text)} "
+            "characters."
+        ) from None
+
+
+# Ready-made patterns: personal data and credentials that can be told by their shape.
+#
+# Each is a function from a text to the places that it finds there, and takes time in proportion to
+# the text: repeats are bounded or possessive, and what a regex cannot say (checksums) is checked of
+# the few candidates. They see text as records hold it, so that JSON's and URLs' escapes may stand
+# right before what they look for (`\n4111...`, `%204111...`).
+#
+# Off unless asked for by name (`RedactionRules`), since each also finds what only looks alike:
+#
+#     email     an e-mail address, `@` also as `%40`
+#     card      a payment card's number: 13 to 19 digits, in groups or not, whose checksum holds
+#     iban      an international bank account number whose checksum holds
+#     phone     a number as it is dialled abroad (`+49 ...`), in North America, or with a leading 0
+#     api_key   what logs in (`webtraj.credentials.find_secrets`): keys of well-known services,
+#               private keys in PEM, values of headers, fields and parameters (`access_token`)
+#     jwt       a JSON web token
+#     ipv4      an address; also a version number of four parts
+#     ipv6      an address of three groups at least
+
+Span = tuple[int, int]
+"""Where a text holds something: its start and end."""
+
+Finder = Callable[[str], Iterator[Span]]
+
+_START = credentials.START
+_END = r"(?![^\W_])"
+_GAP = r"(?:[ \u00a0\u2007\u2009\u202f+-]|%20|&nbsp;|\\u00a0|\\xa0)"
+
+
+def _regex(source: str, hint: str = "", flags: int = 0) -> Finder:
+    """Returns what finds a regex in texts that hold `hint`."""
+    compiled = re.compile(source, flags)
+
+    def find(text: str) -> Iterator[Span]:
+        if hint in text:
+            for match in compiled.finditer(text):
+                yield match.span()
+
+    return find
+
+
+_EMAIL = re.compile(
+    _START + r"(?:[\w!$'*+^`{|}~.-]|%2[Bb]){1,64}(?:@|%40|&#64;)"
+    r"(?:[^\W_](?:[\w-]{0,62})\.){1,8}[^\W\d_](?:[\w-]{1,62})"
+)
+
+
+def _find_email(text: str) -> Iterator[Span]:
+    if "@" in text or "%40" in text or "&#64;" in text:
+        for match in _EMAIL.finditer(text):
+            yield match.span()
+
+
+_DIGITS = re.compile(_START + rf"(?<!\d\.)\d++(?:{_GAP}\d++)*+")
+_GROUP = re.compile(rf"{_GAP}|(\d+)")
+_CARD_LENGTHS = range(13, 20)
+
+
+def _find_card(text: str) -> Iterator[Span]:
+    """Yields cards: whole groups of digits in a row, 13 to 19 in all, with Luhn's checksum."""
+    for run in _DIGITS.finditer(text):
+        if run.end() - run.start() < _CARD_LENGTHS[0]:
+            continue
+        groups = [
+            match.span()
+            for match in _GROUP.finditer(text, run.start(), run.end())
+            if match.lastindex
+        ]
+        yield from _cards_in(text, groups)
+
+
+def _cards_in(text: str, groups: list[Span]) -> Iterator[Span]:
+    first = 0
+    while first < len(groups):
+        start, digits, found = groups[first][0], "", 0
+        for last in range(first, len(groups)):
+            digits += text[slice(*groups[last])]
+            if len(digits) > _CARD_LENGTHS[-1]:
+                break
+            ends = not text[groups[last][1] : groups[last][1] + 1].isalnum()
+            if ends and len(digits) in _CARD_LENGTHS and digits[0] in "23456" and _luhn(digits):
+                found = last + 1
+        if found:
+            yield start, groups[found - 1][1]
+        first = found or first + 1
+
+
+def _luhn(digits: str) -> bool:
+    doubled = (sum(divmod(2 * int(digit), 10)) for digit in digits[-2::-2])
+    return (sum(map(int, digits[-1::-2])) + sum(doubled)) % 10 == 0
+
+
+_IBAN_LENGTHS: Final[Mapping[str, int]] = {
+    country: length
+    for length, countries in {
+        15: "NO", 16: "BE", 18: "DK FI FK FO GL NL SD", 19: "MK SI", 20: "AT BA EE KZ LT LU MN XK",
+        21: "CH HR LI LV", 22: "BG BH CR DE GB GE IE ME RS VA", 23: "AE GI IL IQ OM SO TL",
+        24: "AD CZ ES MD PK RO SA SE SK TN VG", 25: "LY PT ST", 26: "IS TR",
+        27: "BI DJ FR GR IT MC MR SM", 28: "AL AZ BY CY DO GT HN HU LB NI PL SV",
+        29: "BR EG PS QA UA", 30: "JO KW MU YE", 31: "MT SC", 32: "LC", 33: "RU",
+    }.items()
+    for country in countries.split()
+}  # fmt: skip
+# In a lookahead, so that what only begins like one does not hide one inside.
+_IBAN = re.compile(_START + rf"(?=([A-Za-z]{{2}}\d\d(?:{_GAP}?[A-Za-z0-9]){{11,29}}))")
+_IBAN_CHARACTER = re.compile(rf"{_GAP}?([A-Za-z0-9])")
+
+
+def _find_iban(text: str) -> Iterator[Span]:
+    end = 0
+    for match in _IBAN.finditer(text):
+        length = _IBAN_LENGTHS.get(match[1][:2].upper())
+        if length is None or match.start() < end:
+            continue
+        characters = [m.span(1) for m in _IBAN_CHARACTER.finditer(text, *match.span(1))][:length]
+        stop = characters[-1][1]
+        if len(characters) == length and not text[stop : stop + 1].isalnum():
+            spelt = "".join(text[slice(*character)] for character in characters).upper()
+            number = "".join(str(int(character, 36)) for character in spelt[4:] + spelt[:4])
+            if int(number) % 97 == 1:
+                end = stop
+                yield match.start(), end
+
+
+_DIALLED_GAP = r"[ \u00a0\u202f()./-]{0,3}"
+_find_phone = _regex(
+    "|".join(
+        (
+            rf"(?:\+|%2[Bb]|{_START}00)(?=[ (]{{0,2}}[1-9])(?:{_DIALLED_GAP}\d){{8,15}}(?!\d)",
+            rf"{_START}(?:\(\d{{3}}\) ?|\d{{3}}[ .-])\d{{3}}[ .-]\d{{4}}{_END}",
+            rf"{_START}0[1-9](?:([ .-])\d\d)(?:\1\d\d){{3}}{_END}",
+            rf"(?:(?<=\()|{_START})0[1-9]\d{{1,3}}\)?[ /-]{{1,3}}\d(?:[ -]?\d){{4,9}}{_END}",
+            rf"{_START}0[1-9]\d{{8,10}}{_END}",
+        )
+    )
+)
+
+_OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
+_find_ipv4 = _regex(rf"{_START}(?<!\d\.){_OCTET}(?:\.{_OCTET}){{3}}{_END}(?!\.\d)", ".")
+
+_IPV6 = re.compile(
+    _START + r"(?<![_:.])[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,8}(?:\.\d{1,3}){0,3}"
+)
+
+
+def _find_ipv6(text: str) -> Iterator[Span]:
+    for match in _IPV6.finditer(text) if ":" in text else ():
+        address = match[0]
+        if text[match.end() : match.end() + 1].isalnum():
+            continue
+        if address.endswith(":") and not address.endswith("::"):  # As in "2001:db8::1: no answer".
+            address = address[:-1]
+        if len([group for group in address.split(":") if group]) < 3:
+            continue
+        try:
+            ipaddress.IPv6Address(address)
+        except ValueError:
+            continue
+        yield match.start(), match.start() + len(address)
+
+
+PATTERNS: Final[Mapping[str, Finder]] = MappingProxyType(
+    {
+        "email": _find_email,
+        "card": _find_card,
+        "iban": _find_iban,
+        "phone": _find_phone,
+        "api_key": credentials.find_secrets,
+        "jwt": credentials.find_jwt,
+        "ipv4": _find_ipv4,
+        "ipv6": _find_ipv6,
+    }
+)
+"""The ready-made patterns by name."""
+
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 """What may name a secret or a rule."""
@@ -164,7 +396,7 @@ def _check_regex(name: str, regex: str) -> None:
         raise errors.InvalidInputError(
             f"The regex {name!r} is {regex!r:.200}, which is none: {error}."
         ) from error
-    guarded_regexes.compiled(regex)
+    compile_regex(regex)
     if compiled.match(""):
         raise errors.InvalidInputError(
             f"The regex {name!r} is {regex!r:.200}, which is found in every text, since it may be "

@@ -1,18 +1,251 @@
-"""Finding what rules describe in texts, and putting placeholders there."""
+"""Finds secrets in a text: by rules, and by every way to spell a known value."""
 
 from __future__ import annotations
 
+import base64
+import bisect
+import dataclasses
+import html
+import json
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+import unicodedata
+import urllib.parse
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
 
-from webtraj.environments.redaction.guarded_regexes import find_all
-from webtraj.environments.redaction.patterns import PATTERNS
-from webtraj.environments.redaction.rules import RedactionRules
+import numpy as np
 
-__all__ = ["LEFT_OUT", "MAX_TEXT", "UNSEARCHED", "Searcher"]
+from webtraj.environments.redaction.rules import PATTERNS, RedactionRules, find_all
+
+__all__ = [
+    "INVISIBLE",
+    "LEFT_OUT",
+    "MAX_TEXT",
+    "Plain",
+    "Searcher",
+    "UNSEARCHED",
+    "plain",
+    "spellings",
+    "with_items",
+]
+
+# The ways in which one string is written in pages, URLs, JSON and model replies.
+
+_MIN_BASE64 = 8
+"""The shortest piece of base64 that is looked for; shorter ones stand in many an innocent text."""
+
+INVISIBLE = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff"
+)
+"""Characters that take no place on the screen, as a regex's set has them."""
+
+_SAFE_IN_URLS = (
+    "",  # urllib's quote of everything
+    "/",  # urllib's default
+    "!~*'()",  # encodeURIComponent
+    "!~*'();/?:@&=+$,#",  # encodeURI
+    "*",  # URLSearchParams
+)
+
+
+def spellings(secret: str) -> frozenset[str]:
+    """Returns the spellings of a secret, itself among them; those that differ in case count once.
+
+    They are: Unicode's composed and decomposed forms; white space as it is and squeezed; as JSON
+    and Python literals write it, also JSON within JSON; as HTML and URLs escape it; base64 and hex,
+    alone and inside of something longer.
+
+    >>> sorted(spellings("a&b c"))
+    ['6126622063', 'a%26b%20c', 'a%26b+c', 'a&amp;b c', 'a&b c', 'a&b%20c', 'a&b+c']
+    """
+    found = set(_plain(secret))
+    for plain in tuple(found):
+        found.update(_escaped(plain))
+        found.update(_binary(plain.encode("utf-8", "surrogatepass")))
+    return frozenset({spelling.lower(): spelling for spelling in sorted(found)}.values())
+
+
+def _plain(secret: str) -> Iterator[str]:
+    for text in (secret, " ".join(secret.split())):
+        for form in ("NFC", "NFD"):
+            yield unicodedata.normalize(form, text)
+        yield text
+
+
+def _escaped(text: str) -> Iterator[str]:
+    for ascii_only in (True, False):
+        once = _json(text, ascii_only)
+        yield once
+        yield once.replace("/", "\\/")
+        yield _json(once, ascii_only)
+    yield from _python(text)
+    for quote in (True, False):
+        escaped = html.escape(text, quote=quote)
+        yield escaped
+        yield escaped.replace("&#x27;", "&#39;")
+    if text.isascii() or not _has_surrogates(text):
+        for safe in _SAFE_IN_URLS:
+            quoted = urllib.parse.quote(text, safe=safe)
+            yield quoted
+            yield quoted.replace("%20", "+")
+
+
+def _json(text: str, ascii_only: bool) -> str:
+    return json.dumps(text, ensure_ascii=ascii_only)[1:-1]
+
+
+def _python(text: str) -> Iterator[str]:
+    literals: tuple[Callable[[str], str], ...] = (repr, ascii)
+    for literal in literals:
+        inner = literal(text)[1:-1]
+        yield inner
+        # Python picks the quotes that need no escape; models escape either kind.
+        yield inner.replace("'", "\\'")
+        yield inner.replace('"', '\\"')
+
+
+def _has_surrogates(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _binary(data: bytes) -> Iterator[str]:
+    yield data.hex()
+    for encode in (base64.standard_b64encode, base64.urlsafe_b64encode):
+        whole = encode(data).decode().rstrip("=")
+        if len(whole) >= _MIN_BASE64:
+            yield whole
+        # Inside of something longer it starts at one of three offsets, and what its first and last
+        # characters are depends on its neighbours.
+        for offset in range(3):
+            padded = encode(b"\0" * offset + data + b"\0" * (-(offset + len(data)) % 3)).decode()
+            first = -(-offset * 8 // 6)
+            last = (offset + len(data)) * 8 // 6
+            if last - first >= _MIN_BASE64:
+                yield padded[first:last]
+
+
+# Undoing escapes: what no list of spellings has, since any character may be written so.
+
+# The first character comes first, by itself: so regexes pass quickly over all others.
+_ESCAPE = re.compile(
+    "[\\\\&%\r\n" + INVISIBLE + "](?:"
+    r"(?<=\\)\\*u([0-9A-Fa-f]{4})|(?<=\\)\\*x([0-9A-Fa-f]{2})"
+    r"|(?<=&)#(\d{1,7});|(?<=&)#[xX]([0-9A-Fa-f]{1,6});"
+    r"|(?<=%)([0-9A-Fa-f]{2}(?:%[0-9A-Fa-f]{2})*)"
+    r"|(?<=\\)\\*([/\"'\\])|(?<=&)(amp|lt|gt|quot|apos);"
+    r"|(?<=[" + INVISIBLE + "])[" + INVISIBLE + "]*"
+    r"|(?:(?<=[A-Za-z0-9+/_-]\r)\n|(?<=[A-Za-z0-9+/_-]\n)"
+    r"|(?<=[A-Za-z0-9+/_-]\\)\\*(?:r\\+)?n)[ \t]*(?=[A-Za-z0-9+/_-]))"
+)
+# The end of a line that may be base64, and its escape.
+_WRAPPED = re.compile(
+    r"\n(?:(?<=[A-Za-z0-9+/_-]{30}\n)|(?<=[A-Za-z0-9+/_-]{30}\r\n))[ \t]*[A-Za-z0-9+/_-]"
+)
+# An escape that begins with a backslash, the same of such a line's end included.
+_BACKSLASHED = re.compile(
+    r"\\(?:[ux]|n(?:(?<=[A-Za-z0-9+/_-]{30}\\n)|(?<=[A-Za-z0-9+/_-]{30}\\r\\n)"
+    r"|(?<=[A-Za-z0-9+/_-]{30}\\\\n)))"
+)
+_UNSEEN = re.compile(f"[{INVISIBLE}]")
+_LAYERS = 3
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plain:
+    """A text with its escapes undone, and where in the original its characters stand."""
+
+    text: str
+    _starts: tuple[int, ...]
+    """Where what was read in one go begins in the text, and, with the same index,"""
+    _origins: tuple[tuple[int, int], ...]
+    """where it stands in what it was read from. What is as long there was not escaped."""
+    _before: Plain | None = None
+    """What it was read from, if that is not the original."""
+
+    def origin(self, start: int, end: int) -> tuple[int, int]:
+        """Return where in the original a piece of the text stands."""
+        first, last = self._place(start)[0], self._place(end - 1)[1]
+        return (first, last) if self._before is None else self._before.origin(first, last)
+
+    def _place(self, at: int) -> tuple[int, int]:
+        index = bisect.bisect_right(self._starts, at) - 1
+        first, last = self._origins[index]
+        begin = self._starts[index]
+        end = self._starts[index + 1] if index + 1 < len(self._starts) else len(self.text)
+        if end - begin != last - first:
+            return first, last
+        return first + at - begin, first + at - begin + 1
+
+
+def plain(text: str) -> Plain | None:
+    r"""Return a text without escapes of JSON, HTML and URLs, one in another; None if it has none.
+
+    What takes no place on the screen goes too, and so do line ends within what may be base64.
+
+    >>> found = plain("see a\\u0026b there")
+    >>> found.text, found.origin(4, 7)
+    ('see a&b there', (4, 12))
+    """
+    if not _may_be_escaped(text):
+        return None
+    whole: Plain | None = None
+    for _ in range(_LAYERS):
+        layer = _layer(text if whole is None else whole.text, whole)
+        if layer is None:
+            break
+        whole = layer
+    return whole
+
+
+def _may_be_escaped(text: str) -> bool:
+    """Whether there may be anything to undo. Every recorded text is asked, so this is fast."""
+    return (
+        ("\\" in text and _BACKSLASHED.search(text) is not None)
+        or ("&" in text and "&#" in text)
+        or ("%" in text and "%25" in text)
+        or _WRAPPED.search(text) is not None
+        or (not text.isascii() and _UNSEEN.search(text) is not None)
+    )
+
+
+def _layer(text: str, before: Plain | None) -> Plain | None:
+    parts: list[str] = []
+    starts: list[int] = []
+    origins: list[tuple[int, int]] = []
+    at = length = 0
+
+    def add(part: str, first: int, last: int) -> None:
+        nonlocal length
+        if part:
+            starts.append(length)
+            origins.append((first, last))
+            parts.append(part)
+            length += len(part)
+
+    for match in _ESCAPE.finditer(text):
+        add(text[at : match.start()], at, match.start())
+        add(_meant(match), *match.span())
+        at = match.end()
+    if not at:
+        return None
+    add(text[at:], at, len(text))
+    return Plain("".join(parts), tuple(starts), tuple(origins), before)
+
+
+def _meant(escape: re.Match[str]) -> str:
+    if code := escape[1] or escape[2] or escape[4]:
+        return chr(number) if (number := int(code, 16)) < 0x110000 else ""
+    if escape[3]:
+        return chr(number) if (number := int(escape[3])) < 0x110000 else ""
+    if escape[5]:
+        return urllib.parse.unquote(f"%{escape[5]}")
+    return escape[6] or html.unescape(f"&{escape[7]};" if escape[7] else "")
+
+
+# Finding what rules describe in texts, and putting placeholders there.
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -115,3 +348,13 @@ def _apart(found: Iterable[Found], placeholders: list[tuple[int, int]]) -> Itera
         last = (start, end, name)
     if last is not None:
         yield last
+
+
+def with_items(array: np.ndarray[Any, Any], items: Sequence[Any]) -> np.ndarray[Any, Any]:
+    """Returns an array of the shape of `array`, wide enough for its new items, in C order."""
+    if array.dtype.kind in "US":
+        return np.array(items).reshape(array.shape)
+    made = np.empty(len(items), dtype=object)
+    for index, item in enumerate(items):  # At once, items that are sequences would be taken apart.
+        made[index] = item
+    return made.reshape(array.shape)

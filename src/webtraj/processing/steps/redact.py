@@ -37,7 +37,7 @@ class Redact:
     version: str = dataclasses.field(default="1", init=False)
     needs_model: ClassVar[bool] = False
     patterns: tuple[str, ...] = ()
-    """Names of ready-made patterns (see `webtraj.environments.redaction.patterns`)."""
+    """Names of ready-made patterns (see `webtraj.environments.redaction.rules`)."""
     regexes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Own regexes by name."""
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
