@@ -18,7 +18,7 @@ import pytest
 
 from webtraj import errors
 from webtraj.datasets.importers import base
-from webtraj.datasets.importers.restricted_pickle import read_pickle
+from webtraj.datasets.importers.pickles import read_pickle
 from webtraj.store import decoding
 from webtraj.store.protobuf import codec
 
@@ -27,7 +27,7 @@ MEMORY = 1 << 30
 READ = """
 import resource, sys, pathlib
 import webtraj.datasets.verification, webtraj.datasets.importers.torch_files
-import webtraj.datasets.importers.restricted_pickle, webtraj.datasets.importers.base
+import webtraj.datasets.importers.pickles, webtraj.datasets.importers.base
 import webtraj.datasets.exporters.atif
 from webtraj import errors
 what, where = sys.argv[1], pathlib.Path(sys.argv[2])
@@ -44,7 +44,7 @@ try:
         content = where.read_bytes()
         if what == "gzip":
             content = webtraj.datasets.importers.base.gunzip(content, "x.gz", 4 << 30)
-        webtraj.datasets.importers.restricted_pickle.read_pickle(content, "x.pkl")
+        webtraj.datasets.importers.pickles.read_pickle(content, "x.pkl")
 except errors.WebtrajError as error:
     print(type(error).__name__, error)
 print("DONE", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

@@ -17,7 +17,7 @@ from loop_calls import calls_of
 from loop_evidence import Evidence, lost
 
 from webtraj import EndReason, EpisodeTrajectory, Outcome, open_dataset
-from webtraj.datasets.exporters.manifest import MANIFEST, read_manifest
+from webtraj.datasets.exporters.base import MANIFEST, read_manifest
 from webtraj.datasets.verification import verify
 from webtraj.loop import LoopConfig, metrics
 from webtraj.loop.outputs import digest

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from loop_processes import Loop, Target
 
-from webtraj.datasets.exporters.manifest import MANIFEST, read_manifest
+from webtraj.datasets.exporters.base import MANIFEST, read_manifest
 from webtraj.loop.places import Places
 from webtraj.loop.state import read_entries
 

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from webtraj import Outcome, open_dataset
-from webtraj.datasets.exporters.manifest import read_manifest
+from webtraj.datasets.exporters.base import read_manifest
 from webtraj.datasets.verification import verify
 from webtraj.loop import load_loop_config
 from webtraj.loop import run as run_loop

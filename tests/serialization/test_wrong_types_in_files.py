@@ -13,7 +13,7 @@ import pytest
 
 from mutations import changed, places_in
 from webtraj import errors
-from webtraj.datasets.exporters.manifest import read_manifest
+from webtraj.datasets.exporters.base import read_manifest
 from webtraj.datasets.place import open_place
 from webtraj.exploring import command as exploring
 from webtraj.exploring.base import Rejection

@@ -160,7 +160,7 @@ def export(
     from webtraj.cli.options import storage_options
     from webtraj.datasets.dataset import open_dataset
     from webtraj.datasets.exporters import export_dataset
-    from webtraj.datasets.exporters.registry import FORMATS as OF_EPISODES
+    from webtraj.datasets.exporters.running import FORMATS as OF_EPISODES
     from webtraj.named import nearest
     from webtraj.store.formats import FORMATS
     from webtraj.store.places import is_url

@@ -39,7 +39,7 @@ def preview(
 
     from webtraj.cli import terminal
     from webtraj.cli.options import storage_options
-    from webtraj.datasets.exporters.manifest import MANIFEST, is_manifest
+    from webtraj.datasets.exporters.base import MANIFEST, is_manifest
     from webtraj.store.places import is_url
     from webtraj.training.export.reading import read_export
     from webtraj.training.replay import AgentRenderer, Filters, ReplayBuffer

@@ -170,7 +170,7 @@ def _report(dataset: str) -> tuple[Any, Mapping[str, Any]]:
 
 def _exported(folder: str) -> dict[str, Any]:
     """Returns how much there is to train on; nothing of an export that is not webtraj's."""
-    from webtraj.datasets.exporters.manifest import MANIFEST, is_manifest, read_manifest
+    from webtraj.datasets.exporters.base import MANIFEST, is_manifest, read_manifest
 
     if not is_manifest(Path(folder) / MANIFEST):
         return {}

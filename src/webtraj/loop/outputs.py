@@ -36,7 +36,7 @@ class Output:
         if not path.exists() or (path.is_dir() and not any(path.iterdir())):
             return "is not there, or empty"
         if self.kind == "export":
-            from webtraj.datasets.exporters.manifest import MANIFEST, is_manifest
+            from webtraj.datasets.exporters.base import MANIFEST, is_manifest
 
             return "" if is_manifest(path / MANIFEST) else f"has no {MANIFEST}"
         if self.kind == "model":

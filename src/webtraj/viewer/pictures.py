@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from webtraj.datasets.exporters.files_beside import image_kind
+from webtraj.datasets.exporters.plain import image_kind
 
 __all__ = ["array_png", "media_type", "size_of"]
 

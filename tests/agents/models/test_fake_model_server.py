@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from webtraj import errors
-from webtraj.testing.model_server import FakeModelServer, Reply, tokens
+from webtraj.testing.model_server import FakeModelServer, Reply, exchange
 
 
 def _request(server, method="POST", path="/v1/chat/completions", body=None, headers=()):
@@ -96,9 +96,9 @@ def test_a_request_that_makes_no_sense_is_refused(body):
 def test_tokens_decode_to_the_texts(model_server):
     body = _chat("Grüße 🙂", return_token_ids=True, logprobs=True)
     _, answer = _request(model_server, body=body)
-    assert tokens.decode(answer["prompt_token_ids"]) == "user: Grüße 🙂assistant: "
+    assert exchange.decode(answer["prompt_token_ids"]) == "user: Grüße 🙂assistant: "
     [choice] = answer["choices"]
-    assert tokens.decode(choice["token_ids"]) == "Grüße 🙂"
+    assert exchange.decode(choice["token_ids"]) == "Grüße 🙂"
     content = choice["logprobs"]["content"]
     assert len(content) == len(choice["token_ids"]) == answer["usage"]["completion_tokens"]
     assert b"".join(bytes(token["bytes"]) for token in content).decode() == "Grüße 🙂"

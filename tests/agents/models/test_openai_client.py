@@ -11,7 +11,7 @@ import webtraj
 from webtraj import errors
 from webtraj.agents import models
 from webtraj.agents.models import replies
-from webtraj.testing.model_server import FakeModelServer, Reply, tokens
+from webtraj.testing.model_server import FakeModelServer, Reply, exchange
 
 
 async def test_the_record_is_complete(model_server, connect, image):
@@ -47,10 +47,10 @@ async def test_the_record_is_complete(model_server, connect, image):
     assert call.text == "click('12')"
     assert call.finish_reason == "stop"
     assert call.response["choices"][0]["message"]["content"] == "click('12')"
-    assert call.completion_token_ids == (*tokens.encode("click('12')"), tokens.END_OF_TURN)
-    assert call.logprobs == tuple(map(tokens.logprob, call.completion_token_ids))
+    assert call.completion_token_ids == (*exchange.encode("click('12')"), exchange.END_OF_TURN)
+    assert call.logprobs == tuple(map(exchange.logprob, call.completion_token_ids))
     [request] = model_server.requests
-    assert call.prompt_token_ids == tuple(tokens.prompt_ids(request))
+    assert call.prompt_token_ids == tuple(exchange.prompt_ids(request))
     assert call.usage == {
         "prompt_tokens": len(call.prompt_token_ids),
         "completion_tokens": 12,
@@ -212,7 +212,7 @@ async def test_a_long_reply_is_cut_at_the_limit(model_server, connect):
         [models.Message.of("user", "abcdef")], models.Sampling(max_tokens=3)
     )
     assert (call.text, call.finish_reason) == ("abc", "length")
-    assert call.completion_token_ids == tuple(tokens.encode("abc"))
+    assert call.completion_token_ids == tuple(exchange.encode("abc"))
 
 
 async def test_thoughts_are_told_apart(model_server, connect, ask):

@@ -10,7 +10,7 @@ import pytest
 from export_episodes import ACTIONS_READ, page, picture
 
 from webtraj import EndReason, errors, open_dataset
-from webtraj.datasets.exporters import atif_models, files_beside
+from webtraj.datasets.exporters import atif_models, plain
 from webtraj.datasets.importers import Source, import_episodes
 from webtraj.environments.actions import InvalidAction
 from webtraj.trajectory import EpisodeTrajectory, StepRecord, StepType
@@ -254,7 +254,7 @@ def test_what_does_not_follow_the_format_is_refused(case):
 
 
 def test_a_disk_that_gives_back_other_bytes_is_noticed(shop, export, monkeypatch, tmp_path):
-    class Broken(files_beside.FilesBeside):
+    class Broken(plain.FilesBeside):
         def __contains__(self, name):
             return False
 

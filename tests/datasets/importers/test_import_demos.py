@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from webtraj import Outcome, errors
-from webtraj.datasets.importers import Problem, Source, demo_events, miniwob_demos
+from webtraj.datasets.importers import Problem, Source, miniwob_demos
 from webtraj.environments.actions import ClickAt, DragAt, MouseDown, PressKey, TypeText
 from webtraj.testing import assert_valid_trajectory
 
@@ -143,7 +143,7 @@ EVENTS = {
 def test_events_become_actions(case):
     given, expected = EVENTS[case]
     states = events(*given)
-    found = demo_events.chunks(states)
+    found = miniwob_demos.chunks(states)
     assert [chunk.action for chunk in found] == expected
     # Each state but the first is in exactly one of them.
     covered = [i for chunk in found for i in range(chunk.first, chunk.last + 1)]

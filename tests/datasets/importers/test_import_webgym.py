@@ -10,7 +10,7 @@ from imported_validity import assert_valid
 
 from webtraj import errors
 from webtraj.datasets.importers import Problem, Skipped, Source, webgym
-from webtraj.datasets.importers.webgym_ends import end_of
+from webtraj.datasets.importers.webgym import end_of
 from webtraj.environments.actions import Answer, ClickAt, InvalidAction, Scroll
 from webtraj.store.values import OpaqueRecord
 from webtraj.trajectory import EpisodeTrajectory

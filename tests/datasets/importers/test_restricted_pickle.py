@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from webtraj import errors
 from webtraj.datasets.importers import base
-from webtraj.datasets.importers.restricted_pickle import Limits, read_pickle
+from webtraj.datasets.importers.pickles import Limits, read_pickle
 from webtraj.store.values import OpaqueRecord
 
 SMALL = Limits(file_bytes=1 << 20, operations=10_000, expanded=10_000, depth=50)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webtraj import errors
-from webtraj.datasets.importers.restricted_pickle import Limits
+from webtraj.datasets.importers.pickles import Limits
 from webtraj.datasets.importers.torch_files import is_torch_file, read_torch_file
 
 DATA = Path(__file__).parent / "data" / "torch"

@@ -12,7 +12,7 @@ from PIL import Image as Pillow
 
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message
-from webtraj.datasets.exporters.manifest import MANIFEST, read_manifest
+from webtraj.datasets.exporters.base import MANIFEST, read_manifest
 from webtraj.training.export import export_samples, make_format, markers
 from webtraj.training.export.base import key_of, name_of
 from webtraj.training.export.pictures import PictureReader

@@ -15,7 +15,7 @@ from webtraj.agents.contexts import ContextSettings
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import OpenAICompatibleClient, RetryPolicy
 from webtraj.cli.export import group
-from webtraj.datasets.exporters.manifest import read_manifest
+from webtraj.datasets.exporters.base import read_manifest
 from webtraj.rollouts import collect
 from webtraj.rollouts.plan import plan_episodes
 from webtraj.testing.model_server import FakeModelServer

@@ -204,7 +204,7 @@ def test_preview_hides_what_a_terminal_would_obey(tmp_path):
 
 def test_the_validation_split_goes_to_a_file_of_its_own(tmp_path):
     from webtraj import trajectory as t
-    from webtraj.datasets.exporters.manifest import read_manifest
+    from webtraj.datasets.exporters.base import read_manifest
     from webtraj.datasets.writer import DatasetWriter
     from webtraj.environments import actions as a
 

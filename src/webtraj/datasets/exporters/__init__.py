@@ -9,10 +9,15 @@ module (see `base`), and a line in `registry`:
 * `html`: a page an episode, to look at in a browser, without a server.
 """
 
-from webtraj.datasets.exporters.base import ExportReport, LeftOut, Note, Transform
-from webtraj.datasets.exporters.manifest import MANIFEST, read_manifest
-from webtraj.datasets.exporters.registry import FORMATS, Format
-from webtraj.datasets.exporters.running import export_dataset
+from webtraj.datasets.exporters.base import (
+    MANIFEST,
+    ExportReport,
+    LeftOut,
+    Note,
+    Transform,
+    read_manifest,
+)
+from webtraj.datasets.exporters.running import FORMATS, Format, export_dataset
 
 __all__ = [
     "FORMATS",

@@ -24,7 +24,8 @@ action that is no web action comes back as the call `act`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+import datetime
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import orjson
@@ -34,11 +35,273 @@ import webtraj
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.exporters import atif_models, base
-from webtraj.datasets.exporters.atif_steps import StepWriter, Tell
-from webtraj.datasets.exporters.files_beside import FilesBeside
-from webtraj.datasets.exporters.plain import is_blank, plain, unicode_text
+from webtraj.datasets.exporters.plain import FilesBeside, image_kind, is_blank, plain, unicode_text
+from webtraj.environments.actions import Action, InvalidAction, format_action, parse_action
+from webtraj.environments.actions.dialects import make_dialect
+from webtraj.environments.actions.dialects.phrases import Dialect
+from webtraj.environments.actions.dialects.replies import read_calls
+from webtraj.errors import UnsupportedActionError
 
-__all__ = ["AtifExporter"]
+__all__ = ["AtifExporter", "StepWriter", "Tell"]
+
+# The steps of an episode as those of ATIF. What goes where stands in `atif`.
+
+Tell = Callable[[str, str], None]
+"""Takes a field and what became of a value of it."""
+
+GENERIC = "act"
+"""What the call is named whose one argument, `action`, is the action as plain JSON."""
+_COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens")
+_OWN_KEYS = frozenset({"reward", "discount", "results", "messages", "observation", "decision"})
+"""Keys of `extra`, or of what a reader makes of a step, that an observation may not take."""
+_BULKY = ("messages", "response")
+
+
+class StepWriter:
+    """Makes the steps of one episode."""
+
+    def __init__(self, files: FilesBeside, tell: Tell, keep_messages: bool) -> None:
+        self._files = files
+        self._tell = tell
+        self._keep_messages = keep_messages
+        self._dialect = make_dialect("webtraj")
+        self._names = {
+            tool["name"]: list(tool["parameters"]["properties"]) for tool in self._dialect.tools()
+        }
+
+    def plain(self, value: Any) -> Any:
+        """Returns a value as JSON data, with its bytes as files beside."""
+        return plain(value, self._beside)
+
+    def steps(self, episode: trajectory_lib.EpisodeTrajectory) -> list[dict[str, Any]]:
+        """Returns the steps, without their ids."""
+        steps = list(episode.steps)
+        made = list(self._system_prompt(steps))
+        if steps and steps[0].first:
+            made.append(self._first(episode.info.goal, steps.pop(0)))
+        else:
+            # The format knows no empty trajectory, and the goal is known.
+            made.append({"source": "user", "message": unicode_text(episode.info.goal)})
+            what = "a step of the user with the goal is put first"
+            self._tell("steps", f"the episode has no FIRST step; {what}")
+        made += [self._turn(step) for step in steps]
+        return made
+
+    def _system_prompt(self, steps: list[trajectory_lib.StepRecord]) -> Iterator[dict[str, Any]]:
+        calls = (call for step in steps if step.decision for call in step.decision.model_calls)
+        message = next((call.messages[0] for call in calls if call.messages), None)
+        if isinstance(message, Mapping) and message.get("role") == "system":
+            content = message.get("content")
+            if isinstance(content, str):
+                yield {"source": "system", "message": unicode_text(content)}
+
+    def _first(self, goal: str, step: trajectory_lib.StepRecord) -> dict[str, Any]:
+        parts = self._pictures(step.observation)
+        message: Any = unicode_text(goal)
+        if parts:
+            message = [{"type": "text", "text": message}, *parts]
+        extra = self._observed(step.observation)
+        if step.ignored_action is not None:
+            extra["ignored_action"] = self.plain(step.ignored_action)
+        return {"source": "user", "message": message, **self._time(step), **_some(extra=extra)}
+
+    def _turn(self, step: trajectory_lib.StepRecord) -> dict[str, Any]:
+        calls = [] if step.action is None else [self._tool_call(step)]
+        extra = self._observed(step.observation)
+        if not calls and (decided := self._decided(step)):
+            extra["decision"] = decided
+        for name in ("reward", "discount"):
+            if (value := getattr(step, name)) is not None:
+                extra[name] = self._number(value, f"steps.{name}")
+        results = [{"content": parts}] if (parts := self._pictures(step.observation)) else []
+        if results and calls:
+            results[0]["source_call_id"] = calls[0]["tool_call_id"]
+        return {
+            "source": "agent",
+            **self._time(step),
+            **self._said(step.decision),
+            **_some(tool_calls=calls, extra=extra),
+            **({"observation": {"results": results}} if results else {}),
+        }
+
+    def _tool_call(self, step: trajectory_lib.StepRecord) -> dict[str, Any]:
+        name, arguments = self._call(step.action)
+        extra = self._decided(step)
+        if isinstance(step.action, str):
+            extra["text"] = self.plain(step.action)
+        if step.start_time is not None:
+            extra["start_time"] = self.plain(step.start_time)
+        return {
+            "tool_call_id": f"call_{step.index}",
+            "function_name": name,
+            "arguments": arguments,
+            **_some(extra=extra),
+        }
+
+    def _decided(self, step: trajectory_lib.StepRecord) -> dict[str, Any]:
+        """Returns what the format has no field for of the decision behind an action."""
+        decision = step.decision
+        if decision is None:
+            return {}
+        chosen = self.plain(decision.action)
+        return {
+            name: value
+            for name, value in (
+                ("memory", self.plain(decision.memory)),
+                ("parse_error", self.plain(decision.parse_error)),
+                ("metadata", self.plain(decision.metadata)),
+                ("chosen", None if chosen == self.plain(step.action) else chosen),
+            )
+            if not is_blank(value)
+        }
+
+    def _call(self, action: Any) -> tuple[str, dict[str, Any]]:
+        """Returns the name and the arguments of the call that is an action."""
+        read = parse_action(action) if isinstance(action, str) else action
+        if isinstance(read, Action) and not isinstance(read, InvalidAction):
+            made = _as_call(read, self._dialect, self._names)
+            if made is not None:
+                return made
+        return GENERIC, {"action": self.plain(action)}
+
+    def _said(self, decision: trajectory_lib.Decision | None) -> dict[str, Any]:
+        """Returns the message, the reasoning and the model calls of a decision."""
+        if decision is None:
+            return {"message": "", "llm_call_count": 0}
+        calls = decision.model_calls
+        step: dict[str, Any] = {"message": "", "llm_call_count": len(calls)}
+        if decision.thought:
+            step["reasoning_content"] = unicode_text(decision.thought)
+        if not calls:
+            if decision.thought:  # Who has thought was not told; the format forbids it beside 0.
+                del step["llm_call_count"]
+            return step
+        # The reply that was acted on is the last one that came.
+        call = next((call for call in reversed(calls) if not call.error), calls[-1])
+        step["message"] = unicode_text(call.text)
+        if call.model:
+            step["model_name"] = unicode_text(call.model)
+        step["metrics"] = self._metrics(call, calls)
+        return step
+
+    def _metrics(
+        self, call: trajectory_lib.ModelCall, calls: tuple[trajectory_lib.ModelCall, ...]
+    ) -> dict[str, Any]:
+        metrics: dict[str, Any] = {}
+        for name in _COUNTS:
+            counts = [c.usage[name] for c in calls if type(c.usage.get(name)) is int]
+            if counts:
+                metrics[name] = sum(counts)
+        for name in ("prompt_token_ids", "completion_token_ids", "logprobs"):
+            if values := self.plain(getattr(call, name)):
+                if all(type(value) in (int, float) for value in values):
+                    metrics[name] = values
+                else:
+                    self._tell(
+                        f"steps.decision.model_calls.{name}",
+                        "holds what is no finite number, and is in metrics.extra",
+                    )
+        extra = self._rest(call, placed={*metrics, "model", "text"})
+        if len(calls) > 1:
+            others = (other for other in calls if other is not call)
+            extra["other_calls"] = [self._rest(other, placed=()) for other in others]
+        return {**metrics, **_some(extra=extra)}
+
+    def _rest(self, call: trajectory_lib.ModelCall, placed: Collection[str]) -> dict[str, Any]:
+        """Returns what else is known of a model call."""
+        rest = {}
+        for field in dataclasses.fields(call):
+            value = getattr(call, field.name)
+            if is_blank(value) or field.name in placed:
+                continue
+            if field.name in _BULKY and not self._keep_messages:
+                self._tell(f"steps.decision.model_calls.{field.name}", "left out, as asked")
+                continue
+            rest[field.name] = self.plain(value)
+        return rest
+
+    def _observed(self, observation: Any) -> dict[str, Any]:
+        """Returns an observation as keys of `extra`."""
+        if observation is None:
+            return {}
+        if isinstance(observation, Mapping):
+            if all(type(key) is str for key in observation) and not _OWN_KEYS & set(observation):
+                # A screenshot is among the results already, where readers look for it.
+                shown = _image_kind_of(observation.get("screenshot"))
+                kept = {k: v for k, v in observation.items() if not (shown and k == "screenshot")}
+                values = self.plain(kept)
+                if "$" not in values:
+                    return dict(values)
+            self._tell("steps.observation", "has keys of other meaning; it is in extra.observation")
+        return {"observation": self.plain(observation)}
+
+    def _pictures(self, value: Any) -> list[dict[str, Any]]:
+        """Returns the pictures in an observation as parts of a message; the screenshot first."""
+        found: dict[bytes, None] = {}
+        if isinstance(value, Mapping):
+            found.update(dict.fromkeys(_pictures_in(value.get("screenshot"))))
+        found.update(dict.fromkeys(_pictures_in(value)))
+        return [self._beside(data) for data in found]
+
+    def _beside(self, data: bytes) -> Any:
+        kind = image_kind(data)
+        if kind is not None:
+            source = {"media_type": kind[1], "path": self._files.put(data)}
+            return {"type": "image", "source": source}
+        if not data:
+            return {"$": "bytes", "v": ""}
+        return {"type": "file", "path": self._files.put(data), "size": len(data)}
+
+    def _number(self, value: Any, field: str) -> Any:
+        number = self.plain(value)
+        if type(number) not in (int, float):
+            self._tell(field, "is no finite number; it is there as plain JSON")
+        return number
+
+    def _time(self, step: trajectory_lib.StepRecord) -> dict[str, str]:
+        if step.end_time is None:
+            return {}
+        try:
+            time = datetime.datetime.fromtimestamp(step.end_time, datetime.UTC)
+        except (ValueError, OverflowError, OSError):
+            self._tell("steps.end_time", f"{step.end_time!r:.40} is no time of the calendar")
+            return {}
+        return {"timestamp": time.isoformat()}
+
+
+def _image_kind_of(value: Any) -> tuple[str, str] | None:
+    """Returns what kind of picture a value is; None if it is none."""
+    return image_kind(value) if isinstance(value, bytes) else None
+
+
+def _as_call(
+    action: Action, dialect: Dialect, names: Mapping[str, list[str]]
+) -> tuple[str, dict[str, Any]] | None:
+    """Returns an action as a tool call that reads as the same action; None if there is none."""
+    try:
+        (call,) = read_calls(format_action(action))
+    except UnsupportedActionError:
+        return None
+    arguments = plain(dict(zip(names[call.name], call.args, strict=False)) | call.kwargs)
+    wire = {"name": call.name, "arguments": arguments}
+    return (call.name, arguments) if dialect.parse(wire) == action else None
+
+
+def _pictures_in(value: Any) -> Iterator[bytes]:
+    if isinstance(value, bytes):
+        if image_kind(value) is not None:
+            yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _pictures_in(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _pictures_in(item)
+
+
+def _some(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value}
+
 
 _IN_EXTRA = ("task", "seed", "site", "environment")
 _PLACED = ("goal", "policy", *_IN_EXTRA)

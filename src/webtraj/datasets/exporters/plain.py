@@ -8,19 +8,31 @@ no Unicode, sets, dates, records, mappings with other keys than text.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
 
+from webtraj import errors
 from webtraj.environments.actions import Action, format_action
 from webtraj.errors import UnsupportedActionError
 from webtraj.store.encoding import Encoder
 from webtraj.store.values import TAG
 
-__all__ = ["action_text", "is_blank", "is_unicode", "plain", "to_json", "unicode_text"]
+__all__ = [
+    "FilesBeside",
+    "action_text",
+    "image_kind",
+    "is_blank",
+    "is_unicode",
+    "plain",
+    "to_json",
+    "unicode_text",
+]
 
 _DEEP = 60
 """From this level on the encoder takes over, which knows how to nest deeper than JSON can."""
@@ -133,3 +145,48 @@ def _is_key(key: Any) -> bool:
 
 def _tagged(value: Any) -> Any:
     return Encoder(careful=True).encode(value)
+
+
+# Bytes that lie beside what names them: each once, by its hash.
+
+_STARTS = {
+    b"\x89PNG\r\n\x1a\n": ("png", "image/png"),
+    b"\xff\xd8\xff": ("jpg", "image/jpeg"),
+    b"GIF8": ("gif", "image/gif"),
+}
+
+
+def image_kind(data: bytes) -> tuple[str, str] | None:
+    r"""Returns the extension and media type of a picture, by how it begins; None if it is none.
+
+    >>> image_kind(b"\xff\xd8\xff..."), image_kind(b"%PDF")
+    (('jpg', 'image/jpeg'), None)
+    """
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "webp", "image/webp"
+    return next((kind for start, kind in _STARTS.items() if data.startswith(start)), None)
+
+
+class FilesBeside:
+    """Writes bytes below a folder, and checks that they are there."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._written: set[str] = set()
+
+    def put(self, data: bytes) -> str:
+        """Writes bytes, unless they are there, and returns their path below the folder."""
+        kind = image_kind(data)
+        sub, ext = ("images", kind[0]) if kind else ("blobs", "bin")
+        name = f"{sub}/{hashlib.sha256(data).hexdigest()}.{ext}"
+        if name not in self._written:
+            path = self._folder / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(data)
+            if path.read_bytes() != data:
+                raise errors.StorageError(f"{name!r} was written, and reads back otherwise.")
+            self._written.add(name)
+        return name
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._written

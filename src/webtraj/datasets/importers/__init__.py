@@ -10,10 +10,13 @@ system has a module with a function `read`, which yields what it finds (see `bas
 * `atif`: the Agent Trajectory Interchange Format.
 """
 
-from webtraj.datasets.importers.base import Found, Problem, Skipped, Source
-from webtraj.datasets.importers.running import (
+from webtraj.datasets.importers.base import (
     SYSTEMS,
+    Found,
     ImportReport,
+    Problem,
+    Skipped,
+    Source,
     detect,
     import_episodes,
     read_episodes,

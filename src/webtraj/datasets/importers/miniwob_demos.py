@@ -1,16 +1,19 @@
 """MiniWoB++'s demonstrations: what its recorder (`core/record.js`) writes, one JSON file each.
 
-A file holds `{"taskName", "utterance", "reward", "rawReward", "states": [...]}`. The first state is
-the page before anything was done; after it come two for each mouse or key event, one before the
-page has handled it and one after, each with the whole DOM. `demo_events` makes actions of events
-where one corresponds; the events themselves, and every DOM between, stay with the decision.
+A file holds `{"taskName", "utterance", "reward", "rawReward", "states": [...]}`. The first state
+is the page before anything was done; after it come two for each mouse or key event, one before
+the page has handled it and one after, each with the whole DOM. `chunks` makes actions of
+events where one corresponds; the events themselves, and every DOM between, stay with the
+decision.
 
 A step's reward is the raw one, 0 until the last step, as webtraj's own MiniWoB++ gives it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +21,187 @@ import orjson
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.datasets.importers import base, demo_events
+from webtraj.datasets.importers import base
 from webtraj.datasets.importers.base import Found, Problem, Source
+from webtraj.environments import actions
 from webtraj.trajectory import EndReason, Outcome, StepType
 
-__all__ = ["read", "recognises"]
+__all__ = ["Chunk", "chunks", "read", "recognises", "target"]
+
+# From the mouse and key events of a demonstration to actions.
+#
+# A press and a release at one place are a click, at two a drag; two clicks with a `dblclick` are a
+# double click. Keys that make characters, in a row, are typed text; other keys, and any key held
+# together with Control, Alt or Meta, are pressed. Events that no action corresponds to (scrolling:
+# nobody wrote down how far) go with the action before them.
+
+_BEFORE = 1
+_SAME_PLACE = 3.0
+"""CSS pixels that a hand may move between press and release of a click."""
+
+_MODIFIERS = {16: "Shift", 17: "Control", 18: "Alt", 91: "Meta", 224: "Meta"}
+_KEYS = {
+    8: "Backspace", 9: "Tab", 13: "Enter", 27: "Escape", 33: "PageUp", 34: "PageDown", 35: "End",
+    36: "Home", 37: "ArrowLeft", 38: "ArrowUp", 39: "ArrowRight", 40: "ArrowDown", 46: "Delete",
+}  # fmt: skip
+_ELEMENT = ("ref", "tag", "id", "classes", "text", "value", "left", "top", "width", "height")
+_DOUBLE = ("mousedown", "mouseup", "click", "dblclick")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Chunk:
+    """The states of one action: those of its events, and of what came until the next."""
+
+    action: Any
+    """None if no action corresponds to the events."""
+    first: int
+    last: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Event:
+    state: int
+    kind: str
+    data: Mapping[str, Any]
+
+    @property
+    def point(self) -> tuple[float, float]:
+        return _number(self.data.get("x")), _number(self.data.get("y"))
+
+    @property
+    def code(self) -> int:
+        """The key, or the character that it makes."""
+        code = self.data.get("charCode") or self.data.get("keyCode")
+        return code if type(code) is int else 0
+
+
+def chunks(states: Sequence[Mapping[str, Any]]) -> list[Chunk]:
+    """Returns the actions of a demonstration, in order; together they cover all but state 0."""
+    if len(states) < 2:
+        return []
+    found = _found(_events(states)) or [(None, 1)]
+    found[0] = (found[0][0], 1)  # What came before belongs with it.
+    ends = [first - 1 for _, first in found[1:]] + [len(states) - 1]
+    return [Chunk(action, first, last) for (action, first), last in zip(found, ends, strict=True)]
+
+
+def target(dom: Any) -> dict[str, Any] | None:
+    """Returns what a DOM tells of the element that an event was for; None if it names none."""
+    waiting = [dom]
+    while waiting:
+        element = waiting.pop()
+        if not isinstance(element, Mapping):
+            continue
+        if element.get("recordingTarget"):
+            return {name: element[name] for name in _ELEMENT if name in element}
+        children = element.get("children")
+        waiting += children if isinstance(children, list) else []
+    return None
+
+
+def _events(states: Sequence[Mapping[str, Any]]) -> list[_Event]:
+    """Returns each event once: as it was before the page handled it, if that was recorded."""
+    events: list[_Event] = []
+    for i, state in enumerate(states):
+        data = state.get("action")
+        if not isinstance(data, Mapping) or not isinstance(data.get("type"), str):
+            continue
+        again = events and data.get("timing") != _BEFORE and events[-1].kind == data["type"]
+        if not again:
+            events.append(_Event(i, data["type"], data))
+    return events
+
+
+def _found(events: list[_Event]) -> list[tuple[Any, int]]:
+    """Returns the actions, each with the number of its first state."""
+    found: list[tuple[Any, int]] = []
+    i = 0
+    while i < len(events):
+        if events[i].kind == "mousedown":
+            action, used = _by_mouse(events[i:])
+            found.append((action, events[i].state))
+            i += used
+        elif events[i].kind in ("keydown", "keypress"):
+            used = 1
+            while i + used < len(events) and events[i + used].kind.startswith("key"):
+                used += 1
+            found += _by_keys(events[i : i + used])
+            i += used
+        else:
+            i += 1
+    return [(action, state) for action, state in found if action is not None]
+
+
+def _by_mouse(events: list[_Event]) -> tuple[Any, int]:
+    """Returns the action that begins with pressing a mouse button, and how many events it took."""
+    kinds = [event.kind for event in events]
+    if kinds[1:2] != ["mouseup"]:
+        return _made(actions.MouseDown, *events[0].point), 1
+    (x, y), end = events[0].point, events[1].point
+    used = 3 if kinds[2:3] == ["click"] else 2
+    if math.dist((x, y), end) > _SAME_PLACE:
+        return _made(actions.DragAt, ((x, y), end)), used
+    if tuple(kinds[used : used + 4]) == _DOUBLE:
+        return _made(actions.ClickAt, x, y, count=2), used + 4
+    return _made(actions.ClickAt, x, y), used
+
+
+def _by_keys(events: list[_Event]) -> list[tuple[Any, int]]:
+    found: list[tuple[Any, int]] = []
+    text, began = "", 0
+    held: list[str] = []
+    pressed = events[0].state
+    for event in events:
+        key = event.data.get("keyCode")
+        modifier = None
+        if event.kind != "keypress" and type(key) is int:
+            modifier = _MODIFIERS.get(key)
+        if modifier is not None:
+            held = [name for name in held if name != modifier]
+            held += [modifier] if event.kind == "keydown" else []
+            pressed = event.state if event.kind == "keydown" and not text else pressed
+            continue
+        chord = _chord(event, held)
+        if event.kind == "keydown":
+            pressed = event.state
+        if chord is not None:
+            if text:
+                found.append((_made(actions.TypeText, text), began))
+            found.append((_made(actions.PressKey, chord), event.state))
+            text = ""
+        elif event.kind == "keypress" and event.code >= 32 and not _commanding(held):
+            began = began if text else pressed
+            text += chr(event.code) if event.code < 0x110000 else ""
+    if text:
+        found.append((_made(actions.TypeText, text), began))
+    return found
+
+
+def _chord(event: _Event, held: list[str]) -> str | None:
+    """Returns the keys that an event presses other than to make a character; None if it does."""
+    if event.kind != "keydown":
+        return None
+    key = event.data.get("keyCode")
+    name = _KEYS.get(key) if type(key) is int else None
+    if name is None and type(key) is int and _commanding(held) and chr(key % 128).isalnum():
+        name = chr(key % 128).lower()
+    return None if name is None else "+".join([*held, name])
+
+
+def _commanding(held: list[str]) -> bool:
+    return any(name != "Shift" for name in held)
+
+
+def _made(verb: type[Any], *args: Any, **kwargs: Any) -> Any:
+    try:
+        return verb(*args, **kwargs)
+    except errors.InvalidInputError:  # Off the screen, for example: then it is no action of ours.
+        return None
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, (int, float)) else -1.0
+
 
 SYSTEM = "miniwob-demos"
 
@@ -106,9 +285,9 @@ def _trajectory(
         },
     )
     steps = [trajectory_lib.StepRecord(0, StepType.FIRST, _observation(data, states[0]))]
-    chunks = demo_events.chunks(states)
-    for i, chunk in enumerate(chunks):
-        is_last = i == len(chunks) - 1
+    all_chunks = chunks(states)
+    for i, chunk in enumerate(all_chunks):
+        is_last = i == len(all_chunks) - 1
         before = None if reward is None else 0.0
         steps.append(
             trajectory_lib.StepRecord(
@@ -127,7 +306,7 @@ def _trajectory(
     if reward is not None:
         outcome = Outcome.SUCCESS if reward >= 1 else Outcome.FAILURE
     # Of a demonstration without an action nobody saw the end.
-    reason = EndReason.TERMINATED if chunks else EndReason.CLOSED
+    reason = EndReason.TERMINATED if all_chunks else EndReason.CLOSED
     end = trajectory_lib.EpisodeEnd(reason=reason, outcome=outcome)
     return trajectory_lib.EpisodeTrajectory(info, tuple(steps), end)
 
@@ -142,9 +321,9 @@ def _observation(data: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str,
     }
 
 
-def _told(states: list[dict[str, Any]], chunk: demo_events.Chunk) -> dict[str, Any]:
+def _told(states: list[dict[str, Any]], chunk: Chunk) -> dict[str, Any]:
     """Returns the events behind an action, with every DOM but the observation's."""
     told = [dict(state) for state in states[chunk.first : chunk.last + 1]]
     told[-1].pop("dom", None)
-    element = demo_events.target(states[chunk.first].get("dom"))
+    element = target(states[chunk.first].get("dom"))
     return {"events": told, **({} if element is None else {"element": element})}

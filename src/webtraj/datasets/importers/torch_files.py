@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from webtraj import errors
-from webtraj.datasets.importers.pickled_objects import Name, NotPlainError
-from webtraj.datasets.importers.restricted_pickle import Limits, RestrictedUnpickler
+from webtraj.datasets.importers.pickles import Limits, Name, NotPlainError, RestrictedUnpickler
 from webtraj.store.budget import Budget
 
 __all__ = ["TORCH_NAMES", "is_torch_file", "read_torch_file"]

@@ -2,21 +2,23 @@
 
 They are called `iteration0.pt`, `iteration5_rank_0.pt`, `train_trajectories.pt.iteration1`, ...
 
-A file holds `{"trajectories": [[step, ...], ...], "metadata": {...}}`. A step holds the observation
-shown, the action chosen there, and a `Reward` of which only the last step's means anything. What
-the last action led to is not in the file, so the observation of LAST is empty.
+A file holds `{"trajectories": [[step, ...], ...], "metadata": {...}}`. A step holds the
+observation shown, the action chosen there, and a `Reward` of which only the last step's means
+anything. What the last action led to is not in the file, so the observation of LAST is empty.
 
 A reward of 0 stands there for a task that was failed, but also for a judge that failed, a browser
-that died and a task that nobody has graded yet. What tells them apart is what WebGym itself writes
-beside it, and that is all that is used here (`webgym_ends`): only what was graded has a reward.
+that died and a task that nobody has graded yet. What tells them apart is what WebGym itself
+writes beside it, and that is all that is used here: only what was graded has a
+reward.
 
 Actions are read from the model's replies. What WebGym did with a reply that it could not read (it
-waits, or clicks in the middle) is kept as the decision's `executed`. Screenshots are files beside;
-those that are not found are counted.
+waits, or clicks in the middle) is kept as the decision's `executed`. Screenshots are files
+beside; those that are not found are counted.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -25,16 +27,143 @@ from typing import Any
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.datasets.importers import base, webgym_ends
+from webtraj.datasets.importers import base
 from webtraj.datasets.importers.base import Found, Problem, Skipped, Source
 from webtraj.datasets.importers.torch_files import is_torch_file, read_torch_file
 from webtraj.environments.actions import InvalidAction
 from webtraj.environments.actions.dialects import make_dialect
 from webtraj.store import encoding
 from webtraj.store.values import OpaqueRecord
-from webtraj.trajectory import StepType
+from webtraj.trajectory import EndReason, Outcome, StepType
 
-__all__ = ["CLASS_NAMES", "read", "recognises"]
+__all__ = ["CLASS_NAMES", "End", "end_of", "fields_of", "read", "recognises"]
+
+# How a trajectory of WebGym's ended, as far as its own words tell.
+
+# What WebGym writes where no judge has spoken.
+_IN_PROGRESS = "Task in progress"
+_PENDING = -1
+_JUDGE_FAILED = ("Async evaluation failed:", "Reward calculation failed:")
+_FAILED = "Task failed:"
+_ERROR_KEYS = ("invalid_step", "invalid_url", "error")
+_OUT_OF_TIME = ("TIMEOUT", "GRACE_PERIOD_INCOMPLETE", "INCOMPLETE")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """How a trajectory ended, and what it was worth."""
+
+    reason: EndReason
+    outcome: Outcome = Outcome.UNKNOWN
+    reward: float | None = None
+    """What it was graded; None if it was not, or if the grade is no judgement of the agent."""
+    detail: str = ""
+    error: trajectory_lib.ErrorInfo | None = None
+    dummies: int = 0
+    """How many of the last steps only say that something failed."""
+
+    @property
+    def terminated(self) -> bool:
+        """Whether the agent ended the episode by its answer."""
+        return self.reason is EndReason.TERMINATED
+
+    @property
+    def ended(self) -> bool:
+        """Whether the episode came to its end, and not to an error."""
+        return self.reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether the last action's result was never seen because something failed."""
+        return not self.ended
+
+    def to_record(
+        self, action: Any, decision: trajectory_lib.Decision | None
+    ) -> trajectory_lib.EpisodeEnd:
+        """Returns the end for an episode, given the last action."""
+        flight: dict[str, Any] = {}
+        if self.in_flight and decision is not None:
+            flight = {
+                "action_in_flight": True,
+                "in_flight_action": action,
+                "in_flight_decision": decision,
+            }
+        return trajectory_lib.EpisodeEnd(
+            reason=self.reason,
+            outcome=self.outcome,
+            detail=self.detail,
+            error=self.error,
+            **flight,
+        )
+
+
+def end_of(steps: list[Mapping[str, Any]]) -> End:
+    """Returns how a trajectory, at least one step long, ended."""
+    dummies = _dummies(steps)
+    if dummies:
+        return _failed(steps[-1], dummies)
+    last = steps[-1]
+    graded = fields_of(last.get("reward"))
+    said = base.text_of(graded.get("evaluation"))
+    answered = _key_of(last) == "answer"
+    reason = EndReason.TERMINATED if answered else EndReason.TRUNCATED
+    if graded.get("is_blocked") is True:
+        return End(reason=reason, outcome=Outcome.BLOCKED, detail=said)
+    if said.startswith(_JUDGE_FAILED):
+        return End(reason=reason, outcome=Outcome.JUDGE_ERROR, detail=said)
+    value = base.number(graded.get("reward"))
+    if value == _PENDING:
+        return End(reason=reason, detail="it had not been graded yet")
+    if said == _IN_PROGRESS or value is None:
+        return End(reason=reason, detail=_ungraded(last, len(steps)))
+    outcome = Outcome.SUCCESS if value >= 1 else Outcome.FAILURE
+    return End(reason=reason, outcome=outcome, reward=value, detail=said)
+
+
+def fields_of(value: Any) -> Mapping[str, Any]:
+    """Returns an object's fields; none if it is no object."""
+    return value.fields if isinstance(value, OpaqueRecord) else {}
+
+
+def _dummies(steps: list[Mapping[str, Any]]) -> int:
+    count = 0
+    for step in reversed(steps):
+        said = base.text_of(fields_of(step.get("reward")).get("evaluation"))
+        failed = "error_type" in step or said.startswith(_FAILED)
+        if not failed and _key_of(step) not in _ERROR_KEYS:
+            break
+        count += 1
+    return count
+
+
+def _failed(step: Mapping[str, Any], dummies: int) -> End:
+    kind = base.text_of(step.get("error_type"))
+    said = base.text_of(fields_of(step.get("reward")).get("evaluation"))
+    arguments = fields_of(step.get("action")).get("action")
+    told = arguments.get("arguments", {}) if isinstance(arguments, Mapping) else {}
+    more = base.text_of(told.get("error")) if isinstance(told, Mapping) else ""
+    message = base.text_of(step.get("error_message")) or more or said
+    return End(
+        reason=EndReason.ERRORED,
+        outcome=Outcome.TIMEOUT if kind in _OUT_OF_TIME else Outcome.ENV_ERROR,
+        detail=said,
+        error=trajectory_lib.ErrorInfo(type=kind or "ERROR", message=message),
+        dummies=dummies,
+    )
+
+
+def _key_of(step: Mapping[str, Any]) -> str:
+    action = fields_of(step.get("action")).get("action")
+    return base.text_of(action.get("key")) if isinstance(action, Mapping) else ""
+
+
+def _ungraded(last: Mapping[str, Any], count: int) -> str:
+    task = fields_of(fields_of(last.get("observation")).get("task"))
+    limit = task.get("max_steps")
+    if isinstance(limit, int) and count >= limit:
+        return f"it took all of its {limit} steps without an answer, and was not graded"
+    return "it ended without an answer, and was not graded"
+
 
 SYSTEM = "webgym"
 CLASS_NAMES = frozenset(
@@ -136,7 +265,7 @@ class _File:
     def _trajectory(
         self, identity: str, index: int, steps: list[Mapping[str, Any]]
     ) -> trajectory_lib.EpisodeTrajectory:
-        end = webgym_ends.end_of(steps)
+        end = end_of(steps)
         imported = base.provenance(SYSTEM, self._where, self._sha256, index=index)
         info = self._info(identity, steps, imported, end)
         shown = steps[: len(steps) - end.dummies]
@@ -166,16 +295,16 @@ class _File:
         identity: str,
         steps: list[Mapping[str, Any]],
         imported: dict[str, Any],
-        end: webgym_ends.End,
+        end: End,
     ) -> trajectory_lib.EpisodeInfo:
-        task = webgym_ends.fields_of(webgym_ends.fields_of(steps[0].get("observation")).get("task"))
+        task = fields_of(fields_of(steps[0].get("observation")).get("task"))
         number = task.get("task_id")
         name = base.text_of(task.get("task_name"))
         metadata: dict[str, Any] = {
             "imported": imported,
             "task": dict(task),
             "webgym": {**self._metadata, "iteration": self._iteration},
-            "rewards": [webgym_ends.fields_of(step.get("reward")) for step in steps],
+            "rewards": [fields_of(step.get("reward")) for step in steps],
         }
         extra = [_rest(step) for step in steps]
         if any(extra):
@@ -195,7 +324,7 @@ class _File:
         )
 
     def _record(
-        self, index: int, steps: list[Mapping[str, Any]], end: webgym_ends.End
+        self, index: int, steps: list[Mapping[str, Any]], end: End
     ) -> trajectory_lib.StepRecord:
         observation = self._observation(steps[index])
         if not index:
@@ -208,7 +337,7 @@ class _File:
         )
 
     def _observation(self, step: Mapping[str, Any]) -> dict[str, Any]:
-        fields = webgym_ends.fields_of(step.get("observation"))
+        fields = fields_of(step.get("observation"))
         page = fields.get("page_metadata")
         page = page if isinstance(page, Mapping) else {}
         path = base.text_of(fields.get("image_path"))
@@ -242,8 +371,8 @@ class _File:
 
     def _decided(self, step: Mapping[str, Any]) -> tuple[Any, trajectory_lib.Decision | None]:
         """Returns the action that was chosen at a step, and how it came about."""
-        response = webgym_ends.fields_of(step.get("response"))
-        executed = webgym_ends.fields_of(step.get("action"))
+        response = fields_of(step.get("response"))
+        executed = fields_of(step.get("action"))
         if not response:
             return None, None
         reply = base.text_of(response.get("raw_response"))

@@ -1,16 +1,77 @@
-"""What goes in and out of the fake model server."""
+"""What goes to the model server and comes back: requests, replies, and how each API writes them."""
 
 from __future__ import annotations
 
 import base64
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Self
 
 import orjson
 
-__all__ = ["ModelRequest", "Reply"]
+__all__ = [
+    "END_OF_TURN",
+    "IMAGE",
+    "ModelRequest",
+    "OPENAI_FIELDS",
+    "Reply",
+    "TOKENS_PER_IMAGE",
+    "anthropic_error",
+    "anthropic_message",
+    "chat_completion",
+    "decode",
+    "encode",
+    "error",
+    "logprob",
+    "prompt_ids",
+]
+
+# The fake model's tokenizer: every character is a token, whose id is the character's number.
+#
+# So token ids decode to the text, and a test can check that none was lost.
+
+END_OF_TURN = 0x110000
+"""The token that ends a message. The first number that is no character."""
+IMAGE = 0x110001
+"""The token that a picture is shown as, several times."""
+TOKENS_PER_IMAGE = 64
+
+
+def encode(text: str) -> list[int]:
+    """Returns the token ids of a text."""
+    return list(map(ord, text))
+
+
+def decode(ids: Iterable[int]) -> str:
+    """Returns the text of token ids, without the special ones.
+
+    >>> decode([*encode("wait"), END_OF_TURN])
+    'wait'
+    """
+    return "".join(chr(number) for number in ids if number < END_OF_TURN)
+
+
+def logprob(token_id: int) -> float:
+    """Returns the log-probability that a token always has."""
+    return -(token_id % 7 + 1) / 8
+
+
+def prompt_ids(request: ModelRequest) -> list[int]:
+    """Returns the token ids of a conversation, as the fake model sees it."""
+    ids: list[int] = []
+    for index, message in enumerate(request.messages):
+        ids += encode(f"{message['role']}: ")
+        for part in request.parts(index):
+            if part["type"] == "text":
+                ids += encode(part["text"])
+            else:
+                ids += [IMAGE] * TOKENS_PER_IMAGE
+        ids.append(END_OF_TURN)
+    return ids + encode("assistant: ")
+
+
+# What goes in and out of the fake model server.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,3 +175,124 @@ class Reply:
         more = {} if retry_after is None else {"retry-after": str(retry_after)}
         fields = {"message": message, "type": type, "code": code, "param": param}
         return cls(status=status, headers={**(headers or {}), **more}, failure=fields)
+
+
+# The bodies of answers, in the shapes of vLLM, OpenAI and Anthropic.
+
+OPENAI_FIELDS = frozenset(
+    {
+        "frequency_penalty", "logit_bias", "logprobs", "max_completion_tokens", "max_tokens",
+        "messages", "metadata", "model", "n", "parallel_tool_calls", "presence_penalty",
+        "reasoning_effort", "response_format", "seed", "service_tier", "stop", "store",
+        "stream", "temperature", "tool_choice", "tools", "top_logprobs", "top_p", "user",
+    }
+)  # fmt: skip
+"""What a request to OpenAI may have; any other field is refused."""
+
+_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
+
+
+def error(status: int, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns an error as vLLM and OpenAI put it."""
+    own = {"message": fields["message"], "type": fields.get("type") or "BadRequestError"}
+    code = fields.get("code")
+    code = status if code is None else code
+    return {"error": {**own, "param": fields.get("param"), "code": code}}
+
+
+def anthropic_error(status: int, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns an error as Anthropic puts it."""
+    kind = fields.get("type") or _TYPES.get(status, "api_error")
+    return {
+        "type": "error",
+        "error": {"type": kind, "message": fields["message"]},
+        "request_id": "req_0",
+    }
+
+
+def chat_completion(
+    request: ModelRequest, reply: Reply, number: int, *, like_vllm: bool
+) -> dict[str, Any]:
+    """Returns a reply as vLLM or OpenAI puts it."""
+    body = request.json
+    prompt = prompt_ids(request)
+    text, ids = _generated(reply, body.get("max_tokens") or body.get("max_completion_tokens"))
+    finish_reason = "stop" if ids[-1:] == [END_OF_TURN] else "length"
+    choice: dict[str, Any] = {
+        "index": 0,
+        "message": {"role": "assistant", "content": text, "refusal": None},
+        "logprobs": _logprobs(ids) if body.get("logprobs") else None,
+        "finish_reason": reply.finish_reason or finish_reason,
+    }
+    answer = {
+        "id": f"chatcmpl-{number}",
+        "object": "chat.completion",
+        "created": 0,
+        "model": request.model,
+        "choices": [choice],
+        "usage": {
+            "prompt_tokens": len(prompt),
+            "completion_tokens": len(ids),
+            "total_tokens": len(prompt) + len(ids),
+            "prompt_tokens_details": {"cached_tokens": 0},
+        },
+    }
+    if like_vllm:
+        wants_ids = body.get("return_token_ids")
+        choice["message"]["reasoning"] = reply.reasoning or None
+        choice["stop_reason"] = None
+        choice["token_ids"] = ids if wants_ids else None
+        answer["prompt_token_ids"] = prompt if wants_ids else None
+    return answer
+
+
+def anthropic_message(request: ModelRequest, reply: Reply, number: int) -> dict[str, Any]:
+    """Returns a reply as Anthropic puts it."""
+    text, ids = _generated(reply, request.json["max_tokens"])
+    finish_reason = "end_turn" if ids[-1:] == [END_OF_TURN] else "max_tokens"
+    thinking = [{"type": "thinking", "thinking": reply.reasoning, "signature": "0"}]
+    system = encode(str(request.json.get("system", "")))
+    return {
+        "id": f"msg_{number}",
+        "type": "message",
+        "role": "assistant",
+        "model": request.model,
+        "content": [*(thinking if reply.reasoning else []), {"type": "text", "text": text}],
+        "stop_reason": reply.finish_reason or finish_reason,
+        "stop_sequence": None,
+        "usage": {
+            "input_tokens": len(system) + len(prompt_ids(request)),
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": 0,
+            "output_tokens": len(ids),
+        },
+    }
+
+
+def _generated(reply: Reply, max_tokens: int | None) -> tuple[str, list[int]]:
+    """Returns the text and the token ids that fit."""
+    ids = [*encode(reply.text), END_OF_TURN][:max_tokens]
+    return decode(ids), ids
+
+
+def _logprobs(ids: list[int]) -> dict[str, Any]:
+    content = []
+    for number in ids:
+        token = decode([number])
+        content.append(
+            {
+                "token": token,
+                "logprob": logprob(number),
+                "bytes": list(token.encode("utf-8", "surrogatepass")),
+                "top_logprobs": [],
+            }
+        )
+    return {"content": content}

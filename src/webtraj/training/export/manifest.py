@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 import webtraj
-from webtraj.datasets.exporters.manifest import MANIFEST, VERSION
+from webtraj.datasets.exporters.base import MANIFEST, VERSION
 from webtraj.training.export.base import ExportReport, SampleFormat
 
 __all__ = ["write"]

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Literal
 
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message, Part, Text
-from webtraj.datasets.exporters.files_beside import image_kind
+from webtraj.datasets.exporters.plain import image_kind
 from webtraj.training.export import conversations, json_files
 from webtraj.training.export.base import ExportReport, LeftOut, Row, key_of, name_of
 from webtraj.training.export.lengths import LengthOptions

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from webtraj import errors
-from webtraj.datasets.exporters.files_beside import image_kind
+from webtraj.datasets.exporters.plain import image_kind
 
 __all__ = ["picture_error"]
 

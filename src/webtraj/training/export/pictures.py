@@ -12,7 +12,7 @@ from pathlib import Path
 
 from webtraj import errors
 from webtraj.agents.models.base import Image
-from webtraj.datasets.exporters.files_beside import image_kind
+from webtraj.datasets.exporters.plain import image_kind
 from webtraj.datasets.parallel import map_in_order
 from webtraj.training.export.picture_checks import picture_error
 from webtraj.training.samples import Sample

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from webtraj import errors
-from webtraj.datasets.exporters.manifest import read_manifest
+from webtraj.datasets.exporters.base import read_manifest
 from webtraj.training.export.base import SampleFormat
 from webtraj.training.export.pictures import PictureReader
 from webtraj.training.export.registry import FORMATS, make_format

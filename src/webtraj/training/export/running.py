@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from webtraj import errors
-from webtraj.datasets.exporters.target import new_place
+from webtraj.datasets.exporters.running import new_place
 from webtraj.datasets.place import Place
 from webtraj.training.export import manifest
 from webtraj.training.export.base import ExportReport, LeftOut, Row, SampleFormat, Split, name_of

@@ -24,7 +24,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import pydantic
 
 from webtraj import errors
-from webtraj.datasets.exporters.hf_shards import ShardWriter
+from webtraj.datasets.exporters.hf_tables import ShardWriter
 from webtraj.datasets.exporters.plain import is_unicode
 from webtraj.datasets.parquet import pyarrow
 from webtraj.training.export import conversations, trl_card, trl_rows

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import webtraj
-from webtraj.datasets.exporters.hf_card import one_line, quoted, size_category
+from webtraj.datasets.exporters.base import MANIFEST
 from webtraj.datasets.exporters.hf_tables import Column
-from webtraj.datasets.exporters.manifest import MANIFEST
+from webtraj.datasets.exporters.huggingface import one_line, quoted, size_category
 from webtraj.training.export.base import ExportReport
 
 __all__ = ["card"]

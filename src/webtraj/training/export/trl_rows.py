@@ -12,8 +12,8 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message, Part, Text
-from webtraj.datasets.exporters.files_beside import image_kind
 from webtraj.datasets.exporters.hf_tables import Column
+from webtraj.datasets.exporters.plain import image_kind
 from webtraj.training.export.base import key_of, name_of
 from webtraj.training.export.conversations import Conversation
 from webtraj.training.samples import Sample

@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from webtraj import errors
-from webtraj.datasets.exporters.manifest import MANIFEST, is_manifest, read_manifest
+from webtraj.datasets.exporters.base import MANIFEST, is_manifest, read_manifest
 from webtraj.training.llamafactory import facts, lengths, rows, settings
 from webtraj.training.llamafactory.problems import Problem
 from webtraj.training.llamafactory.train_config import FILE

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from webtraj import errors
-from webtraj.datasets.exporters.target import new_place
+from webtraj.datasets.exporters.running import new_place
 from webtraj.rollouts.iterations import Iterations
 from webtraj.serving import interpreters
 from webtraj.store import files

@@ -12,7 +12,7 @@ from typing import Any, overload
 import orjson
 
 from webtraj import errors
-from webtraj.datasets.exporters.manifest import MANIFEST, read_manifest
+from webtraj.datasets.exporters.base import MANIFEST, read_manifest
 from webtraj.training.preparing.rows import read_row
 from webtraj.training.samples import Sample
 

@@ -1,0 +1,863 @@
+"""Reading pickles from elsewhere as data. Nothing in them is imported, called or executed.
+
+A pickle is a program for a small stack machine. `RestrictedUnpickler` runs it on a machine of its
+own in which there is nothing to call: a name is only a `Name`, an object only a `StandIn` that
+notes what it was made from, and numpy arrays are built from their bytes after everything about
+them has been checked. A name that is not listed, a persistent id, an extension
+code or a call of anything but a name is refused, and so is what is larger, deeper or longer than
+its `Limits`, or takes more memory than a file of its size may. An object comes out as an
+`OpaqueRecord`: its class's name and its fields.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime
+import io
+import math
+import pathlib
+import pickletools
+import re
+import struct
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from webtraj import errors
+from webtraj.store.budget import Budget
+from webtraj.store.decoding import check_hashes, check_text
+from webtraj.store.values import OpaqueRecord
+
+__all__ = [
+    "BUILDERS",
+    "Limits",
+    "Name",
+    "NotPlainError",
+    "PendingArray",
+    "PendingDtype",
+    "RestrictedUnpickler",
+    "StandIn",
+    "TAKES_STATE",
+    "is_small",
+    "modern",
+    "read_pickle",
+    "settle",
+]
+
+# What stands in the pickle machine for names and objects, and what it says when it must stop.
+
+
+class NotPlainError(ValueError):
+    """A value cannot be made plain data; the message says why."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Name:
+    """A class or function, by its full name. It is never looked up."""
+
+    full: str
+
+
+@dataclasses.dataclass(slots=True)
+class StandIn:
+    """An object of a class that is not loaded: what it was made from."""
+
+    class_name: str
+    arguments: tuple[Any, ...] = ()
+    keywords: dict[Any, Any] = dataclasses.field(default_factory=dict)
+    state: Any = None
+    items: list[tuple[Any, Any]] = dataclasses.field(default_factory=list)
+    """What was set in it by key, in order."""
+    elements: list[Any] = dataclasses.field(default_factory=list)
+    """What was appended to it, in order."""
+
+    def set_state(self, state: Any) -> None:
+        """Notes the state that `__setstate__` would get."""
+        self.state = state
+
+
+# Numpy's arrays, scalars and dtypes in pickles, built from their bytes after all was checked.
+
+_DTYPE = re.compile(r"[<>|=]?([biufcSU])([0-9]{0,9})")
+_MAX_DIMENSIONS = 32
+
+
+@dataclasses.dataclass(slots=True)
+class PendingDtype:
+    """A numpy dtype whose state may still come."""
+
+    code: Any
+    state: Any = None
+
+    def set_state(self, state: Any) -> None:
+        """Notes the state."""
+        self.state = state
+
+    def resolve(self) -> np.dtype[Any] | None:
+        """Returns the dtype; None for Python objects."""
+        if self.code in ("O", "O8", "|O"):
+            return None
+        match = _DTYPE.fullmatch(self.code) if isinstance(self.code, str) else None
+        order: Any = "|"
+        if isinstance(self.state, tuple) and len(self.state) > 1:
+            order = self.state[1]
+        if match is None or order not in ("<", ">", "|", "="):
+            raise NotPlainError(f"a numpy dtype is {self.code!r:.60}, which is not taken")
+        try:
+            dtype = np.dtype(match[1] + match[2])
+        except (TypeError, ValueError, OverflowError) as error:
+            raise NotPlainError(f"a numpy dtype is wrong: {error}") from None
+        if not dtype.itemsize:
+            raise NotPlainError("a numpy dtype has no size")
+        return dtype.newbyteorder(order) if order in "<>" else dtype
+
+
+@dataclasses.dataclass(slots=True)
+class PendingArray:
+    """A numpy array or scalar whose parts may still come."""
+
+    dtype: Any = None
+    shape: Any = ()
+    data: Any = None
+    fortran: bool = False
+    scalar: bool = False
+
+    def set_state(self, state: Any) -> None:
+        """Takes the state of `ndarray.__reduce__`."""
+        if not isinstance(state, tuple) or len(state) not in (4, 5):
+            raise NotPlainError("a numpy array has a state of another kind")
+        self.shape, self.dtype, self.fortran, self.data = state[-4:]
+
+    def resolve(self, plain: Callable[[Any], Any], budget: Budget) -> Any:
+        """Returns the array."""
+        if not isinstance(self.dtype, PendingDtype):
+            raise NotPlainError("a numpy array has no dtype")
+        shape = self.shape
+        sound = isinstance(shape, tuple) and len(shape) <= _MAX_DIMENSIONS
+        if not sound or not all(type(size) is int and 0 <= size < 2**62 for size in shape):
+            raise NotPlainError(f"a numpy array has the shape {shape!r:.60}")
+        count = math.prod(shape)
+        dtype = self.dtype.resolve()
+        if not count:  # Even an empty row becomes an object for whoever goes through it.
+            budget.take(math.prod(max(size, 1) for size in shape) * 64)
+        numbers = self._numbers
+        flat = self._objects(count, plain) if dtype is None else numbers(count, dtype, budget)
+        if self.scalar:
+            return flat[0]
+        return flat.reshape(shape, order="F" if self.fortran else "C")
+
+    def _numbers(self, count: int, dtype: np.dtype[Any], budget: Budget) -> np.ndarray[Any, Any]:
+        if not isinstance(self.data, (bytes, bytearray)):
+            raise NotPlainError("a numpy array's data are no bytes")
+        if len(self.data) != count * dtype.itemsize:
+            raise NotPlainError(
+                f"a numpy array of {count} times {dtype.itemsize} bytes has {len(self.data)}"
+            )
+        if not count:
+            return np.empty(0, dtype)
+        budget.take(len(self.data))
+        found = np.frombuffer(self.data, dtype)
+        check_text(found)
+        return found.copy()
+
+    def _objects(self, count: int, plain: Callable[[Any], Any]) -> np.ndarray[Any, Any]:
+        if not isinstance(self.data, list) or len(self.data) != count or self.scalar:
+            raise NotPlainError(f"a numpy array of {count} objects does not hold as many")
+        flat = np.empty(count, object)
+        for i, item in enumerate(self.data):
+            flat[i] = plain(item)
+        return flat
+
+
+def _array(kind: Any, shape: Any, typecode: Any) -> PendingArray:
+    """Stands for numpy's `_reconstruct`: an array whose state comes later."""
+    if kind != Name("numpy.ndarray"):
+        raise NotPlainError("a numpy array is of a class of its own")
+    return PendingArray(PendingDtype("b"), (0,), b"")
+
+
+def _array_from_buffer(data: Any, dtype: Any, shape: Any, order: Any) -> PendingArray:
+    """Stands for numpy's `_frombuffer`."""
+    return PendingArray(dtype, shape, data, fortran=order == "F")
+
+
+def _scalar(dtype: Any, data: Any) -> PendingArray:
+    """Stands for numpy's `scalar`."""
+    return PendingArray(dtype, (), data, scalar=True)
+
+
+def _bare(*arguments: Any) -> PendingArray:
+    raise NotPlainError("a numpy array is made in a way that is not taken")
+
+
+def _dtype(code: Any, align: Any = False, copy: Any = True) -> PendingDtype:
+    """Stands for `numpy.dtype`."""
+    return PendingDtype(code)
+
+
+_NUMPY_BUILDERS: dict[str, Callable[..., Any]] = {
+    "numpy.dtype": _dtype,
+    "numpy.ndarray": _bare,
+    "numpy._core.multiarray._reconstruct": _array,
+    "numpy._core.multiarray.scalar": _scalar,
+    "numpy._core.numeric._frombuffer": _array_from_buffer,
+}
+"""What stands for the functions that pickles of arrays call, by their full names."""
+
+
+# What the pickle machine makes: stand-ins, and the few values that are built for real.
+#
+# `BUILDERS` are the only names whose calls do anything: containers, bytes, dates, paths and numpy's
+# arrays, each of them checked. `settle` makes plain data of the whole in the end.
+
+_ATOMS = (type(None), bool, int, float, complex, str, bytes)
+_CONTAINER = 64
+"""Bytes of memory that a container takes, and each of its items about an eighth of it."""
+_KEY_VALUES = 1000
+
+
+TAKES_STATE = (StandIn, PendingDtype, PendingArray)
+
+
+def modern(module: str) -> str:
+    """Returns what a module is called today that an old pickle names."""
+    if module.startswith("numpy.core."):
+        return f"numpy._core.{module.removeprefix('numpy.core.')}"
+    return {"__builtin__": "builtins", "copy_reg": "copyreg"}.get(module, module)
+
+
+def is_small(key: Any) -> bool:
+    """Return whether a key, such as a tuple of tuples, has few values in all, and can be hashed."""
+    waiting, count = [key], 0
+    while waiting:
+        value = waiting.pop()
+        count += 1
+        if count > _KEY_VALUES:
+            return False
+        if isinstance(value, (tuple, frozenset)):
+            waiting.extend(value)
+    return True
+
+
+def settle(value: Any, *, depth: int, expanded: int, budget: Budget) -> Any:
+    """Returns plain data for what the machine has made.
+
+    Args:
+        value: What the machine has made.
+        depth: How many levels of containers it may have.
+        expanded: How many values it may have, shared ones counted each time.
+        budget: The memory that it may take, shared values counted each time.
+
+    Raises:
+        CorruptDataError: It takes more memory than it may.
+        NotPlainError: It contains itself, or is too deep or too large.
+    """
+    return _Settling(depth, expanded, budget).plain(value)
+
+
+class _Settling:
+    """One pass over what a machine has made. Each value is settled once."""
+
+    def __init__(self, depth: int, expanded: int, budget: Budget) -> None:
+        self._max_depth, self._max_weight, self._budget = depth, expanded, budget
+        self._done: dict[int, tuple[Any, int, int]] = {}
+        self._open: set[int] = set()
+        self._weight = 0
+        self._size = 0
+
+    def plain(self, value: Any) -> Any:
+        """Returns a value as plain data, and counts its weight."""
+        if isinstance(value, _ATOMS):
+            self._weigh(1, len(value) if isinstance(value, (str, bytes)) else 8)
+            return value
+        key = id(value)
+        if key in self._done:
+            result, weight, size = self._done[key]
+            self._weigh(weight, size)
+            return result
+        if key in self._open:
+            raise NotPlainError("it contains itself")
+        if len(self._open) >= self._max_depth:
+            raise NotPlainError(f"it is nested more than {self._max_depth} levels deep")
+        self._open.add(key)
+        before, size_before = self._weight, self._size
+        self._weigh(1, _CONTAINER)
+        result = self._convert(value)
+        self._open.discard(key)
+        self._done[key] = (result, self._weight - before, self._size - size_before)
+        return result
+
+    def _weigh(self, weight: int, size: int) -> None:
+        self._weight += weight
+        self._size += size
+        self._budget.take(size)
+        if self._weight > self._max_weight:
+            raise NotPlainError(f"it holds more than {self._max_weight:,} values")
+
+    def _convert(self, value: Any) -> Any:
+        match value:
+            case list():
+                return [self.plain(item) for item in value]
+            case tuple():
+                return tuple(self.plain(item) for item in value)
+            case dict():
+                return {self._key(key): self.plain(item) for key, item in value.items()}
+            case set() | frozenset():
+                return type(value)(self._key(item) for item in value)
+            case bytearray():
+                self._weigh(0, len(value))
+                return bytes(value)
+            case PendingArray():
+                return value.resolve(self.plain, self._budget)
+            case PendingDtype():
+                dtype = value.resolve()
+                return "object" if dtype is None else dtype.str
+            case Name():
+                return OpaqueRecord("name", {"name": value.full})
+            case StandIn():
+                return self._record(value)
+            case _ if hasattr(value, "resolve"):  # A tensor: see `torch_files`.
+                return value.resolve()
+        raise NotPlainError(f"it holds a {type(value).__name__}")
+
+    def _key(self, key: Any) -> Any:
+        plain = self.plain(key)
+        try:
+            hash(plain)
+        except TypeError:
+            raise NotPlainError(f"a {type(plain).__name__} stands for a key") from None
+        return plain
+
+    def _record(self, value: StandIn) -> Any:
+        pairs = [(self._key(key), self.plain(item)) for key, item in value.items]
+        check_hashes(key for key, _ in pairs)
+        items = dict(pairs)
+        fields = self._fields(value.state)
+        if items and not fields:
+            return items  # A dict by another name.
+        fields.update({"items": items} if items else {})
+        fields.update({"elements": self.plain(value.elements)} if value.elements else {})
+        fields.update({"arguments": self.plain(value.arguments)} if value.arguments else {})
+        fields.update({"keywords": self.plain(value.keywords)} if value.keywords else {})
+        return OpaqueRecord(value.class_name, fields)
+
+    def _fields(self, state: Any) -> dict[str, Any]:
+        if state is None:
+            return {}
+        # An object with slots has two states, either of which may be missing.
+        parts = state if isinstance(state, tuple) and len(state) == 2 else (state,)
+        if not all(part is None or type(part) is dict for part in parts):
+            return {"state": self.plain(state)}
+        fields = {}
+        for part in parts:
+            for name, item in (part or {}).items():
+                if type(name) is not str:
+                    raise NotPlainError("an object's field has no name")
+                fields[name] = self.plain(item)
+        return fields
+
+
+def _encoded(text: Any, encoding: Any) -> bytes:
+    if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
+        raise NotPlainError("bytes are encoded in another way than pickle's")
+    return text.encode("latin-1")
+
+
+def _reconstructed(cls: Any, base: Any, state: Any) -> StandIn:
+    if type(cls) is not Name or type(base) is not Name:
+        raise NotPlainError("an object is made of no class")
+    made = StandIn(cls.full)
+    if base.full == "builtins.dict" and isinstance(state, dict):
+        made.items.extend(state.items())
+    elif base.full == "builtins.list" and isinstance(state, list):
+        made.elements.extend(state)
+    elif base.full != "builtins.object" or state is not None:
+        raise NotPlainError(f"an object of {cls.full} is made in a way that is not taken")
+    return made
+
+
+def _check_keys(keys: Iterable[Any]) -> None:
+    keys = list(keys)
+    if not all(map(is_small, keys)):
+        raise NotPlainError("a key of a dict or set is too large")
+    check_hashes(keys)
+
+
+def _collected(make: type) -> Callable[..., Any]:
+    def build(values: Any = ()) -> Any:
+        if not isinstance(values, (list, tuple)):
+            raise NotPlainError(f"a {make.__name__} is made of something else than a list")
+        if make in (set, frozenset):
+            _check_keys(values)
+        return make(values)
+
+    return build
+
+
+def _dict(pairs: Any = ()) -> dict[Any, Any]:
+    if not isinstance(pairs, (list, tuple)):
+        return {}
+    _check_keys([key for key, _ in pairs])
+    return dict(pairs)
+
+
+def _no_bytes() -> bytes:
+    return b""
+
+
+def _byte_array(data: Any = b"") -> bytearray:
+    if not isinstance(data, (bytes, bytearray)):
+        raise NotPlainError("a bytearray is made of no bytes")
+    return bytearray(data)
+
+
+def _complex(real: Any, imaginary: Any) -> complex:
+    return complex(float(real), float(imaginary))
+
+
+def _path(*parts: Any) -> str:
+    if not all(type(part) is str for part in parts):
+        raise NotPlainError("a path is made of no text")
+    return str(pathlib.PurePosixPath(*parts))
+
+
+def _datetime(state: Any, *rest: Any) -> Any:
+    if rest or type(state) is not bytes or len(state) != 10:
+        return StandIn("datetime.datetime", (state, *rest))
+    microsecond = int.from_bytes(state[7:])
+    return StandInDate(
+        datetime.datetime(
+            int.from_bytes(state[:2]),
+            state[2] & 0x7F,
+            state[3],
+            state[4],
+            state[5],
+            state[6],
+            microsecond,
+        )
+    )
+
+
+@dataclasses.dataclass(slots=True)
+class StandInDate:
+    """A date, kept apart from what a machine may give state to."""
+
+    value: datetime.datetime
+
+    def resolve(self) -> datetime.datetime:
+        """Returns the date."""
+        return self.value
+
+
+BUILDERS: dict[str, Callable[..., Any]] = {
+    "builtins.set": _collected(set),
+    "builtins.frozenset": _collected(frozenset),
+    "builtins.list": _collected(list),
+    "builtins.tuple": _collected(tuple),
+    "builtins.dict": _dict,
+    "builtins.bytes": _no_bytes,
+    "builtins.bytearray": _byte_array,
+    "builtins.complex": _complex,
+    "builtins.object": lambda: StandIn("builtins.object"),
+    "collections.OrderedDict": _dict,
+    "collections.defaultdict": lambda factory=None: {},
+    "collections.deque": lambda values=(), maxlen=None: _collected(list)(values),
+    "datetime.datetime": _datetime,
+    "pathlib.PosixPath": _path,
+    "pathlib.PurePosixPath": _path,
+    "pathlib.Path": _path,
+    "_codecs.encode": _encoded,
+    "copyreg._reconstructor": _reconstructed,
+    **_NUMPY_BUILDERS,
+}
+"""What stands for the functions that pickles of data call, by their full names."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much a file may ask for. More than any file that was seen, less than a machine has."""
+
+    file_bytes: int = 4 << 30
+    """Bytes in a file, once it is decompressed."""
+    operations: int = 50_000_000
+    """Operations in one pickle."""
+    expanded: int = 50_000_000
+    """Values in what comes out, shared ones counted each time; long ones count for more."""
+    depth: int = 100
+    """Levels of containers in each other."""
+
+
+_COST = 32
+"""Bytes of memory that an operation takes, roughly; the costly ones are told apart."""
+_COSTS = {
+    **dict.fromkeys(("EMPTY_LIST", "EMPTY_DICT", "LIST", "DICT", "TUPLE", "TUPLE1"), 128),
+    **dict.fromkeys(("TUPLE2", "TUPLE3", "MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT"), 128),
+    **dict.fromkeys(("EMPTY_SET", "FROZENSET", "GLOBAL", "STACK_GLOBAL"), 256),
+    **dict.fromkeys(("REDUCE", "NEWOBJ", "NEWOBJ_EX"), 512),
+}
+_ENTRY = 100
+"""Bytes of memory that an entry of a dict or set takes."""
+_SECRET_HASHES = (str, bytes, type(None), bool)
+_MODULUS = 2**61 - 1
+"""Integers below it have a hash of their own (`sys.hash_info.modulus`)."""
+_SAME_HASH = 1000
+
+_Handler = Callable[["RestrictedUnpickler", Any], None]
+_MARK = object()
+
+
+class RestrictedUnpickler:
+    """Reads one pickle after the other from a file's bytes."""
+
+    def __init__(
+        self,
+        content: bytes,
+        where: str,
+        *,
+        names: Collection[str] = (),
+        any_name: bool = False,
+        persistent_load: Callable[[Any], Any] | None = None,
+        limits: Limits | None = None,
+        budget: Budget | None = None,
+    ) -> None:
+        """Initializes the unpickler.
+
+        Args:
+            content: The pickles.
+            where: Names the file in errors.
+            names: The full names (`module.Class`) of classes that may stand in it.
+            any_name: Whether any class may. What is made of it is as inert as of the others.
+            persistent_load: Returns what a persistent id stands for; without it they are refused.
+            limits: How much the file may ask for.
+            budget: The memory that it may take; by default in proportion to its size.
+
+        Raises:
+            CorruptDataError: The file is too large.
+        """
+        # A pickle has more bytes for each value than other files: a quarter of the usual is enough.
+        self.budget = budget or Budget(where, len(content) // 4)
+        self._stream = io.BytesIO(content)
+        self._where = where
+        self._names = frozenset(names)
+        self._any_name = any_name
+        self._persistent_load = persistent_load
+        self._limits = limits or Limits()
+        self._stack: list[Any] = []
+        self._memo: dict[int, Any] = {}
+        if len(content) > self._limits.file_bytes:
+            self._refuse(f"has {len(content):,} bytes; at most {self._limits.file_bytes:,} are")
+
+    @property
+    def position(self) -> int:
+        """How many bytes have been read."""
+        return self._stream.tell()
+
+    def load(self) -> Any:
+        """Reads the next pickle and returns what it holds, as plain data.
+
+        Raises:
+            CorruptDataError: It is none, or asks for what it may not have.
+        """
+        return self.settle(self.load_unsettled())
+
+    def load_unsettled(self) -> Any:
+        """Reads the next pickle and returns what `settle` makes plain data of."""
+        self._stack, self._memo = [], {}
+        self._same_hash: collections.Counter[tuple[int, int]] = collections.Counter()
+        try:
+            return self._run()
+        except errors.CorruptDataError:
+            raise
+        except (
+            ValueError,
+            TypeError,
+            LookupError,
+            OverflowError,
+            struct.error,
+            Warning,
+        ) as error:  # A warning, of a strange escape in old text, where warnings are errors.
+            self._fail(f"{type(error).__name__}: {error}")
+
+    def settle(self, value: Any) -> Any:
+        """Returns plain data for what the machine has made."""
+        try:
+            return settle(
+                value, depth=self._limits.depth, expanded=self._limits.expanded, budget=self.budget
+            )
+        except errors.CorruptDataError:
+            raise
+        except NotPlainError as error:
+            self._fail(str(error))
+        except (ValueError, TypeError, OverflowError) as error:
+            self._fail(f"{type(error).__name__}: {error}")
+
+    def find_class(self, module: str, name: str) -> Name:
+        """Returns what stands for a name, if the file may ask for it.
+
+        Raises:
+            CorruptDataError: It may not.
+        """
+        found = Name(f"{modern(module)}.{name}")
+        listed = found.full in self._names or found.full in BUILDERS
+        if not (listed or self._any_name):
+            raise errors.CorruptDataError(
+                f"{self._where!r} asks for {found.full[:200]!r}, which is not among the names that "
+                "such a file may ask for. Nothing of it was loaded or run. If it is only a class "
+                "whose objects you want as data, allow it by that name."
+            )
+        return found
+
+    def _run(self) -> Any:
+        for count, (opcode, argument, _) in enumerate(pickletools.genops(self._stream)):
+            if count >= self._limits.operations:
+                self._refuse(f"has more than {self._limits.operations:,} operations; no more are")
+            self.budget.take(_COSTS.get(opcode.name, _COST))
+            if opcode.name == "STOP":
+                return self._pop()
+            handler = _HANDLERS.get(opcode.name)
+            if handler is None:
+                self._refuse(f"uses the operation {opcode.name}; only plain ones are")
+            handler(self, argument)
+        raise ValueError("it breaks off")
+
+    def _fail(self, why: str) -> NoReturn:
+        raise errors.CorruptDataError(
+            f"{self._where!r} is no readable pickle: {why:.300}. The file is damaged, or not what "
+            "it seems to be."
+        )
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise errors.CorruptDataError(
+            f"{self._where!r} {what:.300} read. It was refused before anything was made of it."
+        )
+
+    # The stack.
+
+    def _push(self, value: Any) -> None:
+        self._stack.append(value)
+
+    def _pop(self) -> Any:
+        value = self._stack.pop()
+        if value is _MARK:
+            raise ValueError("a mark stands where a value was expected")
+        return value
+
+    def _pop_marked(self) -> list[Any]:
+        """Returns what lies above the topmost mark, which goes too."""
+        for i in range(len(self._stack) - 1, -1, -1):
+            if self._stack[i] is _MARK:
+                items = self._stack[i + 1 :]
+                del self._stack[i:]
+                return items
+        raise ValueError("a mark is missing")
+
+    def _drop_marked(self, _: Any) -> None:
+        self._pop_marked()
+
+    def _top(self) -> Any:
+        value = self._stack[-1]
+        if value is _MARK:
+            raise ValueError("a mark stands where a value was expected")
+        return value
+
+    def _tuple_of(self, count: int) -> None:
+        self._push(tuple(reversed([self._pop() for _ in range(count)])))
+
+    # Names and calls.
+
+    def _global(self, argument: str) -> None:
+        module, _, name = argument.partition(" ")
+        self._push(self.find_class(module, name))
+
+    def _stack_global(self, _: Any) -> None:
+        name, module = self._pop(), self._pop()
+        if type(name) is not str or type(module) is not str:
+            raise TypeError("a name is no text")
+        self._push(self.find_class(module, name))
+
+    def _reduce(self, _: Any) -> None:
+        arguments, called = self._pop(), self._pop()
+        self._make(called, arguments, {})
+
+    def _newobj(self, _: Any) -> None:
+        self._reduce(None)
+
+    def _newobj_ex(self, _: Any) -> None:
+        keywords, arguments, called = self._pop(), self._pop(), self._pop()
+        if type(keywords) is not dict:
+            raise TypeError("keyword arguments are no dict")
+        self._make(called, arguments, keywords)
+
+    def _make(self, called: Any, arguments: Any, keywords: dict[Any, Any]) -> None:
+        if type(called) is not Name:
+            self._refuse(f"calls a {type(called).__name__}, which is no class; no such thing is")
+        if type(arguments) is not tuple:
+            raise TypeError("the arguments of a call are no tuple")
+        builder = BUILDERS.get(called.full)
+        if builder is None:
+            self._push(StandIn(called.full, arguments, keywords))
+        elif keywords:
+            raise TypeError(f"{called.full} takes no keywords here")
+        else:
+            self._push(builder(*arguments))
+
+    def _build(self, _: Any) -> None:
+        state = self._pop()
+        target = self._top()
+        if isinstance(target, TAKES_STATE):
+            target.set_state(state)
+        elif state:
+            self._refuse(f"gives state to a {type(target).__name__}; only an object's is")
+
+    def _persistent(self, pid: Any) -> None:
+        if self._persistent_load is None:
+            self._refuse("has persistent ids; none is")
+        else:
+            self._push(self._persistent_load(pid))
+
+    # Containers.
+
+    def _append(self, _: Any) -> None:
+        self._extend([self._pop()])
+
+    def _appends(self, _: Any) -> None:
+        self._extend(self._pop_marked())
+
+    def _extend(self, values: list[Any]) -> None:
+        target = self._top()
+        if type(target) is list:
+            target.extend(values)
+        elif type(target) is StandIn:
+            target.elements.extend(values)
+        else:
+            raise TypeError(f"a {type(target).__name__} takes no elements")
+
+    def _setitem(self, _: Any) -> None:
+        value, key = self._pop(), self._pop()
+        self._set_items([key, value])
+
+    def _setitems(self, _: Any) -> None:
+        self._set_items(self._pop_marked())
+
+    def _set_items(self, flat: list[Any]) -> None:
+        target = self._top()
+        self._check_keys(target, flat[::2])
+        pairs = zip(flat[::2], flat[1::2], strict=True)
+        if type(target) is dict:
+            target.update(pairs)
+        elif type(target) is StandIn:
+            target.items.extend(pairs)
+        else:
+            raise TypeError(f"a {type(target).__name__} takes no items")
+
+    def _dict(self, _: Any) -> None:
+        flat = self._pop_marked()
+        self._check_keys(flat, flat[::2])
+        self._push(dict(zip(flat[::2], flat[1::2], strict=True)))
+
+    def _additems(self, _: Any) -> None:
+        items = self._pop_marked()
+        target = self._top()
+        if type(target) is not set:
+            raise TypeError(f"a {type(target).__name__} takes no members")
+        self._check_keys(target, items)
+        target.update(items)
+
+    def _frozenset(self, _: Any) -> None:
+        items = self._pop_marked()
+        self._check_keys(items, items)
+        self._push(frozenset(items))
+
+    def _check_keys(self, target: Any, keys: Collection[Any]) -> None:
+        """Refuse keys that were made to take for ever: by their hashes, or to be hashed at all."""
+        self.budget.take(_ENTRY * len(keys))
+        for key in keys:
+            if type(key) in _SECRET_HASHES or (type(key) is int and -_MODULUS < key < _MODULUS):
+                continue
+            if not is_small(key):
+                raise ValueError("a key of a dict or set is too large")
+            same = (id(target), hash(key))
+            self._same_hash[same] += 1
+            if self._same_hash[same] > _SAME_HASH:
+                raise ValueError(f"more than {_SAME_HASH} keys of a dict or set have the same hash")
+
+    # The memo.
+
+    def _put(self, index: int) -> None:
+        self._memo[index] = self._top()
+
+    def _get(self, index: int) -> None:
+        self._push(self._memo[index])
+
+
+def _pushes(make: Callable[[Any], Any]) -> _Handler:
+    return lambda machine, argument: machine._push(make(argument))
+
+
+_AS_IT_IS = _pushes(lambda argument: argument)
+_NOTHING: _Handler = lambda machine, argument: None  # noqa: E731
+
+_HANDLERS: dict[str, _Handler] = {
+    **dict.fromkeys(("PROTO", "FRAME"), _NOTHING),
+    **dict.fromkeys(
+        (
+            "INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT",
+            "STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "SHORT_BINUNICODE", "BINUNICODE",
+            "BINUNICODE8", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8",
+        ),
+        _AS_IT_IS,
+    ),
+    "NONE": _pushes(lambda _: None),
+    "NEWTRUE": _pushes(lambda _: True),
+    "NEWFALSE": _pushes(lambda _: False),
+    "EMPTY_LIST": _pushes(lambda _: []),
+    "EMPTY_TUPLE": _pushes(lambda _: ()),
+    "EMPTY_DICT": _pushes(lambda _: {}),
+    "EMPTY_SET": _pushes(lambda _: set()),
+    "MARK": _pushes(lambda _: _MARK),
+    "POP": lambda machine, _: machine._stack.pop() and None,
+    "POP_MARK": RestrictedUnpickler._drop_marked,
+    "DUP": lambda machine, _: machine._push(machine._top()),
+    "LIST": lambda machine, _: machine._push(machine._pop_marked()),
+    "TUPLE": lambda machine, _: machine._push(tuple(machine._pop_marked())),
+    "TUPLE1": lambda machine, _: machine._tuple_of(1),
+    "TUPLE2": lambda machine, _: machine._tuple_of(2),
+    "TUPLE3": lambda machine, _: machine._tuple_of(3),
+    "FROZENSET": RestrictedUnpickler._frozenset,
+    "DICT": RestrictedUnpickler._dict,
+    "APPEND": RestrictedUnpickler._append,
+    "APPENDS": RestrictedUnpickler._appends,
+    "SETITEM": RestrictedUnpickler._setitem,
+    "SETITEMS": RestrictedUnpickler._setitems,
+    "ADDITEMS": RestrictedUnpickler._additems,
+    "GLOBAL": RestrictedUnpickler._global,
+    "STACK_GLOBAL": RestrictedUnpickler._stack_global,
+    "REDUCE": RestrictedUnpickler._reduce,
+    "NEWOBJ": RestrictedUnpickler._newobj,
+    "NEWOBJ_EX": RestrictedUnpickler._newobj_ex,
+    "BUILD": RestrictedUnpickler._build,
+    "PERSID": RestrictedUnpickler._persistent,
+    "BINPERSID": lambda machine, _: machine._persistent(machine._pop()),
+    "MEMOIZE": lambda machine, _: machine._put(len(machine._memo)),
+    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), RestrictedUnpickler._put),
+    **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), RestrictedUnpickler._get),
+}  # fmt: skip
+
+
+def read_pickle(
+    content: bytes,
+    where: str,
+    *,
+    names: Collection[str] = (),
+    any_name: bool = False,
+    limits: Limits | None = None,
+) -> Any:
+    """Returns what a pickle holds, as plain data; the arguments are `RestrictedUnpickler`'s.
+
+    Raises:
+        CorruptDataError: It is no pickle, or asks for what it may not have.
+    """
+    unpickler = RestrictedUnpickler(content, where, names=names, any_name=any_name, limits=limits)
+    return unpickler.load()
