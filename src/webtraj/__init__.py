@@ -17,13 +17,13 @@ _moved.install()
 
 if TYPE_CHECKING:
     from webtraj.collectors.base import TrajectoryCollector as TrajectoryCollector
-    from webtraj.collectors.json import JsonTrajectoryCollector as JsonTrajectoryCollector
+    from webtraj.collectors.local import JsonTrajectoryCollector as JsonTrajectoryCollector
+    from webtraj.collectors.local import (
+        ProtobufTrajectoryCollector as ProtobufTrajectoryCollector,
+    )
     from webtraj.collectors.memory import MemoryTrajectoryCollector as MemoryTrajectoryCollector
     from webtraj.collectors.null import NullTrajectoryCollector as NullTrajectoryCollector
     from webtraj.collectors.object_store import S3TrajectoryCollector as S3TrajectoryCollector
-    from webtraj.collectors.protobuf import (
-        ProtobufTrajectoryCollector as ProtobufTrajectoryCollector,
-    )
     from webtraj.collectors.tee import TeeTrajectoryCollector as TeeTrajectoryCollector
     from webtraj.datasets.dataset import open_dataset as open_dataset
     from webtraj.environments.base import Environment as Environment
@@ -56,12 +56,12 @@ _HOMES = {
     "EpisodeEnd": "trajectory",
     "EpisodeInfo": "trajectory",
     "EpisodeTrajectory": "trajectory",
-    "JsonTrajectoryCollector": "collectors.json",
+    "JsonTrajectoryCollector": "collectors.local",
     "MemoryTrajectoryCollector": "collectors.memory",
     "ModelCall": "trajectory",
     "NullTrajectoryCollector": "collectors.null",
     "Outcome": "trajectory",
-    "ProtobufTrajectoryCollector": "collectors.protobuf",
+    "ProtobufTrajectoryCollector": "collectors.local",
     "ReprOnly": "store.foreign",
     "S3TrajectoryCollector": "collectors.object_store",
     "StepRecord": "trajectory",

@@ -30,6 +30,9 @@ _HOMES = {
     "webtraj.store.folder": "webtraj.store.places",
     "webtraj.store.storage": "webtraj.store.places",
     "webtraj.collectors.index": "webtraj.store.index",
+    "webtraj.collectors.json": "webtraj.collectors.local",
+    "webtraj.collectors.journaling": "webtraj.collectors.local",
+    "webtraj.collectors.protobuf": "webtraj.collectors.local",
 }
 
 

@@ -16,7 +16,7 @@ from webtraj import (
     open_dataset,
 )
 from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector
-from webtraj.collectors.protobuf import ProtobufTrajectoryCollector
+from webtraj.collectors.local import ProtobufTrajectoryCollector
 from webtraj.testing.faults import FailingCollector
 from webtraj.trajectory import EndReason, EpisodeEnd
 

@@ -10,7 +10,7 @@ import pytest
 
 import webtraj
 from webtraj import JsonTrajectoryCollector, errors, open_dataset
-from webtraj.collectors.protobuf import ProtobufTrajectoryCollector
+from webtraj.collectors.local import ProtobufTrajectoryCollector
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
@@ -97,7 +97,7 @@ def test_a_compression_that_is_none_is_refused(folder):
 def test_what_a_dead_process_left_is_recovered(folder, records, squeezed):
     program = f"""
 import os, webtraj
-from webtraj.collectors.protobuf import ProtobufTrajectoryCollector
+from webtraj.collectors.local import ProtobufTrajectoryCollector
 from webtraj.trajectory import StepRecord, StepType
 collector = ProtobufTrajectoryCollector({str(folder)!r}, compression={squeezed!r})
 recorder = collector.begin_episode(webtraj.EpisodeInfo(episode_id="one"))
@@ -195,7 +195,7 @@ def test_a_missing_package_is_named_before_a_folder_is_made(folder, missing):
 import sys
 sys.modules[{missing!r}] = None
 from webtraj import errors
-from webtraj.collectors.protobuf import ProtobufTrajectoryCollector
+from webtraj.collectors.local import ProtobufTrajectoryCollector
 try:
     ProtobufTrajectoryCollector({str(folder)!r})
 except errors.MissingDependencyError as error:

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from webtraj import JsonTrajectoryCollector, errors, open_dataset
-from webtraj.collectors.journaling import JournalingCollector
+from webtraj.collectors.local import JournalingCollector
 from webtraj.datasets.bucket_blobs import BucketBlobs
 from webtraj.datasets.dataset import Dataset
 from webtraj.datasets.parallel import map_in_order

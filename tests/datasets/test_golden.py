@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from webtraj import JsonTrajectoryCollector, errors, open_dataset
 from webtraj.cli import app as app_lib
-from webtraj.collectors.protobuf import ProtobufTrajectoryCollector
+from webtraj.collectors.local import ProtobufTrajectoryCollector
 from webtraj.datasets.rebuilding import rebuild
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.splitting import split

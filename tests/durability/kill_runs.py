@@ -29,7 +29,7 @@ import dm_env
 
 import webtraj
 from webtraj.collectors.base import TrajectoryCollector
-from webtraj.collectors.protobuf import ProtobufTrajectoryCollector
+from webtraj.collectors.local import ProtobufTrajectoryCollector
 from webtraj.datasets.dataset import Dataset
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify

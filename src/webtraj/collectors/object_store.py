@@ -1,7 +1,7 @@
 """The S3 collector: episodes in a bucket of any object store, by way of a spool on the disk.
 
 What is recorded goes to the spool (see `spool`), by the code and with the promises of any collector
-that keeps a journal (see `journaling`); the network has no part in it. An episode that has ended is
+that keeps a journal (see `local`); the network has no part in it. An episode that has ended is
 sealed there, then sent by threads in the background (see `uploading`): its blobs, its file, and,
 with those of others, its index line. Only when that is in the bucket is the episode removed here.
 
@@ -36,13 +36,10 @@ from typing import Any
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.closing import AsyncClosing, Closing
-from webtraj.collectors.backlog import Unsent
-from webtraj.collectors.gate import Pauses
-from webtraj.collectors.journaling import Fsync, JournalingCollector
-from webtraj.collectors.recorder import JournalRecorder
+from webtraj.collectors.local import Fsync, JournalingCollector, JournalRecorder
 from webtraj.collectors.sending import EpisodeSender
 from webtraj.collectors.spool import Spool, spool_for
-from webtraj.collectors.uploading import Uploader, UploadStatus
+from webtraj.collectors.uploading import Pauses, Unsent, Uploader, UploadStatus
 from webtraj.store import formats
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import DatasetHeader
@@ -85,7 +82,7 @@ class S3TrajectoryCollector(AsyncClosing, Closing):
                 `$XDG_STATE_HOME/webtraj/spool`. Processes may share it.
             storage_options: What `webtraj.store.bucket.BucketStorage` takes: endpoint, region,
                 credentials, ... Those that are no secret are kept in the spool, for `webtraj push`.
-            fsync: When to wait for the disk; see `webtraj.collectors.journaling`.
+            fsync: When to wait for the disk; see `webtraj.collectors.local`.
             max_uploads: Requests that are under way at once.
             max_unsent_bytes: `drain` waits while more than this wait in a row for a bucket that
                 takes them.

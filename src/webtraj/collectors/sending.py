@@ -11,17 +11,95 @@ import contextlib
 import dataclasses
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from webtraj import errors
-from webtraj.collectors.shared_work import ByteBudget
 from webtraj.collectors.spool import Claim, Spool
 from webtraj.store.blobs import Blob, BlobStore, blob_key
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import HEADER, DatasetHeader, episode_key
 from webtraj.store.places import Storage
 
-__all__ = ["BusyError", "EpisodeSender", "SentEpisode", "Share", "StoppedError"]
+__all__ = [
+    "BusyError",
+    "ByteBudget",
+    "EpisodeSender",
+    "SentEpisode",
+    "Share",
+    "SharedWork",
+    "StoppedError",
+]
+
+# Work that is cut in pieces, which idle threads may help with.
+
+_T = TypeVar("_T")
+
+
+class SharedWork(Generic[_T]):
+    """One call for each of some items. Whoever began it also works, so it needs no other thread."""
+
+    def __init__(self, call: Callable[[_T], None], items: Iterable[_T]) -> None:
+        self._call = call
+        self._items = iter(items)
+        self._condition = threading.Condition()
+        self._active = 0
+        self._error: BaseException | None = None
+
+    def help(self) -> None:
+        """Makes calls until none is left to begin, or one has failed. Raises nothing."""
+        while True:
+            with self._condition:
+                try:
+                    item = next(self._items)
+                except StopIteration:
+                    return
+                self._active += 1
+            try:
+                self._call(item)
+            except BaseException as error:
+                with self._condition:
+                    self._error = self._error or error
+                    self._items = iter(())
+            finally:
+                with self._condition:
+                    self._active -= 1
+                    self._condition.notify_all()
+
+    def finish(self) -> None:
+        """Works too, and waits until all calls that were begun have returned.
+
+        Raises:
+            BaseException: What the first call that failed has raised; no call was begun after it.
+        """
+        self.help()
+        with self._condition:
+            while self._active:
+                self._condition.wait()
+        if self._error is not None:
+            raise self._error
+
+
+class ByteBudget:
+    """Keeps the bytes that threads hold in memory together below a limit."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held = 0
+        self._condition = threading.Condition()
+
+    def take(self, size: int) -> None:
+        """Waits until there is room for `size` bytes, or until nobody else holds any."""
+        with self._condition:
+            while self._held and self._held + size > self._limit:
+                self._condition.wait()
+            self._held += size
+
+    def give_back(self, size: int) -> None:
+        """Makes room again."""
+        with self._condition:
+            self._held -= size
+            self._condition.notify_all()
+
 
 _KNOWN_LIMIT = 50_000
 _LARGE = 1 << 20

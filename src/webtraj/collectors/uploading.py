@@ -1,7 +1,7 @@
 """Uploading: the threads that send a spool's episodes, and what they do when the bucket fails.
 
 While the bucket answers, up to `max_uploads` requests are under way, and index lines go in batches.
-When it does not (away, throttled, denied, missing: it may heal), the gate closes (see `gate`), and
+When it does not (away, throttled, denied, missing: it may heal), its gate closes, and
 each probe tries another episode, so that no single one can stand in the way. What fails for its own
 sake (its file is damaged, its id is taken) is set aside and reported, and left where it is.
 """
@@ -12,19 +12,308 @@ import collections
 import dataclasses
 import functools
 import logging
+import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from webtraj import errors
-from webtraj.collectors.backlog import Backlog, Entry, Shard, Shards, Unsent
-from webtraj.collectors.gate import Gate, Pauses
-from webtraj.collectors.sending import BusyError, EpisodeSender, SentEpisode, StoppedError
-from webtraj.collectors.shared_work import SharedWork
+from webtraj.collectors.sending import (
+    BusyError,
+    EpisodeSender,
+    SentEpisode,
+    SharedWork,
+    StoppedError,
+)
 from webtraj.store.blobs import Blob
+from webtraj.store.index import index_file_name
+from webtraj.store.layout import INDEX
 
-__all__ = ["Flush", "UploadStatus", "Uploader"]
+__all__ = [
+    "Backlog",
+    "Entry",
+    "Flush",
+    "Gate",
+    "Pauses",
+    "Shard",
+    "Shards",
+    "Unsent",
+    "UploadStatus",
+    "Uploader",
+]
+
+# Whether a bucket takes requests, and if it does not, when one may be tried.
+#
+# While it does not, only one request at a time may go, a probe, each after a longer pause: full
+# jitter, up to a cap. The first request that succeeds opens the gate again.
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Pauses:
+    """How long to leave a bucket alone that does not answer: full jitter, up to a cap."""
+
+    first: float = 1.0
+    """The longest first pause, in seconds; each further one may be twice as long."""
+    cap: float = 60.0
+    """The longest pause of all, in seconds."""
+    uniform: Callable[[float, float], float] = random.uniform
+
+    def after(self, failures: int) -> float:
+        """Returns the seconds to wait after so many failures in a row, at least one."""
+        return self.uniform(0.0, min(self.cap, self.first * 2.0 ** min(failures - 1, 30)))
+
+
+class Gate:
+    """The state of a bucket. Whoever shares it between threads holds a lock."""
+
+    def __init__(self, pauses: Pauses, clock: Callable[[], float]) -> None:
+        self.pauses = pauses
+        self.open = True
+        """Whether the last request that tells was answered; True before the first."""
+        self.successes = 0
+        self.failures = 0
+        """Probes that failed, and requests that closed the gate."""
+        self._clock = clock
+        self._probing = False
+        self._level = 0
+        self._next_probe = 0.0
+
+    def seconds_to_wait(self) -> float | None:
+        """Returns for how long no request may go: 0 if one may, None until the probe is back."""
+        if self.open:
+            return 0.0
+        return None if self._probing else max(self._next_probe - self._clock(), 0.0)
+
+    def begin(self) -> bool:
+        """Lets a request go that may; returns whether it is a probe."""
+        if self.open:
+            return False
+        self._probing = True
+        return True
+
+    def end(self, probe: bool) -> None:
+        """Takes a request back, whatever it told."""
+        self._probing = self._probing and not probe
+
+    def succeeded(self) -> bool:
+        """Notes that a request was answered; returns whether that opened the gate."""
+        self.successes += 1
+        opened = not self.open
+        self.open = True
+        self._level = 0
+        return opened
+
+    def failed(self, probe: bool) -> bool:
+        """Notes that a request was not answered; returns whether that closed the gate."""
+        closed = self.open
+        if closed or probe:  # Others were under way when it closed, and tell nothing new.
+            self.open = False
+            self.failures += 1
+            self._level += 1
+            self._next_probe = self._clock() + self.pauses.after(self._level)
+        return closed
+
+    def hurry(self) -> None:
+        """Lets the next probe go now, and the pauses begin anew."""
+        self._level = 0
+        self._next_probe = 0.0
+
+
+# The episodes that an uploader has to send: in which order, how far, and what is wrong with them.
+#
+# All that is kept in memory of one is its id, its size and what failed.
+
+_BATCH = 100
+"""Index lines that go together; each episode's file is kept open, and locked, until then."""
+_BUSY_PAUSE = 0.25
+_BUSY_LIMIT = 60.0
+"""Seconds for which an episode may be in another process's hands before it is set aside."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Unsent:
+    """An episode that is not in the bucket."""
+
+    episode_id: str
+    size: int
+    """In bytes, blobs included."""
+    reason: str
+    """What failed; empty if its turn has not come."""
+
+
+@dataclasses.dataclass(slots=True)
+class Entry:
+    """An episode that waits, or is being sent."""
+
+    number: int
+    episode_id: str
+    size: int
+    since: float
+    attempts: int = 0
+    busy_since: float | None = None
+    reason: str = ""
+
+
+class Backlog:
+    """Episodes in the order in which they are to be sent. Not safe to share without a lock."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._unsent: dict[int, Entry] = {}
+        self._set_aside: dict[int, Entry] = {}
+        self._waiting: collections.deque[Entry] = collections.deque()
+        self._busy: collections.deque[tuple[float, Entry]] = collections.deque()
+        self.last_number = 0
+        """Of the episode that was added last."""
+        self.bytes_to_send = 0
+        """Of the episodes that are not in the bucket, those that were set aside not counted."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def unsent(self) -> int:
+        """Number of episodes that are not in the bucket."""
+        return len(self._unsent) + len(self._set_aside)
+
+    @property
+    def set_aside(self) -> int:
+        """Number of those that are not tried again."""
+        return len(self._set_aside)
+
+    @property
+    def bytes_unsent(self) -> int:
+        """Of all that are not in the bucket."""
+        return self.bytes_to_send + sum(entry.size for entry in self._set_aside.values())
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since the oldest that is not in the bucket was added; None if all are."""
+        oldest = [next(iter(them.values())) for them in (self._unsent, self._set_aside) if them]
+        return self._clock() - min(entry.since for entry in oldest) if oldest else None
+
+    def add(self, episode_id: str, size: int) -> None:
+        """Adds an episode at the end."""
+        self.last_number += 1
+        entry = Entry(self.last_number, episode_id, size, self._clock())
+        self._unsent[entry.number] = entry
+        self.bytes_to_send += size
+        self._waiting.append(entry)
+
+    def take(self) -> Entry:
+        """Takes the first one, to be sent."""
+        return self._waiting.popleft()
+
+    def put_first(self, entry: Entry) -> None:
+        """Puts back one that was not tried."""
+        self._waiting.appendleft(entry)
+
+    def put_last(self, entry: Entry, reason: str) -> None:
+        """Puts back one that failed, behind all others."""
+        entry.reason = reason
+        self._waiting.append(entry)
+
+    def put_off(self, entry: Entry, reason: str) -> None:
+        """Puts back one that another process is sending, for a short while."""
+        entry.reason = reason
+        now = self._clock()
+        if entry.busy_since is None:
+            entry.busy_since = now
+        if now - entry.busy_since > _BUSY_LIMIT:
+            self.put_aside(entry, reason)
+        else:
+            self._busy.append((now + _BUSY_PAUSE, entry))
+
+    def put_aside(self, entry: Entry, reason: str) -> None:
+        """Gives one up, until a push."""
+        entry.reason = reason
+        self.remove(entry)
+        self._set_aside[entry.number] = entry
+
+    def remove(self, entry: Entry) -> None:
+        """Forgets one that is in the bucket."""
+        self.bytes_to_send -= self._unsent.pop(entry.number).size
+
+    def wake(self) -> float | None:
+        """Lets those wait again that were put off; returns when the next is to be, or None."""
+        while self._busy and self._busy[0][0] <= self._clock():
+            self._waiting.append(self._busy.popleft()[1])
+        return self._busy[0][0] if self._busy else None
+
+    def done_until(self, number: int) -> bool:
+        """Returns whether all up to that number are sent, or set aside."""
+        first = next(iter(self._unsent), None)
+        return first is None or first > number
+
+    def list(self, until: int) -> list[Unsent]:
+        """Returns those up to that number that are not in the bucket, those set aside first."""
+        entries = [*self._set_aside.values(), *self._unsent.values()]
+        return [
+            Unsent(entry.episode_id, entry.size, entry.reason)
+            for entry in entries
+            if entry.number <= until
+        ]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shard:
+    """Index lines that go together, and the episodes that they are of."""
+
+    key: str
+    episodes: list[tuple[Entry, SentEpisode]]
+
+    @property
+    def content(self) -> bytes:
+        """The index lines."""
+        return b"".join(sent.summary.to_line() for _, sent in self.episodes)
+
+
+class Shards:
+    """Index lines that are to go, in batches. Not safe to share without a lock."""
+
+    def __init__(self, interval: float, clock: Callable[[], float]) -> None:
+        self._interval = interval
+        self._clock = clock
+        self._batch: list[tuple[Entry, SentEpisode]] = []
+        self._due = 0.0
+        self._ready: collections.deque[Shard] = collections.deque()
+
+    def __len__(self) -> int:
+        return len(self._ready)
+
+    def add(self, entry: Entry, sent: SentEpisode) -> None:
+        """Adds an episode's line to the batch."""
+        if not self._batch:
+            self._due = self._clock() + self._interval
+        self._batch.append((entry, sent))
+
+    def cut(self, *, now: bool) -> float | None:
+        """Makes shards of the batch: if it is full, or its time has come, or `now`.
+
+        Returns:
+            When its time will come; None if nothing is left in it.
+        """
+        while self._batch and (now or len(self._batch) >= _BATCH or self._clock() >= self._due):
+            some, self._batch = self._batch[:_BATCH], self._batch[_BATCH:]
+            self._ready.append(Shard(INDEX + index_file_name(), some))
+        return self._due if self._batch else None
+
+    def take(self) -> Shard:
+        """Takes a shard, to be written."""
+        return self._ready.popleft()
+
+    def put_back(self, shard: Shard) -> None:
+        """Puts back one that could not be written: as it is, since it may have been."""
+        self._ready.appendleft(shard)
+
+    def let_go(self) -> None:
+        """Gives all up, and lets others send their episodes."""
+        for _, sent in [*self._batch, *(pair for shard in self._ready for pair in shard.episodes)]:
+            sent.claim.release()
+        self._batch.clear()
+        self._ready.clear()
+
 
 _LOGGER = logging.getLogger(__name__)
 

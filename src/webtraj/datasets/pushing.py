@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from webtraj import errors
-from webtraj.collectors.backlog import Unsent
-from webtraj.collectors.gate import Pauses
 from webtraj.collectors.object_store import open_uploader
 from webtraj.collectors.spool import Spool
-from webtraj.collectors.uploading import UploadStatus
+from webtraj.collectors.uploading import Pauses, Unsent, UploadStatus
 from webtraj.datasets.place import Place, create_place
 from webtraj.datasets.recovery import RecoveryReport, recover
 from webtraj.store.journal import claim

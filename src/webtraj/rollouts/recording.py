@@ -12,9 +12,8 @@ from webtraj.rollouts.runs import Run
 from webtraj.store.places import is_url
 
 if TYPE_CHECKING:
-    from webtraj.collectors.json import JsonTrajectoryCollector
+    from webtraj.collectors.local import JsonTrajectoryCollector, ProtobufTrajectoryCollector
     from webtraj.collectors.object_store import S3TrajectoryCollector
-    from webtraj.collectors.protobuf import ProtobufTrajectoryCollector
 
 __all__ = ["EpisodeFormat", "checked_format", "open_collector", "settle_format"]
 
@@ -114,10 +113,10 @@ def open_collector(
             close_timeout=close_timeout,
         )
     if format_name == "json":
-        from webtraj.collectors.json import JsonTrajectoryCollector
+        from webtraj.collectors.local import JsonTrajectoryCollector
 
         return JsonTrajectoryCollector(out)
-    from webtraj.collectors.protobuf import ProtobufTrajectoryCollector
+    from webtraj.collectors.local import ProtobufTrajectoryCollector
 
     return ProtobufTrajectoryCollector(out, compression="zst" if format_name == "pb.zst" else None)
 

@@ -126,7 +126,7 @@ def test_episodes_whose_writer_died_are_sealed_and_sent(
     header = DatasetHeader(format=format_name, destination=str(faulty.root))
     pid = os.fork()
     if pid == 0:
-        from webtraj.collectors.journaling import JournalingCollector
+        from webtraj.collectors.local import JournalingCollector
 
         recorder = JournalingCollector(spool, header).begin_episode(records.info("dead"))
         recorder.record_step(records.step(0, {"shot": shot(1)}))

@@ -6,7 +6,7 @@ import pytest
 
 from webtraj import errors
 from webtraj.agents.models import AnthropicClient, RetryPolicy
-from webtraj.collectors.json import JsonTrajectoryCollector
+from webtraj.collectors.local import JsonTrajectoryCollector
 from webtraj.datasets.dataset import open_dataset
 from webtraj.judging import with_judgement
 from webtraj.judging.model import replayed, rerun
