@@ -54,36 +54,6 @@ field, `seed` or `model_calls[0].latency`."""
 
 _Record = TypeVar("_Record")
 
-_ENUM_FIELDS: dict[tuple[type, str], type[enum.Enum]] = {
-    (trajectory_lib.StepRecord, "step_type"): trajectory_lib.StepType,
-    (trajectory_lib.EpisodeEnd, "reason"): trajectory_lib.EndReason,
-    (trajectory_lib.EpisodeEnd, "phase"): trajectory_lib.Phase,
-    (trajectory_lib.EpisodeEnd, "outcome"): trajectory_lib.Outcome,
-    (trajectory_lib.Judgement, "outcome"): trajectory_lib.Outcome,
-}
-_RECORD_FIELDS: dict[tuple[type, str], type] = {
-    (trajectory_lib.StepRecord, "decision"): trajectory_lib.Decision,
-    (trajectory_lib.EpisodeEnd, "error"): trajectory_lib.ErrorInfo,
-    (trajectory_lib.EpisodeEnd, "in_flight_decision"): trajectory_lib.Decision,
-    (trajectory_lib.EpisodeTrajectory, "info"): trajectory_lib.EpisodeInfo,
-    (trajectory_lib.EpisodeTrajectory, "end"): trajectory_lib.EpisodeEnd,
-}
-_RECORD_LIST_FIELDS: dict[tuple[type, str], type] = {
-    (trajectory_lib.Decision, "model_calls"): trajectory_lib.ModelCall,
-    (trajectory_lib.EpisodeEnd, "judgements"): trajectory_lib.Judgement,
-    (trajectory_lib.EpisodeInfo, "derivation"): trajectory_lib.Derivation,
-    (trajectory_lib.EpisodeTrajectory, "steps"): trajectory_lib.StepRecord,
-    (trajectory_lib.Judgement, "model_calls"): trajectory_lib.ModelCall,
-}
-_LIST_FIELDS = {
-    (trajectory_lib.ModelCall, "messages"),
-    (trajectory_lib.ModelCall, "prompt_token_ids"),
-    (trajectory_lib.ModelCall, "completion_token_ids"),
-    (trajectory_lib.ModelCall, "logprobs"),
-    (trajectory_lib.EpisodeEnd, "violations"),
-    (trajectory_lib.EpisodeEnd, "recording_errors"),
-}
-
 _FAILURES_OF_SERVERS = tuple(
     f"{cls.__module__}.{cls.__qualname__}"
     for cls in (errors.ModelError, errors.ModelRefusedError, errors.ModelUnavailableError)
@@ -498,26 +468,37 @@ def _default(field: dataclasses.Field[Any]) -> Any:
     return field.default  # MISSING, which no value is, where there is none.
 
 
-def _to_json(cls: type, field: dataclasses.Field[Any]) -> _ToJson:
-    key = (cls, field.name)
-    if key in _ENUM_FIELDS:
+def _writer(field: dataclasses.Field[Any], hint: Any) -> _ToJson:
+    """Return what writes a field of an annotation."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        (hint,) = (part for part in typing.get_args(hint) if part is not type(None))
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is collections.abc.Mapping:
+        convert = _CONVERTERS.get(arguments[1])
+        return functools.partial(_write_mapping_of, convert) if convert else _write_mapping
+    if hint is str:
+        return _write_text
+    is_row = origin is tuple
+    item = arguments[0] if is_row else hint
+    if item in _RECORDS:
+        return functools.partial(_write_records, item) if is_row else _write_record
+    if isinstance(item, type) and issubclass(item, enum.Enum):
         return lambda value, encoder, path: value.name.lower()
-    if key in _RECORD_FIELDS:
-        return lambda value, encoder, path: (
-            None if value is None else encode_record(value, encoder, path)
-        )
-    if key in _RECORD_LIST_FIELDS:
-        item_class = _RECORD_LIST_FIELDS[key]
-        return lambda value, encoder, path: [
-            encode_record(_as_record(item, item_class), encoder, f"{path}[{i}]")
-            for i, item in enumerate(_as_list(value))
-        ]
-    declared = str(field.type)
-    if declared in _NUMBERS or declared in _NUMBER_ROWS:
-        return functools.partial(_write_number, declared, _default(field))
-    if declared in _MAPPINGS:
-        return functools.partial(_write_mapping_of, _MAPPINGS[declared])
-    return _WRITERS_BY_TYPE.get(declared.partition("[")[0], _write_any)
+    bounds = typing.get_args(item)[1] if typing.get_origin(item) is typing.Annotated else None
+    if _bare(item) in (int, float, bool):
+        return functools.partial(_write_number, field, _bare(item), bounds, is_row)
+    return _write_list if is_row else _write_any
+
+
+def _write_record(value: Any, encoder: encoding.Encoder, path: str) -> Any:
+    return None if value is None else encode_record(value, encoder, path)
+
+
+def _write_records(cls: type, value: Any, encoder: encoding.Encoder, path: str) -> Any:
+    return [
+        encode_record(_as_record(item, cls), encoder, f"{path}[{i}]")
+        for i, item in enumerate(_as_list(value))
+    ]
 
 
 def _write_any(value: Any, encoder: encoding.Encoder, path: str) -> Any:
@@ -559,23 +540,33 @@ def _write_list(value: Any, encoder: encoding.Encoder, path: str) -> Any:
 
 
 def _write_number(
-    declared: str, default: Any, value: Any, encoder: encoding.Encoder, path: str
+    field: dataclasses.Field[Any],
+    cls: type,
+    bounds: trajectory_lib.Within | None,
+    is_row: bool,
+    value: Any,
+    encoder: encoding.Encoder,
+    path: str,
 ) -> Any:
+    convert = _CONVERTERS[cls]
     try:
-        if declared in _NUMBERS:
-            return encoder.encode(value if value is None else _NUMBERS[declared](value), path)
-        numbers, convert = _as_list(value), _NUMBER_ROWS[declared]
-        if not {*map(type, numbers)} <= {int, float}:
-            numbers = list(map(convert, numbers))
-        return encoder.encode(numbers, path)
+        if is_row:
+            numbers = _as_list(value)
+            if not {*map(type, numbers)} <= {int, float}:
+                numbers = list(map(convert, numbers))
+            return encoder.encode(numbers, path)
+        number = None if value is None else convert(value)
+        if bounds and number is not None and not bounds.least <= number < bounds.below:
+            raise ValueError(number)
+        return encoder.encode(number, path)
     except OSError:
         raise  # The blob sink's.
     except Exception:  # Whatever it was given, the rest of the record is worth more.
         kept = foreign.repr_only(value)
-        expected = declared.partition(" |")[0]
+        expected = str(field.type).partition(" |")[0]
         encoder.note(dataclasses.replace(kept, reason=f"not {expected}: {kept.repr}"), path)
         encoder.misfits[path] = value
-        return [] if default == () else default
+        return [] if is_row else field.default
 
 
 def _as_text(value: Any) -> str:
@@ -612,13 +603,6 @@ def _as_number(value: Any) -> float:
     return float(value)
 
 
-def _within(number: Any, annotation: Any) -> Any:
-    (bounds,) = annotation.__metadata__
-    if not bounds.least <= number < bounds.below:
-        raise ValueError(number)
-    return number
-
-
 def _as_list(value: Any) -> list[Any]:
     """Return the items of what should be a tuple; an iterator is one item, and stays whole."""
     if type(value) in (list, tuple):
@@ -647,25 +631,11 @@ def _enum_member(enum_class: type[enum.Enum], name: str | None) -> enum.Enum | N
     return member
 
 
-_NUMBERS: dict[str, Callable[[Any], Any]] = {
-    "int | None": _as_whole,
-    "Count": lambda value: _within(_as_whole(value), trajectory_lib.Count),
-    "float | None": _as_number,
-    "Timestamp | None": lambda value: _within(_as_number(value), trajectory_lib.Timestamp),
-    "bool": bool,
-}
-_NUMBER_ROWS: dict[str, Callable[[Any], Any]] = {
-    "tuple[int, ...]": _as_whole,
-    "tuple[float, ...]": _as_number,
-}
-_MAPPINGS: dict[str, Callable[[Any], Any]] = {
-    "Mapping[str, str]": lambda value: value if type(value) is str else _as_text(value),
-    "Mapping[str, int]": _as_whole,
-}
-_WRITERS_BY_TYPE: dict[str, _ToJson] = {
-    "str": _write_text,
-    "Mapping": _write_mapping,
-    "tuple": _write_list,
+_CONVERTERS: dict[Any, Callable[[Any], Any]] = {
+    str: lambda value: value if type(value) is str else _as_text(value),
+    int: _as_whole,
+    float: _as_number,
+    bool: bool,
 }
 _HOLDS_ANYTHING = {
     trajectory_lib.ModelCall: "response",
@@ -688,9 +658,11 @@ _RECORDS: tuple[type, ...] = (
 
 _WRITERS: dict[type, tuple[tuple[str, Any, _ToJson], ...]] = {
     cls: tuple(
-        (field.name, _default(field), _to_json(cls, field)) for field in dataclasses.fields(cls)
+        (field.name, _default(field), _writer(field, hints[field.name]))
+        for field in dataclasses.fields(cls)
     )
     for cls in _RECORDS
+    for hints in [typing.get_type_hints(cls, include_extras=True)]
 }
 
 
