@@ -180,6 +180,21 @@ _ARGUMENTS = (
 )
 
 
+async def _uninterrupted(start: Awaitable[Playwright]) -> Playwright:
+    """Awaits Playwright's start. If Ctrl-C breaks that off, it fails, as any other start does.
+
+    The KeyboardInterrupt came up already where it struck, in a task of Playwright's own. To await
+    that task raises it a second time, in whatever the loop runs by then: a notebook's next cell.
+    """
+    try:
+        return await start
+    except KeyboardInterrupt as error:
+        message = (
+            "The start of Playwright's driver was interrupted. Reset the environment to go on."
+        )
+        raise errors_lib.BrowserCrashedError(message) from error
+
+
 class Driver:
     """Playwright's driver process."""
 
@@ -207,7 +222,7 @@ class Driver:
         start = _Start(folder)
         asked = _guard_node.set(start.guard)
         try:
-            starting = asyncio.ensure_future(async_playwright().start())
+            starting = asyncio.ensure_future(_uninterrupted(async_playwright().start()))
         finally:
             _guard_node.reset(asked)
         try:
