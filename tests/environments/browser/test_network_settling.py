@@ -89,3 +89,35 @@ async def test_without_requests_nothing_is_waited_for(open_page):
     environment = open_page("<p>still</p>", settle=PATIENT)
     await environment.reset()
     assert (await environment.step(Wait(0))).observation["last_action"]["settled"] == "quiet"
+
+
+def page_of_pictures(server):
+    show = (
+        "this.after(Object.assign(new Image(), {src: this.value, onerror: () => this.append('!')}))"
+    )
+    return f'<button value="{server.url}" onclick="{show}">show</button>'
+
+
+@pytest.mark.browser
+async def test_a_picture_in_view_is_waited_for(open_page, server):
+    settle = SettlePolicy(cap=60.0, pictures=60.0)
+    environment = open_page(page_of_pictures(server), settle=settle, policy=ANY_NETWORK)
+    await environment.reset()
+    step = asyncio.ensure_future(environment.step(Click("1")))
+    await server.asked.wait()
+    assert not step.done()
+    server.may_answer.set()
+    timestep = await step  # What comes is no picture, which is as good.
+    assert "show!" in timestep.observation["axtree"]
+    assert timestep.observation["last_action"]["settled"] == "quiet"
+
+
+@pytest.mark.browser
+async def test_a_picture_that_does_not_come_is_waited_for_once(open_page, server):
+    settle = SettlePolicy(cap=60.0, pictures=0.2)
+    environment = open_page(page_of_pictures(server), settle=settle, policy=ANY_NETWORK)
+    await environment.reset()
+    for action in (Click("1"), Wait(0.0)):
+        timestep = await environment.step(action)
+        assert "show!" not in timestep.observation["axtree"]
+        assert timestep.observation["last_action"]["settled"] == "quiet"

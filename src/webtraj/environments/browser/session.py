@@ -284,6 +284,7 @@ class BrowserSession:
                 "settle": {
                     "quiet": self._settle.quiet * 1e3,
                     "cap": self._settle.cap * 1e3,
+                    "pictures": self._settle.pictures * 1e3,
                     "brokeOff": self._active in self._failures,
                 },
                 "channels": self._observe.channels,

@@ -21,9 +21,9 @@ __all__ = ["LIVE_SITE", "LOCAL_PAGE", "NetworkWatch", "SettlePolicy"]
 class SettlePolicy:
     """Waits until the page has stood still for `quiet`, at most `cap`. Times are in seconds.
 
-    Standing still means: the document is parsed, no mutation of the DOM, no finite animation, and,
-    where `network_quiet` is given, no request in flight for that long. How the wait ended is part
-    of the observation: `quiet`, `cap`, `navigated`.
+    Standing still means: the document is parsed, no mutation of the DOM, no finite animation, no
+    picture in view that is still to come, and, where `network_quiet` is given, no request in flight
+    for that long. How the wait ended is part of the observation: `quiet`, `cap`, `navigated`.
     """
 
     quiet: float = 0.016
@@ -32,6 +32,8 @@ class SettlePolicy:
     """The longest wait. Pages that never stand still are observed as they are."""
     network_quiet: float | None = None
     """How long no request is in flight; None does not watch the network."""
+    pictures: float = 1.0
+    """How long a picture in view that is still to come is waited for; 0 waits for none."""
     load: float = 10.0
     """The longest wait for a navigation to load."""
 

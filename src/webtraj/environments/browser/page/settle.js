@@ -24,20 +24,39 @@ function isAnimating() {
     Number.isFinite(animation.effect?.getComputedTiming().endTime ?? Infinity));
 }
 
+// A picture moves what stands around it when it comes: a click that is on its way then hits something
+// else. One that has been missed for `patience` ms is waited for no more.
+const imagesOf = accessor(Document.prototype, "images");
+const isComplete = accessor(HTMLImageElement.prototype, "complete");
+const firstMissed = new WeakMap();
+
+function lacksPictures(patience) {
+  for (const image of imagesOf(document)) {
+    if (isComplete(image)) continue;
+    if (!firstMissed.has(image)) firstMissed.set(image, now());
+    if (now() - firstMissed.get(image) >= patience) continue;
+    const [box] = dom.getClientRects(image);
+    if (box && box.bottom >= 0 && box.top <= innerHeight && box.right >= 0 && box.left <= innerWidth) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // Waits until nothing has changed for `quiet` ms, at most `cap` ms. Says how it ended, and whether
 // anything `moved` since the wait began: a picture taken meanwhile then shows another page. A document
 // that `brokeOff` is never parsed to its end.
-async function settle({quiet, cap, brokeOff = false}) {
+async function settle({quiet, cap, pictures, brokeOff = false}) {
   const start = now();
   // Where scripts are turned off nothing moves by itself, and timers do not run, ours neither.
   if (scriptsAreOff()) return {ended: "quiet", ms: 0, moved: false};
   // What is over before the page counts as still was in motion when a picture was taken meanwhile.
-  let animated = start - scriptBegan < YOUNG_MS || isAnimating();
+  let animated = start - scriptBegan < YOUNG_MS || isAnimating() || lacksPictures(pictures);
   for (;;) {
     const time = now();
     const still = time - Math.max(start, lastMutation);
     if (still >= quiet && (brokeOff || document.readyState !== "loading")) {
-      if (!isAnimating()) {
+      if (!isAnimating() && !lacksPictures(pictures)) {
         return {ended: "quiet", ms: time - start, moved: animated || lastMutation > start};
       }
       animated = true;
