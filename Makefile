@@ -91,7 +91,7 @@ environments: setup
 	@sh scripts/environment.sh vllm train llamafactory browsergym wandb lowest
 
 test-s3: setup
-	WEBTRAJ_S3_EPISODES=10000 $(BIN)/pytest -p no:xdist tests/collectors/object_store/test_s3_scale.py
+	WEBTRAJ_S3_EPISODES=10000 $(BIN)/pytest -p no:xdist tests/collectors/bucket/test_s3_scale.py
 
 test-vllm: setup
 	@sh scripts/test_vllm.sh

@@ -19,12 +19,17 @@ __all__ = ["ROOT", "made_pages", "relinked"]
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-TOP = ROOT / "src" / "webtraj" / "__init__.py"
+FACES = sorted(
+    path
+    for path in (ROOT / "src" / "webtraj").glob("**/__init__.py")
+    if "_faces.face(" in path.read_text()
+)
+"""The packages whose names come from their modules when they are first used."""
 
 LINK = re.compile(r"(!?\[[^\]]*\]\()([^)#\s:]+)((?:#[^)\s]*)?\))")
 MODULE = re.compile(r"\bwebtraj(?:\.[a-z_0-9]+)+")
 IMPORT = re.compile(r"from (webtraj[a-z_0-9.]*) import (?:\(([^)]*)\)|(.*))")
-TOP_LEVEL = re.compile(r"from (webtraj[a-z_.]+) import \(?\s*(\w+) as")
+FACE = re.compile(r"from (webtraj[a-z_.]+) import \(?\s*(\w+) as")
 
 EXAMPLES_HEAD = """\
 # Examples
@@ -36,8 +41,8 @@ says at the top what it needs and how to start it.
 API_HEAD = """\
 # The API
 
-A page for each package, made of the docstrings. What stands at the top level can be imported from
-`webtraj` itself; it is loaded when it is first used.
+A page for each package, made of the docstrings. What a page lists first can be imported from the
+package itself, without the module; it is loaded when it is first used.
 
 """
 
@@ -102,7 +107,12 @@ def _examples() -> Iterator[str]:
 
 def _packages() -> dict[str, list[str]]:
     """Returns the modules that pages and examples name, by package."""
-    texts = [TOP, ROOT / "README.md", *DOCS.rglob("*.md"), *(ROOT / "examples").glob("[0-9]*.py")]
+    texts = [
+        *FACES,
+        ROOT / "README.md",
+        *DOCS.rglob("*.md"),
+        *(ROOT / "examples").glob("[0-9]*.py"),
+    ]
     found = set()
     for path in texts:
         text = path.read_text()
@@ -112,7 +122,7 @@ def _packages() -> dict[str, list[str]]:
             found.update(f"{match[1]}.{name}" for name in names)
     modules = {module for name in found if (module := _module(name))}
     packages: dict[str, list[str]] = {"webtraj": []}
-    for module in sorted(modules - {"webtraj"}):
+    for module in sorted(name for name in modules if "._" not in name and name != "webtraj"):
         packages.setdefault(".".join(module.split(".")[:2]), []).append(module)
     return packages
 
@@ -140,9 +150,11 @@ def _summary(module: str) -> str:
 def _api_page(package: str, modules: list[str]) -> str:
     """Returns a page of directives for mkdocstrings, which looks the modules up."""
     lines = [f"# {package}", ""]
+    face = _file(package)
+    if face is not None and face in FACES:
+        homes = sorted((name, module) for module, name in FACE.findall(face.read_text()))
+        lines += [*(f"- [`{package}.{name}`][{module}.{name}]" for name, module in homes), ""]
     if package == "webtraj":
-        homes = sorted((name, module) for module, name in TOP_LEVEL.findall(TOP.read_text()))
-        lines += [f"- [`webtraj.{name}`][{module}.{name}]" for name, module in homes]
         return "\n".join(lines)
     for module in [package, *(module for module in modules if module != package)]:
         if module == package or _file(module) is not None:

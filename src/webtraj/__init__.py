@@ -6,10 +6,9 @@ below is imported from its module when it is first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from webtraj import _moved
+from webtraj import _faces, _moved
 
 __version__ = "0.1.0"
 
@@ -17,23 +16,25 @@ _moved.install()
 
 if TYPE_CHECKING:
     from webtraj.collectors.base import TrajectoryCollector as TrajectoryCollector
+    from webtraj.collectors.bucket import BucketTrajectoryCollector as BucketTrajectoryCollector
+    from webtraj.collectors.bucket import S3TrajectoryCollector as S3TrajectoryCollector
     from webtraj.collectors.local import JsonTrajectoryCollector as JsonTrajectoryCollector
-    from webtraj.collectors.local import (
-        ProtobufTrajectoryCollector as ProtobufTrajectoryCollector,
-    )
+    from webtraj.collectors.local import ProtobufTrajectoryCollector as ProtobufTrajectoryCollector
     from webtraj.collectors.memory import MemoryTrajectoryCollector as MemoryTrajectoryCollector
     from webtraj.collectors.null import NullTrajectoryCollector as NullTrajectoryCollector
-    from webtraj.collectors.object_store import S3TrajectoryCollector as S3TrajectoryCollector
     from webtraj.collectors.tee import TeeTrajectoryCollector as TeeTrajectoryCollector
     from webtraj.datasets.dataset import open_dataset as open_dataset
     from webtraj.environments.base import Environment as Environment
     from webtraj.environments.bridges import as_async as as_async
     from webtraj.environments.bridges import as_sync as as_sync
+    from webtraj.environments.browser.environment import BrowserEnvironment as BrowserEnvironment
+    from webtraj.environments.browser.tasks import Verdict as Verdict
     from webtraj.environments.browser.tasks import WebTask as WebTask
     from webtraj.environments.collecting import (
         TrajectoryCollectingEnvironment as TrajectoryCollectingEnvironment,
     )
     from webtraj.environments.gymnasium import from_gymnasium as from_gymnasium
+    from webtraj.environments.gymnasium_export import to_gymnasium as to_gymnasium
     from webtraj.errors import WebtrajError as WebtrajError
     from webtraj.registry import info as info
     from webtraj.registry import make as make
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from webtraj.trajectory import StepRecord as StepRecord
 
 _HOMES = {
+    "BrowserEnvironment": "environments.browser.environment",
+    "BucketTrajectoryCollector": "collectors.bucket",
     "Decision": "trajectory",
     "EndReason": "trajectory",
     "Environment": "environments.base",
@@ -63,11 +66,12 @@ _HOMES = {
     "Outcome": "trajectory",
     "ProtobufTrajectoryCollector": "collectors.local",
     "ReprOnly": "store.foreign",
-    "S3TrajectoryCollector": "collectors.object_store",
+    "S3TrajectoryCollector": "collectors.bucket",
     "StepRecord": "trajectory",
     "TeeTrajectoryCollector": "collectors.tee",
     "TrajectoryCollectingEnvironment": "environments.collecting",
     "TrajectoryCollector": "collectors.base",
+    "Verdict": "environments.browser.tasks",
     "WebTask": "environments.browser.tasks",
     "WebtrajError": "errors",
     "as_async": "environments.bridges",
@@ -77,19 +81,9 @@ _HOMES = {
     "make": "registry",
     "open_dataset": "datasets.dataset",
     "register": "registry",
+    "to_gymnasium": "environments.gymnasium_export",
     "unregister": "registry",
 }
 
 __all__ = [*sorted(_HOMES), "__version__"]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'webtraj' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"webtraj.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = _faces.face(__name__, _HOMES)

@@ -32,6 +32,7 @@ _HOMES = {
     "webtraj.collectors.index": "webtraj.store.index",
     "webtraj.collectors.json": "webtraj.collectors.local",
     "webtraj.collectors.journaling": "webtraj.collectors.local",
+    "webtraj.collectors.object_store": "webtraj.collectors.bucket",
     "webtraj.collectors.protobuf": "webtraj.collectors.local",
 }
 

@@ -2,6 +2,7 @@
 
 import functools
 import http.server
+import importlib
 import os
 import re
 import subprocess
@@ -12,7 +13,6 @@ from pathlib import Path
 import pytest
 from documented_blocks import DOCS, ROOT
 
-import webtraj
 from webtraj.environments.browser.executable import find_browser
 
 # It takes some twenty seconds to build, on a busy machine minutes.
@@ -58,8 +58,11 @@ def test_api_reference_has_what_the_docs_import(site: Path) -> None:
     ):
         package = ".".join(name.split(".")[:2])
         assert name in re.findall(r'id="(webtraj[^"]*)"', pages[package]), name
-    top_level = re.findall(r"<code>webtraj\.(\w+)</code>", pages["webtraj"])
-    assert set(top_level) == set(webtraj.__all__) - {"__version__"}
+    for package in ("", ".agents", ".collectors", ".datasets", ".environments"):
+        name = f"webtraj{package}"
+        shown = re.findall(rf"<li><a[^>]*><code>{name}\.(\w+)</code>", pages[name])
+        face = importlib.import_module(name).__all__
+        assert set(shown) == set(face) - {"__version__"}, name
 
 
 async def test_a_reader_finds_things_and_asks_no_other_site(site: Path) -> None:

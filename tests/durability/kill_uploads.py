@@ -27,7 +27,7 @@ import obstore.store  # noqa: F401  (So that each forked process has it loaded.)
 
 import webtraj
 import webtraj.store.bucket
-from webtraj.collectors.object_store import S3TrajectoryCollector
+from webtraj.collectors.bucket import S3TrajectoryCollector
 from webtraj.collectors.spool import Spool
 from webtraj.datasets.pushing import push
 from webtraj.datasets.recovery import recover

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from webtraj import S3TrajectoryCollector, TeeTrajectoryCollector, open_dataset
-from webtraj.collectors.object_store import Pauses
+from webtraj.collectors.bucket import Pauses
 from webtraj.collectors.spool import Spool
 from webtraj.environments.redaction.recording import RedactingCollector
 from webtraj.environments.redaction.rules import RedactionRules

@@ -38,6 +38,7 @@ async def _use(collector):
         await attempt("end_episode", recorder.end_episode, _END)
     await attempt("drain", collector.drain)
     await attempt("flush", collector.flush)
+    await attempt("seal", collector.seal)
     await attempt("aclose", collector.aclose)
     return failed
 

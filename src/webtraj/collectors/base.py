@@ -7,10 +7,8 @@ cancellation can cut them in half; `drain` waits while the collector is behind; 
 it has caught up. A collector never drops data to keep up.
 
 Only `begin_episode` is required of a collector, and only `record_step` and `end_episode` of its
-recorder; `drain`, `flush`, `aclose`, `record_info` and `record_intent` may be missing.
-
-One that sends episodes elsewhere may have a method `seal` besides, which waits only for what is to
-be done on this machine; see `seal`.
+recorder. Whoever inherits from the two protocols here gets the rest; whoever does not may leave it
+out.
 """
 
 from __future__ import annotations
@@ -28,12 +26,14 @@ class EpisodeRecorder(Protocol):
     """Records one episode. Not for use by two tasks at once."""
 
     def record_info(self, info: trajectory_lib.EpisodeInfo) -> None:
-        """Replaces what is known of the episode, its id excepted."""
+        """Replaces what is known of the episode, its id excepted. By default, does nothing."""
+        return
 
     def record_intent(
         self, action: Any, *, decision: trajectory_lib.Decision | None = None
     ) -> None:
-        """Notes an action that is about to be handed to the environment."""
+        """Notes an action that is about to be handed to the environment. By default, does not."""
+        return
 
     def record_step(self, step: trajectory_lib.StepRecord) -> None:
         """Records a timestep that the environment returned.
@@ -63,45 +63,56 @@ class TrajectoryCollector(Protocol):
         """
 
     async def drain(self) -> None:
-        """Waits while the collector has too much in hand.
+        """Waits while the collector has too much in hand. By default, it never has.
 
         Raises:
             CollectorError: Something handed over earlier could not be kept.
         """
+        return
+
+    async def seal(self) -> None:
+        """Waits until every ended episode is safe on this machine, and no longer.
+
+        Who plays on must not wait for a network. By default, this is `flush`: only a collector that
+        sends episodes elsewhere has less to do here.
+
+        Raises:
+            CollectorError: Something handed over earlier could not be kept.
+        """
+        await self.flush()
 
     async def flush(self) -> None:
-        """Waits until every ended episode is where it belongs.
+        """Waits until every ended episode is where it belongs. By default, it always is.
 
         Raises:
             CollectorError: Something handed over earlier could not be kept.
         """
+        return
 
     async def aclose(self) -> None:
         """Ends what is open as CLOSED, flushes, and lets go of all resources. Idempotent.
 
+        By default, only flushes.
+
         Raises:
             CollectorError: Something handed over earlier could not be kept.
         """
+        await self.flush()
 
-    async def __aenter__(self) -> Self: ...
+    async def __aenter__(self) -> Self:
+        return self
 
     async def __aexit__(
         self,
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None: ...
+    ) -> None:
+        await self.aclose()
 
 
 async def seal(collector: TrajectoryCollector) -> None:
-    """Waits until every ended episode is safe on this machine, and no longer.
-
-    Who plays on must not wait for a network. So a collector that sends episodes elsewhere has a
-    method `seal`; what one without it keeps is where it belongs after a `flush`.
-
-    Raises:
-        CollectorError: Something handed over earlier could not be kept.
-    """
+    """Do what a collector's `seal` does; for one without it, `flush`."""
     own = getattr(collector, "seal", None)
     await (flush(collector) if own is None else own())
 

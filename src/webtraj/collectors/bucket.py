@@ -1,4 +1,4 @@
-"""The S3 collector: episodes in a bucket of any object store, by way of a spool on the disk.
+"""The bucket collector: episodes in a bucket of any object store, by way of a spool on the disk.
 
 What is recorded goes to the spool (see `spool`), by the code and with the promises of any collector
 that keeps a journal (see `local`); the network has no part in it. An episode that has ended is
@@ -35,7 +35,8 @@ from typing import Any
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.closing import AsyncClosing, Closing
+from webtraj.closing import Closing
+from webtraj.collectors.base import TrajectoryCollector
 from webtraj.collectors.local import Fsync, JournalingCollector, JournalRecorder
 from webtraj.collectors.sending import EpisodeSender
 from webtraj.collectors.spool import Spool, spool_for
@@ -45,7 +46,13 @@ from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import DatasetHeader
 from webtraj.store.places import is_url, open_storage
 
-__all__ = ["Pauses", "S3TrajectoryCollector", "UploadStatus", "open_uploader"]
+__all__ = [
+    "BucketTrajectoryCollector",
+    "Pauses",
+    "S3TrajectoryCollector",
+    "UploadStatus",
+    "open_uploader",
+]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -54,7 +61,7 @@ _LOOK_AGAIN = 1.0
 _SHOWN = 3
 
 
-class S3TrajectoryCollector(AsyncClosing, Closing):
+class BucketTrajectoryCollector(TrajectoryCollector, Closing):
     """Keeps episodes in a bucket. Safe to share between tasks and threads."""
 
     def __init__(
@@ -280,6 +287,10 @@ class S3TrajectoryCollector(AsyncClosing, Closing):
         # when the process does.
         if self._uploader.stop(timeout=0.5):
             self._release()
+
+
+S3TrajectoryCollector = BucketTrajectoryCollector
+"""The same, by the name that is well known."""
 
 
 def open_uploader(

@@ -28,7 +28,8 @@ from typing import Any, Literal
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.closing import AsyncClosing, Closing
+from webtraj.closing import Closing
+from webtraj.collectors.base import TrajectoryCollector
 from webtraj.collectors.spool import open_index
 from webtraj.store import files, formats, records, sealing
 from webtraj.store.blobs import Blob, BlobStore, RecordingSink
@@ -292,7 +293,7 @@ Fsync = Literal["episode", "step", "never"]
 _WITH_OPEN_EPISODES: set[JournalingCollector] = set()
 
 
-class JournalingCollector(AsyncClosing, Closing):
+class JournalingCollector(TrajectoryCollector, Closing):
     """Keeps episodes as files in a folder. Safe to share between tasks and threads."""
 
     def __init__(

@@ -16,13 +16,13 @@ import numpy as np
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.closing import AsyncClosing
+from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector
 from webtraj.store.layout import check_episode_id
 
 __all__ = ["MemoryTrajectoryCollector"]
 
 
-class MemoryTrajectoryCollector(AsyncClosing):
+class MemoryTrajectoryCollector(TrajectoryCollector):
     """Keeps episodes in memory, in the order in which they ended."""
 
     def __init__(self) -> None:
@@ -66,12 +66,6 @@ class MemoryTrajectoryCollector(AsyncClosing):
             self._open[info.episode_id] = recorder
         return recorder
 
-    async def drain(self) -> None:
-        """Returns at once."""
-
-    async def flush(self) -> None:
-        """Returns at once."""
-
     async def aclose(self) -> None:
         """Ends open episodes as CLOSED. Idempotent."""
         end = trajectory_lib.EpisodeEnd(
@@ -89,7 +83,7 @@ class MemoryTrajectoryCollector(AsyncClosing):
             self._trajectories.append(trajectory)
 
 
-class _MemoryEpisodeRecorder:
+class _MemoryEpisodeRecorder(EpisodeRecorder):
     """Gathers one episode."""
 
     def __init__(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from webtraj import trajectory as trajectory_lib
+from webtraj.collectors.base import TrajectoryCollector
 
 __all__ = ["NullTrajectoryCollector"]
 
 
-class NullTrajectoryCollector:
+class NullTrajectoryCollector(TrajectoryCollector):
     """Keeps nothing. Its own recorder, since it has no state."""
 
     def begin_episode(self, info: trajectory_lib.EpisodeInfo) -> NullTrajectoryCollector:
@@ -30,23 +30,3 @@ class NullTrajectoryCollector:
 
     def end_episode(self, end: trajectory_lib.EpisodeEnd) -> None:
         """Does nothing."""
-
-    async def drain(self) -> None:
-        """Returns at once."""
-
-    async def flush(self) -> None:
-        """Returns at once."""
-
-    async def aclose(self) -> None:
-        """Returns at once."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        return None

@@ -7,7 +7,6 @@ from typing import Any
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.closing import AsyncClosing
 from webtraj.collectors.base import (
     EpisodeRecorder,
     TrajectoryCollector,
@@ -21,7 +20,7 @@ from webtraj.collectors.base import (
 __all__ = ["TeeTrajectoryCollector"]
 
 
-class TeeTrajectoryCollector(AsyncClosing):
+class TeeTrajectoryCollector(TrajectoryCollector):
     """Hands everything to each of its collectors, in order.
 
     One collector's failure keeps nothing from the others: each gets every call, and then the first
@@ -81,7 +80,7 @@ class TeeTrajectoryCollector(AsyncClosing):
         _raise(failures)
 
 
-class _TeeEpisodeRecorder:
+class _TeeEpisodeRecorder(EpisodeRecorder):
     """Hands one episode to several recorders."""
 
     def __init__(self, recorders: Iterable[EpisodeRecorder], failures: list[Exception]) -> None:

@@ -1,1 +1,39 @@
 """Datasets: reading, checking and mending what collectors wrote."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from webtraj import _faces
+
+if TYPE_CHECKING:
+    from webtraj.datasets.dataset import Dataset as Dataset
+    from webtraj.datasets.dataset import open_dataset as open_dataset
+    from webtraj.datasets.pushing import push as push
+    from webtraj.datasets.rebuilding import rebuild as rebuild
+    from webtraj.datasets.recovery import recover as recover
+    from webtraj.datasets.sharing import share as share
+    from webtraj.datasets.splitting import split as split
+    from webtraj.datasets.transfer import convert as convert
+    from webtraj.datasets.transfer import copy as copy
+    from webtraj.datasets.transfer import merge as merge
+    from webtraj.datasets.verification import verify as verify
+    from webtraj.datasets.writer import DatasetWriter as DatasetWriter
+
+_HOMES = {
+    "Dataset": "dataset",
+    "DatasetWriter": "writer",
+    "convert": "transfer",
+    "copy": "transfer",
+    "merge": "transfer",
+    "split": "splitting",
+    "open_dataset": "dataset",
+    "push": "pushing",
+    "rebuild": "rebuilding",
+    "recover": "recovery",
+    "share": "sharing",
+    "verify": "verification",
+}
+
+__all__ = [*sorted(_HOMES)]
+__getattr__, __dir__ = _faces.face(__name__, _HOMES)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from webtraj import errors
-from webtraj.collectors.object_store import open_uploader
+from webtraj.collectors.bucket import open_uploader
 from webtraj.collectors.spool import Spool
 from webtraj.collectors.uploading import Pauses, Unsent, UploadStatus
 from webtraj.datasets.place import Place, create_place

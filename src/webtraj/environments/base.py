@@ -19,7 +19,7 @@ import dm_env
 
 from webtraj import trajectory as trajectory_lib
 
-__all__ = ["DescribesEpisode", "Environment", "JudgesEpisode", "Redacts"]
+__all__ = ["DescribesEpisode", "Environment", "JudgesEpisode", "Redacts", "Seeded"]
 
 
 @runtime_checkable
@@ -55,6 +55,18 @@ class Environment(Protocol):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None: ...
+
+
+@runtime_checkable
+class Seeded(Protocol):
+    """An environment whose next episode can be given a seed. Optional.
+
+    A rollout gives each episode of its plan a seed, and plays it again by that. An environment
+    without this method is played as often as planned, and its episodes have no seed on record.
+    """
+
+    def set_seed(self, seed: int) -> None:
+        """Sets the seed of the episode that the next `reset` begins, and of no other."""
 
 
 @runtime_checkable

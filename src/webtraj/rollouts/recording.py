@@ -12,8 +12,8 @@ from webtraj.rollouts.runs import Run
 from webtraj.store.places import is_url
 
 if TYPE_CHECKING:
+    from webtraj.collectors.bucket import S3TrajectoryCollector
     from webtraj.collectors.local import JsonTrajectoryCollector, ProtobufTrajectoryCollector
-    from webtraj.collectors.object_store import S3TrajectoryCollector
 
 __all__ = ["EpisodeFormat", "checked_format", "open_collector", "settle_format"]
 
@@ -104,7 +104,7 @@ def open_collector(
         WebtrajError: As the collectors' initializers do.
     """
     if is_url(out):
-        from webtraj.collectors.object_store import S3TrajectoryCollector
+        from webtraj.collectors.bucket import S3TrajectoryCollector
 
         return S3TrajectoryCollector(
             os.fspath(out),

@@ -13,7 +13,6 @@ from unittest import mock
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.closing import AsyncClosing
 from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector
 
 __all__ = ["FailingCollector", "disk_full", "file_size_limit"]
@@ -25,13 +24,14 @@ Method = Literal[
     "record_step",
     "end_episode",
     "drain",
+    "seal",
     "flush",
     "aclose",
 ]
 """The calls that a collector and its recorders take."""
 
 
-class FailingCollector(AsyncClosing):
+class FailingCollector(TrajectoryCollector):
     """A collector that forwards to another one and fails at a chosen call.
 
     Args:
@@ -68,6 +68,11 @@ class FailingCollector(AsyncClosing):
         """See `TrajectoryCollector.drain`."""
         self._check("drain")
         await self._collector.drain()
+
+    async def seal(self) -> None:
+        """See `TrajectoryCollector.seal`. Flushes, so that a failing `flush` is met here too."""
+        self._check("seal")
+        await self.flush()
 
     async def flush(self) -> None:
         """See `TrajectoryCollector.flush`."""

@@ -6,8 +6,8 @@ import pytest
 from spool_support import QUICK, FaultyStorage
 
 from webtraj import errors
-from webtraj.collectors import object_store
-from webtraj.collectors.object_store import S3TrajectoryCollector
+from webtraj.collectors import bucket as bucket_lib
+from webtraj.collectors.bucket import S3TrajectoryCollector
 from webtraj.store.places import open_storage
 
 
@@ -16,7 +16,7 @@ def faulty(tmp_path, monkeypatch):
     """A storage that fails when told to; collectors made by `collect` without a URL use it."""
     storage = FaultyStorage(tmp_path / "bucket")
     monkeypatch.setattr(
-        object_store,
+        bucket_lib,
         "open_storage",
         lambda place, options=None: (
             storage if str(place) == str(storage.root) else open_storage(place, options)

@@ -4,7 +4,7 @@ import dataclasses
 import threading
 
 from webtraj import open_dataset
-from webtraj.collectors.object_store import Pauses
+from webtraj.collectors.bucket import Pauses
 from webtraj.store.blobs import blobs_in
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import FolderStorage, open_storage

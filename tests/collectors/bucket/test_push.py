@@ -14,7 +14,7 @@ from spool_support import read_bucket
 
 from webtraj import JsonTrajectoryCollector, errors
 from webtraj.cli import app
-from webtraj.collectors.object_store import Pauses
+from webtraj.collectors.bucket import Pauses
 from webtraj.collectors.spool import Spool
 from webtraj.datasets.pushing import push
 from webtraj.datasets.recovery import recover

@@ -11,8 +11,8 @@ from spool_support import read_bucket
 from bucket_servers import QUICK as PATIENT
 from bucket_servers import S3Server
 from webtraj import JsonTrajectoryCollector, errors, open_dataset
+from webtraj.collectors.bucket import Pauses
 from webtraj.collectors.local import JournalingCollector
-from webtraj.collectors.object_store import Pauses
 from webtraj.collectors.spool import Spool
 from webtraj.datasets.pushing import push
 from webtraj.datasets.verification import verify

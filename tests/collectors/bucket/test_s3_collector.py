@@ -14,8 +14,8 @@ import pytest
 from spool_support import read_bucket
 
 from webtraj import JsonTrajectoryCollector, errors, open_dataset
-from webtraj.collectors import object_store
-from webtraj.collectors.object_store import Pauses, S3TrajectoryCollector
+from webtraj.collectors import bucket as bucket_lib
+from webtraj.collectors.bucket import Pauses, S3TrajectoryCollector
 from webtraj.datasets.pushing import push
 from webtraj.datasets.verification import verify
 from webtraj.store import sealing
@@ -634,7 +634,7 @@ def run(script, *arguments, **environment):
 FORGETFUL = """
     import sys
     from webtraj import EpisodeInfo
-    from webtraj.collectors.object_store import S3TrajectoryCollector
+    from webtraj.collectors.bucket import S3TrajectoryCollector
     collector = S3TrajectoryCollector(sys.argv[1], spool=sys.argv[2], storage_options={})
     for number in range(20):
         collector.begin_episode(EpisodeInfo(episode_id=f"e{number}", goal="word " * 2000))
@@ -673,7 +673,7 @@ def test_a_forked_process_leaves_it_alone(collect, records, tmp_path):
 def test_the_spool_folder_is_one_for_each_destination(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     folders = [
-        object_store.spool_for(url, format_name, {"endpoint": endpoint})
+        bucket_lib.spool_for(url, format_name, {"endpoint": endpoint})
         for url in ("s3://bucket/runs/1", "s3://bucket/runs/2")
         for format_name in ("json", "pb")
         for endpoint in (None, "http://localhost:1")
@@ -683,7 +683,7 @@ def test_the_spool_folder_is_one_for_each_destination(tmp_path, monkeypatch):
         assert folder.parent == tmp_path / "state" / "webtraj" / "spool"
         assert folder.name.startswith("bucket-runs-")
     with S3TrajectoryCollector("memory://mine") as collector:
-        assert collector.spool == object_store.spool_for("memory://mine", "json", {})
+        assert collector.spool == bucket_lib.spool_for("memory://mine", "json", {})
         assert stat.S_IMODE(collector.spool.stat().st_mode) == 0o700
 
 

@@ -42,7 +42,7 @@ BACKLOG = """
     import asyncio, resource, sys
     from dm_env import StepType
     from webtraj import EpisodeEnd, EpisodeInfo, EndReason, StepRecord
-    from webtraj.collectors.object_store import Pauses, S3TrajectoryCollector
+    from webtraj.collectors.bucket import Pauses, S3TrajectoryCollector
 
     def peak():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

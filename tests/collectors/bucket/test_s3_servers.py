@@ -11,7 +11,7 @@ from spool_support import QUICK, read_bucket
 
 from fault_proxy import Fault
 from webtraj import errors, open_dataset
-from webtraj.collectors.object_store import Pauses, S3TrajectoryCollector
+from webtraj.collectors.bucket import Pauses, S3TrajectoryCollector
 from webtraj.datasets.pushing import push
 from webtraj.datasets.verification import verify
 
@@ -285,7 +285,7 @@ def test_a_process_that_ends_in_the_middle_of_requests_ends_in_good_order(
 LEAVE = """
 import ast, sys
 from webtraj import EpisodeEnd, EpisodeInfo, EndReason
-from webtraj.collectors.object_store import S3TrajectoryCollector
+from webtraj.collectors.bucket import S3TrajectoryCollector
 collector = S3TrajectoryCollector(
     sys.argv[1], spool=sys.argv[2], storage_options=ast.literal_eval(sys.argv[3])
 )

@@ -12,7 +12,6 @@ from typing import Any, Final, TypeVar
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.closing import AsyncClosing
 from webtraj.collectors.base import (
     EpisodeRecorder,
     TrajectoryCollector,
@@ -49,7 +48,7 @@ def redacting(collector: TrajectoryCollector, environment: Any) -> TrajectoryCol
     return RedactingCollector(collector, environment)
 
 
-class RedactingCollector(AsyncClosing):
+class RedactingCollector(TrajectoryCollector):
     """Hands on everything to another collector, redacted.
 
     With rules it may be shared by many episodes at once, as any collector, and goes with any
@@ -99,7 +98,7 @@ class RedactingCollector(AsyncClosing):
         await drain(self._collector)
 
     async def seal(self) -> None:
-        """See `webtraj.collectors.base.seal`."""
+        """See `TrajectoryCollector.seal`."""
         await seal(self._collector)
 
     async def flush(self) -> None:

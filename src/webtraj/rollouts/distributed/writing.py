@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 
 from webtraj import errors
-from webtraj.collectors.object_store import S3TrajectoryCollector
+from webtraj.collectors.bucket import S3TrajectoryCollector
 from webtraj.collectors.spool import Spool
 from webtraj.datasets.pushing import push
 from webtraj.rollouts.distributed.messages import Work
