@@ -257,9 +257,10 @@ class EpisodeSender:
         return sent
 
     def _write_blob(self, key: str, data: bytes) -> int:
+        # What goes in parts takes no condition.
+        replaces = len(data) >= _LARGE or key in self._doubtful
         try:
-            # What goes in parts takes no condition.
-            self.storage.write(key, data, overwrite=len(data) >= _LARGE or key in self._doubtful)
+            self.storage.write(key, data, overwrite=True if replaces else None)
         except errors.StorageConflictError:
             if self.storage.read(key) == data:
                 return 0

@@ -189,7 +189,7 @@ class BucketStorage:
         what = f"{self.url}/{check_key(key)} could not be read"
         return self._retry.run(lambda: self._read(what, key))
 
-    def write(self, key: str, data: bytes, *, overwrite: bool = True) -> None:
+    def write(self, key: str, data: bytes, *, overwrite: bool | None = True) -> None:
         """Writes an object.
 
         Raises:
@@ -198,6 +198,8 @@ class BucketStorage:
             StorageError: It cannot be written.
         """
         what = f"{self.url}/{check_key(key)} could not be written"
+        if overwrite is None:
+            overwrite = self._looks_first  # Else there were two requests, not one.
         if overwrite:
             self._retry.run(lambda: self._put(what, key, data))
             return

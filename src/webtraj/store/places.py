@@ -66,8 +66,14 @@ class Storage(Protocol):
             StorageMissingError: There is no such object.
         """
 
-    def write(self, key: str, data: bytes, *, overwrite: bool = True) -> None:
+    def write(self, key: str, data: bytes, *, overwrite: bool | None = True) -> None:
         """Writes an object. Nobody ever sees half of it.
+
+        Args:
+            key: Its name.
+            data: Its bytes.
+            overwrite: Whether it may be there already; None if it does not matter, since what is
+                there would be the same: then the storage does what costs it least.
 
         Raises:
             StorageConflictError: It is there already, and was not to be overwritten.
@@ -173,7 +179,7 @@ class FolderStorage:
         except OSError as error:
             raise _translated(error, f"{str(path)!r} could not be read") from error
 
-    def write(self, key: str, data: bytes, *, overwrite: bool = True) -> None:
+    def write(self, key: str, data: bytes, *, overwrite: bool | None = True) -> None:
         """Writes an object.
 
         Raises:
@@ -185,10 +191,10 @@ class FolderStorage:
         files.check_no_links(self.root, path.parent)
         try:
             try:
-                files.write_atomically(path, data, sync=self._sync, overwrite=overwrite)
+                files.write_atomically(path, data, sync=self._sync, overwrite=bool(overwrite))
             except FileNotFoundError:
                 files.make_folder(path.parent, sync=self._sync)
-                files.write_atomically(path, data, sync=self._sync, overwrite=overwrite)
+                files.write_atomically(path, data, sync=self._sync, overwrite=bool(overwrite))
             if self._sync:
                 files.sync_folder(path.parent)
         except _ABSENT as error:
