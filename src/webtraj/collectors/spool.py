@@ -38,6 +38,7 @@ from webtraj.store.blobs import Blob, BlobStore, blobs_of
 from webtraj.store.index import EpisodeSummary, IndexWriter, summarize
 from webtraj.store.journal import claim
 from webtraj.store.layout import DatasetHeader, DatasetLayout, is_episode_id
+from webtraj.store.sealing import unshared_blobs
 
 __all__ = [
     "STATE_VARIABLE",
@@ -242,7 +243,7 @@ class Spool:
 
     def blobs(self, episode_id: str) -> BlobStore:
         """Returns where the blobs of an episode lie."""
-        return BlobStore(self.layout.unshared(episode_id), within=self.layout.root)
+        return unshared_blobs(self.layout, episode_id)
 
     def remove(self, episode_id: str) -> None:
         """Removes an episode that is in the bucket, and in its index. Safe to repeat.

@@ -86,18 +86,21 @@ _KNOWN_LIMIT = 100_000
 class BlobStore:
     """A folder of blobs. A `BlobSink` and a `BlobSource`."""
 
-    def __init__(self, root: Path, *, within: Path | None = None) -> None:
+    def __init__(self, root: Path, *, within: Path | None = None, flat: bool = False) -> None:
         """Initializes the store; makes no folder before the first blob.
 
         Args:
             root: The folder.
             within: The folder that the store must stay in: no symbolic link below it is followed
                 to write. By default `root`, which then may itself be a link.
+            flat: Whether blobs lie in the folder itself, as few do, and not in folders named by how
+                their names begin.
         """
         self.root = root
+        self._flat = flat
         self._within = root if within is None else within
         self._known: set[Blob] = set()
-        self._folders: set[str] = set()
+        self._folders: set[Path] = set()
 
     def put(self, data: bytes, ext: str) -> Blob:
         """Keeps `data` unless it is there already, and returns its name.
@@ -107,8 +110,9 @@ class BlobStore:
         """
         blob = Blob(hashlib.sha256(data).hexdigest(), ext, len(data))
         if not self.keep(blob):
-            self._make_folder(blob.sha256[:2])
-            files.write_atomically(self.path(blob), data)
+            path = self.path(blob)
+            self._make_folder(path.parent)
+            files.write_atomically(path, data)
             self._note(blob)
         return blob
 
@@ -165,13 +169,14 @@ class BlobStore:
         Raises:
             CorruptDataError: Its name is none that this store could have given.
         """
-        return self.root / blob_key(blob, prefix="")
+        key = blob_key(blob, prefix="")
+        return self.root / (key[3:] if self._flat else key)
 
-    def _make_folder(self, name: str) -> None:
-        if name not in self._folders:
-            files.check_no_links(self._within, self.root / name)
-            (self.root / name).mkdir(parents=True, exist_ok=True)
-            self._folders.add(name)
+    def _make_folder(self, folder: Path) -> None:
+        if folder not in self._folders:
+            files.check_no_links(self._within, folder)
+            folder.mkdir(parents=True, exist_ok=True)
+            self._folders.add(folder)
 
 
 class RecordingSink:

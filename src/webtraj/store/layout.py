@@ -8,7 +8,7 @@
       episodes/<episode_id>.json   one whole episode each; or .pb, .pb.zst
       blobs/<2 hex>/<sha256>.<ext> screenshots and long texts, shared by steps and episodes
       journal/<episode_id>.jsonl   open episodes only
-      unshared/<episode_id>/...    blobs of one episode alone, laid out as in blobs/
+      unshared/<episode_id>/...    blobs of one episode alone
 
 Where an episode's file holds its blobs itself, or goes elsewhere with them, they lie `unshared`
 until that has been done; then that folder goes.

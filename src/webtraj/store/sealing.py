@@ -9,6 +9,7 @@ holds its blobs itself, they go once the journal has gone.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Collection
 from typing import Any, Protocol
@@ -19,7 +20,7 @@ from webtraj.store.index import EpisodeSummary, summarize
 from webtraj.store.journal import Journal, read_journal
 from webtraj.store.layout import SCHEMA_VERSION, DatasetHeader, DatasetLayout
 
-__all__ = ["Index", "blob_store", "seal"]
+__all__ = ["Index", "blob_store", "seal", "unshared_blobs"]
 
 
 class Index(Protocol):
@@ -38,8 +39,23 @@ class Index(Protocol):
 
 def blob_store(layout: DatasetLayout, header: DatasetHeader, episode_id: str) -> BlobStore:
     """Returns where an open episode's blobs are kept."""
-    folder = layout.blobs if header.shares_blobs else layout.unshared(episode_id)
-    return BlobStore(folder, within=layout.root)
+    if header.shares_blobs:
+        return BlobStore(layout.blobs, within=layout.root)
+    return unshared_blobs(layout, episode_id)
+
+
+def unshared_blobs(layout: DatasetLayout, episode_id: str) -> BlobStore:
+    """Returns where the blobs of one episode alone are kept: in one folder, without others in it.
+
+    Where webtraj before 0.2 has begun an episode, they lie as in `blobs/`, and go on so.
+    """
+    folder = layout.unshared(episode_id)
+    try:
+        with os.scandir(folder) as entries:
+            flat = not any(entry.is_dir() for entry in entries)
+    except FileNotFoundError:
+        flat = True
+    return BlobStore(folder, within=layout.root, flat=flat)
 
 
 def seal(

@@ -199,7 +199,10 @@ def test_an_attempt_may_have_died_after_any_step(abandon, faulty, after):
     done = BREAKS.index(after)
     source, target = Spool(spool, "json"), faulty.root
     if done >= 1:
-        shutil.copytree(spool / "unshared" / "a", target / "blobs")
+        for blob in (spool / "unshared" / "a").iterdir():
+            folder = target / "blobs" / blob.name[:2]
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copy(blob, folder)
     if done >= 2:
         (target / "episodes").mkdir()
         shutil.copy(spool / "episodes" / "a.json", target / "episodes")
@@ -217,6 +220,19 @@ def test_an_attempt_may_have_died_after_any_step(abandon, faulty, after):
     assert set(read_bucket(target).episodes) == {"a", "b"}
     assert verify(target).clean
     assert files_of(source.path) == ["dataset.json"]
+    assert list((spool / "unshared").iterdir()) == []
+
+
+def test_blobs_of_an_older_spool_lie_in_folders(abandon, faulty):
+    spool = abandon("a", "b")
+    for blob in [*(spool / "unshared" / "a").iterdir()]:
+        folder = blob.parent / blob.name[:2]
+        folder.mkdir(exist_ok=True)
+        blob.rename(folder / blob.name)
+    assert verify(spool).clean
+    assert push(spool).complete
+    assert set(read_bucket(faulty.root).episodes) == {"a", "b"}
+    assert verify(faulty.root).clean
     assert list((spool / "unshared").iterdir()) == []
 
 
