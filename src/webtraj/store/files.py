@@ -13,6 +13,7 @@ from pathlib import Path
 from webtraj import errors
 
 __all__ = [
+    "append_locked",
     "check_no_links",
     "locked",
     "make_folder",
@@ -54,6 +55,27 @@ def write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
+
+
+def append_locked(path: Path, *, new: bool = False) -> int:
+    """Returns the descriptor of a file to append to that is locked (flock), and still there.
+
+    Args:
+        path: The file, which is made if it is not there.
+        new: Whether it must not be there yet.
+
+    Raises:
+        OSError: It cannot be opened.
+    """
+    flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+    while True:
+        descriptor = os.open(path, flags | (os.O_EXCL if new else 0), 0o644)
+        with contextlib.suppress(OSError):  # The file system may have no locks.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return descriptor
+        # It was taken for a dead writer's before it was locked, and removed.
+        os.close(descriptor)
 
 
 def write_atomically(

@@ -16,9 +16,7 @@ files is then read again.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import fcntl
 import hashlib
 import math
 import os
@@ -296,7 +294,7 @@ class IndexWriter:
         line = summary.to_line()
         with self._lock:
             if self._descriptor < 0:
-                self._descriptor = _open_locked(self.path)
+                self._descriptor = files.append_locked(self.path)
             size = os.fstat(self._descriptor).st_size
             try:
                 files.write_all(self._descriptor, line)
@@ -312,19 +310,6 @@ class IndexWriter:
             descriptor, self._descriptor = self._descriptor, -1
             if descriptor >= 0:
                 os.close(descriptor)
-
-
-def _open_locked(path: Path) -> int:
-    """Returns the descriptor of a file to append to that is locked, and still there."""
-    flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-    while True:
-        descriptor = os.open(path, flags, 0o644)
-        with contextlib.suppress(OSError):  # The file system may have no locks.
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if os.fstat(descriptor).st_nlink:
-            return descriptor
-        # A rebuild took it for a dead writer's, before it was locked, and removed it.
-        os.close(descriptor)
 
 
 def parse_index_file(content: bytes) -> IndexFile:

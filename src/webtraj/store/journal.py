@@ -49,7 +49,7 @@ class JournalWriter:
         self._size = 0
         self._torn = False
         unnamed = path.with_name(f".{path.name}.tmp")
-        self._descriptor = _create_locked(unnamed)
+        self._descriptor = files.append_locked(unnamed, new=True)
         try:
             self.append(first_line)
             os.link(unnamed, path)  # Unlike rename, it fails if the name is taken.
@@ -88,19 +88,6 @@ class JournalWriter:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
-
-
-def _create_locked(path: Path) -> int:
-    """Returns the descriptor of a new file that is locked, and still there."""
-    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
-    while True:
-        descriptor = os.open(path, flags, 0o644)
-        with contextlib.suppress(OSError):  # The file system may have no locks.
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if os.fstat(descriptor).st_nlink:
-            return descriptor
-        # A recovery took it for a dead writer's, before it was locked, and removed it.
-        os.close(descriptor)
 
 
 @dataclasses.dataclass(slots=True)

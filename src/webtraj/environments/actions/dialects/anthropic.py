@@ -16,14 +16,14 @@ from webtraj import errors
 from webtraj.environments.actions import keys as keys_lib
 from webtraj.environments.actions import verbs
 from webtraj.environments.actions.base import Action
-from webtraj.environments.actions.dialects import phrases, replies
+from webtraj.environments.actions.dialects import replies
 from webtraj.environments.actions.dialects.frames import Frame
 from webtraj.environments.actions.dialects.phrases import (
     Argument,
     FormatError,
+    ObjectDialect,
     ParseError,
     Phrase,
-    PhrasebookDialect,
     group,
     invalid,
     named,
@@ -160,7 +160,7 @@ def _phrases(frame: Frame, pixels_per_click: int) -> tuple[Phrase, ...]:
     )
 
 
-class AnthropicDialect(PhrasebookDialect):
+class AnthropicDialect(ObjectDialect):
     """Inputs of Anthropic's computer tool. See the module."""
 
     def __init__(
@@ -182,7 +182,8 @@ class AnthropicDialect(PhrasebookDialect):
                 f"pixels_per_click must be a whole number above 0; got {pixels_per_click!r}."
             )
         self._frame = Frame(*viewport, *(shown or viewport))
-        super().__init__("anthropic", _phrases(self._frame, pixels_per_click))
+        phrases = _phrases(self._frame, pixels_per_click)
+        super().__init__("anthropic", phrases, word_key="action", call="tool_use")
 
     def parse(self, reply: Any) -> Action:
         """See `Dialect.parse`. Takes a tool input, a `tool_use` block, content, or their JSON."""
@@ -191,15 +192,6 @@ class AnthropicDialect(PhrasebookDialect):
             return self._book.read(args.pop("action", None), args)
         except ParseError as problem:
             return invalid(problem.kind, problem.reason, reply)
-
-    def format(self, action: Action) -> dict[str, Any]:
-        """See `Dialect.format`. Returns a tool input."""
-        word, args = self._book.write(action)
-        return {"action": word, **args}
-
-    def schema(self) -> dict[str, Any]:
-        """See `Dialect.schema`."""
-        return self._book.schema("action")
 
     def tools(self) -> list[dict[str, Any]]:
         """See `Dialect.tools`. The tool is built into the model, so that its name is enough."""
@@ -212,23 +204,8 @@ class AnthropicDialect(PhrasebookDialect):
             }
         ]
 
-    def prompt(self) -> str:
-        """See `Dialect.prompt`."""
-        return phrases.input_prompt(self._book, "action")
-
     def _input_in(self, reply: Any) -> Mapping[Any, Any]:
-        if isinstance(reply, (list, tuple)):
-            calls = [
-                block
-                for block in reply
-                if isinstance(block, Mapping) and block.get("type") == "tool_use"
-            ]
-            if len(calls) != 1:
-                kind = "several_actions" if calls else "no_action"
-                raise ParseError(kind, f"One tool_use block was expected; got {len(calls)}.")
-            reply = calls[0]
-        if not isinstance(reply, Mapping):
-            raise ParseError("malformed", f"An object was expected; got a {type(reply).__name__}.")
+        reply = self._object_in(reply)
         if "input" in reply or reply.get("type") == "tool_use":
             if (name := reply.get("name")) != TOOL:
                 raise ParseError(

@@ -14,14 +14,14 @@ from typing import Any
 from webtraj.environments.actions import keys as keys_lib
 from webtraj.environments.actions import verbs
 from webtraj.environments.actions.base import Action
-from webtraj.environments.actions.dialects import phrases, replies
+from webtraj.environments.actions.dialects import replies
 from webtraj.environments.actions.dialects.frames import Frame
 from webtraj.environments.actions.dialects.phrases import (
     Argument,
     FormatError,
+    ObjectDialect,
     ParseError,
     Phrase,
-    PhrasebookDialect,
     group,
     invalid,
     value,
@@ -125,7 +125,7 @@ def _phrases(frame: Frame, wait_seconds: float) -> tuple[Phrase, ...]:
     )
 
 
-class OpenAIDialect(PhrasebookDialect):
+class OpenAIDialect(ObjectDialect):
     """Actions of OpenAI's computer tool. See the module."""
 
     def __init__(
@@ -144,7 +144,8 @@ class OpenAIDialect(PhrasebookDialect):
         """
         self._frame = Frame(*viewport, *(shown or viewport))
         wait = verbs.Wait(wait_seconds)
-        super().__init__("openai", _phrases(self._frame, wait.seconds))
+        phrases = _phrases(self._frame, wait.seconds)
+        super().__init__("openai", phrases, word_key="type", call="computer_call")
 
     def parse(self, reply: Any) -> Action:
         """See `Dialect.parse`. Takes an action, a `computer_call` item, output, or their JSON."""
@@ -164,15 +165,6 @@ class OpenAIDialect(PhrasebookDialect):
         except ParseError as problem:
             return (invalid(problem.kind, problem.reason, reply),)
 
-    def format(self, action: Action) -> dict[str, Any]:
-        """See `Dialect.format`. Returns the action of a `computer_call` item."""
-        word, args = self._book.write(action)
-        return {"type": word, **args}
-
-    def schema(self) -> dict[str, Any]:
-        """See `Dialect.schema`."""
-        return self._book.schema("type")
-
     def tools(self) -> list[dict[str, Any]]:
         """See `Dialect.tools`. The tool is built into the model, so that its name is enough."""
         return [
@@ -184,10 +176,6 @@ class OpenAIDialect(PhrasebookDialect):
             }
         ]
 
-    def prompt(self) -> str:
-        """See `Dialect.prompt`."""
-        return phrases.input_prompt(self._book, "type")
-
     def _read(self, item: Any) -> Action:
         if not isinstance(item, Mapping):
             raise ParseError("malformed", f"An object was expected; got a {type(item).__name__}.")
@@ -195,18 +183,7 @@ class OpenAIDialect(PhrasebookDialect):
         return self._book.read(args.pop("type", None), args)
 
     def _items_in(self, reply: Any) -> list[Any]:
-        if isinstance(reply, (list, tuple)):
-            calls = [
-                item
-                for item in reply
-                if isinstance(item, Mapping) and item.get("type") == "computer_call"
-            ]
-            if len(calls) != 1:
-                kind = "several_actions" if calls else "no_action"
-                raise ParseError(kind, f"One computer_call was expected; got {len(calls)}.")
-            reply = calls[0]
-        if not isinstance(reply, Mapping):
-            raise ParseError("malformed", f"An object was expected; got a {type(reply).__name__}.")
+        reply = self._object_in(reply)
         if reply.get("type") != "computer_call":
             return [reply]
         items = reply.get("actions") or [reply.get("action")]

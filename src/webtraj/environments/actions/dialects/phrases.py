@@ -469,6 +469,48 @@ class PhrasebookDialect:
         return tuple(dict.fromkeys(phrase.word for phrase in said if phrase.action is verb))
 
 
+class ObjectDialect(PhrasebookDialect):
+    """A dialect of JSON objects, in which one key has the word: a computer tool's.
+
+    Args:
+        name: The dialect.
+        phrases: What can be said.
+        word_key: That key.
+        call: The `type` of the calls that hold such objects among other items.
+    """
+
+    def __init__(self, name: str, phrases: tuple[Phrase, ...], *, word_key: str, call: str) -> None:
+        super().__init__(name, phrases)
+        self._word_key = word_key
+        self._call = call
+
+    def format(self, action: Action) -> dict[str, Any]:
+        """See `Dialect.format`. Returns the object."""
+        word, args = self._book.write(action)
+        return {self._word_key: word, **args}
+
+    def schema(self) -> dict[str, Any]:
+        """See `Dialect.schema`."""
+        return self._book.schema(self._word_key)
+
+    def prompt(self) -> str:
+        """See `Dialect.prompt`."""
+        return input_prompt(self._book, self._word_key)
+
+    def _object_in(self, reply: Any) -> Mapping[Any, Any]:
+        """Returns a reply that is an object, or the one call among the items of a list."""
+        if isinstance(reply, (list, tuple)):
+            items = [item for item in reply if isinstance(item, Mapping)]
+            calls = [item for item in items if item.get("type") == self._call]
+            if len(calls) != 1:
+                kind = "several_actions" if calls else "no_action"
+                raise ParseError(kind, f"One {self._call} was expected; got {len(calls)}.")
+            reply = calls[0]
+        if not isinstance(reply, Mapping):
+            raise ParseError("malformed", f"An object was expected; got a {type(reply).__name__}.")
+        return reply
+
+
 # Prompt texts, written from the vocabulary and the docstrings of the verbs.
 
 _TYPES = {"string": "str", "number": "float", "integer": "int", "boolean": "bool"}
