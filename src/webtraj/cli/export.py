@@ -201,9 +201,9 @@ def export(
             f"{', '.join(training.given)}: for formats of samples ({', '.join(OF_SAMPLES)}), and "
             f"{to!r:.60} is none of them."
         )
-    opened = open_dataset(dataset, storage_options=options if is_url(dataset) else None)
-    if opened.place.layout is None:  # An index line may still be on its way.
-        opened = opened.refresh(complete=True)
+    opened = open_dataset(
+        dataset, storage_options=options if is_url(dataset) else None, complete=True
+    )
     conditions: dict[str, Any] = {
         "task": task,
         "site": site,

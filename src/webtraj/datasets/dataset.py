@@ -3,9 +3,8 @@
 What is read when: opening reads the index alone, of a bucket its files many at once. In a folder
 the names of the episodes' files are read too, so that an episode without an index line (its writer
 died, or is just about to write it) is found by its file. To list all files of a bucket takes a
-second for every few thousand, so that such episodes are found there only by
-`Dataset.refresh(complete=True)`, or where there is no index at all. `webtraj recover` gives them
-their index lines.
+second for every few thousand, so that such episodes are found there only if asked for by
+`complete=True`, or where there is no index at all. `webtraj recover` gives them their index lines.
 """
 
 from __future__ import annotations
@@ -39,6 +38,7 @@ def open_dataset(
     blobs: Blobs = "eager",
     storage_options: Mapping[str, Any] | None = None,
     blob_cache: Place | None = None,
+    complete: bool = False,
 ) -> Dataset:
     """Opens a dataset that a collector wrote, or is writing.
 
@@ -50,6 +50,7 @@ def open_dataset(
         storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
         blob_cache: For a bucket: a folder that keeps the blobs that were read, for other processes
             and other days.
+        complete: For a bucket: whether to look for episodes that the index lacks, too.
 
     Raises:
         NotADatasetError: There is no dataset.
@@ -60,7 +61,7 @@ def open_dataset(
     if blobs not in ("eager", "lazy"):
         raise errors.InvalidInputError(f"blobs={blobs!r} is not known; expected 'eager' or 'lazy'.")
     opened = open_place(place, storage_options, blob_cache=blob_cache)
-    return Dataset(opened, _read_summaries(opened), blobs)
+    return Dataset(opened, _read_summaries(opened, complete=complete), blobs)
 
 
 class Dataset:
@@ -127,9 +128,7 @@ class Dataset:
         return episode_id in self._by_id
 
     def __iter__(self) -> Iterator[trajectory_lib.EpisodeTrajectory]:
-        if self._place.layout is not None:
-            return map(self._load, self._by_id)
-        return map_in_order(self._load, self._by_id, workers=_EPISODES_AHEAD)
+        return self._place.map(self._load, self._by_id, workers=_EPISODES_AHEAD)
 
     @overload
     def __getitem__(self, key: int | str) -> trajectory_lib.EpisodeTrajectory: ...
@@ -268,7 +267,7 @@ def with_unindexed(
         StorageError: The files cannot be listed or read.
     """
     by_id = {summary.episode_id: summary for summary in indexed}
-    if complete or place.layout is not None or not by_id:
+    if complete or not place.is_remote or not by_id:
         stored = place.sealed_episodes()
         lost = [episode_id for episode_id in stored if episode_id not in by_id]
         find = functools.partial(_summarize, place, stored)

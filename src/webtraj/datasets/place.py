@@ -11,9 +11,9 @@ import dataclasses
 import os
 import re
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from webtraj import errors
 from webtraj.datasets.bucket_blobs import BucketBlobs, read_checked
@@ -37,6 +37,9 @@ __all__ = ["DatasetPlace", "Place", "create_place", "open_place"]
 Place = str | os.PathLike[str]
 """A folder's path, or a URL."""
 
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
 _WORKERS = 16
 _LISTINGS = 100
 _FILE_URL = re.compile(r"file://", re.IGNORECASE)
@@ -57,6 +60,25 @@ class DatasetPlace:
     def url(self) -> str:
         """Names the place for people: a path, or a URL without credentials."""
         return self.storage.url
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether each read waits for a network."""
+        return self.layout is None
+
+    def map(
+        self, function: Callable[[_Item], _Result], items: Iterable[_Item], *, workers: int
+    ) -> Iterator[_Result]:
+        """Yields `function(item)` of each item, in order; what waits for a network, ahead of time.
+
+        Args:
+            function: What reads. It is called on threads then.
+            items: Of what.
+            workers: How many are read at once, at most.
+        """
+        if self.is_remote:
+            return map_in_order(function, items, workers=workers)
+        return map(function, items)  # Threads would only wait for each other.
 
     def blobs_of(self, episode_id: str) -> BlobStore | BucketBlobs:
         """Returns where the blobs of an episode lie that its file does not hold."""
@@ -143,8 +165,8 @@ class DatasetPlace:
             missing = [name for name in names if name not in known]
             try:
                 found = known | self._read_index_files(missing)
-            except (errors.StorageMissingError, FileNotFoundError):
-                found = known if self.layout is None else {}
+            except errors.StorageMissingError:
+                found = known if self.is_remote else {}
                 continue
             return {name: found[name] for name in names}
         raise errors.CorruptDataError(
@@ -153,12 +175,7 @@ class DatasetPlace:
         )
 
     def _read_index_files(self, names: list[str]) -> dict[str, IndexFile]:
-        if self.layout is not None:
-            folder = self.layout.index
-            return {name: parse_index_file((folder / name).read_bytes()) for name in names}
-        contents = map_in_order(
-            lambda name: self.storage.read(INDEX + name), names, workers=_WORKERS
-        )
+        contents = self.map(lambda name: self.storage.read(INDEX + name), names, workers=_WORKERS)
         return dict(zip(names, map(parse_index_file, contents), strict=True))
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.datasets.episode_file import summarize_file
-from webtraj.datasets.parallel import map_in_order
 from webtraj.datasets.place import DatasetPlace, Place, open_place
 from webtraj.store.index import EpisodeSummary, index_file_name, merge
 from webtraj.store.journal import claim
@@ -93,8 +92,7 @@ def _summarize_all(
         except errors.DatasetError as error:
             return error
 
-    workers = 1 if place.layout is not None else _WORKERS
-    found = list(map_in_order(summary_of, sorted(stored), workers=workers))
+    found = list(place.map(summary_of, sorted(stored), workers=_WORKERS))
     summaries = [item for item in found if isinstance(item, EpisodeSummary)]
     known = {summary.episode_id for summary in summaries}
     # A damaged episode's line says what its file was.

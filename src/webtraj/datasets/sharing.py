@@ -124,10 +124,8 @@ def share(
     dataset = (
         source
         if isinstance(source, Dataset)
-        else open_dataset(source, blobs="lazy", storage_options=source_options)
+        else open_dataset(source, blobs="lazy", storage_options=source_options, complete=True)
     )
-    if dataset.place.layout is None and not isinstance(source, Dataset):
-        dataset = dataset.refresh(complete=True)
     chosen = dataset if where is None else dataset.filter(where)
     wanted = format or dataset.place.header.format
     found: dict[str, list[str]] = {"added": [], "skipped": [], "clashes": [], "failed": []}

@@ -69,9 +69,7 @@ def split(
         NotADatasetError: The source is no dataset, or a part's place holds other things.
         StorageError: One of them could not be read or written; run it again.
     """
-    dataset = open_dataset(source, storage_options=source_options)
-    if dataset.place.layout is None:
-        dataset = dataset.refresh(complete=True)
+    dataset = open_dataset(source, storage_options=source_options, complete=True)
     assigned = assign(dataset.summaries, parts, together=together, seed=seed)
     reports = {}
     for name, episode_ids in assigned.items():

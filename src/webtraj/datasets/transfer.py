@@ -114,7 +114,7 @@ def convert(
         InvalidInputError: The target is of another format than that.
         StorageError: One of them could not be read or written; run it again.
     """
-    dataset = _open_complete(source, source_options)
+    dataset = open_dataset(source, storage_options=source_options, complete=True)
     wanted = format or dataset.place.header.format
     with DatasetWriter(target, format=wanted, storage_options=target_options) as writer:
         return transfer(dataset if where is None else dataset.filter(where), writer)
@@ -148,7 +148,9 @@ def merge(
     """
     if not sources:
         raise errors.InvalidInputError("No datasets were named; name at least one to merge.")
-    datasets = [_open_complete(source, source_options) for source in sources]
+    datasets = [
+        open_dataset(source, storage_options=source_options, complete=True) for source in sources
+    ]
     wanted = format or datasets[0].place.header.format
     with DatasetWriter(target, format=wanted, storage_options=target_options) as writer:
         reports = [transfer(dataset, writer) for dataset in datasets]
@@ -168,12 +170,6 @@ def transfer(dataset: Dataset, writer: DatasetWriter) -> TransferReport:
         StorageError: One of the places could not be read or written.
     """
     return _Transfer(dataset.place, writer).run(dataset.summaries)
-
-
-def _open_complete(place: Place, options: Options | None) -> Dataset:
-    """Opens a dataset with the episodes that its index lacks."""
-    dataset = open_dataset(place, storage_options=options)
-    return dataset if dataset.place.layout is not None else dataset.refresh(complete=True)
 
 
 class _Transfer:

@@ -17,7 +17,6 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.bucket_blobs import BucketBlobs
 from webtraj.datasets.episode_file import decode_episode
-from webtraj.datasets.parallel import map_in_order
 from webtraj.datasets.place import DatasetPlace, Place, open_place
 from webtraj.store import formats
 from webtraj.store.blobs import Blob, BlobSource, blob_key, blobs_of
@@ -133,8 +132,7 @@ class _Verification:
                 return error
 
         names = sorted(stored)
-        read_ahead = 1 if self._place.layout is not None else _WORKERS
-        contents = map_in_order(read, names, workers=read_ahead)
+        contents = self._place.map(read, names, workers=_WORKERS)
         for episode_id, content in zip(names, contents, strict=True):
             if isinstance(content, bytes):
                 yield episode_id, content

@@ -107,7 +107,9 @@ class Run:
     ) -> ProcessingReport:
         """Processes what is not done yet; see `process`."""
         with self._threads:
-            dataset = await self._in_thread(lambda: _open(read, read_options))
+            dataset = await self._in_thread(
+                lambda: open_dataset(read, storage_options=read_options, complete=True)
+            )
             self._source = dataset.place
             writer = await self._in_thread(
                 lambda: DatasetWriter(
@@ -257,12 +259,6 @@ class Run:
         )
         self._ledger.write_report(orjson.dumps(report.to_data(), option=orjson.OPT_INDENT_2))
         return report
-
-
-def _open(place: Place, options: Mapping[str, Any] | None) -> Dataset:
-    """Opens a dataset with the episodes that its index lacks."""
-    dataset = open_dataset(place, storage_options=options)
-    return dataset if dataset.place.layout is not None else dataset.refresh(complete=True)
 
 
 def _read(place: DatasetPlace, summary: EpisodeSummary) -> EpisodeTrajectory:

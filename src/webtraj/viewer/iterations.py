@@ -60,7 +60,7 @@ def series_of(sources: Iterable[Source]) -> list[Series]:
         if source.iteration is None:
             continue
         layout = source.place.layout
-        url = source.place.url if layout is None else str(layout.root.absolute())
+        url = str(layout.root.absolute()) if layout else source.place.url
         *above, folder = ["", *url.rstrip("/").split("/")[:-1]]
         judged = folder == _JUDGED and bool(above)
         if judged:

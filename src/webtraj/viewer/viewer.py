@@ -233,7 +233,7 @@ class Viewer(Closing):
         with self._lock:
             self._version += came
         for name, followed in self._gathering.followed.items():
-            in_bucket = followed.source.place.layout is None
+            in_bucket = followed.source.place.is_remote
             if not self._is_due(followed, at_once):
                 continue
             if not followed.looking.acquire(blocking=not in_bucket):
@@ -245,7 +245,7 @@ class Viewer(Closing):
                 followed.looking.release()
 
     def _is_due(self, followed: Followed, at_once: bool) -> bool:
-        in_bucket = followed.source.place.layout is None
+        in_bucket = followed.source.place.is_remote
         pause = REFRESH_BUCKET if in_bucket else 0.0 if at_once else REFRESH
         return followed.looked is None or self._clock() - followed.looked >= pause
 

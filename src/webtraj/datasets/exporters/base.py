@@ -15,7 +15,6 @@ import webtraj
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.dataset import Dataset
-from webtraj.datasets.parallel import map_in_order
 from webtraj.store import records
 from webtraj.store.index import EpisodeSummary
 from webtraj.trajectory import Count
@@ -156,13 +155,7 @@ class Episodes:
 
     def __iter__(self) -> Iterator[trajectory_lib.EpisodeTrajectory]:
         wanted = (i for i in self._dataset.episode_ids if not self._ledger.is_left_out(i))
-        in_bucket = self._dataset.place.layout is None
-        read = (
-            map_in_order(self._read, wanted, workers=_EPISODES_AHEAD)
-            if in_bucket
-            else map(self._read, wanted)
-        )
-        for found in read:
+        for found in self._dataset.place.map(self._read, wanted, workers=_EPISODES_AHEAD):
             if isinstance(found, LeftOut):
                 self._ledger.leave_out(found.episode_id, found.why, failed=True)
             else:

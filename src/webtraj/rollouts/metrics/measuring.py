@@ -195,7 +195,6 @@ def _add_records(
 ) -> None:
     """Reads and takes episodes, those of a bucket read ahead of time."""
     from webtraj.datasets.dataset import Dataset
-    from webtraj.datasets.parallel import map_in_order
 
     lazy = Dataset(dataset.place, summaries, "lazy")
 
@@ -208,12 +207,7 @@ def _add_records(
             return None
         return EpisodeFacts.of_trajectory(trajectory, origin, steps=steps)
 
-    in_folder = dataset.place.layout is not None
-    read_all = (
-        map(read, summaries)
-        if in_folder
-        else map_in_order(read, summaries, workers=_EPISODES_AHEAD)
-    )
+    read_all = dataset.place.map(read, summaries, workers=_EPISODES_AHEAD)
     for summary, facts in zip(summaries, read_all, strict=True):
         if facts is None:
             facts = EpisodeFacts.of_summary(summary, plans.origin(summary.episode_id))

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from webtraj.datasets.conditions import parse_condition
-from webtraj.datasets.parallel import map_in_order
 from webtraj.store.index import EpisodeSummary
 from webtraj.training.replay.columns import EPISODES, LEVELS, STEPS, Growing, Names, View
 from webtraj.training.replay.cutting import Renderer
@@ -139,10 +138,7 @@ def _scans(scanner: Scanner, source: Source) -> Iterator[EpisodeScan]:
             )
         return scanner.scan(summary, dataset.__getitem__)
 
-    summaries = dataset.summaries
-    if source.place.layout is not None:  # Threads would only wait for each other.
-        return map(scan, summaries)
-    return map_in_order(scan, summaries, workers=_WORKERS)
+    return source.place.map(scan, dataset.summaries, workers=_WORKERS)
 
 
 class _Filling:

@@ -68,7 +68,7 @@ class Loader:
         groups = (
             list(group) for _, group in itertools.groupby(rows, key=lambda row: int(episodes[row]))
         )
-        if all(origin.place.layout is not None for origin in self._contents.sources):
+        if not any(origin.place.is_remote for origin in self._contents.sources):
             batches: Iterator[list[Sample]] = map(self._samples, groups)
         else:
             batches = map_in_order(self._samples, groups, workers=_AHEAD)
@@ -123,7 +123,7 @@ class Loader:
         place = contents.sources[row["source"]].place
         # From a bucket all blobs come at once; of a folder, only those that a prompt shows.
         blobs = functools.partial(Dataset, place, [summary])
-        dataset = blobs("lazy" if place.layout is not None else "eager")
+        dataset = blobs("eager" if place.is_remote else "lazy")
         trajectory = dataset[summary.episode_id]
         if self._render is None:
             return _Episode(trajectory, None)

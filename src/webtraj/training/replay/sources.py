@@ -31,7 +31,7 @@ class Source:
     def open(self) -> Dataset:
         """Reads its index, which takes far more memory than what a buffer keeps."""
         dataset = Dataset(self.place, (), "lazy")
-        return dataset.refresh(complete=self.place.layout is None)
+        return dataset.refresh(complete=True)
 
 
 def open_sources(
