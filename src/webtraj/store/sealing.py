@@ -53,7 +53,7 @@ def unshared_blobs(layout: DatasetLayout, episode_id: str) -> BlobStore:
     try:
         with os.scandir(folder) as entries:
             flat = not any(entry.is_dir() for entry in entries)
-    except FileNotFoundError:
+    except OSError:  # Not made yet; or what it holds cannot be read either, and says so then.
         flat = True
     return BlobStore(folder, within=layout.root, flat=flat)
 
