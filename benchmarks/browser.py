@@ -34,8 +34,8 @@ from rich.table import Table
 
 import peers
 from process_tree import ProcessTree
-from webtraj.environments.browser.executable import find_browser
 from webtraj.environments.browser.pool import BrowserPool
+from webtraj.environments.browser.processes import find_browser
 from webtraj.environments.miniwob import MiniwobEnvironment, tasks
 
 TASKS = ("login-user", "click-checkboxes")

@@ -31,8 +31,8 @@ from rich.console import Console
 from rich.table import Table
 
 from process_tree import ProcessTree
-from webtraj.environments.browser.executable import find_browser
 from webtraj.environments.browser.pool import BrowserPool
+from webtraj.environments.browser.processes import find_browser
 from webtraj.environments.miniwob import MiniwobEnvironment
 
 TASK = "login-user"

@@ -30,10 +30,9 @@ from rich.console import Console
 from rich.table import Table
 
 from webtraj.agents.models.base import Image, Message
-from webtraj.datasets.parallel import map_in_order
+from webtraj.datasets.place import map_in_order
 from webtraj.training.export import export_samples, make_format
-from webtraj.training.export.picture_checks import picture_error, unpacking
-from webtraj.training.export.pictures import WORKERS, Pictures
+from webtraj.training.export.pictures import WORKERS, Pictures, picture_error, unpacking
 from webtraj.training.samples import Sample, SampleKey
 
 STEPS_AN_EPISODE = 10

@@ -54,8 +54,8 @@ from bucket_servers import QUICK, S3Server  # noqa: E402
 from webtraj import errors  # noqa: E402
 from webtraj.collectors.base import TrajectoryCollector  # noqa: E402
 from webtraj.collectors.bucket import S3TrajectoryCollector  # noqa: E402
-from webtraj.datasets.pushing import push  # noqa: E402
 from webtraj.datasets.recovery import recover  # noqa: E402
+from webtraj.datasets.transfer import push  # noqa: E402
 from webtraj.datasets.verification import verify  # noqa: E402
 
 PARALLEL = 6

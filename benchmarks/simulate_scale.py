@@ -49,7 +49,7 @@ from rich.console import Console
 from rich.table import Table
 
 from webtraj.rollouts import EpisodeResult, TaskSpec, plan_tasks
-from webtraj.rollouts.distributed.members import Lease
+from webtraj.rollouts.distributed.ledger import Lease
 from webtraj.rollouts.distributed.messages import Ended, Report
 from webtraj.rollouts.scheduling import Scheduler, Turn
 from webtraj.trajectory import EndReason, Outcome

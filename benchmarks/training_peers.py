@@ -58,11 +58,11 @@ def measure_work(job: dict[str, Any]) -> dict[str, Any]:
     """
     from torch.utils.flop_counter import FlopCounterMode
 
-    from webtraj.training.preparing.encoding import Encoder
-    from webtraj.training.preparing.planning import MicroBatch
+    from webtraj.training.sft.batches import MicroBatch
     from webtraj.training.sft.data import TrainingData
-    from webtraj.training.sft.loss import token_losses
+    from webtraj.training.sft.encoding import Encoder
     from webtraj.training.sft.models import load_weights
+    from webtraj.training.sft.stepping import token_losses
 
     settings, samples, tools = ours(job)
     data = TrainingData(samples, Encoder(tools), settings)
@@ -128,7 +128,7 @@ def measure_transformers(job: dict[str, Any]) -> dict[str, Any]:
     """Trains by transformers.Trainer, on the token ids and pixels that webtraj prepares."""
     import transformers
 
-    from webtraj.training.preparing.encoding import Encoder
+    from webtraj.training.sft.encoding import Encoder
 
     _, samples, tools = ours(job)
     encoder = Encoder(tools)
@@ -275,8 +275,8 @@ def clock_callback() -> Any:
 
 
 def ours(job: dict[str, Any]) -> tuple[Any, Any, Any]:
-    from webtraj.training.preparing.tools import load_tools
     from webtraj.training.sft import SftSettings, open_samples
+    from webtraj.training.sft.encoding import load_tools
 
     settings = SftSettings(
         model=job["model"],

@@ -11,10 +11,10 @@ import sys
 import webtraj
 from webtraj.environments.actions import Answer, Click
 from webtraj.environments.browser.observation import refs_in
-from webtraj.environments.fixture_site import FixtureSite
 from webtraj.exploring import CuriousAgent, HindsightProposer, explore
 from webtraj.rollouts import collect, read_tasks
-from webtraj.rollouts.tasks import TaskSpec
+from webtraj.tasks import TaskSpec
+from webtraj.testing.site import FixtureSite
 
 COARSE = {"/forum": "Read the forum.", "/products": "Filter and sort products."}
 

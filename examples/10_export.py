@@ -10,8 +10,7 @@ import sys
 from pathlib import Path
 
 from webtraj.rollouts import collect
-from webtraj.training.export import export_selection
-from webtraj.training.export.reading import read_export
+from webtraj.training.export import export_selection, read_export
 from webtraj.training.replay import AgentRenderer, ReplayBuffer
 
 

@@ -22,7 +22,7 @@ DOCS = ROOT / "docs"
 FACES = sorted(
     path
     for path in (ROOT / "src" / "webtraj").glob("**/__init__.py")
-    if "_faces.face(" in path.read_text()
+    if "_homes.face(" in path.read_text()
 )
 """The packages whose names come from their modules when they are first used."""
 

@@ -9,8 +9,8 @@ import os
 import subprocess
 import sys
 
-from webtraj.cli import diagnosis
-from webtraj.environments.browser import executable
+from webtraj.cli import doctor
+from webtraj.environments.browser import processes
 
 DOWNLOAD_SECONDS = 300  # 100 MB on a slow line.
 CONNECTION_MILLISECONDS = 10_000  # A network that swallows packets answers nothing, for minutes.
@@ -18,9 +18,9 @@ CONNECTION_MILLISECONDS = 10_000  # A network that swallows packets answers noth
 
 def main() -> int:
     """Does what the module says; returns the exit code."""
-    if "--check" not in sys.argv[1:] and not os.environ.get(executable.ENVIRONMENT_VARIABLE):
+    if "--check" not in sys.argv[1:] and not os.environ.get(processes.ENVIRONMENT_VARIABLE):
         download()
-    browser = asyncio.run(diagnosis.try_browser())
+    browser = asyncio.run(doctor.try_browser())
     if not browser.ok:
         sys.stderr.write(f"{browser.problem}\n")
         return 1

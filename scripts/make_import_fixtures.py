@@ -108,7 +108,7 @@ def demos(folder: Path) -> None:
     """Records demonstrations as MiniWoB++'s own recorder does, in a real browser."""
     from playwright.sync_api import sync_playwright
 
-    from webtraj.environments.browser.executable import find_browser
+    from webtraj.environments.browser.processes import find_browser
     from webtraj.environments.miniwob import tasks
 
     received: list[bytes] = []

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from webtraj.environments.browser.executable import find_browser
+from webtraj.environments.browser.processes import find_browser
 from webtraj.environments.miniwob import tasks
 
 ROOT = Path(__file__).resolve().parent.parent

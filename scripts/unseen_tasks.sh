@@ -7,7 +7,7 @@ loop=$(realpath "$1")
 out=$(realpath -m "$2")
 cd "$(dirname "$0")/.."
 sh scripts/environment.sh train vllm
-webtraj=".venv-train/bin/python -m webtraj.cli"
+webtraj=".venv-train/bin/python -m webtraj"
 
 tasks=$(sed 's/#.*//' configs/loop/unseen_tasks.txt | tr -s '\n ' ',,' | sed 's/^,//; s/,$//')
 common="env_config.test_tasks=[$tasks] env_config.split=test env_config.attempts_per_task=25"

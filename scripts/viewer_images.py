@@ -28,13 +28,13 @@ from webtraj.agents.contexts import ContextSettings
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import OpenAICompatibleClient, Sampling
 from webtraj.datasets.dataset import open_dataset
-from webtraj.environments.browser.executable import find_browser
+from webtraj.environments.browser.processes import find_browser
 from webtraj.environments.miniwob import tasks
 from webtraj.judging.model import JudgeSettings, ModelJudge
 from webtraj.rollouts import collect
 from webtraj.testing.model_server import FakeModelServer, ModelRequest
 from webtraj.trajectory import Outcome
-from webtraj.viewer.serving import serving
+from webtraj.viewer.app import serving
 from webtraj.viewer.viewer import Viewer
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"

@@ -1,6 +1,6 @@
 """Removing episodes, as a person does: their files go, and the index is made anew."""
 
-from webtraj.datasets.rebuilding import rebuild
+from webtraj.datasets.recovery import rebuild
 from webtraj.store.places import open_storage
 
 

@@ -6,12 +6,12 @@ import importlib
 
 import pytest
 
-from webtraj import _moved
+from webtraj import _homes
 
 
-@pytest.mark.parametrize("former", sorted(_moved._HOMES))
+@pytest.mark.parametrize("former", sorted(_homes._MOVED))
 def test_a_former_home_gives_what_the_new_one_has_and_warns(former: str) -> None:
-    home = importlib.import_module(_moved._HOMES[former])
+    home = importlib.import_module(_homes._MOVED[former])
     name = next(name for name in home.__all__ if not name.startswith("_"))
     module = importlib.import_module(former)
     with pytest.warns(DeprecationWarning, match="has moved"):

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webtraj import _faces, _moved
+from webtraj import _homes
 
 __version__ = "0.1.0"
 
-_moved.install()
+_homes.install()
 
 if TYPE_CHECKING:
+    from webtraj.collectors.base import NullTrajectoryCollector as NullTrajectoryCollector
     from webtraj.collectors.base import TrajectoryCollector as TrajectoryCollector
     from webtraj.collectors.bucket import BucketTrajectoryCollector as BucketTrajectoryCollector
     from webtraj.collectors.bucket import S3TrajectoryCollector as S3TrajectoryCollector
     from webtraj.collectors.local import JsonTrajectoryCollector as JsonTrajectoryCollector
     from webtraj.collectors.local import ProtobufTrajectoryCollector as ProtobufTrajectoryCollector
     from webtraj.collectors.memory import MemoryTrajectoryCollector as MemoryTrajectoryCollector
-    from webtraj.collectors.null import NullTrajectoryCollector as NullTrajectoryCollector
     from webtraj.collectors.tee import TeeTrajectoryCollector as TeeTrajectoryCollector
     from webtraj.datasets.dataset import open_dataset as open_dataset
     from webtraj.environments.base import Environment as Environment
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         TrajectoryCollectingEnvironment as TrajectoryCollectingEnvironment,
     )
     from webtraj.environments.gymnasium import from_gymnasium as from_gymnasium
-    from webtraj.environments.gymnasium_export import to_gymnasium as to_gymnasium
+    from webtraj.environments.gymnasium import to_gymnasium as to_gymnasium
     from webtraj.errors import WebtrajError as WebtrajError
     from webtraj.registry import info as info
     from webtraj.registry import make as make
@@ -62,7 +62,7 @@ _HOMES = {
     "JsonTrajectoryCollector": "collectors.local",
     "MemoryTrajectoryCollector": "collectors.memory",
     "ModelCall": "trajectory",
-    "NullTrajectoryCollector": "collectors.null",
+    "NullTrajectoryCollector": "collectors.base",
     "Outcome": "trajectory",
     "ProtobufTrajectoryCollector": "collectors.local",
     "ReprOnly": "store.foreign",
@@ -81,9 +81,9 @@ _HOMES = {
     "make": "registry",
     "open_dataset": "datasets.dataset",
     "register": "registry",
-    "to_gymnasium": "environments.gymnasium_export",
+    "to_gymnasium": "environments.gymnasium",
     "unregister": "registry",
 }
 
 __all__ = [*sorted(_HOMES), "__version__"]
-__getattr__, __dir__ = _faces.face(__name__, _HOMES)
+__getattr__, __dir__ = _homes.face(__name__, _HOMES)

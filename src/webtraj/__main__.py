@@ -1,4 +1,4 @@
-"""`python -m webtraj` is the command line."""
+"""`python -m webtraj` is `webtraj`."""
 
 from webtraj.cli import main
 

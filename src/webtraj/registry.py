@@ -549,13 +549,13 @@ def _load_plugin(entry_point: importlib.metadata.EntryPoint) -> None:
 
 
 _MINIWOB = "webtraj.environments.miniwob:MiniwobEnvironment"
-_FIXTURE_SITE = "webtraj.environments.fixture_site:FixtureEnvironment"
+_FIXTURE_SITE = "webtraj.testing.site:FixtureEnvironment"
 
 
 def _register_ours() -> None:
     """Registers the presets that ship. Imports no browser."""
-    from webtraj.environments.fixture_site.names import TASKS as SITE_TASKS
     from webtraj.environments.miniwob.tasks import SUBSETS, TASKS
+    from webtraj.testing.site.names import TASKS as SITE_TASKS
 
     for task in TASKS:
         register(

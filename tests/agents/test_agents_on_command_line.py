@@ -9,7 +9,7 @@ from webtraj import Outcome, open_dataset
 
 
 def rollout(folder, *arguments):
-    command = [sys.executable, "-m", "webtraj.cli", "rollout", "--preset", "miniwob/click-test"]
+    command = [sys.executable, "-m", "webtraj", "rollout", "--preset", "miniwob/click-test"]
     return subprocess.run(
         [*command, *arguments], cwd=folder, capture_output=True, text=True, timeout=120, check=False
     )

@@ -192,7 +192,7 @@ def test_model_plays_from_the_command_line(tmp_path):
         options = ("--model", "fake-model", "--base-url", server.url, "--out", "data")
         more = ("--agent-set", "temperature=0.5", "--agent-set", "full_rounds=2")
         done = subprocess.run(
-            [sys.executable, "-m", "webtraj.cli", "rollout", "--preset", "miniwob/click-test",
+            [sys.executable, "-m", "webtraj", "rollout", "--preset", "miniwob/click-test",
              *options, *more],
             cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip

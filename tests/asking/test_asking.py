@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from webtraj import asking, errors
+from webtraj import errors, structured_output
 from webtraj.agents.models import OpenAICompatibleClient, RetryPolicy
 from webtraj.agents.models.base import Image, Message, Sampling, Structure
 from webtraj.testing.model_server import FakeModelServer, Reply
@@ -38,7 +38,9 @@ async def asked():
             )
             async with client:
                 answers = [
-                    await asking.ask(client, messages, asking.object_of, **options)
+                    await structured_output.ask(
+                        client, messages, structured_output.object_of, **options
+                    )
                     for _ in range(times)
                 ]
             assert not server.errors
@@ -101,7 +103,7 @@ async def test_server_that_takes_no_form_is_asked_in_words_from_then_on(asked) -
     def rule(request):
         return Reply.error(400, "no such field") if has_form(request) else json.dumps(GOOD)
 
-    forms = asking.Forms()
+    forms = structured_output.Forms()
     (first, second), requests = await asked(rule, times=2, forms=forms)
     assert first.value == second.value == GOOD
     assert [bool(call.error) for call in first.calls] == [True, False]
@@ -116,7 +118,7 @@ async def test_server_that_refuses_everything_is_not_remembered_for_its_form(ask
         state["refuses"] -= 1
         return Reply.error(403) if state["refuses"] >= 0 else json.dumps(GOOD)
 
-    forms = asking.Forms()
+    forms = structured_output.Forms()
     (first, second), requests = await asked(rule, times=2, forms=forms)
     assert first.value is None
     assert second.value == GOOD
@@ -130,7 +132,7 @@ async def test_without_a_form_none_is_asked_for(asked) -> None:
 
 
 def test_what_is_known_of_a_client_is_known_of_no_other() -> None:
-    forms = asking.Forms()
+    forms = structured_output.Forms()
     forms.refused(OpenAICompatibleClient("m", "http://127.0.0.1:1/v1"))
     # The first one is kept, so that no other can be taken for it.
     assert all(forms.takes(OpenAICompatibleClient("m", "http://127.0.0.1:1/v1")) for _ in range(20))

@@ -5,7 +5,7 @@ import functools
 
 import pytest
 
-from webtraj.asking import all_of
+from webtraj.structured_output import all_of
 
 
 @pytest.mark.parametrize("most", [1, 3, 50])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webtraj.asking import object_of, read_object
+from webtraj.structured_output import object_of, read_object
 from webtraj.trajectory import ModelCall
 
 GOOD = '{"achieved": true, "goal": "Open the shop."}'

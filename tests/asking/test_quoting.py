@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webtraj.asking.quoting import Quotes, defused, json_string, quoted
-from webtraj.judging.model.verdicts import JUDGING_WORDS, read_reply
+from webtraj.judging.model.asking import JUDGING_WORDS, read_reply
+from webtraj.structured_output import Quotes, defused, json_string, quoted
 
 VERDICT = '{"reasoning": "All was done.", "verdict": "success"}'
 

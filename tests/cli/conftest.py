@@ -10,7 +10,7 @@ def run_webtraj(tmp_path):
 
     def run(*arguments, env=None, timeout=120):
         return subprocess.run(
-            [sys.executable, "-m", "webtraj.cli", *map(str, arguments)],
+            [sys.executable, "-m", "webtraj", *map(str, arguments)],
             cwd=tmp_path,
             env=env,
             capture_output=True,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from webtraj import errors
 from webtraj.cli import doctor
-from webtraj.cli.diagnosis import (
+from webtraj.cli.doctor import (
     BrowserFinding,
     Diagnosis,
     PackageFinding,

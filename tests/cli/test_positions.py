@@ -5,7 +5,8 @@ import typer
 from typer.testing import CliRunner
 
 from webtraj import EndReason, EpisodeEnd, EpisodeInfo, EpisodeTrajectory, StepRecord, errors
-from webtraj.cli import show as show_command
+from webtraj.cli import datasets
+from webtraj.cli.positions import PositionCommand
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.trajectory import StepType
 
@@ -23,7 +24,7 @@ def show(tmp_path):
             info = EpisodeInfo(episode_id=name)
             writer.add(EpisodeTrajectory(info, steps, end, start_time=float(number)))
     app = typer.Typer()
-    app.command(cls=show_command.COMMAND_CLASS)(show_command.show)
+    app.command(cls=PositionCommand)(datasets.show)
 
     def show(*arguments):
         return CliRunner().invoke(app, [str(tmp_path), *arguments])

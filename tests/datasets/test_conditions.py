@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webtraj import Outcome, errors
-from webtraj.datasets.conditions import parse_condition
+from webtraj.datasets.dataset import parse_condition
 from webtraj.store.index import EpisodeSummary
 
 EPISODE = EpisodeSummary(

@@ -6,11 +6,14 @@ import pytest
 from typer.testing import CliRunner
 
 from webtraj import errors
-from webtraj.cli import convert, copy, index, ls, merge, recover, show, split, verify
+from webtraj.cli import datasets, transfer
 from webtraj.datasets.verification import verify as verify_dataset
 from webtraj.datasets.writer import DatasetWriter
 
-MODULES = (convert, copy, index, ls, merge, recover, show, split, verify)
+COMMANDS = (
+    transfer.convert, transfer.copy, datasets.index, datasets.ls, transfer.merge, datasets.recover,
+    datasets.show, transfer.split, datasets.verify,
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -18,9 +21,8 @@ def run():
     import typer
 
     app = typer.Typer()
-    for module in MODULES:
-        name = module.__name__.rpartition(".")[2]
-        app.command(name)(getattr(module, name))
+    for command in COMMANDS:
+        app.command(command.__name__)(command)
 
     def run(*arguments, code=0):
         result = CliRunner().invoke(app, list(map(str, arguments)))

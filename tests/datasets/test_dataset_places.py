@@ -8,12 +8,9 @@ import pytest
 
 from webtraj import JsonTrajectoryCollector, errors, open_dataset
 from webtraj.collectors.local import JournalingCollector
-from webtraj.datasets.bucket_blobs import BucketBlobs
 from webtraj.datasets.dataset import Dataset
-from webtraj.datasets.parallel import map_in_order
-from webtraj.datasets.place import DatasetPlace, open_place
-from webtraj.datasets.rebuilding import rebuild
-from webtraj.datasets.recovery import recover
+from webtraj.datasets.place import BucketBlobs, DatasetPlace, map_in_order, open_place
+from webtraj.datasets.recovery import rebuild, recover
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.store.layout import DatasetHeader, DatasetLayout

@@ -6,8 +6,7 @@ import pytest
 
 from fault_proxy import Fault
 from webtraj import errors, open_dataset
-from webtraj.datasets.rebuilding import rebuild
-from webtraj.datasets.recovery import recover
+from webtraj.datasets.recovery import rebuild, recover
 from webtraj.datasets.transfer import convert, copy
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter

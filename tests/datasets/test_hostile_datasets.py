@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webtraj import errors, open_dataset
-from webtraj.datasets.rebuilding import rebuild
-from webtraj.datasets.recovery import recover
+from webtraj.datasets.recovery import rebuild, recover
 from webtraj.datasets.transfer import copy
 from webtraj.datasets.verification import verify
 from webtraj.store.index import parse_index_file

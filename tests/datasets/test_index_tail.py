@@ -6,8 +6,8 @@ import pytest
 
 from removing import remove
 from webtraj import EndReason, EpisodeEnd, EpisodeInfo, EpisodeTrajectory, errors
-from webtraj.datasets.index_tail import IndexTail
-from webtraj.datasets.rebuilding import rebuild
+from webtraj.datasets.dataset import IndexTail
+from webtraj.datasets.recovery import rebuild
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import open_storage

@@ -8,8 +8,7 @@ import pytest
 
 from webtraj import errors
 from webtraj.datasets.place import open_place
-from webtraj.datasets.rebuilding import rebuild
-from webtraj.datasets.recovery import recover
+from webtraj.datasets.recovery import rebuild, recover
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.store.blobs import BlobStore

@@ -17,14 +17,13 @@ from typer.testing import CliRunner
 from mutations import changed, places_in
 from webtraj import errors, open_dataset
 from webtraj.cli.app import make_app
-from webtraj.cli.show import show
+from webtraj.cli.datasets import show
 from webtraj.datasets.exporters import FORMATS, export_dataset
-from webtraj.datasets.rebuilding import rebuild
-from webtraj.datasets.recovery import recover
+from webtraj.datasets.recovery import rebuild, recover
 from webtraj.datasets.verification import verify
 from webtraj.rollouts.metrics import measure
-from webtraj.store import formats
 from webtraj.store.blobs import BlobStore
+from webtraj.store.layout import format_named
 from webtraj.viewer.table import Query
 from webtraj.viewer.viewer import Viewer
 
@@ -147,7 +146,7 @@ def named(data, number):
 def episode_of(golden):
     (path,) = golden.glob(f"episodes/{WINNER}.*")
     format_name = path.name.removeprefix(f"{WINNER}.")
-    stored = formats.format_named(format_name).decode(path.read_bytes(), path.name)
+    stored = format_named(format_name).decode(path.read_bytes(), path.name)
     return path.name, format_name, stored.data, stored.blobs or BlobStore(golden / "blobs")
 
 
@@ -161,7 +160,7 @@ def mutations(golden, seed, count):
         path, value = rng.choice(ways), rng.choice([*NASTY, ...])
         wrong = named(changed(data, path, value), made)
         try:
-            content = formats.format_named(format_name).encode(wrong, blobs)
+            content = format_named(format_name).encode(wrong, blobs)
         except (errors.WebtrajError, orjson.JSONEncodeError):
             continue  # Such an episode cannot be written in this format.
         made += 1

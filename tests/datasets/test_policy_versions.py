@@ -8,7 +8,7 @@ import pytest
 
 import webtraj
 from webtraj import EndReason, EpisodeEnd, EpisodeInfo, EpisodeTrajectory, StepRecord, open_dataset
-from webtraj.datasets.conditions import parse_condition
+from webtraj.datasets.dataset import parse_condition
 from webtraj.datasets.recovery import recover
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter

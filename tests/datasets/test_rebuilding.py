@@ -8,10 +8,9 @@ import orjson
 import pytest
 
 from webtraj import JsonTrajectoryCollector, errors, open_dataset
-from webtraj.datasets import rebuilding
+from webtraj.datasets import recovery
 from webtraj.datasets.place import DatasetPlace, open_place
-from webtraj.datasets.rebuilding import rebuild
-from webtraj.datasets.recovery import recover
+from webtraj.datasets.recovery import rebuild, recover
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.store.index import IndexFile, IndexWriter, parse_index_file
@@ -182,12 +181,12 @@ def test_whatever_happens_meanwhile_in_a_bucket_the_index_is_right(
     def once():
         happened.append(True)
         with monkeypatch.context() as patch:
-            patch.setattr(rebuilding, "open_place", open_place)
+            patch.setattr(recovery, "open_place", open_place)
             happen()
 
     place = hooked(bucket, method, once, at=at)
     with monkeypatch.context() as patch:
-        patch.setattr(rebuilding, "open_place", lambda *_: place)
+        patch.setattr(recovery, "open_place", lambda *_: place)
         rebuild(bucket)
     assert happened
     assert sorted(open_dataset(bucket).episode_ids) == expected
@@ -207,7 +206,7 @@ def test_a_rebuild_that_dies_loses_nothing(many, monkeypatch, method, at):
     before = lines(many)
     place = hooked(many, method, die, at=at)
     with monkeypatch.context() as patch:
-        patch.setattr(rebuilding, "open_place", lambda *_: place)
+        patch.setattr(recovery, "open_place", lambda *_: place)
         with contextlib.suppress(DiedError):
             rebuild(many)
     assert lines(many) == before

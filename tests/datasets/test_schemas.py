@@ -12,8 +12,8 @@ from hypothesis import given, settings
 
 import webtraj
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.store import formats
-from webtraj.store.layout import DatasetHeader
+from webtraj.store import layout
+from webtraj.store.layout import DatasetHeader, format_named
 from webtraj.store.places import open_storage
 from webtraj.testing.strategies import trajectories
 
@@ -36,8 +36,8 @@ def check(place):
     for entry in storage.list():
         content = storage.read(entry.key)
         if entry.key.startswith("episodes/"):
-            _, format_name = formats.split_name(entry.key)
-            EPISODE.validate(formats.format_named(format_name).decode(content, entry.key).data)
+            _, format_name = layout.split_name(entry.key)
+            EPISODE.validate(format_named(format_name).decode(content, entry.key).data)
         elif entry.key.startswith("index/"):
             for line in content.splitlines():
                 INDEX.validate(orjson.loads(line))

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 
 from webtraj import errors, open_dataset
 from webtraj.datasets.place import open_place
-from webtraj.datasets.splitting import assign, split
-from webtraj.datasets.transfer import convert, copy, merge
+from webtraj.datasets.transfer import assign, convert, copy, merge, split
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.store.index import EpisodeSummary

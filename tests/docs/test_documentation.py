@@ -204,7 +204,7 @@ def as_loop(data, path):
 
 
 def as_training(data, path):
-    from webtraj.training.sft.configuration import load_train_config
+    from webtraj.training.sft.settings import load_train_config
 
     assert load_train_config(path, [])
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from documented_blocks import DOCS, ROOT
 
-from webtraj.environments.browser.executable import find_browser
+from webtraj.environments.browser.processes import find_browser
 
 # It takes some twenty seconds to build, on a busy machine minutes.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

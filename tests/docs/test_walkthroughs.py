@@ -13,7 +13,7 @@ import pytest
 from documented_blocks import ROOT, WALKTHROUGHS, Block, blocks_of, is_slow
 
 from bucket_servers import REGION, running
-from webtraj.environments.browser.executable import find_browser
+from webtraj.environments.browser.processes import find_browser
 
 BUCKET = "s3://trajectories"
 OTHERS = (".venv-train", ".venv-browsergym")

@@ -29,8 +29,8 @@ import webtraj
 import webtraj.store.bucket
 from webtraj.collectors.bucket import S3TrajectoryCollector
 from webtraj.collectors.spool import Spool
-from webtraj.datasets.pushing import push
 from webtraj.datasets.recovery import recover
+from webtraj.datasets.transfer import push
 from webtraj.store.places import open_storage
 
 

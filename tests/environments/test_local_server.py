@@ -3,8 +3,7 @@
 import asyncio
 import socket
 
-from webtraj.environments.fixture_site.messages import Response
-from webtraj.environments.fixture_site.server import HttpServer
+from webtraj.environments.local_server import HttpServer, Response
 
 
 async def test_a_server_that_stops_closes_a_connection_it_has_just_accepted(monkeypatch):

@@ -4,10 +4,9 @@ import dataclasses
 
 import pytest
 
-from webtraj.exploring.base import Claim, Draft
-from webtraj.exploring.checking import DUPLICATE, check_drafts, problem_of
+from webtraj.exploring.checking import DUPLICATE, Claim, Draft, check_drafts, problem_of
 from webtraj.exploring.seen import page_key, seen_in, site_key
-from webtraj.rollouts.tasks.rows import spec_of_row
+from webtraj.tasks import spec_of_row
 from webtraj.trajectory import EndReason
 
 SITE = "http://shop.example"

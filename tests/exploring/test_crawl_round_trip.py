@@ -15,15 +15,14 @@ from webtraj import EndReason, open_dataset
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models import OpenAICompatibleClient
 from webtraj.datasets.verification import verify
+from webtraj.environments.browser.page_script import LOCAL_PAGE
 from webtraj.environments.browser.pool import BrowserPool
-from webtraj.environments.browser.settling import LOCAL_PAGE
-from webtraj.environments.fixture_site import FixtureSite
 from webtraj.exploring import CuriousAgent, HindsightProposer, ModelProposer, explore, propose
 from webtraj.exploring.command import go_on, play
 from webtraj.rollouts import collect, read_tasks
-from webtraj.rollouts.tasks import Fact, TaskSpec
-from webtraj.rollouts.tasks.rows import spec_of_row
+from webtraj.tasks import Fact, TaskSpec, spec_of_row
 from webtraj.testing.model_server import FakeModelServer
+from webtraj.testing.site import FixtureSite
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

@@ -14,11 +14,9 @@ from webtraj import EndReason, errors
 from webtraj.agents.models import OpenAICompatibleClient, RetryPolicy
 from webtraj.datasets.verification import verify
 from webtraj.exploring.asking import ModelProposer
-from webtraj.exploring.base import Claim, Draft, Drafts
-from webtraj.exploring.checking import DUPLICATE
+from webtraj.exploring.checking import DUPLICATE, Claim, Draft, Drafts
 from webtraj.exploring.hindsight import HindsightProposer
-from webtraj.exploring.proposing import propose
-from webtraj.exploring.records import Proposals, proposer_key
+from webtraj.exploring.proposing import Proposals, propose, proposer_key
 from webtraj.rollouts import read_tasks
 from webtraj.store.places import open_storage
 from webtraj.testing.model_server import FakeModelServer, Reply
@@ -163,7 +161,7 @@ async def test_a_damaged_record_is_told_and_not_passed_over(folder):
 KILLED = """
     import asyncio, os, pathlib, signal, sys
     from webtraj.exploring import HindsightProposer, propose
-    from webtraj.exploring import records
+    from webtraj.exploring import proposing
     from webtraj.store.places import FolderStorage
 
     folder, at = sys.argv[1], int(sys.argv[2])

@@ -10,7 +10,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from recorded_episodes import browser_episode, data_of
 
 from webtraj import errors
-from webtraj.store import formats, records
+from webtraj.store import records
+from webtraj.store.layout import format_named
 from webtraj.store.protobuf.orby import read_orby
 from webtraj.testing.assertions import assert_valid_trajectory
 from webtraj.testing.strategies import same
@@ -361,7 +362,7 @@ def test_what_is_read_can_be_written_in_every_format(make, schema):
     episode = read_orby(after_only(make), "it", descriptor_set=schema)
     data, blobs = data_of(episode)
     for name in ("pb", "pb.zst"):
-        made = formats.format_named(name)
+        made = format_named(name)
         stored = made.decode(made.encode(data, blobs), "it")
         assert orjson.dumps(stored.data) == orjson.dumps(data)
         back = records.decode_record(type(episode), stored.data, stored.blobs)
@@ -372,14 +373,14 @@ class TestWithoutASchema:
     def test_a_file_of_webtrajs_comes_back_as_it_was(self):
         data, blobs = data_of(browser_episode())
         for name in ("pb", "pb.zst"):
-            content = formats.format_named(name).encode(data, blobs)
+            content = format_named(name).encode(data, blobs)
             assert same(read_orby(content, "it"), browser_episode())
 
     def test_webtrajs_messages_without_its_own_fields_are_read_by_orbys(self):
         from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
 
         data, blobs = data_of(browser_episode())
-        message = pb.TrajectoryData.FromString(formats.format_named("pb").encode(data, blobs))
+        message = pb.TrajectoryData.FromString(format_named("pb").encode(data, blobs))
         message.ClearField("webtraj")
         for each in message.actions:
             each.ClearField("webtraj")

@@ -8,8 +8,8 @@ from webtraj.environments.actions import Answer
 from webtraj.environments.browser.observation import CHANNELS, refs_in
 from webtraj.environments.miniwob import MiniwobEnvironment
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
-from webtraj.store import formats
 from webtraj.store.blobs import BlobStore
+from webtraj.store.layout import format_named
 from webtraj.trajectory import Decision
 
 TASKS = ["click-test", "enter-text", "click-tab-2"]
@@ -32,12 +32,12 @@ async def test_a_recorded_browser_episode_is_the_same_as_json_and_as_protobuf(tm
     for path in stored:
         content = path.read_bytes()
         for name in ("pb", "pb.zst"):
-            made = formats.format_named(name)
+            made = format_named(name)
             back = made.decode(
                 made.encode(orjson.loads(content), BlobStore(tmp_path / "blobs")), "it"
             )
             assert orjson.dumps(back.data) == content
-        plain = formats.format_named("pb").encode(back.data, back.blobs)
+        plain = format_named("pb").encode(back.data, back.blobs)
         _check_shape(pb.TrajectoryData.FromString(plain), orjson.loads(content))
 
 

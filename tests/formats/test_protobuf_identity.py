@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from recorded_episodes import Blobs, browser_episode, data_of
 
 from webtraj import errors
-from webtraj.datasets.episode_file import decode_episode
-from webtraj.store import encoding, formats
+from webtraj.datasets.dataset import decode_episode
+from webtraj.store import encoding
 from webtraj.store.blobs import blobs_of
+from webtraj.store.layout import format_named
 from webtraj.testing.strategies import same, trajectories
 
 WRITABLE = ["pb", "pb.zst"]
@@ -20,7 +21,7 @@ property_test = settings(
 
 
 def there_and_back(data, blobs, name="pb"):
-    made = formats.format_named(name)
+    made = format_named(name)
     return made.decode(made.encode(data, blobs), "it")
 
 
@@ -156,4 +157,4 @@ def test_what_is_no_episode_is_refused(change, episode):
     data, blobs = episode
     change(data)
     with pytest.raises(errors.CorruptDataError):
-        formats.format_named("pb").encode(data, blobs)
+        format_named("pb").encode(data, blobs)

@@ -9,10 +9,10 @@ import orjson
 import pytest
 from google.protobuf import descriptor_pb2
 
-from webtraj.datasets.episode_file import decode_episode
+from webtraj.datasets.dataset import decode_episode
 from webtraj.proto.compatibility import breaking_changes
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
-from webtraj.store import formats
+from webtraj.store.layout import format_named
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/golden/protobuf"
@@ -172,7 +172,7 @@ class TestAFileOfTheFirstVersion:
     def test_it_holds_what_it_held(self, name):
         content = (GOLDEN / f"episode_v1.{name}").read_bytes()
         expected = (GOLDEN / "episode_v1.json").read_bytes()
-        stored = formats.format_named(name).decode(content, "golden")
+        stored = format_named(name).decode(content, "golden")
         assert orjson.dumps(stored.data) == expected
         episode = decode_episode(stored.data, stored.blobs)
         assert all(s.observation["screenshot"][:3] == b"\xff\xd8\xff" for s in episode.steps)

@@ -1,6 +1,7 @@
 """What code that knows Orby's messages alone finds in a file."""
 
 import dataclasses
+import hashlib
 import json
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from recorded_episodes import browser_episode, data_of
 from webtraj import errors
 from webtraj.environments.actions import Answer, InvalidAction, ReportInfeasible
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
-from webtraj.store import formats
+from webtraj.store.layout import format_named
 from webtraj.store.protobuf import codec
 from webtraj.trajectory import EpisodeEnd, EpisodeTrajectory, Outcome, StepRecord, StepType
 
@@ -23,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 def message_of(trajectory):
     data, blobs = data_of(trajectory)
-    return pb.TrajectoryData.FromString(formats.format_named("pb").encode(data, blobs))
+    return pb.TrajectoryData.FromString(format_named("pb").encode(data, blobs))
 
 
 @pytest.fixture
@@ -74,10 +75,28 @@ def test_what_the_agent_thought(message):
     assert list(call.webtraj.logprobs) == [-0.5, float("-inf")]
 
 
+def test_values_are_json_text_and_equal_episodes_make_equal_files(message):
+    step, info = message.actions[1].webtraj, message.webtraj.info
+    assert orjson.loads(info.metadata.json_value) == {"split": "train"}
+    assert orjson.loads(step.action.json_value)["type"] == "action/click"
+    assert orjson.loads(step.reward.json_value) == 0.0
+    kinds = {entry.WhichOneof("kind") for entry in step.observation.map_value.values}
+    assert kinds == {"place", "json_value"}
+    data, blobs = data_of(browser_episode())
+    data["steps"][0]["observation"] = [
+        {"$": "blob", "sha256": blobs.put(bytes([n]), "bin").sha256, "ext": "bin", "size": 1}
+        for n in range(50)
+    ]
+    read = pb.TrajectoryData.FromString(format_named("pb").encode(data, blobs))
+    held = [blob.content for blob in read.webtraj.blobs if len(blob.content) == 1]
+    assert held == sorted(held, key=lambda content: hashlib.sha256(content).hexdigest())
+    assert len(held) == 50
+
+
 def test_no_long_content_stands_twice():
     trajectory = browser_episode(3, shot_bytes=50_000)
     data, blobs = data_of(trajectory)
-    content = formats.format_named("pb").encode(data, blobs)
+    content = format_named("pb").encode(data, blobs)
     for step in trajectory.steps:
         for what in (step.observation["screenshot"], step.observation["axtree"].encode()):
             assert content.count(what) == 1
@@ -182,7 +201,7 @@ print(len(message.actions[3].after_state.viewport.screenshot.content))
 def test_protocs_own_code_reads_a_file_without_webtraj(tmp_path):
     data, blobs = data_of(browser_episode())
     file = tmp_path / "episode.pb"
-    file.write_bytes(formats.format_named("pb").encode(data, blobs))
+    file.write_bytes(format_named("pb").encode(data, blobs))
     schema = "webtraj/v1/trajectory.proto"
     command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{ROOT / 'src/webtraj/proto'}"]
     subprocess.run([*command, f"--python_out={tmp_path}", schema], check=True, timeout=60)
@@ -214,21 +233,21 @@ class TestTheLargest:
 
     def test_an_episode_of_more_than_two_gibibytes_is_refused_before_it_is_read(self):
         with pytest.raises(errors.DatasetError, match="'big' has at least 3221225472 bytes"):
-            formats.format_named("pb").encode(self.big(3 * 2**30), self.Unread())
+            format_named("pb").encode(self.big(3 * 2**30), self.Unread())
 
     def test_what_else_it_holds_counts_too(self, monkeypatch):
         monkeypatch.setattr(codec, "MAX_SIZE", 10_000)
         data, blobs = data_of(browser_episode(1, shot_bytes=10))
         data["info"]["metadata"] = {"notes": ["x" * 100] * 99}
         with pytest.raises(errors.DatasetError, match="keep it as JSON"):
-            formats.format_named("pb").encode(data, blobs)
+            format_named("pb").encode(data, blobs)
 
     def test_a_blob_that_is_not_what_its_name_says_is_not_written(self, episode):
         data, blobs = episode
         name = data["steps"][0]["observation"]["screenshot"]["sha256"]
         blobs.contents[name] = blobs.contents[name][:-1] + b"!"
         with pytest.raises(errors.CorruptDataError, match=name):
-            formats.format_named("pb").encode(data, blobs)
+            format_named("pb").encode(data, blobs)
 
 
 def test_xz_is_for_reading_only(episode):
@@ -236,7 +255,7 @@ def test_xz_is_for_reading_only(episode):
 
     data, blobs = episode
     with pytest.raises(errors.InvalidInputError, match="only read"):
-        formats.format_named("pb.xz").encode(data, blobs)
-    content = lzma.compress(formats.format_named("pb").encode(data, blobs))
-    stored = formats.format_named("pb.xz").decode(content, "it")
+        format_named("pb.xz").encode(data, blobs)
+    content = lzma.compress(format_named("pb").encode(data, blobs))
+    stored = format_named("pb.xz").decode(content, "it")
     assert orjson.dumps(stored.data) == orjson.dumps(data)

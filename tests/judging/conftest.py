@@ -18,11 +18,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from labelled_episodes import collect_labelled
 
 from webtraj.datasets.dataset import Dataset, open_dataset
 from webtraj.environments.browser.pool import BrowserPool
-from webtraj.judging.labelling import collect_labelled
-from webtraj.judging.labels import labels_of_dataset
+from webtraj.judging.quality import labels_of_dataset
 from webtraj.trajectory import Outcome
 
 CHANNELS = ("goal", "url", "title", "axtree", "text", "last_action", "info")

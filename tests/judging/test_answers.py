@@ -3,7 +3,7 @@
 import pytest
 
 from webtraj.environments import actions
-from webtraj.judging.answers import answer_of, final_answer
+from webtraj.environments.actions.recorded import answer_of, final_answer
 from webtraj.store.values import OpaqueRecord
 from webtraj.trajectory import Decision, EpisodeInfo, EpisodeTrajectory, StepRecord, StepType
 

@@ -4,18 +4,17 @@ import dataclasses
 from collections import Counter
 
 import pytest
+from corrupted_episodes import CORRUPTIONS, corrupt, corrupt_dataset
 
 from webtraj import errors
 from webtraj.datasets.dataset import open_dataset
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments import actions
-from webtraj.judging.answers import final_answer
+from webtraj.environments.actions.recorded import final_answer
 from webtraj.judging.base import is_judgeable
-from webtraj.judging.corruption import CORRUPTIONS, corrupt, corrupt_dataset
 from webtraj.judging.environment import EnvironmentJudge
-from webtraj.judging.labels import read_labels, write_labels
-from webtraj.judging.quality import evaluate
+from webtraj.judging.quality import evaluate, read_labels, write_labels
 from webtraj.trajectory import (
     EndReason,
     EpisodeEnd,

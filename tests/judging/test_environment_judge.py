@@ -5,8 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from webtraj.judging.base import with_judgement
-from webtraj.judging.composites import FirstKnown
+from webtraj.judging.base import FirstKnown, with_judgement
 from webtraj.judging.environment import EnvironmentJudge
 from webtraj.judging.rules import RuleJudge, make_rules
 from webtraj.trajectory import (

@@ -9,12 +9,13 @@ from typer.testing import CliRunner
 
 from webtraj import errors
 from webtraj.cli import judge as judge_command
+from webtraj.cli.positions import PositionCommand
 from webtraj.datasets.dataset import open_dataset
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.environments import actions
 from webtraj.judging.base import with_judgement
 from webtraj.judging.catalog import make_judge, make_judge_of
-from webtraj.judging.labels import Label, write_labels
+from webtraj.judging.quality import Label, write_labels
 from webtraj.testing.model_server import FakeModelServer, Reply
 from webtraj.trajectory import (
     EndReason,
@@ -32,7 +33,7 @@ RULES = {"rules": [{"tasks": "shop/*", "success": {"answer": "12"}}]}
 @pytest.fixture
 def run():
     app = typer.Typer()
-    app.command(cls=judge_command.COMMAND_CLASS)(judge_command.judge)
+    app.command(cls=PositionCommand)(judge_command.judge)
 
     def run(*arguments, code=0):
         result = CliRunner().invoke(app, list(map(str, arguments)))

@@ -1,10 +1,10 @@
 """Labels files: what is written comes back, and what is wrong is named by its line."""
 
 import pytest
+from labelled_episodes import collect_labelled
 
 from webtraj import errors
-from webtraj.judging.labelling import collect_labelled
-from webtraj.judging.labels import Label, read_labels, write_labels
+from webtraj.judging.quality import Label, read_labels, write_labels
 from webtraj.trajectory import Outcome
 
 GOOD = '{"episode_id": "e1", "outcome": "success"}'

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webtraj.environments import actions as a
-from webtraj.judging.masked import is_masked, typed_texts
+from webtraj.judging.evaluating import is_masked, typed_texts
 from webtraj.trajectory import Decision, StepRecord, StepType
 
 

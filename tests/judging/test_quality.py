@@ -10,8 +10,7 @@ from webtraj import errors
 from webtraj.datasets.dataset import open_dataset
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.judging.environment import EnvironmentJudge
-from webtraj.judging.labels import Label, labels_of_dataset
-from webtraj.judging.quality import Confusion, evaluate
+from webtraj.judging.quality import Confusion, Label, evaluate, labels_of_dataset
 from webtraj.judging.rules import RuleJudge
 from webtraj.store.layout import DatasetLayout
 from webtraj.trajectory import (

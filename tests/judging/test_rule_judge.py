@@ -10,7 +10,7 @@ import pytest
 from webtraj import errors
 from webtraj.environments import actions
 from webtraj.judging.base import with_judgement
-from webtraj.judging.goals import fill_in, match_goal
+from webtraj.judging.predicates import fill_in, match_goal
 from webtraj.judging.rules import RuleJudge, make_rules, read_rules
 from webtraj.trajectory import (
     EndReason,

@@ -11,8 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from webtraj import errors
-from webtraj.local_pages.guard import HEADERS, Guard
-from webtraj.local_pages.serving import serving
+from webtraj.local_pages import HEADERS, Guard, serving
 
 TOKEN = "a-token-of-enough-length"
 LOOKING = frozenset(("GET", "HEAD"))

@@ -119,7 +119,7 @@ def main() -> None:
     texts = (page.read_text() for page in sorted((ROOT / "docs").glob("*.md")))
     model = make_vision_model(folder / "model", texts, context=CONTEXT)
     out = folder / "loop"
-    command = [sys.executable, "-m", "webtraj.cli", "loop", "--config", str(CONFIG)]
+    command = [sys.executable, "-m", "webtraj", "loop", "--config", str(CONFIG)]
     subprocess.run([*command, *overrides(out, model)], check=True)
     found = list(problems(out))
     for problem in found:

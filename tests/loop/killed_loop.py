@@ -66,7 +66,7 @@ class KilledLoop:
         """One life of the loop; returns whether it came to its end."""
         resume = ["--resume"] if self.lives else []
         self.lives += 1
-        command = [sys.executable, "-m", "webtraj.cli", "loop", "--config", str(CONFIG)]
+        command = [sys.executable, "-m", "webtraj", "loop", "--config", str(CONFIG)]
         log = self.out.with_name("loop.log")
         loop = Loop([*command, *self.overrides, *resume], log=log, variables={"COLUMNS": "120"})
         try:

@@ -20,12 +20,11 @@ from webtraj import EndReason, EpisodeTrajectory, Outcome, open_dataset
 from webtraj.datasets.exporters.base import MANIFEST, read_manifest
 from webtraj.datasets.verification import verify
 from webtraj.loop import LoopConfig, metrics
-from webtraj.loop.outputs import digest
+from webtraj.loop.phases import Slot, digest, lanes
 from webtraj.loop.places import Places, version_name
-from webtraj.loop.schedule import Slot, lanes
 from webtraj.loop.state import LoopState, read_entries
-from webtraj.rollouts.retrying import RetryPolicy
 from webtraj.rollouts.runs import Run, progress_of
+from webtraj.rollouts.scheduling import RetryPolicy
 from webtraj.store.places import open_storage
 from webtraj.training.sft.checkpoints import find_latest
 from webtraj.training.sft.data import digest_of_base

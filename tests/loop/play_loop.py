@@ -6,7 +6,7 @@ import sys
 from webtraj.cli import signals
 from webtraj.loop import load_loop_config
 from webtraj.loop import run as run_loop
-from webtraj.loop.observer import NullLoopObserver
+from webtraj.loop.phases import NullLoopObserver
 
 
 class Teller(NullLoopObserver):

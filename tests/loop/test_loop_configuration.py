@@ -5,8 +5,7 @@ import pytest
 from webtraj import errors
 from webtraj.loop import configuration, load_loop_config
 from webtraj.loop.building import make_phase
-from webtraj.loop.phases import Policy
-from webtraj.loop.schedule import Slot
+from webtraj.loop.phases import Policy, Slot
 
 FILE = """
 out: ${oc.env:HOME}/runs

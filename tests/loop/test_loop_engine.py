@@ -13,7 +13,7 @@ import pytest
 from webtraj import errors
 from webtraj.loop import PhaseFailedError, load_loop_config
 from webtraj.loop import run as run_loop
-from webtraj.loop.observer import NullLoopObserver
+from webtraj.loop.phases import NullLoopObserver
 from webtraj.loop.state import LoopState, read_entries
 
 SHORT = {

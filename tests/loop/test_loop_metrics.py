@@ -5,12 +5,12 @@ import json
 import pytest
 
 from webtraj import errors
-from webtraj.loop import load_loop_config, metrics, plots
-from webtraj.loop.schedule import lanes
+from webtraj.loop import load_loop_config, metrics
+from webtraj.loop.phases import lanes
 
 
 def rate(successes, trials):
-    from webtraj.rollouts.metrics.values import Rate
+    from webtraj.rates import Rate
 
     return Rate(successes, trials).to_data()
 
@@ -76,16 +76,16 @@ def test_picture_shows_the_mean_and_each_task(tmp_path):
     from matplotlib.image import imread
 
     path = tmp_path / "success.png"
-    assert plots.plot_success(LINES, path) == path
+    assert metrics.plot_success(LINES, path) == path
     small = imread(path).shape
     many = {f"task/{n}": (n % 5, 4) for n in range(9)}
-    plots.plot_success([*LINES, line(3, **many)], path)
+    metrics.plot_success([*LINES, line(3, **many)], path)
     assert imread(path).shape[0] > small[0]
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_nothing_known_is_no_picture(tmp_path):
-    assert plots.plot_success([{"iteration": 0}], tmp_path / "success.png") is None
+    assert metrics.plot_success([{"iteration": 0}], tmp_path / "success.png") is None
     assert not list(tmp_path.iterdir())
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.loop.outputs import Output
+from webtraj.loop.phases import Output
 
 
 @pytest.mark.parametrize(("kind", "missing"), [("dataset", "has no episodes"), ("kept", "")])

@@ -17,7 +17,7 @@ LATER = 1000.0
 def test_axe_finds_nothing_in_a_run(held_rollout, wait):
     from playwright.sync_api import expect, sync_playwright
 
-    from webtraj.environments.browser.executable import find_browser
+    from webtraj.environments.browser.processes import find_browser
 
     rollout = held_rollout("climb", "slip", "crash", "hold-act", "hold-ask")
     monitor = rollout.monitor()

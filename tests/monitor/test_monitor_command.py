@@ -16,7 +16,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from webtraj import errors
-from webtraj.cli.monitor import monitor as command
+from webtraj.cli.view import monitor as command
 from webtraj.monitor import Cell, RunMonitor, Writer
 from webtraj.monitor.screen import BackgroundScreen, line_of, rendered, watch
 from webtraj.monitor.status import FaultCount, OpenEpisode

@@ -13,7 +13,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from webtraj import errors
-from webtraj.local_pages.guard import HEADERS
+from webtraj.local_pages import HEADERS
 from webtraj.monitor import RunMonitor
 from webtraj.monitor.page import serving
 
@@ -139,7 +139,7 @@ def test_many_who_ask_at_once_are_one_look(monitor, monkeypatch):
 # The command alone, so that the test knows no other.
 COMMAND = """
 from webtraj.cli import app
-app.COMMANDS = ("ls", "monitor")
+app.COMMANDS = {"ls": "datasets", "monitor": "view"}
 app.main()
 """
 
@@ -168,7 +168,7 @@ def test_a_browser_follows_a_run_and_runs_nothing_that_tasks_are_called(
 ):
     from playwright.sync_api import expect, sync_playwright
 
-    from webtraj.rollouts.browsers import Browsers
+    from webtraj.rollouts.making import Browsers
 
     rollout = held_rollout("climb", "crash", "hold-act", HOSTILE)
     monitor = rollout.monitor()

@@ -17,7 +17,7 @@ def test_a_rollout_in_a_browser_is_watched_and_reported_of(tmp_path, wait):
     out = str(tmp_path / "data")
     presets = ("--preset", "miniwob/click-test", "--preset", "miniwob/login-user")
     rollout = subprocess.Popen(
-        [sys.executable, "-m", "webtraj.cli", "rollout", "--out", out, *presets, "--episodes", "4",
+        [sys.executable, "-m", "webtraj", "rollout", "--out", out, *presets, "--episodes", "4",
          "--parallel", "2"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     try:

@@ -13,12 +13,11 @@ from rich.console import Console
 
 from fault_proxy import Fault
 from webtraj import Outcome, errors, open_dataset
-from webtraj.datasets.rebuilding import rebuild
-from webtraj.datasets.recovery import recover
+from webtraj.datasets.recovery import rebuild, recover
 from webtraj.judging.base import Judgement
 from webtraj.monitor import Cell, RunMonitor, Writer
 from webtraj.monitor.screen import rendered
-from webtraj.rollouts.distributed.underway import Away, Underway
+from webtraj.rollouts.distributed.driver import Away, Underway
 from webtraj.rollouts.iterations import Iterations
 from webtraj.rollouts.judging import judge_rollout
 from webtraj.store.index import IndexWriter

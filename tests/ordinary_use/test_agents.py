@@ -19,7 +19,7 @@ from webtraj.rollouts.metrics import Rate, measure
 from webtraj.rollouts.runs import Run
 from webtraj.store.places import open_storage
 from webtraj.training.export import export_selection
-from webtraj.training.export.reading import read_export
+from webtraj.training.export.running import read_export
 from webtraj.training.replay import Filters, ReplayBuffer
 
 

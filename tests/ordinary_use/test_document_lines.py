@@ -421,12 +421,12 @@ def test_the_chain_of_the_documents_from_a_rollout_to_a_rollout_of_what_was_trai
         url = url.strip().removesuffix("/v1")
         told = f"policy_config.base_model={BASE} env_config.vllm_server_url={url}"
         subprocess.run(
-            shlex.split(f"{sys.executable} -m webtraj.cli {ROLLOUT[8:]} save_path=runs {told}"),
+            shlex.split(f"{sys.executable} -m webtraj {ROLLOUT[8:]} save_path=runs {told}"),
             cwd=shell.folder, check=True,
         )  # fmt: skip
     assert "begins with Qwen/Qwen3-VL-8B-Instruct" in shell("webtraj update save_path=runs")
     shell(BY_HAND, at=runs)
-    serve = [sys.executable, "-m", "webtraj.cli", "serve", "runs/model.pt", "--python", vllm]
+    serve = [sys.executable, "-m", "webtraj", "serve", "runs/model.pt", "--python", vllm]
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     with running(serve, cwd=shell.folder) as line:
@@ -434,7 +434,7 @@ def test_the_chain_of_the_documents_from_a_rollout_to_a_rollout_of_what_was_trai
         for at, save_path in ((shell.folder, "runs"), (elsewhere, "../my work/runs/")):
             told = f"'save_path={save_path}' env_config.vllm_server_url={url}"
             subprocess.run(
-                shlex.split(f"{sys.executable} -m webtraj.cli {ROLLOUT[8:]} {told}"),
+                shlex.split(f"{sys.executable} -m webtraj {ROLLOUT[8:]} {told}"),
                 cwd=at, check=True,
             )  # fmt: skip
     for iteration in (1, 2, 3):
@@ -444,7 +444,7 @@ def test_the_chain_of_the_documents_from_a_rollout_to_a_rollout_of_what_was_trai
 
 
 def test_scheduler_files_are_read_without_torch(tmp_path):
-    from webtraj.training.llamafactory.resuming import base_rates
+    from webtraj.training.llamafactory.checkpoints import base_rates
 
     with zipfile.ZipFile(tmp_path / "scheduler.pt", "w") as file:
         file.writestr("scheduler/data.pkl", pickle.dumps({"base_lrs": [1e-6]}, protocol=2))

@@ -17,8 +17,7 @@ import pytest
 
 import webtraj
 from webtraj import errors
-from webtraj.datasets.rebuilding import rebuild
-from webtraj.datasets.recovery import recover
+from webtraj.datasets.recovery import rebuild, recover
 from webtraj.datasets.verification import verify
 from webtraj.rollouts.metrics import measure
 
@@ -224,7 +223,7 @@ def test_the_command_line_says_what_is_wrong_and_goes_on(dataset):
 
     def run(*arguments):
         return subprocess.run(
-            [sys.executable, "-m", "webtraj.cli", *arguments], capture_output=True, text=True,
+            [sys.executable, "-m", "webtraj", *arguments], capture_output=True, text=True,
             timeout=120, check=False,
         )  # fmt: skip
 

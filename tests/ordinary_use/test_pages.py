@@ -21,10 +21,9 @@ import webtraj
 from webtraj import errors
 from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser.access import WebAccess
-from webtraj.environments.browser.network import proxy as proxy_lib
 from webtraj.environments.browser.observation import refs_in
-from webtraj.environments.browser.settling import SettlePolicy
-from webtraj.rollouts.metrics.steps import step_facts
+from webtraj.environments.browser.page_script import SettlePolicy
+from webtraj.rollouts.metrics.facts import step_facts
 
 pytestmark = pytest.mark.browser
 
@@ -264,7 +263,7 @@ async def test_a_host_name_outside_ascii(monkeypatch: pytest.MonkeyPatch) -> Non
         asked.append(host)
         return ["127.0.0.1"]
 
-    monkeypatch.setattr(proxy_lib, "_system_resolve", resolve)
+    monkeypatch.setattr(network_lib, "_system_resolve", resolve)
     async with site({"/": page("<h1>Bücher</h1>")}) as host:
         port = host.partition(":")[2]
         async with playing(f"http://bücher.test:{port}/", policy=None) as (_, first):
@@ -368,8 +367,8 @@ async def test_a_site_whose_name_turns_private_after_the_start(
         writer.write(page("<h1>Evil</h1>", Connection="close"))
         writer.close()
 
-    monkeypatch.setattr(proxy_lib, "_system_resolve", resolve)
-    monkeypatch.setattr(proxy_lib.asyncio, "open_connection", public)
+    monkeypatch.setattr(network_lib, "_system_resolve", resolve)
+    monkeypatch.setattr(network_lib.asyncio, "open_connection", public)
     async with site({"/": closing, "/inner": page("<h1>Loot</h1>")}) as host:
         start = f"http://evil.test:{host.partition(':')[2]}/"
         async with playing(start, policy=None) as (env, first):

@@ -12,7 +12,7 @@ import pytest
 from webtraj import errors, open_dataset, registry
 from webtraj.datasets.verification import verify
 from webtraj.rollouts import RolloutSettings, collect
-from webtraj.rollouts.tasks import read_tasks
+from webtraj.tasks import read_tasks
 
 
 class Count:

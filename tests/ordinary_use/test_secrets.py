@@ -61,7 +61,7 @@ def leaks(folder: Path, *secrets: str) -> list[str]:
 
 def run(folder: Path, *arguments: str, **variables: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "webtraj.cli", *arguments],
+        [sys.executable, "-m", "webtraj", *arguments],
         cwd=folder,
         env={**os.environ, **variables},
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Packages import only what lies below them, and each face shows what can be had."""
+"""Packages import only packages below them, and faces have the names that they list."""
 
 import ast
 import importlib
@@ -10,12 +10,12 @@ import webtraj
 
 SOURCE = Path(webtraj.__file__).parent
 LAYERS = (
-    "errors trajectory credentials closing hosts http model_names named _faces _moved",
-    "proto store",
+    "errors trajectory credentials configuration closing rates hosts http model_names named _homes",
+    "proto store tasks",
     "collectors",
     "environments local_pages registry",
     "datasets",
-    "agents asking",
+    "agents structured_output",
     "judging",
     "processing",
     "rollouts",
@@ -23,15 +23,14 @@ LAYERS = (
     "loop monitor viewer",
     "cli testing",
 )
-"""From the lowest to the highest; those of one layer may import each other, but in no circle."""
+"""From the lowest to the highest. In one layer, packages may import each other, in no circle."""
 
 STILL_UP = {
-    ("judging", "rollouts"): "rates, verbs, task specs",
-    ("processing", "rollouts"): "task specs, one parser",
     ("rollouts", "exploring"): "explorers and proposers by name",
+    ("registry", "testing"): "presets of the fixture site",
     ("store", "environments"): "Orby's shape has actions in words",
 }
-"""Arrows that run back up and are to go."""
+"""Imports that still run up, and what they are for."""
 
 
 def arrows():

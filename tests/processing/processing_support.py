@@ -6,7 +6,7 @@ import orjson
 
 from webtraj import open_dataset
 from webtraj import trajectory as trajectory_lib
-from webtraj.datasets.episode_file import encode_episode
+from webtraj.datasets.dataset import encode_episode
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.processing.base import Changed, Drop
 from webtraj.store.blobs import Blob

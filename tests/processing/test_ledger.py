@@ -13,9 +13,8 @@ from processing_support import Noted, Short, record
 
 from webtraj import errors
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.processing.gates import Gate
-from webtraj.processing.ledger import Entry, Ledger
-from webtraj.processing.passage import Count, Dropped, Failure, Passage
+from webtraj.processing.flow import Gate
+from webtraj.processing.ledger import Count, Dropped, Entry, Failure, Ledger, Passage
 from webtraj.processing.pipeline import Pipeline, process
 from webtraj.store.places import open_storage
 

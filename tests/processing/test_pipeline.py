@@ -19,7 +19,7 @@ from processing_support import (
 
 from removing import remove
 from webtraj import errors, open_dataset
-from webtraj.datasets.conditions import parse_condition
+from webtraj.datasets.dataset import parse_condition
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.processing.base import Changed, Drop

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webtraj import errors
-from webtraj.reporting.intervals import (
+from webtraj.rates import (
     difference_interval,
     mcnemar_p,
     paired_difference_interval,

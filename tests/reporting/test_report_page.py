@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from webtraj import errors
-from webtraj.cli.report import report as command
+from webtraj.cli.metrics import report as command
 from webtraj.reporting.page import MARK, report_html, write_pictures, write_report
 from webtraj.reporting.report import make_report
 from webtraj.reporting.sources import subjects_of
@@ -185,7 +185,7 @@ def test_wrong_input_of_a_report_is_named(arguments, error, message, tmp_path, m
 def test_a_browser_shows_the_page_runs_nothing_and_asks_for_nothing(hostile, page, tmp_path):
     from playwright.sync_api import sync_playwright
 
-    from webtraj.rollouts.browsers import Browsers
+    from webtraj.rollouts.making import Browsers
 
     page_text, path = page, tmp_path / "report.html"
     path.write_text(page_text, encoding="utf-8")

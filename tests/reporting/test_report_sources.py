@@ -8,8 +8,7 @@ import pytest
 
 from webtraj import Outcome, errors, open_dataset
 from webtraj.judging.base import Judgement
-from webtraj.reporting.plain import plain
-from webtraj.reporting.report import make_report
+from webtraj.reporting.report import make_report, plain
 from webtraj.reporting.sources import subjects_of
 from webtraj.rollouts.iterations import Iterations
 from webtraj.rollouts.judging import judge_rollout

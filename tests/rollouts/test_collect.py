@@ -6,9 +6,10 @@ import collections
 import pytest
 
 from webtraj import EndReason, MemoryTrajectoryCollector, Outcome, errors, open_dataset, registry
+from webtraj.agents.base import seed_text
 from webtraj.agents.oracle import OracleAgent
-from webtraj.collectors.null import NullTrajectoryCollector
-from webtraj.rollouts import collect
+from webtraj.collectors.base import NullTrajectoryCollector
+from webtraj.rollouts import RetryPolicy, RolloutSettings, collect
 
 
 class Recorder:
@@ -149,6 +150,38 @@ async def test_same_episodes_however_many_workers(parallel, climber, ladder):
     assert len(summary.results) == 30
     assert ladder.most_playing == min(parallel, 30)
     assert tuple(observer.results) == summary.results
+
+
+async def test_a_group_has_one_seed_and_its_attempts_sample_anew(climber, collector):
+    chances = []
+
+    class Sampler(climber):
+        def begin_episode(self, environment):
+            chances.append(seed_text(0, environment))
+            return super().begin_episode(environment)
+
+    await collect(
+        "ladder/all:0:2", Sampler(), episodes=8, group_size=2, seed=3,
+        trajectory_collector=collector,
+    )  # fmt: skip
+    groups = collections.defaultdict(list)
+    for trajectory in collector.trajectories:
+        groups[trajectory.info.group_id].append(trajectory.info)
+    assert len(groups) == 4
+    assert all(sorted(info.attempt for info in group) == [0, 1] for group in groups.values())
+    assert all(len({info.seed for info in group}) == 1 for group in groups.values())
+    assert len({group[0].seed for group in groups.values()}) == 4
+    assert len(set(chances)) == 8
+
+
+async def test_a_retried_attempt_stays_in_its_group(climber, tmp_path):
+    settings = RolloutSettings(retry=RetryPolicy(max_retries=1, pause=0))
+    await collect("ladder/crash", climber(), group_size=2, out=tmp_path, settings=settings)
+    infos = [episode.info for episode in open_dataset(tmp_path)]
+    assert sorted((info.attempt, bool(info.retry_of)) for info in infos) == [
+        (0, False), (0, True), (1, False), (1, True),
+    ]  # fmt: skip
+    assert len({(info.group_id, info.seed) for info in infos}) == 1
 
 
 async def test_attempts_share_a_group_and_are_numbered(climber, collector):

@@ -37,7 +37,7 @@ env_config:
 
 
 def command(*arguments):
-    return [sys.executable, "-m", "webtraj.cli", "rollout", *map(str, arguments)]
+    return [sys.executable, "-m", "webtraj", "rollout", *map(str, arguments)]
 
 
 def run(*arguments, cwd, code=0):

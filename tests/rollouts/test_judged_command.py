@@ -24,7 +24,7 @@ WAIT = 90.0
 
 
 def command(*arguments):
-    return [sys.executable, "-m", "webtraj.cli", "rollout", *map(str, arguments)]
+    return [sys.executable, "-m", "webtraj", "rollout", *map(str, arguments)]
 
 
 def run(*arguments, cwd, code=0):

@@ -111,6 +111,31 @@ def test_one_seed_one_plan_to_the_byte():
     assert len(contents) == 1
 
 
+def test_a_group_shares_task_and_seed_and_numbers_its_attempts():
+    plan = plan_episodes("ladder/all:0:2", episodes=9, seed=3, group_size=3)
+    told = [(planned.task, planned.group, planned.attempt) for planned in plan]
+    assert told == [
+        *[("climb", 0, n) for n in range(3)],
+        *[("climb", 1, n) for n in range(3)],
+        *[("slip", 0, n) for n in range(3)],
+    ]
+    seeds = {(planned.task, planned.group): planned.seed for planned in plan}
+    assert len(set(seeds.values())) == 3
+    assert all(planned.seed == seeds[planned.task, planned.group] for planned in plan)
+    alone = plan_episodes("ladder/climb", episodes=2, seed=3)
+    assert [planned.seed for planned in alone] == [seeds["climb", 0], seeds["climb", 1]]
+    assert plan_from_bytes(plan_to_bytes(plan, seed=3), "plan.jsonl") == plan
+
+
+@pytest.mark.parametrize(
+    ("episodes", "group_size", "words"),
+    [(8, 3, "multiple of 3, such as 9"), (None, 0, "1 episode or more; got 0")],
+)
+def test_groups_that_cannot_be_are_refused(episodes, group_size, words):
+    with pytest.raises(errors.InvalidInputError, match=words):
+        plan_episodes("ladder/climb", episodes=episodes, group_size=group_size)
+
+
 @pytest.mark.parametrize(
     ("damage", "words"),
     [

@@ -21,7 +21,7 @@ WAIT = 60.0
 
 
 def command(out, *arguments):
-    return [sys.executable, "-m", "webtraj.cli", "rollout", "--out", str(out), *arguments]
+    return [sys.executable, "-m", "webtraj", "rollout", "--out", str(out), *arguments]
 
 
 def run(out, *arguments):

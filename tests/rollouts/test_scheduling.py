@@ -7,7 +7,7 @@ import pytest
 from webtraj import errors
 from webtraj.rollouts.plan import plan_tasks
 from webtraj.rollouts.scheduling import Politeness, Scheduler, Turn
-from webtraj.rollouts.tasks import TaskSpec
+from webtraj.tasks import TaskSpec
 
 
 def turns(*tasks):

@@ -16,22 +16,21 @@ from webtraj import errors
 from webtraj.datasets.exporters.base import read_manifest
 from webtraj.datasets.place import open_place
 from webtraj.exploring import command as exploring
-from webtraj.exploring.base import Rejection
-from webtraj.exploring.records import Proposals, Record
-from webtraj.judging.labels import Label, read_labels, write_labels
+from webtraj.exploring.checking import Rejection
+from webtraj.exploring.proposing import Proposals, Record
+from webtraj.judging.quality import Label, read_labels, write_labels
 from webtraj.loop import metrics as loop_metrics
 from webtraj.loop.state import LoopState
-from webtraj.processing.ledger import Entry, Ledger
-from webtraj.processing.passage import Count, Dropped, Failure, Passage
+from webtraj.processing.ledger import Count, Dropped, Entry, Failure, Ledger, Passage
 from webtraj.processing.target import Identity
 from webtraj.rollouts.configuration.quick import resume_quick
-from webtraj.rollouts.metrics.files import read_metrics
+from webtraj.rollouts.metrics.report import read_metrics
 from webtraj.rollouts.plan import plan_from_bytes, plan_tasks, plan_to_bytes
 from webtraj.rollouts.recording import settle_format
 from webtraj.rollouts.runs import Run
-from webtraj.rollouts.tasks.spec import Fact, FactGroup, TaskSpec
 from webtraj.store.layout import DatasetHeader
 from webtraj.store.places import open_storage
+from webtraj.tasks import Fact, FactGroup, TaskSpec
 from webtraj.training.sft.logs import LOG, read_log
 from webtraj.trajectory import Outcome
 from webtraj.viewer.labels import LabelBook, PersonLabel

@@ -15,11 +15,10 @@ import typer
 from webtraj.cli.app import make_app
 from webtraj.loop import load_loop_config
 from webtraj.loop.building import check_first, make_phase
-from webtraj.loop.phases import Policy
-from webtraj.loop.schedule import lanes
+from webtraj.loop.phases import Policy, lanes
 from webtraj.processing.configuration import make_pipeline, read_choice
 from webtraj.rollouts.configuration import build_rollout, load_configuration
-from webtraj.serving import VllmLaunch, prepare_launch, resting
+from webtraj.serving import VllmLaunch, prepare_launch, vllm
 from webtraj.training.llamafactory import load_update_config
 from webtraj.training.sft import SftSettings
 
@@ -59,7 +58,7 @@ def command_line():
 
 def parsed(command):
     """Returns the parameters that webtraj's command line reads of a phase's command."""
-    name, *arguments = command[command.index("webtraj.cli") + 1 :]
+    name, *arguments = command[command.index("webtraj") + 1 :]
     read = command_line().commands[name]
     context = read.make_context(name, list(arguments))
     while hasattr(read, "resolve_command"):  # `export` is a group.
@@ -75,7 +74,7 @@ def test_command_line_takes_the_command_of_every_phase(recipe):
     names = set()
     for name, command in commands(recipe):
         names.add(name)
-        if "webtraj.cli" in command:
+        if "webtraj" in command:
             assert parsed(command)[1]
         else:
             assert importlib.util.find_spec(command[command.index("-m") + 1])
@@ -125,7 +124,7 @@ def test_server_is_one_that_can_be_launched(recipe):
     given = VllmLaunch(model="some/model", python=sys.executable, **recipe.serve.options)
     launch = prepare_launch(recipe.serve.update, given)
     if recipe.serve.while_training != "keep":
-        resting.check(recipe.serve.while_training, launch)
+        vllm.check(recipe.serve.while_training, launch)
     assert launch.command(recipe.serve.host, 8000)
 
 
@@ -135,7 +134,7 @@ def test_server_of_one_gpu_may_sleep_and_take_adapters():
         *changes, "serve.options.sleep_mode=true"
     ])  # fmt: skip
     launch = prepare_launch(given.serve.update, VllmLaunch(model="a/b", **given.serve.options))
-    resting.check(given.serve.while_training, launch)
+    vllm.check(given.serve.while_training, launch)
     assert {"--enable-lora", "--enable-sleep-mode"} <= set(
         dataclasses.replace(launch, python=sys.executable).command("127.0.0.1", 0)
     )

@@ -12,7 +12,7 @@ import pytest
 
 from webtraj import errors
 from webtraj.serving import UpdateWay, VllmLaunch, make_updater, prepare_launch
-from webtraj.serving.weights import LoadAdapter, ReadWeights
+from webtraj.serving.control import LoadAdapter, ReadWeights
 
 
 async def seen(server):

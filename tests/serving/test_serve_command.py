@@ -12,7 +12,8 @@ import pytest
 # The command alone, so that the test knows no other.
 COMMAND = """
 from webtraj.cli import app
-app.COMMANDS = ("ls", "serve")  # With one alone, its name would not be asked for.
+# With one alone, its name would not be asked for.
+app.COMMANDS = {"ls": "datasets", "serve": "serve"}
 app.main()
 """
 

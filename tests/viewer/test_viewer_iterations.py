@@ -11,11 +11,11 @@ from webtraj import errors
 from webtraj.datasets.dataset import open_dataset
 from webtraj.loop import load_loop_config
 from webtraj.loop import run as run_loop
-from webtraj.loop.observer import NullLoopObserver
+from webtraj.loop.phases import NullLoopObserver
+from webtraj.rates import mean_of_tasks
 from webtraj.rollouts.metrics import measure
-from webtraj.rollouts.metrics.estimators import mean_of_tasks
 from webtraj.trajectory import Outcome
-from webtraj.viewer.finding import datasets_in
+from webtraj.viewer.gathering import datasets_in
 from webtraj.viewer.viewer import Viewer
 
 SCRIPT = Path(__file__).with_name("record_iteration.py")

@@ -16,8 +16,7 @@ from webtraj.datasets.dataset import open_dataset
 from webtraj.datasets.place import open_place
 from webtraj.datasets.verification import verify
 from webtraj.judging.environment import EnvironmentJudge
-from webtraj.judging.labels import read_labels, write_labels
-from webtraj.judging.quality import evaluate
+from webtraj.judging.quality import evaluate, read_labels, write_labels
 from webtraj.viewer.labels import LabelBook, judge_labels, read_person_labels
 
 

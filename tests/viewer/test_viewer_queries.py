@@ -9,8 +9,16 @@ from hypothesis import strategies as st
 from webtraj import errors
 from webtraj.store.index import EpisodeSummary
 from webtraj.trajectory import EndReason, Outcome
-from webtraj.viewer.queries import FACETS, NO_LABEL, SORTS, Query, parse_query
-from webtraj.viewer.table import MOST_COUNTED, Row, Table
+from webtraj.viewer.table import (
+    FACETS,
+    MOST_COUNTED,
+    NO_LABEL,
+    SORTS,
+    Query,
+    Row,
+    Table,
+    parse_query,
+)
 
 WORDS = st.sampled_from(["", "a", "b", "Bü", "a b", "A"])
 NUMBERS = st.sampled_from([0.0, 1.0, -1.5, 0.5, math.nan, math.inf])

@@ -30,8 +30,8 @@ from webtraj import errors
 from webtraj.agents.models import Message
 from webtraj.testing.fakes import CatchEnvironment
 from webtraj.trajectory import EpisodeInfo, ModelCall
-from webtraj.viewer.calls import call_data
-from webtraj.viewer.serving import serving
+from webtraj.viewer.app import serving
+from webtraj.viewer.episode import call_data
 from webtraj.viewer.values import Values
 from webtraj.viewer.viewer import Viewer
 
@@ -473,7 +473,7 @@ def test_what_is_no_dataset_is_told(tmp_path, dataset):
 # The command alone, so that the test knows no other.
 COMMAND = """
 from webtraj.cli import app
-app.COMMANDS = ("ls", "view")
+app.COMMANDS = {"ls": "datasets", "view": "view"}
 app.main()
 """
 

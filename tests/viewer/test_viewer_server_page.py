@@ -19,10 +19,9 @@ from webtraj.datasets.dataset import open_dataset
 from webtraj.datasets.exporters import export_dataset
 from webtraj.store.blobs import Blob, BlobStore, LazyBlob
 from webtraj.trajectory import EpisodeInfo, EpisodeTrajectory, StepRecord, StepType
-from webtraj.viewer import pictures
-from webtraj.viewer.bundling import bundle
+from webtraj.viewer import values
 from webtraj.viewer.episode import episode_data
-from webtraj.viewer.page import episode_html
+from webtraj.viewer.page import bundle, episode_html
 
 
 class Parsed(html.parser.HTMLParser):
@@ -178,16 +177,16 @@ def test_modules_stand_once_each_and_before_who_needs_them():
 def test_pictures_say_how_large_they_are(kind, media_type, options, tmp_path):
     Image.new("RGBA" if kind == "WEBP" else "RGB", (123, 45)).save(tmp_path / "x", kind, **options)
     data = (tmp_path / "x").read_bytes()
-    assert pictures.media_type(data) == f"image/{media_type}"
-    assert pictures.size_of(data) == (123, 45)
+    assert values.media_type(data) == f"image/{media_type}"
+    assert values.size_of(data) == (123, 45)
     for end in range(min(len(data), 200)):
-        pictures.size_of(data[:end])  # Cut anywhere, it is no reason to fail.
+        values.size_of(data[:end])  # Cut anywhere, it is no reason to fail.
 
 
 @pytest.mark.parametrize("shape", [(9, 12), (9, 12, 1), (9, 12, 3), (9, 12, 4)], ids=str)
 def test_arrays_of_pixels_are_pictures(shape, tmp_path):
     array = np.random.default_rng(0).integers(0, 255, shape, np.uint8)
-    (tmp_path / "x.png").write_bytes(pictures.array_png(array))
+    (tmp_path / "x.png").write_bytes(values.array_png(array))
     with Image.open(tmp_path / "x.png") as shown:
         assert np.array_equal(np.asarray(shown).reshape(shape), array)
 

@@ -23,7 +23,7 @@ from webtraj.trajectory import (
     StepRecord,
     StepType,
 )
-from webtraj.viewer.serving import serving
+from webtraj.viewer.app import serving
 from webtraj.viewer.viewer import Viewer
 
 HEADERS = {"X-Webtraj": "1"}

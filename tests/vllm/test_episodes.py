@@ -10,7 +10,7 @@ from vllm_serving import client_of, whole
 from webtraj import open_dataset
 from webtraj.agents.model import ModelAgent
 from webtraj.agents.models.base import Sampling
-from webtraj.agents.models.retries import RetryPolicy
+from webtraj.agents.models.limits import RetryPolicy
 from webtraj.datasets.verification import verify
 from webtraj.rollouts import collect
 from webtraj.trajectory import EndReason, Outcome

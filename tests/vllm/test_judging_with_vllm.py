@@ -41,7 +41,7 @@ async def judge_all(client, dataset, **settings):
 
 def webtraj(*arguments):
     result = subprocess.run(
-        [sys.executable, "-m", "webtraj.cli", *map(str, arguments)],
+        [sys.executable, "-m", "webtraj", *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,

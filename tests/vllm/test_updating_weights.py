@@ -13,8 +13,8 @@ from vllm_serving import client_of
 
 from webtraj import errors
 from webtraj.agents.models.base import Message, Sampling
+from webtraj.agents.models.limits import RetryPolicy
 from webtraj.agents.models.openai import OpenAICompatibleClient
-from webtraj.agents.models.retries import RetryPolicy
 from webtraj.serving import VersionHistory, make_updater
 from webtraj.serving.control import Control
 

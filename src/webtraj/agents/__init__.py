@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webtraj import _faces
+from webtraj import _homes
 
 if TYPE_CHECKING:
     from webtraj.agents.base import Actor as Actor
@@ -28,4 +28,4 @@ _HOMES = {
 }
 
 __all__ = [*sorted(_HOMES)]
-__getattr__, __dir__ = _faces.face(__name__, _HOMES)
+__getattr__, __dir__ = _homes.face(__name__, _HOMES)

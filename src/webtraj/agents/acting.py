@@ -13,6 +13,7 @@ from webtraj.agents import contexts as contexts_lib
 from webtraj.agents import parsing as parsing_lib
 from webtraj.agents import prompts as prompts_lib
 from webtraj.agents import screens, structures
+from webtraj.agents.base import seed_text
 from webtraj.agents.models import replies as model_replies
 from webtraj.agents.models.base import Sampling
 from webtraj.environments.actions import dialects as dialects_lib
@@ -121,8 +122,7 @@ class ModelActor:
         agent, sampling = self._agent, self._agent.sampling
         self._calls += 1
         if agent.seed is not None:
-            known = self._described()
-            source = f"{agent.seed}/{known.get('task', '')}/{known.get('seed', '')}/{self._calls}"
+            source = f"{seed_text(agent.seed, self._environment)}/{self._calls}"
             digest = hashlib.blake2b(source.encode(), digest_size=4).digest()
             seed = int.from_bytes(digest, "big") >> 1
             sampling = dataclasses.replace(sampling or Sampling(), seed=seed)

@@ -15,7 +15,7 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import base as environment_lib
 
-__all__ = ["Act", "Actor", "Agent", "act_of", "as_agent", "decision_of"]
+__all__ = ["Act", "Actor", "Agent", "act_of", "as_agent", "decision_of", "seed_text"]
 
 Act = Callable[[Any], Any]
 """Takes an observation and returns what to do, or an awaitable of it: `Actor.act` or a function."""
@@ -124,3 +124,17 @@ def decision_of(returned: Any) -> trajectory_lib.Decision:
         "webtraj.Decision, an action such as Click('12'), or a string such as \"click('12')\". "
         "Wrap an action of any other type: webtraj.Decision(action=...)."
     )
+
+
+def seed_text(seed: int, environment: environment_lib.Environment) -> str:
+    """Return what an agent's chance in an episode follows from: its own seed and the episode.
+
+    Two attempts of a group share task and seed, and have other texts. A text, rather than a number,
+    since `random.Random` and hashes digest it: nearby seeds have nothing in common.
+    """
+    describe = getattr(environment, "describe_episode", None)
+    episode = describe() if callable(describe) else {}
+    parts = [seed, episode.get("task", ""), episode.get("seed", "")]
+    if "attempt" in episode:
+        parts.append(episode["attempt"])
+    return "/".join(map(str, parts))

@@ -70,7 +70,7 @@ def _model(seed: int, options: Mapping[str, Any]) -> Agent:
 
 
 def _pointing(seed: int, options: Mapping[str, Any]) -> Agent:
-    from webtraj.agents.pointing.options import make_pointing_agent
+    from webtraj.agents.pointing import make_pointing_agent
 
     return make_pointing_agent(seed, options)
 
@@ -122,7 +122,7 @@ AGENTS: Mapping[str, AgentKind] = {
     "pointing": AgentKind(
         "Asks a small model, by webtraj.agents.pointing.",
         _pointing,
-        "model, base_url and those of webtraj.agents.pointing.options.OPTIONS",
+        "model, base_url and those of webtraj.agents.pointing.OPTIONS",
     ),
     "scripted": AgentKind(
         "Does what a file says, an action a line.", _scripted, "script (the file)"

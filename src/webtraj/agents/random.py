@@ -10,6 +10,7 @@ from typing import Any
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
+from webtraj.agents.base import seed_text
 from webtraj.environments import actions
 from webtraj.environments import base as environment_lib
 
@@ -53,11 +54,7 @@ class RandomAgent:
 
     def begin_episode(self, environment: environment_lib.Environment) -> _RandomActor:
         """Returns an actor with a random source of its own."""
-        describe = getattr(environment, "describe_episode", None)
-        episode: Mapping[str, Any] = describe() if callable(describe) else {}
-        # A text, which Random digests, gives nearby seeds nothing in common.
-        source = f"{self.seed}/{episode.get('task', '')}/{episode.get('seed', '')}"
-        return _RandomActor(random.Random(source), self.untouched)
+        return _RandomActor(random.Random(seed_text(self.seed, environment)), self.untouched)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

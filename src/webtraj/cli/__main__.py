@@ -1,4 +1,4 @@
-"""`python -m webtraj.cli` is `webtraj`."""
+"""`python -m webtraj.cli` is `python -m webtraj`, as it was called before."""
 
 from webtraj.cli import main
 

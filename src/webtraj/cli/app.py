@@ -1,8 +1,8 @@
 """The commands together, and what becomes of their errors.
 
-A command lives in the module of its name, in a function of its name (`import_` for `import`, which
-Python keeps for itself), or in a `group` of several; it is added by its name in `COMMANDS`. Its
-module imports nothing heavy at the top, so that `webtraj --help` is fast.
+A command is a function of its name (`import_` for `import`, which Python keeps for itself), or a
+`group` of several, in the module that `COMMANDS` names. Modules import nothing heavy at the top, so
+that `webtraj --help` is fast.
 
 Exit codes: 0 done; 1 something failed; 2 wrong input; 128 + n ended by signal n (130: Ctrl-C). An
 error of webtraj's own is one line on stderr; with `WEBTRAJ_DEBUG=1`, its traceback.
@@ -23,40 +23,45 @@ import typer
 import webtraj
 from webtraj import errors
 from webtraj.cli import signals
+from webtraj.cli.positions import PositionCommand
 
 __all__ = ["COMMANDS", "DEBUG_VARIABLE", "main", "make_app"]
 
-COMMANDS = (
-    "rollout",
-    "ray",
-    "explore",
-    "ls",
-    "show",
-    "verify",
-    "recover",
-    "push",
-    "index",
-    "convert",
-    "copy",
-    "merge",
-    "split",
-    "import",
-    "export",
-    "metrics",
-    "report",
-    "view",
-    "monitor",
-    "judge",
-    "postprocess",
-    "scratch",
-    "update",
-    "train",
-    "loop",
-    "serve",
-    "presets",
-    "doctor",
-)
-"""The commands, in the order of the help text."""
+COMMANDS = {
+    "rollout": "rollout",
+    "ray": "ray",
+    "explore": "explore",
+    "ls": "datasets",
+    "show": "datasets",
+    "verify": "datasets",
+    "recover": "datasets",
+    "push": "transfer",
+    "index": "datasets",
+    "convert": "transfer",
+    "copy": "transfer",
+    "merge": "transfer",
+    "split": "transfer",
+    "import": "transfer",
+    "export": "export",
+    "metrics": "metrics",
+    "report": "metrics",
+    "view": "view",
+    "monitor": "view",
+    "judge": "judge",
+    "postprocess": "postprocess",
+    "scratch": "train",
+    "update": "update",
+    "train": "train",
+    "loop": "loop",
+    "serve": "serve",
+    "presets": "doctor",
+    "doctor": "doctor",
+}
+"""The commands, in the order of the help text, and the modules that they live in."""
+
+_GROUPS = ("export",)
+"""Commands that are groups of several."""
+_TAKE_POSITIONS = ("show", "judge")
 
 DEBUG_VARIABLE = "WEBTRAJ_DEBUG"
 
@@ -92,16 +97,14 @@ def make_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_global_options)
-    for name in COMMANDS:
-        in_python = f"{name}_" if keyword.iskeyword(name) else name
-        module = importlib.import_module(f"webtraj.cli.{in_python}")
-        if (group := getattr(module, "group", None)) is not None:
-            app.add_typer(group, name=name)
-        else:
-            command = getattr(module, in_python)
-            app.command(name, help=_unwrapped(command), cls=getattr(module, "COMMAND_CLASS", None))(
-                command
-            )
+    for name, where in COMMANDS.items():
+        module = importlib.import_module(f"webtraj.cli.{where}")
+        if name in _GROUPS:
+            app.add_typer(module.group, name=name)
+            continue
+        command = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
+        made_by = PositionCommand if name in _TAKE_POSITIONS else None
+        app.command(name, help=_unwrapped(command), cls=made_by)(command)
     return app
 
 

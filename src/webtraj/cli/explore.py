@@ -11,7 +11,7 @@ from webtraj.cli.options import API_KEY_HELP, OPTION_HELP, read_setting
 
 if TYPE_CHECKING:
     from webtraj.exploring.proposing import Proposed
-    from webtraj.rollouts.tasks.spec import TaskSpec
+    from webtraj.tasks import TaskSpec
 
 __all__ = ["explore"]
 
@@ -215,7 +215,7 @@ def _propose(
 
 def _tell(proposed: Proposed) -> None:
     from webtraj.cli import terminal
-    from webtraj.cli.text import counted, printable
+    from webtraj.cli.terminal import counted, printable
 
     console = terminal.make_console()
 

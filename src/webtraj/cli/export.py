@@ -1,8 +1,4 @@
-"""`webtraj export`: a dataset in the formats that other tools read, and that trainers read.
-
-Without the name of a command it writes; `check` and `preview` look at what was
-written.
-"""
+"""`webtraj export`: a dataset in the formats that other tools read, and that trainers read."""
 
 from __future__ import annotations
 
@@ -10,10 +6,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer.core import TyperGroup
 
-from webtraj.cli.export_check import check
-from webtraj.cli.export_group import DEFAULT, DefaultGroup
-from webtraj.cli.export_preview import preview
+from webtraj.cli.export_training import preview
 from webtraj.cli.options import OPTION_HELP, PLACE_HELP, WHERE_HELP
 
 if TYPE_CHECKING:
@@ -23,7 +18,62 @@ if TYPE_CHECKING:
     from webtraj.datasets.exporters import ExportReport
     from webtraj.trajectory import EpisodeTrajectory
 
-__all__ = ["export", "group"]
+__all__ = ["DEFAULT", "DefaultGroup", "check", "export", "group"]
+
+# A group of commands one of which goes without its name.
+
+DEFAULT = "dataset"
+"""The command that is meant where none is named."""
+
+_NO_NAME = ""
+
+
+class DefaultGroup(TyperGroup):
+    """Takes a first word that names no command, or an option, for the default command's.
+
+    A folder that is called like a command is named with its place: `./check`.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Puts the default command first where no command is named."""
+        if not args or args[0] == DEFAULT or args[0] not in self.commands:
+            args = [DEFAULT, *args] if args else [DEFAULT, "--help"]
+        return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
+        """Returns the command that the first word names; the default one without its name."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return _NO_NAME if name == DEFAULT else name, command, rest
+
+
+# `webtraj export check`: whether LLaMA-Factory would take an export as it is.
+
+
+def check(
+    folder: Annotated[
+        str, typer.Argument(help="A folder with dataset_info.json, such as an export's.")
+    ],
+    python: Annotated[
+        str | None,
+        typer.Option(
+            help="The Python of LLaMA-Factory's environment, to ask it how long rows are."
+        ),
+    ] = None,
+) -> None:
+    """Find what LLaMA-Factory would abort on, or drop without a word. Exits with 1 then."""
+    from webtraj.cli import terminal
+    from webtraj.cli.terminal import counted, printable
+    from webtraj.training.llamafactory.checking import check_export
+
+    report = check_export(folder, python=python)
+    console = terminal.make_console()
+    for problem in report.problems:
+        console.print(printable(str(problem)), soft_wrap=True)
+    if report.problems:
+        console.print(counted(len(report.problems), "problem"), soft_wrap=True)
+        raise typer.Exit(1)
+    console.print(printable(f"{folder}: LLaMA-Factory takes it as it is"), soft_wrap=True)
+
 
 _TRAINING = "For training"
 _SHOWN = 3
@@ -160,11 +210,11 @@ def export(
     from webtraj.cli.options import storage_options
     from webtraj.datasets.dataset import open_dataset
     from webtraj.datasets.exporters import export_dataset
-    from webtraj.datasets.exporters.running import FORMATS as OF_EPISODES
+    from webtraj.datasets.exporters.base import FORMATS as OF_EPISODES
     from webtraj.named import nearest
-    from webtraj.store.formats import FORMATS
+    from webtraj.store.layout import FORMATS
     from webtraj.store.places import is_url
-    from webtraj.training.export.registry import FORMATS as OF_SAMPLES
+    from webtraj.training.export.running import FORMATS as OF_SAMPLES
 
     options = storage_options(option)
     training = TrainingOptions(
@@ -260,7 +310,7 @@ def _share(
     options: dict[str, Any] | None,
 ) -> None:
     from webtraj.cli import terminal
-    from webtraj.cli.text import counted, printable
+    from webtraj.cli.terminal import counted, printable
     from webtraj.datasets.sharing import share
     from webtraj.environments.redaction import RedactionRules
     from webtraj.store.places import is_url
@@ -291,7 +341,7 @@ def _share(
 
 def _selected(dataset: Dataset, selection: dict[str, Any]) -> Dataset:
     from webtraj import errors
-    from webtraj.datasets.conditions import parse_condition
+    from webtraj.datasets.dataset import parse_condition
 
     ids = selection.get("id")
     for episode_id in ids or ():
@@ -332,7 +382,7 @@ def _print_report(report: ExportReport, out: str, dataset: Dataset) -> None:
     from rich.table import Table
 
     from webtraj.cli import terminal
-    from webtraj.cli.text import counted, printable
+    from webtraj.cli.terminal import counted, printable
 
     console = terminal.make_console()
     table = Table(box=None, pad_edge=False, header_style="bold")

@@ -13,15 +13,12 @@ from webtraj.cli.options import (
     WHERE_HELP,
     read_setting,
 )
-from webtraj.cli.positions import PositionCommand
 
 if TYPE_CHECKING:
     from webtraj.agents.models.base import ModelClient
     from webtraj.trajectory import EpisodeTrajectory, Judgement
 
-__all__ = ["COMMAND_CLASS", "judge"]
-
-COMMAND_CLASS = PositionCommand
+__all__ = ["judge"]
 
 
 def judge(
@@ -133,11 +130,9 @@ async def _eval(
     from webtraj.cli import terminal
     from webtraj.cli.judge_quality import print_quality
     from webtraj.cli.options import storage_options
-    from webtraj.datasets.conditions import parse_condition
-    from webtraj.datasets.dataset import open_dataset
+    from webtraj.datasets.dataset import open_dataset, parse_condition
     from webtraj.judging.catalog import make_judge_of
-    from webtraj.judging.labels import labels_of_dataset, read_labels
-    from webtraj.judging.quality import evaluate
+    from webtraj.judging.quality import evaluate, labels_of_dataset, read_labels
 
     stored = storage_options(option)
     opened = open_dataset(place, storage_options=stored)
@@ -174,11 +169,11 @@ async def _rerun(
     """Returns whether the verdict is the same."""
     import dataclasses
 
-    from webtraj.cli import terminal, text
+    from webtraj.cli import terminal
+    from webtraj.cli.datasets import find_episode
     from webtraj.cli.options import storage_options
-    from webtraj.cli.show import find_episode
     from webtraj.datasets.dataset import open_dataset
-    from webtraj.judging.composites import given_by
+    from webtraj.judging.base import given_by
 
     opened = open_dataset(place, storage_options=storage_options(option))
     trajectory = opened[find_episode(opened.episode_ids, episode)]
@@ -216,23 +211,26 @@ async def _rerun(
         )
         return same
     console = terminal.make_console()
-    told = dataclasses.replace(again, reason=text.printable(again.reason))
+    told = dataclasses.replace(again, reason=terminal.printable(again.reason))
     verdict = "the same" if same else f"another than before: {before.outcome.name.lower()}"
     console.print(
-        f"{text.printable(before.judge)}: {told.outcome.name.lower()}, {verdict}.", soft_wrap=True
+        f"{terminal.printable(before.judge)}: {told.outcome.name.lower()}, {verdict}.",
+        soft_wrap=True,
     )
     if told.reason:
         console.print(told.reason, soft_wrap=True)
     if before.version != again.version:
         console.print("The judge has another version now than then.")
     for key, was, now in differences:
-        console.print(text.printable(f"{key}: {was or 'no verdict'}, now {now or 'no verdict'}"))
+        console.print(
+            terminal.printable(f"{key}: {was or 'no verdict'}, now {now or 'no verdict'}")
+        )
     return same
 
 
 def _judgement_of(trajectory: EpisodeTrajectory, name: str) -> Judgement:
     from webtraj import errors
-    from webtraj.judging.composites import given_by
+    from webtraj.judging.base import given_by
 
     judgements = () if trajectory.end is None else trajectory.end.judgements
     found = [
@@ -256,8 +254,8 @@ async def _judged_again(
     """Returns what a judge without a model makes of the episode as it was before it was judged."""
     import dataclasses
 
+    from webtraj.judging.base import given_by
     from webtraj.judging.catalog import make_judge_of
-    from webtraj.judging.composites import given_by
     from webtraj.trajectory import Outcome
 
     assert trajectory.end is not None  # It has a judgement.

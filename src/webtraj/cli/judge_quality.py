@@ -18,10 +18,10 @@ def print_quality(console: Console, report: QualityReport, *, by_task: bool = Fa
     """Prints the numbers, the table of labels by verdicts, and what the judge got wrong."""
     from rich.table import Table
 
-    from webtraj.cli import text
+    from webtraj.cli import terminal
     from webtraj.judging.quality import VERDICT_COLUMNS
 
-    console.print(f"{text.printable(report.judge)} ({text.printable(report.version)})")
+    console.print(f"{terminal.printable(report.judge)} ({terminal.printable(report.version)})")
     facts = Table(box=None, show_header=False, pad_edge=False)
     overall = report.overall
     for name in ("agreement", "coverage", "precision", "recall"):
@@ -43,7 +43,7 @@ def print_quality(console: Console, report: QualityReport, *, by_task: bool = Fa
         console.print(_task_table(report))
     for found in report.disagreements[:_MAX_SHOWN]:
         console.print(
-            text.printable(
+            terminal.printable(
                 f"{found.episode_id} {found.task}: {found.judgement.outcome.name.lower()}, label "
                 f"{found.label.outcome.name.lower()}: {found.judgement.reason}"
             ),
@@ -61,14 +61,14 @@ def print_quality(console: Console, report: QualityReport, *, by_task: bool = Fa
 def _task_table(report: QualityReport) -> Any:
     from rich.table import Table
 
-    from webtraj.cli import text
+    from webtraj.cli import terminal
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("task", overflow="fold")
     for name in ("judged", "agreement", "precision", "recall"):
         table.add_column(name, justify="right")
     for task, found in report.by_task.items():
-        table.add_row(text.printable(task) or "-", *_task_row(found))
+        table.add_row(terminal.printable(task) or "-", *_task_row(found))
     return table
 
 

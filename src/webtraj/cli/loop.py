@@ -12,8 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from webtraj.loop import LoopConfig, LoopResult
-    from webtraj.loop.phases import Phase
-    from webtraj.loop.schedule import Slot
+    from webtraj.loop.phases import Phase, Slot
 
 __all__ = ["loop"]
 
@@ -139,21 +138,21 @@ class _Progress:
         self._status.stop()
 
     def _say(self, text: str) -> None:
-        from webtraj.cli.text import printable
+        from webtraj.cli.terminal import printable
 
         self._console.print(printable(text), soft_wrap=True)
 
     def _show(self, slot: Slot, line: str) -> None:
         from rich.text import Text
 
-        from webtraj.cli.text import printable
+        from webtraj.cli.terminal import printable
 
         self._said[slot.key] = f"{slot}: {printable(line)}"
         self._status.update(Text("\n".join(self._said.values())))
 
 
 def _brief(line: Mapping[str, Any]) -> str:
-    from webtraj.cli.text import counted
+    from webtraj.cli.terminal import counted
 
     evaluated = line.get("evaluation", {}).get("mean", {})
     if evaluated.get("value") is not None:
@@ -211,6 +210,6 @@ def _percent(rate: Mapping[str, Any]) -> str:
 
 def _say(text: str) -> None:
     from webtraj.cli import terminal
-    from webtraj.cli.text import printable
+    from webtraj.cli.terminal import printable
 
     terminal.make_console().print(printable(text), soft_wrap=True)

@@ -1,7 +1,8 @@
-"""`webtraj metrics`: what came of rollouts, in numbers; several side by side."""
+"""`webtraj metrics` and `report`: what came of rollouts, in numbers, as a page and as pictures."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from webtraj.datasets.dataset import Dataset
     from webtraj.rollouts.metrics import MetricsReport
 
-__all__ = ["comparison_table", "details_table", "groups_table", "metrics"]
+__all__ = ["comparison_table", "details_table", "groups_table", "metrics", "report"]
+
+# `webtraj metrics`: what came of rollouts, in numbers; several side by side.
 
 
 def metrics(
@@ -69,10 +72,8 @@ def metrics(
 
     from webtraj.cli import terminal
     from webtraj.cli.options import storage_options
-    from webtraj.datasets.conditions import parse_condition
-    from webtraj.datasets.dataset import open_dataset
-    from webtraj.rollouts.metrics.files import to_bytes
-    from webtraj.rollouts.metrics.report import DEFAULT_GROUPINGS
+    from webtraj.datasets.dataset import open_dataset, parse_condition
+    from webtraj.rollouts.metrics.report import DEFAULT_GROUPINGS, to_bytes
 
     _check(datasets, run=run, each_run=each_run, narrowed=bool(where or by), write=write)
     if by is not None:
@@ -110,13 +111,13 @@ def details_table(report: MetricsReport) -> Table:
 
 def groups_table(report: MetricsReport, by: str) -> Table:
     """Returns a row for each group of a report, and one for all together."""
-    from webtraj.cli import text
+    from webtraj.cli import terminal
     from webtraj.rollouts.metrics import presenting
 
     columns = presenting.GROUP_COLUMNS
     table = _new_table(by, *columns, numbers=len(columns))
     for name, group in report.by[by].items():
-        table.add_row(text.printable(name) or "-", *presenting.group_row(group))
+        table.add_row(terminal.printable(name) or "-", *presenting.group_row(group))
     table.add_row()
     table.add_row("all", *presenting.group_row(report.overall))
     return table
@@ -124,10 +125,10 @@ def groups_table(report: MetricsReport, by: str) -> Table:
 
 def comparison_table(reports: Sequence[tuple[str, MetricsReport]], by: str | None = None) -> Table:
     """Returns a column for each report; with `by`, the success rates of its groups."""
-    from webtraj.cli import text
+    from webtraj.cli import terminal
     from webtraj.rollouts.metrics import presenting
 
-    names = [text.printable(name) for name, _ in reports]
+    names = [terminal.printable(name) for name, _ in reports]
     table = _new_table(by or "", *names, numbers=len(names))
     overall = [report.overall for _, report in reports]
     if by is None:
@@ -136,7 +137,7 @@ def comparison_table(reports: Sequence[tuple[str, MetricsReport]], by: str | Non
         rows = presenting.group_comparison([report.by[by] for _, report in reports])
         rows += presenting.group_comparison([{"all": metrics} for metrics in overall])
     for name, *values in rows:
-        table.add_row(text.printable(name) or "-", *values)
+        table.add_row(terminal.printable(name) or "-", *values)
     return table
 
 
@@ -218,7 +219,7 @@ def _prices(given: list[str] | None) -> dict[str, Price] | None:
 
 def _said_of(name: str, report: MetricsReport) -> str:
     """Returns what a reader of the table has to know of a report besides."""
-    from webtraj.cli.text import counted, printable
+    from webtraj.cli.terminal import counted, printable
 
     metrics = report.overall
     parts = [
@@ -235,3 +236,86 @@ def _said_of(name: str, report: MetricsReport) -> str:
     if report.left_out:
         parts.append(f"too many groups to keep by {', '.join(report.left_out)}")
     return printable(f"{name}: {'; '.join(parts)}.")
+
+
+# `webtraj report`: what rollouts came to, as a page and as pictures; several side by side.
+
+
+def report(
+    places: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="DATASET...",
+            help="A dataset, a folder or s3://bucket/prefix; or a save path with iterations, such "
+            "as a loop's folder. Several are compared with the first.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The HTML file.")] = Path("report.html"),
+    png: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A folder for the pictures as PNG files.")
+    ] = None,
+    title: Annotated[str, typer.Option(help="The page's title.")] = "",
+    run: Annotated[
+        str | None, typer.Option(help="Only this run's episodes: its id, or last.")
+    ] = None,
+    each_run: Annotated[
+        bool, typer.Option("--each-run", help="Put the dataset's runs side by side.")
+    ] = False,
+    where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
+    steps: Annotated[
+        bool,
+        typer.Option(
+            "--steps/--no-steps",
+            help="Read the episodes, or only the index: faster, without time by phase and errors.",
+        ),
+    ] = True,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the report as JSON, and write no page.")
+    ] = False,
+    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+) -> None:
+    """Report what rollouts came to: success over iterations, per task, time, failures, differences.
+
+    The page is one file that needs no other, and no network. Every rate has its interval; of two
+    datasets the differences have theirs, paired by task and seed where both have the same.
+    """
+    import sys
+
+    import orjson
+
+    from webtraj import errors
+    from webtraj.cli.options import storage_options
+    from webtraj.datasets.dataset import parse_condition
+    from webtraj.reporting.report import make_report, plain
+    from webtraj.reporting.sources import subjects_of
+
+    if each_run and (run is not None or len(places) != 1):
+        raise errors.InvalidInputError(
+            "--each-run puts all runs of one dataset side by side; give one dataset, and no --run."
+        )
+    condition = None if where is None else parse_condition(where)
+    subjects = [
+        subject
+        for place in places
+        for subject in subjects_of(
+            place,
+            run=run,
+            each_run=each_run,
+            condition=condition,
+            steps=steps,
+            storage_options=storage_options(option),
+        )
+    ]
+    made = make_report(subjects, title=title)
+    if json:
+        sys.stdout.write(orjson.dumps(plain(made.to_data())).decode() + "\n")
+        return
+    from webtraj.cli import terminal
+    from webtraj.reporting.page import write_pictures, write_report
+
+    write_report(made, out)
+    console = terminal.make_console()
+    console.print(terminal.printable(f"The report is in {out}."), soft_wrap=True)
+    if png is not None:
+        written = write_pictures(made, png)
+        console.print(terminal.printable(f"{len(written)} pictures are in {png}."), soft_wrap=True)

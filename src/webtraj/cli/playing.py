@@ -13,7 +13,7 @@ import typer
 
 if TYPE_CHECKING:
     from webtraj.rollouts.configuration import ConfiguredRollout
-    from webtraj.rollouts.summary import RolloutSummary
+    from webtraj.rollouts.results import RolloutSummary
 
 __all__ = ["play"]
 
@@ -51,7 +51,7 @@ def play(built: ConfiguredRollout, ray: str | None, go_on: str, *, monitor: bool
 @contextlib.contextmanager
 def _monitored(built: ConfiguredRollout) -> Iterator[None]:
     """Shows a rollout's run on the terminal meanwhile, if there is one."""
-    from webtraj.cli import terminal, text
+    from webtraj.cli import terminal
     from webtraj.monitor import RunMonitor
     from webtraj.monitor.screen import BackgroundScreen
 
@@ -66,19 +66,21 @@ def _monitored(built: ConfiguredRollout) -> Iterator[None]:
     with BackgroundScreen(open_monitor, console) as screen:
         yield
     if screen.trouble:
-        console.print(text.printable(f"It could not be shown: {screen.trouble}"), soft_wrap=True)
+        console.print(
+            terminal.printable(f"It could not be shown: {screen.trouble}"), soft_wrap=True
+        )
 
 
 def _judge(built: ConfiguredRollout, summary: RolloutSummary, go_on: str) -> bool:
     """Judges what was recorded, tells what came of it, and returns whether nothing is left."""
     if built.judging is None:
         return True
-    from webtraj.cli import progress, signals, terminal, text
+    from webtraj.cli import progress, signals, terminal
 
     console = terminal.make_console()
 
     def say(line: str) -> None:
-        console.print(text.printable(line), soft_wrap=True, markup=False, highlight=False)
+        console.print(terminal.printable(line), soft_wrap=True, markup=False, highlight=False)
 
     try:
         with terminal.make_console(stderr=True).status("Judging") as status:
@@ -109,8 +111,8 @@ def _propose(built: ConfiguredRollout, go_on: str) -> bool:
     """Proposes for what was recorded, tells of it, and returns whether nothing is left."""
     if built.proposing is None:
         return True
-    from webtraj.cli import signals, terminal, text
-    from webtraj.cli.text import counted
+    from webtraj.cli import signals, terminal
+    from webtraj.cli.terminal import counted
 
     proposed = signals.run(built.propose())
     assert proposed is not None
@@ -131,7 +133,7 @@ def _propose(built: ConfiguredRollout, go_on: str) -> bool:
         lines.append(f"To try those again: {go_on}")
     console = terminal.make_console()
     for line in lines:
-        console.print(text.printable(line), soft_wrap=True, markup=False, highlight=False)
+        console.print(terminal.printable(line), soft_wrap=True, markup=False, highlight=False)
     return not proposed.failures
 
 
@@ -141,7 +143,7 @@ def _log(*, verbose: bool) -> None:
         return
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    milestones = "webtraj.rollouts.configuration.milestones"
+    milestones = "webtraj.rollouts.configuration.running"
     logger = logging.getLogger("webtraj" if verbose else milestones)
     logger.setLevel(logging.INFO)
     logger.addHandler(handler)

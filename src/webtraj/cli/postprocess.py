@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from webtraj.processing.configuration import ProcessingConfig, StepChoice
-    from webtraj.processing.report import ProcessingReport
+    from webtraj.processing.ledger import ProcessingReport
 
 __all__ = ["postprocess", "print_report"]
 
@@ -158,7 +158,7 @@ def postprocess(
 async def _play(
     config: ProcessingConfig, choices: list[StepChoice], options: dict[str, Any]
 ) -> ProcessingReport:
-    from webtraj.datasets.conditions import parse_condition
+    from webtraj.datasets.dataset import parse_condition
     from webtraj.processing.configuration import make_pipeline
     from webtraj.processing.pipeline import process
 
@@ -187,7 +187,7 @@ async def _play(
 def print_report(report: ProcessingReport, target: str) -> None:
     """Shows what came of a dataset: a table of its steps, one of its tasks, and what failed."""
     from webtraj.cli import terminal
-    from webtraj.cli.text import counted, printable
+    from webtraj.cli.terminal import counted, printable
 
     console = terminal.make_console()
     console.print(_steps_table(report))
@@ -246,7 +246,7 @@ def _steps_table(report: ProcessingReport) -> Table:
 def _tasks_table(report: ProcessingReport) -> Table:
     from rich.table import Table
 
-    from webtraj.cli import text
+    from webtraj.cli import terminal
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("task", overflow="fold")
@@ -254,7 +254,7 @@ def _tasks_table(report: ProcessingReport) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     for task in report.tasks:
         numbers = map(str, (task.episodes, task.outputs, task.dropped, task.failed))
-        table.add_row(text.printable(task.task) or "-", *numbers)
+        table.add_row(terminal.printable(task.task) or "-", *numbers)
     return table
 
 

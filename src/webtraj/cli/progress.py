@@ -11,10 +11,9 @@ from typing import Self
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from webtraj.cli import terminal, text
+from webtraj.cli import terminal
 from webtraj.rollouts.plan import PlannedEpisode
-from webtraj.rollouts.results import EpisodeResult
-from webtraj.rollouts.summary import RolloutSummary, TaskSummary
+from webtraj.rollouts.results import EpisodeResult, RolloutSummary, TaskSummary
 from webtraj.trajectory import Outcome
 
 __all__ = ["RolloutProgress", "summary_table"]
@@ -135,7 +134,7 @@ class RolloutProgress:
     def _show_errors(self, summary: RolloutSummary) -> None:
         for result in summary.errors[:_MAX_ERRORS_SHOWN]:
             self._console.print(
-                text.printable(f"{result.task}, attempt {result.attempt}: {result.error}"),
+                terminal.printable(f"{result.task}, attempt {result.attempt}: {result.error}"),
                 soft_wrap=True,
             )
         more = len(summary.errors) - _MAX_ERRORS_SHOWN
@@ -164,7 +163,7 @@ def summary_table(summary: RolloutSummary) -> Table:
 def _row(task: TaskSummary, steps_per_second: float) -> tuple[str, ...]:
     ends = ", ".join(f"{reason.name.lower()} {n}" for reason, n in task.end_reasons.items())
     return (
-        text.printable(task.task),
+        terminal.printable(task.task),
         str(task.episodes),
         _success(task),
         f"{task.mean_steps:.1f}",

@@ -98,7 +98,7 @@ def ray(
 
     from webtraj import errors
     from webtraj.cli import options as options_lib
-    from webtraj.rollouts.distributed import submitting
+    from webtraj.rollouts.distributed import job
     from webtraj.rollouts.recording import checked_format
 
     assert action == "submit"
@@ -113,7 +113,7 @@ def ray(
             "A job needs --source (or SOURCE_S3_URI), the tasks to play, and --save (or "
             f"SAVE_S3_URI), where the episodes go; got {source!r} and {save!r}."
         )
-    job = submitting.JobSpec(
+    spec = job.JobSpec(
         source=source,
         save=save,
         max_trajs=max_trajs,
@@ -130,8 +130,8 @@ def ray(
         run_id=run_id,
         resume=True if resume == "last" else resume or False,
     )
-    job_id = submitting.submit_job(
-        job,
+    job_id = job.submit_job(
+        spec,
         address=address,
         working_dir=working_dir,
         pass_variables=pass_variable or ("OPENAI_API_KEY",),
@@ -141,9 +141,7 @@ def ray(
     if not wait:
         return
     status, message = asyncio.run(
-        submitting.follow_job(
-            job_id, address=address, tell=lambda text: print(text, end="", flush=True)
-        )
+        job.follow_job(job_id, address=address, tell=lambda text: print(text, end="", flush=True))
     )
     print(f"{job_id}: {status.lower()}. {message}")
     if status != "SUCCEEDED":

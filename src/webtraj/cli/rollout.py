@@ -122,6 +122,14 @@ def rollout(
             rich_help_panel=_QUICK,
         ),
     ] = None,
+    group_size: Annotated[
+        int | None,
+        typer.Option(
+            help="How many episodes share a task and a seed, and differ in what the agent samples, "
+            "for policy-gradient training; --episodes counts them all. Default: 1.",
+            rich_help_panel=_QUICK,
+        ),
+    ] = None,
     parallel: Annotated[
         str | None,
         typer.Option(
@@ -248,6 +256,7 @@ def rollout(
         "api-key-variable": api_key_variable,
         "agent-set": agent_options,
         "episodes": episodes,
+        "group-size": group_size,
         "parallel": parallel,
         "out": out,
         "format": format_name,
@@ -280,7 +289,7 @@ def rollout(
                 "`webtraj rollout --config-name NAME --print-config` shows them."
             )
         from webtraj.rollouts.configuration import build_rollout, load_configuration
-        from webtraj.rollouts.configuration.ranks import refuse_ranks_on_ray
+        from webtraj.rollouts.configuration.players import refuse_ranks_on_ray
 
         configuration = load_configuration(config_name, overrides, config_dir=config_dir)
         if print_config:
@@ -323,6 +332,7 @@ def _quick(
         "agent": agent,
         "agent_options": agent_options or None,
         "episodes": given["episodes"],
+        "group_size": given["group-size"],
         "parallel": _number_or_auto(given["parallel"]),
         "seed": given["seed"],
         "max_steps": given["max-steps"],

@@ -129,15 +129,15 @@ def serve(
 
 
 def _publish_first(model: Path) -> None:
-    from webtraj.training.llamafactory import publishing
+    from webtraj.training.llamafactory import checkpoints
 
     # Any other folder is not ours to replace.
-    trainer = publishing.read_about(model).get("trainer")
+    trainer = checkpoints.read_about(model).get("trainer")
     ours = model.name == "model.pt" or trainer == "llamafactory"
-    if ours and (model.parent / publishing.CHECKPOINTS).is_dir():
-        if run := publishing.publish_finished(model.parent, model.name):
+    if ours and (model.parent / checkpoints.CHECKPOINTS).is_dir():
+        if run := checkpoints.publish_finished(model.parent, model.name):
             print(f"Published {run}, a finished training, as {model}.", flush=True)
-        elif run := publishing.unfinished(model.parent, model.name):
+        elif run := checkpoints.unfinished(model.parent, model.name):
             print(f"The training in {run} has not finished; it is not served.", flush=True)
 
 

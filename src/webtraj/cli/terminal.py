@@ -1,10 +1,20 @@
-"""The console that commands print to."""
+"""What commands print to, and what came from a page or a model, made fit for it."""
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 from rich.console import Console
 
-__all__ = ["make_console"]
+from webtraj.store.blobs import LazyBlob
+
+__all__ = ["brief", "clock", "counted", "make_console", "printable"]
+
+# The console that commands print to.
 
 _WIDTH_OF_A_PIPE = 250
 
@@ -15,3 +25,61 @@ def make_console(*, stderr: bool = False) -> Console:
     if not console.is_terminal:  # A file or a pipe has no width to fold lines to.
         console.width = _WIDTH_OF_A_PIPE
     return console
+
+
+# What came from a page or a model, made fit for a terminal.
+
+
+def printable(text: str, *, keep_lines: bool = False) -> str:
+    r"""Returns `text` without what a terminal would take for a command: escapes, bells, ...
+
+    >>> printable("a" + chr(27) + "[31mb")
+    'a\\x1b[31mb'
+    """
+    kept = "\n\t" if keep_lines else ""
+    return "".join(
+        char if char.isprintable() or char in kept else repr(char)[1:-1] for char in text
+    )
+
+
+def brief(value: Any, width: int = 60) -> str:
+    """Returns a value on one line of at most `width` characters."""
+    text = printable(_describe(value))
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def counted(number: int, noun: str) -> str:
+    """Returns how many there are of something.
+
+    >>> counted(1, "episode"), counted(1200, "episode"), counted(0, "episode")
+    ('1 episode', '1,200 episodes', '0 episodes')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def clock(seconds: float | None) -> str:
+    """Returns a time, given in seconds since the epoch, as a person reads it, in UTC."""
+    if seconds is None:
+        return "-"
+    return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def _describe(value: Any) -> str:
+    match value:
+        case bytes():
+            return f"<{len(value):,} bytes>"
+        case LazyBlob():
+            return f"<{value.blob.size:,} bytes of {value.blob.ext}>"
+        case np.ndarray():
+            return f"<{value.dtype} array {'x'.join(map(str, value.shape)) or 'scalar'}>"
+        case Mapping():
+            return ", ".join(f"{key}={_describe(item)}" for key, item in value.items()) or "{}"
+        case str():
+            return value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        shown = ", ".join(
+            f"{name}={item!r}" for name, item in fields.items() if item not in ("", ())
+        )
+        return f"{type(value).__name__}({shown})"
+    return repr(value)

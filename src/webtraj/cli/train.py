@@ -1,4 +1,4 @@
-"""`webtraj train`: train a model on samples."""
+"""`webtraj train`: train a model on samples. `webtraj scratch`: make one to begin with."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from webtraj.cli.options import OPTION_HELP, PLACE_HELP
+
 if TYPE_CHECKING:
     from webtraj.training.samples import Sample
     from webtraj.training.sft import DataReport, TrainResult
-    from webtraj.training.sft.configuration import TrainConfig
+    from webtraj.training.sft.settings import TrainConfig
 
-__all__ = ["train"]
+__all__ = ["scratch", "train"]
 
 
 def train(
@@ -65,11 +67,11 @@ def train(
     """Train a model on samples, and go on where a run was ended.
 
     Ctrl-C saves a checkpoint and ends; the same command goes on from there. On several GPUs:
-    accelerate launch -m webtraj.cli train ...
+    accelerate launch -m webtraj train ...
     """
     from webtraj.training.sft import publish as publish_model
     from webtraj.training.sft import train as train_model
-    from webtraj.training.sft.configuration import load_train_config
+    from webtraj.training.sft.settings import load_train_config
 
     flags = {
         "model": model, "data": data, "eval_data": eval_data, "output": output, "publish": publish,
@@ -99,7 +101,7 @@ def train(
 
 
 def _samples(settings: TrainConfig) -> tuple[Sequence[Sample], Sequence[Sample]]:
-    from webtraj.training.preparing.files import open_held_out, open_samples
+    from webtraj.training.sft.rows import open_held_out, open_samples
 
     held_out = (
         open_held_out(settings.data)
@@ -205,7 +207,7 @@ class _Progress:
 
 
 def _tell(result: TrainResult, settings: TrainConfig) -> None:
-    from webtraj.cli.text import counted
+    from webtraj.cli.terminal import counted
 
     if result.resumed_from == result.planned:
         print(f"The run in {settings.output} was done already: {counted(result.steps, 'step')}.")
@@ -218,3 +220,36 @@ def _tell(result: TrainResult, settings: TrainConfig) -> None:
     )
     if not result.finished:
         print("To go on, give the same command again.", file=sys.stderr)
+
+
+# `webtraj scratch`: a model of random weights that can learn to point.
+
+
+def scratch(
+    datasets: Annotated[list[str], typer.Argument(help=PLACE_HELP)],
+    out: Annotated[Path, typer.Option(help="A new folder for the model.")],
+    seed: Annotated[int, typer.Option(help="Of the weights.")] = 0,
+    vocab_size: Annotated[int, typer.Option(help="How many tokens there are at most.")] = 1600,
+    width: Annotated[int, typer.Option(help="Of its layers.")] = 64,
+    layers: Annotated[int, typer.Option(help="How many layers.")] = 2,
+    heads: Annotated[int, typer.Option(help="Of its attention, 32 wide each.")] = 4,
+    episodes: Annotated[
+        int | None, typer.Option(help="The most episodes of each dataset that are read.")
+    ] = None,
+    options: Annotated[list[str] | None, typer.Option("--option", help=OPTION_HELP)] = None,
+) -> None:
+    """Make a small model from nothing, for the agent `pointing`.
+
+    Its tokenizer is made of what the recorded pages and goals say. Record with `webtraj rollout
+    --agent random`, export with `webtraj export --format pointing --set model=FOLDER`,
+    train with `webtraj train`, and play with `webtraj rollout --agent pointing`.
+    """
+    from webtraj.cli.options import storage_options
+    from webtraj.training.scratch import make_model
+    from webtraj.training.scratch.texts import texts_of
+
+    texts = texts_of(datasets, episodes=episodes, storage_options=storage_options(options))
+    made = make_model(
+        out, texts, seed=seed, vocab_size=vocab_size, width=width, layers=layers, heads=heads
+    )
+    typer.echo(f"Made {made}.")

@@ -99,22 +99,22 @@ def update(
 
 
 def _publish(config: UpdateConfig) -> None:
-    from webtraj.training.llamafactory import publishing
+    from webtraj.training.llamafactory import checkpoints
 
     name = config.algorithm_config.model_output_name
     model = config.folder / name
-    run = publishing.publish_finished(config.folder, name)
+    run = checkpoints.publish_finished(config.folder, name)
     if run is not None:
         print(f"Published {run} as {model}.")
         return
-    unfinished = publishing.unfinished(config.folder, name)
+    unfinished = checkpoints.unfinished(config.folder, name)
     if unfinished is not None:
         print(f"The training in {unfinished} has not finished; nothing was published.")
     elif model.exists():
         print(f"{model} is up to date: no training finished since.")
         return
     else:
-        print(f"No finished training in {config.folder / publishing.CHECKPOINTS}.")
+        print(f"No finished training in {config.folder / checkpoints.CHECKPOINTS}.")
     raise typer.Exit(1)
 
 
@@ -136,7 +136,7 @@ def check_folder(folder: Path, python: Path | None) -> None:
     Raises:
         Exit: Something is.
     """
-    from webtraj.cli.text import counted, printable
+    from webtraj.cli.terminal import counted, printable
     from webtraj.training.llamafactory import check_export
 
     report = check_export(folder, python=python)
@@ -152,7 +152,7 @@ def check_folder(folder: Path, python: Path | None) -> None:
 
 
 def _tell(prepared: Update) -> None:
-    from webtraj.cli.text import counted
+    from webtraj.cli.terminal import counted
 
     for name, value in prepared.replay.rows():
         print(f"{name}: {value}")
@@ -185,14 +185,14 @@ def _tell(prepared: Update) -> None:
 
 
 def _train(prepared: Update, python: Path) -> None:
-    from webtraj.training.llamafactory import publish, run_training, wandb_env
+    from webtraj.training.llamafactory import publish, run_training, train_config
 
     config = prepared.config
     with _ended_by_signals():
         result = run_training(
             prepared.data,
             python=python,
-            environment=wandb_env.environment(config.log_config, os.environ),
+            environment=train_config.environment(config.log_config, os.environ),
             observer=_Progress(),
             count_tokens=False,  # They were counted when the files were prepared.
         )

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webtraj import _faces
+from webtraj import _homes
 
 if TYPE_CHECKING:
     from webtraj.collectors.base import EpisodeRecorder as EpisodeRecorder
+    from webtraj.collectors.base import NullTrajectoryCollector as NullTrajectoryCollector
     from webtraj.collectors.base import TrajectoryCollector as TrajectoryCollector
     from webtraj.collectors.bucket import BucketTrajectoryCollector as BucketTrajectoryCollector
     from webtraj.collectors.bucket import S3TrajectoryCollector as S3TrajectoryCollector
     from webtraj.collectors.local import JsonTrajectoryCollector as JsonTrajectoryCollector
     from webtraj.collectors.local import ProtobufTrajectoryCollector as ProtobufTrajectoryCollector
     from webtraj.collectors.memory import MemoryTrajectoryCollector as MemoryTrajectoryCollector
-    from webtraj.collectors.null import NullTrajectoryCollector as NullTrajectoryCollector
     from webtraj.collectors.tee import TeeTrajectoryCollector as TeeTrajectoryCollector
     from webtraj.collectors.uploading import Pauses as Pauses
     from webtraj.collectors.uploading import UploadStatus as UploadStatus
@@ -24,7 +24,7 @@ _HOMES = {
     "EpisodeRecorder": "base",
     "JsonTrajectoryCollector": "local",
     "MemoryTrajectoryCollector": "memory",
-    "NullTrajectoryCollector": "null",
+    "NullTrajectoryCollector": "base",
     "Pauses": "uploading",
     "ProtobufTrajectoryCollector": "local",
     "S3TrajectoryCollector": "bucket",
@@ -34,4 +34,4 @@ _HOMES = {
 }
 
 __all__ = [*sorted(_HOMES)]
-__getattr__, __dir__ = _faces.face(__name__, _HOMES)
+__getattr__, __dir__ = _homes.face(__name__, _HOMES)

@@ -6,9 +6,8 @@ recorder for that one episode. Recording follows `asyncio.StreamWriter`: the `re
 cancellation can cut them in half; `drain` waits while the collector is behind; `flush` waits until
 it has caught up. A collector never drops data to keep up.
 
-Only `begin_episode` is required of a collector, and only `record_step` and `end_episode` of its
-recorder. Whoever inherits from the two protocols here gets the rest; whoever does not may leave it
-out.
+A collector must have `begin_episode`, and its recorder `record_step` and `end_episode`. The rest
+has defaults: inherit them from the two protocols, or leave the methods out.
 """
 
 from __future__ import annotations
@@ -18,7 +17,16 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 from webtraj import trajectory as trajectory_lib
 
-__all__ = ["EpisodeRecorder", "TrajectoryCollector", "aclose", "drain", "flush", "optional", "seal"]
+__all__ = [
+    "EpisodeRecorder",
+    "NullTrajectoryCollector",
+    "TrajectoryCollector",
+    "aclose",
+    "drain",
+    "flush",
+    "optional",
+    "seal",
+]
 
 
 @runtime_checkable
@@ -32,7 +40,7 @@ class EpisodeRecorder(Protocol):
     def record_intent(
         self, action: Any, *, decision: trajectory_lib.Decision | None = None
     ) -> None:
-        """Notes an action that is about to be handed to the environment. By default, does not."""
+        """Notes an action that is about to be taken. By default, does nothing."""
         return
 
     def record_step(self, step: trajectory_lib.StepRecord) -> None:
@@ -73,8 +81,8 @@ class TrajectoryCollector(Protocol):
     async def seal(self) -> None:
         """Waits until every ended episode is safe on this machine, and no longer.
 
-        Who plays on must not wait for a network. By default, this is `flush`: only a collector that
-        sends episodes elsewhere has less to do here.
+        A rollout waits for this between episodes, so it must not wait for a network. By default, it
+        is `flush`; a collector that sends episodes elsewhere overrides it.
 
         Raises:
             CollectorError: Something handed over earlier could not be kept.
@@ -147,3 +155,28 @@ async def _if_there(collector: TrajectoryCollector, name: str) -> None:
     method = getattr(collector, name, None)
     if method is not None:
         await method()
+
+
+# The null collector: takes everything and keeps nothing, so that nobody needs an `is None`.
+
+
+class NullTrajectoryCollector(TrajectoryCollector):
+    """Keeps nothing. Its own recorder, since it has no state."""
+
+    def begin_episode(self, info: trajectory_lib.EpisodeInfo) -> NullTrajectoryCollector:
+        """Returns the recorder: this object."""
+        return self
+
+    def record_info(self, info: trajectory_lib.EpisodeInfo) -> None:
+        """Does nothing."""
+
+    def record_intent(
+        self, action: Any, *, decision: trajectory_lib.Decision | None = None
+    ) -> None:
+        """Does nothing."""
+
+    def record_step(self, step: trajectory_lib.StepRecord) -> None:
+        """Does nothing."""
+
+    def end_episode(self, end: trajectory_lib.EpisodeEnd) -> None:
+        """Does nothing."""

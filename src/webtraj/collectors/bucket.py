@@ -37,13 +37,13 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.closing import Closing
 from webtraj.collectors.base import TrajectoryCollector
-from webtraj.collectors.local import Fsync, JournalingCollector, JournalRecorder
+from webtraj.collectors.local import Fsync, JournalingCollector
 from webtraj.collectors.sending import EpisodeSender
 from webtraj.collectors.spool import Spool, spool_for
 from webtraj.collectors.uploading import Pauses, Unsent, Uploader, UploadStatus
-from webtraj.store import formats
 from webtraj.store.index import EpisodeSummary
-from webtraj.store.layout import DatasetHeader
+from webtraj.store.journal import JournalRecorder
+from webtraj.store.layout import DatasetHeader, format_named
 from webtraj.store.places import is_url, open_storage
 
 __all__ = [
@@ -335,7 +335,7 @@ def _check(format_name: str, max_uploads: int) -> None:
         raise errors.InvalidInputError(
             f"format={format_name!r} is not known; expected 'json', 'pb' or 'pb.zst'."
         )
-    formats.format_named(format_name)  # What it needs is missed now, or never.
+    format_named(format_name)  # What it needs is missed now, or never.
     if max_uploads < 1:
         raise errors.InvalidInputError(f"max_uploads={max_uploads!r}; expected at least 1.")
 

@@ -33,11 +33,11 @@ from typing import Any
 import orjson
 
 from webtraj import errors
-from webtraj.store import files, formats
+from webtraj.store import files
 from webtraj.store.blobs import Blob, BlobStore, blobs_of
 from webtraj.store.index import EpisodeSummary, IndexWriter, summarize
 from webtraj.store.journal import claim
-from webtraj.store.layout import DatasetHeader, DatasetLayout, is_episode_id
+from webtraj.store.layout import DatasetHeader, DatasetLayout, format_named, is_episode_id
 from webtraj.store.sealing import unshared_blobs
 
 __all__ = [
@@ -125,7 +125,7 @@ class Spool:
     @property
     def self_contained(self) -> bool:
         """Whether the episodes' files hold their blobs."""
-        return formats.format_named(self.format).self_contained
+        return format_named(self.format).self_contained
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> tuple[Spool, str]:
@@ -221,7 +221,7 @@ class Spool:
         """
         path = self._file(episode_id)
         content = path.read_bytes()
-        episode_format = formats.format_named(self.format)
+        episode_format = format_named(self.format)
         summary = self._indexed(episode_id)
         if summary is not None and hashlib.sha256(content).hexdigest() != summary.sha256:
             raise errors.CorruptDataError(

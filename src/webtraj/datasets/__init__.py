@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webtraj import _faces
+from webtraj import _homes
 
 if TYPE_CHECKING:
     from webtraj.datasets.dataset import Dataset as Dataset
     from webtraj.datasets.dataset import open_dataset as open_dataset
-    from webtraj.datasets.pushing import push as push
-    from webtraj.datasets.rebuilding import rebuild as rebuild
+    from webtraj.datasets.recovery import rebuild as rebuild
     from webtraj.datasets.recovery import recover as recover
     from webtraj.datasets.sharing import share as share
-    from webtraj.datasets.splitting import split as split
     from webtraj.datasets.transfer import convert as convert
     from webtraj.datasets.transfer import copy as copy
     from webtraj.datasets.transfer import merge as merge
+    from webtraj.datasets.transfer import push as push
+    from webtraj.datasets.transfer import split as split
     from webtraj.datasets.verification import verify as verify
     from webtraj.datasets.writer import DatasetWriter as DatasetWriter
 
@@ -26,14 +26,14 @@ _HOMES = {
     "convert": "transfer",
     "copy": "transfer",
     "merge": "transfer",
-    "split": "splitting",
+    "split": "transfer",
     "open_dataset": "dataset",
-    "push": "pushing",
-    "rebuild": "rebuilding",
+    "push": "transfer",
+    "rebuild": "recovery",
     "recover": "recovery",
     "share": "sharing",
     "verify": "verification",
 }
 
 __all__ = [*sorted(_HOMES)]
-__getattr__, __dir__ = _faces.face(__name__, _HOMES)
+__getattr__, __dir__ = _homes.face(__name__, _HOMES)

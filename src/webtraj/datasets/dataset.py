@@ -9,27 +9,343 @@ second for every few thousand, so that such episodes are found there only if ask
 
 from __future__ import annotations
 
+import ast
+import dataclasses
+import enum
 import functools
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
+import orjson
+
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.datasets.bucket_blobs import BucketBlobs
-from webtraj.datasets.episode_file import decode_episode, summarize_file
-from webtraj.datasets.parallel import map_in_order
-from webtraj.datasets.place import DatasetPlace, Place, open_place
-from webtraj.store import formats
-from webtraj.store.blobs import BlobSource, LazyBlobs, blobs_of
-from webtraj.store.index import EpisodeSummary, merge
+from webtraj.datasets.place import BucketBlobs, DatasetPlace, Place, map_in_order, open_place
+from webtraj.store import records
+from webtraj.store.blobs import BlobSink, BlobSource, LazyBlobs, blobs_of
+from webtraj.store.decoding import Budget
+from webtraj.store.index import EpisodeSummary, merge, parse_index_file, summarize
+from webtraj.store.layout import (
+    INDEX,
+    SCHEMA_VERSION,
+    check_episode_id,
+    episode_key,
+    format_named,
+    is_episode_id,
+)
+from webtraj.store.places import FolderStorage, Storage
 
-__all__ = ["Blobs", "Dataset", "open_dataset", "with_unindexed"]
+__all__ = [
+    "Blobs",
+    "Dataset",
+    "IndexTail",
+    "appended",
+    "decode_episode",
+    "encode_episode",
+    "open_dataset",
+    "parse_condition",
+    "summarize_file",
+    "with_unindexed",
+]
+
+# Conditions on episodes, as a person writes them: parsed, and never run as code.
+#
+# A condition is an expression over the fields of `webtraj.store.index.EpisodeSummary`::
+#
+#     outcome == 'success' and num_steps <= 10
+#     task in ('miniwob/click-test', 'miniwob/choose-list') or site != ''
+#     'login' in goal and not (total_reward < 0.5)
+#
+# It knows comparisons, `in`, `and`, `or`, `not`, brackets, text, numbers, `None`, `True` and
+# `False`. An outcome or end reason is its name in lower case.
+
+_LONGEST = 2000
+_FIELDS = tuple(field.name for field in dataclasses.fields(EpisodeSummary))
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+    ast.In: lambda one, other: one in other,
+    ast.NotIn: lambda one, other: one not in other,
+}
+_Value = Callable[[EpisodeSummary], Any]
+
+
+def parse_condition(text: str) -> Callable[[EpisodeSummary], bool]:
+    """Returns what tells whether an episode meets a condition.
+
+    >>> met = parse_condition("num_steps > 3 and task == 'a'")
+    >>> met(EpisodeSummary(episode_id="e1", task="a", num_steps=4))
+    True
+
+    Raises:
+        InvalidInputError: It is no condition, or compares what cannot be compared.
+    """
+    try:
+        if len(text) > _LONGEST:
+            raise ValueError(f"it is longer than {_LONGEST} characters")
+        value = _value(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise errors.InvalidInputError(
+            f"{text!r:.200} is no condition: {error}. Expected comparisons of the fields "
+            f"{', '.join(_FIELDS)}, joined by and, or, not: "
+            "outcome == 'success' and num_steps <= 10."
+        ) from error
+
+    def met(summary: EpisodeSummary) -> bool:
+        try:
+            return bool(value(summary))
+        except (TypeError, RecursionError) as error:
+            raise errors.InvalidInputError(
+                f"The condition {text!r:.200} cannot be told of the episode "
+                f"{summary.episode_id!r}: {error}."
+            ) from error
+
+    return met
+
+
+def _value(node: ast.expr) -> _Value:
+    match node:
+        case ast.BoolOp(op=ast.And(), values=values):
+            parts = [_value(value) for value in values]
+            return lambda summary: all(part(summary) for part in parts)
+        case ast.BoolOp(op=ast.Or(), values=values):
+            parts = [_value(value) for value in values]
+            return lambda summary: any(part(summary) for part in parts)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            inner = _value(operand)
+            return lambda summary: not inner(summary)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+            return lambda summary: -number
+        case ast.Compare(left=left, ops=ops, comparators=comparators):
+            return _comparison([left, *comparators], ops)
+        case ast.Name(id=name) if name in _FIELDS:
+            return lambda summary: _plain(getattr(summary, name))
+        case ast.Name(id=name):
+            raise ValueError(f"there is no field {name!r}")
+        case ast.Constant(value=str() | int() | float() | None as constant):
+            return lambda summary: constant
+        case ast.Tuple(elts=items) | ast.List(elts=items):
+            parts = [_value(item) for item in items]
+            return lambda summary: tuple(part(summary) for part in parts)
+    raise ValueError(f"it may not have a {type(node).__name__}")
+
+
+def _comparison(operands: list[ast.expr], ops: list[ast.cmpop]) -> _Value:
+    values = [_value(operand) for operand in operands]
+    compare = [_COMPARISONS[type(op)] for op in ops]
+
+    def compared(summary: EpisodeSummary) -> bool:
+        found = [value(summary) for value in values]
+        pairs = zip(compare, found, found[1:], strict=False)
+        return all(holds(one, other) for holds, one, other in pairs)
+
+    return compared
+
+
+def _plain(value: Any) -> Any:
+    return value.name.lower() if isinstance(value, enum.Enum) else value
+
+
+# Reading one sealed episode's file, and making one's data of a trajectory.
+
+
+def decode_episode(
+    episode: dict[str, Any], blobs: BlobSource | None, *, where: str = "", size: int = 0
+) -> trajectory_lib.EpisodeTrajectory:
+    """Return the trajectory that an episode's data stands for.
+
+    Args:
+        episode: The episode's data.
+        blobs: Gives the blobs that it refers to.
+        where: Names its file in errors.
+        size: The bytes of its file; the memory that it may take is in proportion to them.
+
+    Raises:
+        CorruptDataError: It does not follow the format, asks for too much memory, or a blob is
+            missing.
+    """
+    budget = Budget(where or "A stored episode", size)
+    found = records.decode_record(trajectory_lib.EpisodeTrajectory, episode, blobs, budget)
+    if not is_episode_id(found.episode_id):  # It becomes the name of files.
+        raise errors.CorruptDataError(
+            f"{budget.where!r} holds an episode called {found.episode_id!r:.200}, which cannot "
+            "name a file."
+        )
+    return found
+
+
+def encode_episode(trajectory: trajectory_lib.EpisodeTrajectory, blobs: BlobSink) -> dict[str, Any]:
+    """Returns the data that stands for a trajectory: what a collector would have written of it.
+
+    Raises:
+        InvalidInputError: The trajectory has no end.
+        InvalidEpisodeIdError: Its id cannot name a file.
+    """
+    check_episode_id(trajectory.episode_id)
+    if trajectory.end is None:
+        raise errors.InvalidInputError(
+            f"The episode {trajectory.episode_id!r} has no end; give it an EpisodeEnd that says "
+            "how it ended."
+        )
+
+    def data_of(name: str, value: Any) -> Any:
+        content, _ = records.dumps_fields({name: value}, blobs)
+        return orjson.loads(content)[name]
+
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "info": data_of("info", trajectory.info),
+        "start_time": data_of("start_time", trajectory.start_time),
+        "end_time": data_of("end_time", trajectory.end_time),
+        "steps": [data_of(f"steps[{i}]", step) for i, step in enumerate(trajectory.steps)],
+        "end": data_of("end", trajectory.end),
+    }
+
+
+def summarize_file(
+    episode_id: str, format_name: str, content: bytes, blobs: BlobSource
+) -> EpisodeSummary:
+    """Returns the summary of an episode's file, given the file's content.
+
+    Raises:
+        CorruptDataError: It is no episode, or another than its name says.
+        UnsupportedSchemaError: It was written by a newer webtraj.
+    """
+    where = episode_key(episode_id, format_name)
+    stored = format_named(format_name).decode(content, where)
+    summary = summarize(stored.data, content, stored.blobs or blobs, format_name)
+    if summary.episode_id != episode_id:
+        raise errors.CorruptDataError(
+            f"{where!r} holds the episode {summary.episode_id!r}: it was copied or renamed."
+        )
+    return summary
+
+
+# The lines of a dataset's index as they come: each is read once, and nothing is locked.
+#
+# An index file is only ever appended to, and in a bucket there are only ever new ones; so what was
+# read need not be read again. Where files have gone (a rebuild) all is read anew.
+# Who looks on must not be felt by who writes: a file that is locked, even for a moment, would be
+# taken for one that is being written.
+
+_WORKERS = 16
+_REMOVED = b'{"removed"'
+
+
+class IndexTail:
+    """Reads what is new in an index. Not safe to share between threads.
+
+    Args:
+        storage: The dataset.
+        about: What a line must hold to be parsed, such as a run's id; all lines are by default.
+    """
+
+    def __init__(self, storage: Storage, about: str = "") -> None:
+        self._storage = storage
+        self._marker = about.encode()
+        self._read: dict[str, int] = {}
+        self._begun = False
+
+    def read(self) -> tuple[bool, list[EpisodeSummary]]:
+        """Returns whether to begin anew, and the summaries since the last call, or all of them.
+
+        A rebuild makes it begin anew.
+
+        Raises:
+            StorageError: The index cannot be read.
+            UnsupportedSchemaError: It was written by a newer webtraj.
+        """
+        for _ in range(3):
+            before, begun = dict(self._read), self._begun
+            self._begun = False  # Until all is read; if that fails, it is begun again.
+            self._read = before if begun else {}
+            try:
+                contents = dict(self._new())
+            except (FileNotFoundError, errors.StorageMissingError):  # Rebuilt meanwhile.
+                continue
+            if begun and self._shrank(before):
+                continue
+            found = {name: parse_index_file(content) for name, content in contents.items()}
+            if begun and any(file.removals for file in found.values()):
+                continue
+            self._begun = True
+            return not begun, list(merge(found).values())
+        return False, []  # It changes faster than it can be read; the next call has it.
+
+    def forget(self) -> None:
+        """Has the next call begin anew."""
+        self._begun = False
+
+    def files(self) -> list[Path]:
+        """Returns the index's files, where it is in a folder."""
+        if not isinstance(self._storage, FolderStorage):
+            return []
+        return sorted((self._storage.root / INDEX).glob("[!.]*.jsonl"))
+
+    def _shrank(self, before: Mapping[str, int]) -> bool:
+        return any(self._read.get(name, -1) < size for name, size in before.items())
+
+    def _new(self) -> Iterator[tuple[str, bytes]]:
+        """Yields the whole lines that have come to each file."""
+        if isinstance(self._storage, FolderStorage):
+            paths = self.files()
+            self._read = {p.name: self._read[p.name] for p in paths if p.name in self._read}
+            for path in paths:
+                content = appended(path, self._read.get(path.name, 0))
+                if content is None:  # It is another file than it was.
+                    self._read[path.name] = -1
+                    return
+                self._read[path.name] = self._read.get(path.name, 0) + len(content)
+                if content:
+                    yield path.name, self._mine(content)
+            return
+        keys = [entry.key for entry in self._storage.list(INDEX)]
+        names = sorted(k for k in keys if k.endswith(".jsonl") and k.count("/") == 1)
+        self._read = {name: self._read[name] for name in names if name in self._read}
+        new = [name for name in names if name not in self._read]
+        for name, content in zip(
+            new, map_in_order(self._storage.read, new, workers=_WORKERS), strict=True
+        ):
+            self._read[name] = len(content)
+            yield name.removeprefix(INDEX), self._mine(content)
+
+    def _mine(self, content: bytes) -> bytes:
+        """Returns the lines that may be about what is looked for, so that no others are parsed."""
+        if not self._marker:
+            return content
+        return b"".join(
+            line
+            for line in content.splitlines(keepends=True)
+            if self._marker in line or line.startswith(_REMOVED)
+        )
+
+
+def appended(path: Path, offset: int) -> bytes | None:
+    """Returns the whole lines after an offset; None if the file is shorter than that.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as file:
+        file.seek(0, 2)
+        if file.tell() < offset:
+            return None
+        file.seek(offset)
+        content = file.read()
+    return content[: content.rfind(b"\n") + 1]
+
 
 Blobs = Literal["eager", "lazy"]
 _Enum = TypeVar("_Enum", trajectory_lib.EndReason, trajectory_lib.Outcome)
 _EPISODES_AHEAD = 4
-_WORKERS = 16
 
 
 def open_dataset(
@@ -50,7 +366,7 @@ def open_dataset(
         storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
         blob_cache: For a bucket: a folder that keeps the blobs that were read, for other processes
             and other days.
-        complete: For a bucket: whether to look for episodes that the index lacks, too.
+        complete: For a bucket: whether to look also for episodes that the index lacks.
 
     Raises:
         NotADatasetError: There is no dataset.
@@ -233,7 +549,7 @@ class Dataset:
         format_name = summary.format
         content = self._place.read_episode(episode_id, format_name, sha256=summary.sha256)
         where = f"{self.url}: {episode_id}"
-        stored = formats.format_named(format_name).decode(content, where)
+        stored = format_named(format_name).decode(content, where)
         beside = self._place.blobs_of(episode_id)
         source: BlobSource = stored.blobs or beside
         if self._blobs == "lazy":

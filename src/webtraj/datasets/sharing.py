@@ -24,8 +24,7 @@ import numpy as np
 import webtraj
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.datasets.dataset import Dataset, open_dataset
-from webtraj.datasets.episode_file import encode_episode
+from webtraj.datasets.dataset import Dataset, encode_episode, open_dataset
 from webtraj.datasets.place import Place
 from webtraj.datasets.stripping import KINDS, Stripper, is_image, is_picture, picture_in
 from webtraj.datasets.transfer import TransferReport

@@ -15,14 +15,13 @@ from typing import Any
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.datasets.bucket_blobs import BucketBlobs
-from webtraj.datasets.episode_file import decode_episode
-from webtraj.datasets.place import DatasetPlace, Place, open_place
-from webtraj.store import formats
+from webtraj.datasets.dataset import decode_episode
+from webtraj.datasets.place import BucketBlobs, DatasetPlace, Place, open_place
+from webtraj.store import layout
 from webtraj.store.blobs import Blob, BlobSource, blob_key, blobs_of
 from webtraj.store.index import EpisodeSummary, IndexFile, merge, summarize
 from webtraj.store.journal import claim
-from webtraj.store.layout import BLOBS, EPISODES, INDEX, is_episode_id
+from webtraj.store.layout import BLOBS, EPISODES, INDEX, format_named, is_episode_id
 
 __all__ = ["Problem", "VerificationReport", "verify"]
 
@@ -142,7 +141,7 @@ class _Verification:
 
     def _check_names(self) -> None:
         for key in self._keys(EPISODES):
-            name = formats.split_name(key.removeprefix(EPISODES))
+            name = layout.split_name(key.removeprefix(EPISODES))
             if name is None or not is_episode_id(name[0]):
                 self._note_foreign(key)
         if self._place.layout is None:
@@ -182,7 +181,7 @@ class _Verification:
         where = f"{EPISODES}{episode_id}.{format_name}"
         beside = self._place.blobs_of(episode_id)
         try:
-            stored = formats.format_named(format_name).decode(content, where)
+            stored = format_named(format_name).decode(content, where)
             blobs: BlobSource = stored.blobs or beside
             if stored.blobs is None:
                 wanted = blobs_of(stored.data)

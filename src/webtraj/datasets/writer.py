@@ -22,14 +22,12 @@ import orjson
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.closing import Closing
-from webtraj.datasets.bucket_blobs import BucketBlobs
-from webtraj.datasets.episode_file import encode_episode
-from webtraj.datasets.parallel import map_in_order
-from webtraj.datasets.place import DatasetPlace, Place, create_place
-from webtraj.store import files, formats
+from webtraj.datasets.dataset import encode_episode
+from webtraj.datasets.place import BucketBlobs, DatasetPlace, Place, create_place, map_in_order
+from webtraj.store import files, layout
 from webtraj.store.blobs import Blob, BlobSource, BlobStore, blobs_of
 from webtraj.store.index import EpisodeSummary, IndexWriter, index_file_name, merge, summarize
-from webtraj.store.layout import INDEX, DatasetHeader, episode_key
+from webtraj.store.layout import INDEX, DatasetHeader, episode_key, format_named
 
 __all__ = ["Addition", "DatasetWriter"]
 
@@ -78,7 +76,7 @@ class DatasetWriter(Closing):
             UnsupportedSchemaError: The dataset was made by a newer webtraj.
             StorageError: The bucket cannot be written.
         """
-        self._format = formats.format_named(format)
+        self._format = format_named(format)
         self._place = create_place(place, DatasetHeader(format=format), storage_options)
         self._lock = threading.Lock()
         self._listed: set[str] = set()
@@ -100,7 +98,7 @@ class DatasetWriter(Closing):
         return self._place
 
     @property
-    def format(self) -> formats.EpisodeFormat:
+    def format(self) -> layout.EpisodeFormat:
         """The format of the episodes' files."""
         return self._format
 
@@ -122,7 +120,7 @@ class DatasetWriter(Closing):
         return self.add_data(encode_episode(trajectory, blobs), blobs)
 
     def add_data(self, episode: Mapping[str, Any], blobs: BlobSource) -> EpisodeSummary:
-        """Adds an episode, given as data (see `webtraj.store.formats`).
+        """Adds an episode, given as data (see `webtraj.store.layout`).
 
         Args:
             episode: The episode's data.

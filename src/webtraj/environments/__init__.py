@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from webtraj import _faces
+from webtraj import _homes
 
 if TYPE_CHECKING:
     from webtraj.environments.base import DescribesEpisode as DescribesEpisode
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         TrajectoryCollectingEnvironment as TrajectoryCollectingEnvironment,
     )
     from webtraj.environments.gymnasium import from_gymnasium as from_gymnasium
-    from webtraj.environments.gymnasium_export import to_gymnasium as to_gymnasium
+    from webtraj.environments.gymnasium import to_gymnasium as to_gymnasium
     from webtraj.environments.miniwob.environment import MiniwobEnvironment as MiniwobEnvironment
 
 _HOMES = {
@@ -38,8 +38,8 @@ _HOMES = {
     "as_async": "bridges",
     "as_sync": "bridges",
     "from_gymnasium": "gymnasium",
-    "to_gymnasium": "gymnasium_export",
+    "to_gymnasium": "gymnasium",
 }
 
 __all__ = [*sorted(_HOMES)]
-__getattr__, __dir__ = _faces.face(__name__, _HOMES)
+__getattr__, __dir__ = _homes.face(__name__, _HOMES)

@@ -1,12 +1,38 @@
-"""A server on this machine that answers each connection in a task of its own, and loses none."""
+"""A small HTTP/1.1 server on asyncio and h11, for pages that come with webtraj.
+
+`LocalServer` answers each connection in a task of its own, and loses none. `serve` answers the
+requests of one connection, also of one that a browser's proxy hands over.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+import contextlib
+import dataclasses
+import functools
+import json
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from email import message_from_bytes, policy
+from http import cookies
+from types import TracebackType
+from typing import Any, Literal, Self
+from urllib.parse import parse_qs, urlsplit
 
-__all__ = ["Answer", "LocalServer"]
+import h11
+
+__all__ = [
+    "Answer",
+    "Handle",
+    "HttpServer",
+    "LocalServer",
+    "Request",
+    "Response",
+    "UploadedFile",
+    "found",
+    "json_answer",
+    "see_other",
+    "serve",
+]
 
 _CHUNK = 64 * 1024
 
@@ -69,3 +95,225 @@ class LocalServer:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(lambda _: close())
+
+
+# Requests and responses.
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class UploadedFile:
+    """A file in a form."""
+
+    name: str
+    content: bytes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """A request, with everything decoded that handlers ask for."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    """The first value of each parameter."""
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    body: bytes = b""
+
+    @classmethod
+    def parse(cls, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Request:
+        """Returns the request that came as these parts of HTTP."""
+        parts = urlsplit(target)
+        return cls(method, parts.path, _first_values(parts.query), headers, body)
+
+    @property
+    def cookies(self) -> dict[str, str]:
+        """Its cookies; none where the header cannot be read."""
+        jar = cookies.SimpleCookie()
+        try:
+            jar.load(self.headers.get("cookie", ""))
+        except cookies.CookieError:
+            return {}
+        return {name: morsel.value for name, morsel in jar.items()}
+
+    @property
+    def form(self) -> dict[str, str]:
+        """The first value of each field of an urlencoded form."""
+        return _first_values(self.body.decode("utf-8", "replace"))
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON.
+
+        Raises:
+            ValueError: It is none.
+        """
+        return json.loads(self.body)
+
+    @property
+    def files(self) -> list[UploadedFile]:
+        """The files of a multipart form."""
+        head = f"Content-Type: {self.headers.get('content-type', '')}\r\n\r\n".encode()
+        message = message_from_bytes(head + self.body, policy=policy.HTTP)
+        files = []
+        for part in message.iter_parts():
+            name, content = part.get_filename(), part.get_payload(decode=True)
+            if name and isinstance(content, bytes):
+                files.append(UploadedFile(name, content))
+        return files
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """An answer, and how well it is given."""
+
+    status: int = 200
+    body: bytes = b""
+    content_type: str = "text/html; charset=utf-8"
+    headers: Sequence[tuple[str, str]] = ()
+    cache: str = "no-store"
+    """The header `Cache-Control`."""
+    delay: float = 0.0
+    """Seconds that the answer is held back."""
+    fault: Literal["", "cut", "hang"] = ""
+    """`cut` breaks the connection in the middle of the body; `hang` never answers."""
+
+
+def see_other(location: str, *headers: tuple[str, str]) -> Response:
+    """Returns the answer to a form: go and look there."""
+    return Response(status=303, headers=(("location", location), *headers))
+
+
+def found(location: str) -> Response:
+    """Returns a plain redirect."""
+    return Response(status=302, headers=(("location", location),))
+
+
+def json_answer(value: Any) -> Response:
+    """Returns a value as JSON."""
+    return Response(body=json.dumps(value).encode(), content_type="application/json")
+
+
+def _first_values(query: str) -> dict[str, str]:
+    return {key: values[0] for key, values in parse_qs(query, keep_blank_values=True).items()}
+
+
+# HTTP.
+
+
+Handle = Callable[[Request], Response]
+"""Answers a request. It must not block."""
+
+
+async def serve(handle: Handle, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer the requests of one connection, until either side ends it."""
+    try:
+        await _Connection(reader, writer, handle).serve()
+    except (ConnectionError, h11.RemoteProtocolError):
+        pass  # The browser went away, or never spoke HTTP.
+    finally:
+        writer.transport.abort()
+
+
+class HttpServer:
+    """Answers requests from `async with` to its end, at 127.0.0.1, on a port that is free."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._server = LocalServer(functools.partial(serve, handle))
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port: `http://127.0.0.1:41234`."""
+        return f"http://{self._server.address}"
+
+    async def __aenter__(self) -> Self:
+        await self._server.start()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._server.stop()
+
+
+class _Connection:
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        handle: Handle,
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._handle = handle
+        self._protocol = h11.Connection(h11.SERVER)
+
+    async def serve(self) -> None:
+        while request := await self._request():
+            response = self._handle(request)
+            if not await self._answer(request, response):
+                return
+            if self._protocol.our_state is not h11.DONE:
+                break
+            with contextlib.suppress(h11.LocalProtocolError):
+                self._protocol.start_next_cycle()
+                continue
+            break
+        self._writer.close()
+        await self._writer.wait_closed()
+
+    async def _request(self) -> Request | None:
+        head: h11.Request | None = None
+        body = bytearray()
+        while True:
+            match await self._event():
+                case h11.Request() as head:
+                    pass
+                case h11.Data() as data:
+                    body += data.data
+                case h11.EndOfMessage() if head is not None:
+                    headers = {
+                        name.decode("latin-1").lower(): value.decode("latin-1")
+                        for name, value in head.headers
+                    }
+                    target = head.target.decode("latin-1")
+                    return Request.parse(head.method.decode(), target, headers, bytes(body))
+                case _:
+                    return None
+
+    async def _event(self) -> Any:
+        while (event := self._protocol.next_event()) is h11.NEED_DATA:
+            self._protocol.receive_data(await self._reader.read(_CHUNK))
+        return event
+
+    async def _answer(self, request: Request, response: Response) -> bool:
+        """Sends an answer; returns whether the connection is still whole."""
+        if response.delay:
+            await asyncio.sleep(response.delay)
+        if response.fault == "hang":
+            await self._reader.read()  # Until the browser gives up, or the server closes.
+            return False
+        headers = [
+            ("content-type", response.content_type),
+            ("content-length", str(len(response.body))),
+            ("cache-control", response.cache),
+            *response.headers,
+        ]
+        self._send(h11.Response(status_code=response.status, headers=headers))
+        if response.fault == "cut":
+            self._send(h11.Data(data=response.body[: len(response.body) // 2]))
+            await self._writer.drain()
+            return False
+        if request.method != "HEAD":
+            self._send(h11.Data(data=response.body))
+        self._send(h11.EndOfMessage())
+        await self._writer.drain()
+        return True
+
+    def _send(self, event: Any) -> None:
+        data = self._protocol.send(event)
+        if data:
+            self._writer.write(data)

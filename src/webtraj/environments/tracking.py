@@ -40,9 +40,13 @@ from typing import Any, Literal
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.collectors.base import EpisodeRecorder, TrajectoryCollector, optional
-from webtraj.collectors.null import NullTrajectoryCollector
-from webtraj.environments import contract
+from webtraj.collectors.base import (
+    EpisodeRecorder,
+    NullTrajectoryCollector,
+    TrajectoryCollector,
+    optional,
+)
+from webtraj.environments import base as contract
 from webtraj.environments.redaction import without_keys
 from webtraj.store.foreign import bounded_repr
 from webtraj.trajectory import EndReason, Phase, StepType

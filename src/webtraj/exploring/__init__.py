@@ -2,11 +2,10 @@
 
 * `curious`, `explorer`: who explores, without a model and with one.
 * `seen`: what an exploring episode saw, as proposers read it.
-* `base`: what a proposer is; `hindsight` and `asking` are two, without a model and with one.
-* `checking`: which proposals become tasks, and why the others do not.
-* `records`: what was proposed, kept beside the episodes so that it survives any death.
+* `hindsight`, `asking`: who proposes, without a model and with one.
+* `checking`: what a proposer is, which proposals become tasks, and why the others do not.
 * `proposing`, `crawling`: proposing for a dataset; exploring and proposing in one call.
-* `catalog`: explorers and proposers by name, as on the command line.
+* `command`: explorers and proposers by name, as on the command line.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from webtraj.exploring.asking import ModelProposer as ModelProposer
-    from webtraj.exploring.base import Claim as Claim
-    from webtraj.exploring.base import Draft as Draft
-    from webtraj.exploring.base import Drafts as Drafts
-    from webtraj.exploring.base import Proposer as Proposer
-    from webtraj.exploring.base import Rejection as Rejection
+    from webtraj.exploring.checking import Claim as Claim
+    from webtraj.exploring.checking import Draft as Draft
+    from webtraj.exploring.checking import Drafts as Drafts
+    from webtraj.exploring.checking import Proposer as Proposer
+    from webtraj.exploring.checking import Rejection as Rejection
     from webtraj.exploring.crawling import Exploration as Exploration
     from webtraj.exploring.crawling import explore as explore
     from webtraj.exploring.curious import CuriousAgent as CuriousAgent
@@ -32,17 +31,17 @@ if TYPE_CHECKING:
     from webtraj.exploring.seen import Sight as Sight
 
 _HOMES = {
-    "Claim": "base",
+    "Claim": "checking",
     "CuriousAgent": "curious",
-    "Draft": "base",
-    "Drafts": "base",
+    "Draft": "checking",
+    "Drafts": "checking",
     "Exploration": "crawling",
     "ExplorerAgent": "explorer",
     "HindsightProposer": "hindsight",
     "ModelProposer": "asking",
     "Proposed": "proposing",
-    "Proposer": "base",
-    "Rejection": "base",
+    "Proposer": "checking",
+    "Rejection": "checking",
     "Seen": "seen",
     "Sight": "seen",
     "explore": "crawling",

@@ -5,7 +5,7 @@ others. One that cannot be read is asked for again, with what was wrong; after `
 episode has no proposals, and its record says why. A proposal that is malformed is rejected by
 itself.
 
-What pages say goes to the model in blocks that no page can end (`webtraj.asking.quoting`), one a
+What pages say goes to the model in blocks that no page can end (`webtraj.structured_output`), one a
 step. Lines of JSON would keep line ends inside as well, but not the markup by which a tokenizer
 divides turns; and a page is hard to read as one line.
 """
@@ -19,14 +19,14 @@ from typing import Any, Literal
 
 import pydantic
 
-from webtraj import asking, errors
+from webtraj import errors, structured_output
+from webtraj.agents import contexts
 from webtraj.agents import prompts as prompts_lib
-from webtraj.agents.contexts import cutting
 from webtraj.agents.models.base import Message, ModelClient, Sampling, Structure
-from webtraj.agents.parsing.sections import without_reasoning
-from webtraj.asking import Reading, objects
-from webtraj.exploring.base import Claim, Draft, Drafts, Rejection
+from webtraj.agents.parsing import without_reasoning
+from webtraj.exploring.checking import Claim, Draft, Drafts, Rejection
 from webtraj.exploring.seen import Seen, Sight
+from webtraj.structured_output import Reading
 from webtraj.trajectory import ModelCall
 
 __all__ = ["ModelProposer", "load_proposing_prompt", "read_reply"]
@@ -66,8 +66,8 @@ class ModelProposer:
     """Seconds that one call may take, retries included; None leaves it to the client."""
     name: str = "model"
     version: str = "2"
-    _forms: asking.Forms = dataclasses.field(
-        default_factory=asking.Forms, init=False, repr=False, compare=False
+    _forms: structured_output.Forms = dataclasses.field(
+        default_factory=structured_output.Forms, init=False, repr=False, compare=False
     )
 
     def __post_init__(self) -> None:
@@ -117,7 +117,7 @@ class ModelProposer:
             Message.of("user", shown, self.prompt.ask),
         ]
         structure = self.sampling.structure or Structure("json", _SCHEMA)
-        answer = await asking.ask(
+        answer = await structured_output.ask(
             self.client,
             messages,
             read_reply,
@@ -148,7 +148,7 @@ class ModelProposer:
             for before, sight in _pairs(seen.sights)
         }
         about = f"site: {_one_line(seen.site)}\ndescription: {_one_line(seen.goal)}"
-        blocks = asking.quoted(
+        blocks = structured_output.quoted(
             {label: (label, text) for label, text in {"episode": about, **texts}.items()}
         )
         return "\n\n".join((f"Propose up to {limit} tasks.", *blocks.values()))
@@ -160,9 +160,9 @@ def read_reply(call: ModelCall) -> Reading[Drafts]:
     Proposals that are malformed are rejected one by one; a reply is broken as a whole if it is no
     object of the form that was asked for.
     """
-    if incomplete := objects.problem_of(call):
+    if incomplete := structured_output.problem_of(call):
         return Reading(broken=incomplete)
-    reading = asking.read_object(without_reasoning(call.text))
+    reading = structured_output.read_object(without_reasoning(call.text))
     if reading.value is None:
         return Reading(broken=reading.broken)
     if reading.value.keys() != {"tasks"} or not isinstance(reading.value["tasks"], list):
@@ -242,7 +242,7 @@ def _told(sight: Sight, before: Sight | None, tokens: int) -> Iterator[str]:
     if before is not None and (before.url, before.axtree) == (sight.url, sight.axtree):
         yield "page: as before"
     else:
-        text, _ = cutting.cut_lines(sight.axtree, tokens, cutting.estimate_tokens)
+        text, _ = contexts.cut_lines(sight.axtree, tokens, contexts.estimate_tokens)
         yield f"page:\n{text}"
 
 

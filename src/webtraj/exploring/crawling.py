@@ -14,18 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
 from webtraj.agents import base as agents_lib
-from webtraj.exploring.base import Proposer
-from webtraj.exploring.proposing import Proposed, propose
-from webtraj.exploring.records import Record
+from webtraj.exploring.checking import Proposer
+from webtraj.exploring.proposing import Proposed, Record, propose
 from webtraj.exploring.seen import CHANNELS
 from webtraj.rollouts.collecting import collect
-from webtraj.rollouts.observer import RolloutObserver
 from webtraj.rollouts.recording import EpisodeFormat
+from webtraj.rollouts.results import RolloutObserver, RolloutSummary
 from webtraj.rollouts.runs import Run, new_run_id
 from webtraj.rollouts.settings import RolloutSettings
-from webtraj.rollouts.summary import RolloutSummary
-from webtraj.rollouts.tasks.spec import TaskSpec
 from webtraj.store.places import open_storage
+from webtraj.tasks import TaskSpec
 
 if TYPE_CHECKING:
     from webtraj.environments.browser.pool import BrowserPool

@@ -10,18 +10,80 @@ from __future__ import annotations
 import dataclasses
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
+from webtraj.agents.base import seed_text
 from webtraj.environments import actions
 from webtraj.environments import base as environment_lib
 from webtraj.environments.browser.observation import Ref, refs_in
-from webtraj.exploring import typing_in
 from webtraj.exploring.seen import CHANNELS, page_key, site_key
 
-__all__ = ["AVOIDED", "CuriousAgent"]
+__all__ = ["AVOIDED", "CuriousAgent", "TEXT_ROLES", "text_for"]
+
+# What an explorer without a model types into a field, by what the field is called.
+#
+# Nothing here is anybody's: addresses are of example.com, telephone numbers of those kept free for
+# fiction. A password is never made up.
+
+TEXT_ROLES = ("textbox", "searchbox", "spinbutton")
+"""The roles of fields that are typed into."""
+
+_SECRET = re.compile(r"passw|secret|\bpin\b|\bcvv\b|\bcvc\b|card|iban|ssn|token", re.IGNORECASE)
+_KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (r"e-?mail", ("alex@example.com", "sam@example.com")),
+    (r"phone|mobile|\btel", ("202-555-0142", "202-555-0188")),
+    (r"zip|post(al)? ?code", ("20001", "94103")),
+    (r"date|birthday|\bday\b", ("2027-05-14", "2027-08-02")),
+    (r"city|town", ("Springfield", "Riverton")),
+    (r"street|address", ("12 Elm Street", "7 Harbour Road")),
+    (r"country", ("Canada", "Portugal")),
+    (r"first ?name", ("Alex", "Sam")),
+    (r"last ?name|surname", ("Miller", "Costa")),
+    (r"user|login|nick|name", ("alex", "sam")),
+    (r"price|amount|cost|budget", ("50", "100")),
+    (r"quantity|number|count|age|guests|people", ("2", "3")),
+    (r"message|comment|review|body|text|question|note", ("Thank you, this helped me a lot.",)),
+    (r"title|subject", ("A question about delivery",)),
+)
+_SEARCH = re.compile(r"search|find|query|contains|keyword|filter", re.IGNORECASE)
+_WORD = re.compile(r"[A-Za-z][a-z]{3,}")
+_DULL = frozenset((
+    "about", "cart", "contact", "from", "help", "home", "login", "main", "menu", "more", "next",
+    "page", "previous", "product", "products", "search", "skip", "that", "this", "with", "your",
+))  # fmt: skip
+
+
+def text_for(field: Ref, words: Sequence[str], source: random.Random) -> str:
+    """Returns what to type into a field; empty if nothing should be.
+
+    >>> import random
+    >>> text_for(Ref("4", "textbox", "Your e-mail"), (), random.Random(0)).endswith("@example.com")
+    True
+    >>> text_for(Ref("5", "textbox", "Password"), (), random.Random(0))
+    ''
+
+    Args:
+        field: The field.
+        words: Names of elements that were seen, which a search may be for.
+        source: Chooses among several.
+    """
+    if _SECRET.search(field.name):
+        return ""
+    if field.role == "searchbox" or _SEARCH.search(field.name):
+        return _search_for(words, source)
+    for pattern, texts in _KINDS:
+        if re.search(pattern, field.name, re.IGNORECASE):
+            return source.choice(texts)
+    return "2" if field.role == "spinbutton" else _search_for(words, source)
+
+
+def _search_for(words: Sequence[str], source: random.Random) -> str:
+    found = {word.lower() for name in words for word in _WORD.findall(name)} - _DULL
+    return source.choice(sorted(found)) if found else "guide"
+
 
 AVOIDED = (
     "delete", "remove", "erase", "destroy", "deactivate", "unsubscribe", "close account",
@@ -60,12 +122,9 @@ class CuriousAgent:
 
     def begin_episode(self, environment: environment_lib.Environment) -> _CuriousActor:
         """Returns an actor that has tried nothing yet."""
-        describe = getattr(environment, "describe_episode", None)
-        episode: Mapping[str, Any] = describe() if callable(describe) else {}
-        source = f"{self.seed}/{episode.get('task', '')}/{episode.get('seed', '')}"
         words = "|".join(map(re.escape, self.avoid)) or "(?!)"
         avoided = re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
-        return _CuriousActor(random.Random(source), avoided)
+        return _CuriousActor(random.Random(seed_text(self.seed, environment)), avoided)
 
 
 _Key = tuple[str, str]
@@ -122,13 +181,13 @@ class _CuriousActor:
     def _is_open(self, element: Ref, page: str) -> bool:
         """Returns whether an element can and may be tried, and has not been tried on this page."""
         role = element.role
-        if role not in (*_CLICKED, *_CHOSEN, *typing_in.TEXT_ROLES) or not element.name.strip():
+        if role not in (*_CLICKED, *_CHOSEN, *TEXT_ROLES) or not element.name.strip():
             return False
         if any(state in _STATES for state in element.states):
             return False
         if self.avoided.search(element.name):
             return False
-        if role in typing_in.TEXT_ROLES and not typing_in.text_for(element, (), self.random):
+        if role in TEXT_ROLES and not text_for(element, (), self.random):
             return False
         return (page, *_key(element)) not in self.tried_here
 
@@ -147,14 +206,14 @@ class _CuriousActor:
 
     def _first_of_form(self, chosen: Ref, elements: list[Ref], untried: list[Ref]) -> Ref:
         """Returns the first open field of the form that what was chosen is in; else that itself."""
-        if chosen.role not in ("button", *typing_in.TEXT_ROLES, *_CHOSEN):
+        if chosen.role not in ("button", *TEXT_ROLES, *_CHOSEN):
             return chosen
         open_refs = {element.ref for element in untried}
         first = chosen
         for element in reversed(elements[: elements.index(chosen)]):
             if element.role in (*_BETWEEN_FORMS, "button"):
                 break
-            if element.ref in open_refs and element.role in (*typing_in.TEXT_ROLES, *_CHOSEN):
+            if element.ref in open_refs and element.role in (*TEXT_ROLES, *_CHOSEN):
                 first = element
         return first
 
@@ -165,8 +224,8 @@ class _CuriousActor:
         self.tried_here.add((page, *_key(element)))
         action: actions.Action = actions.Click(element.ref)
         self.form = ""
-        if element.role in typing_in.TEXT_ROLES:
-            text = typing_in.text_for(element, self.words, self.random)
+        if element.role in TEXT_ROLES:
+            text = text_for(element, self.words, self.random)
             action, self.form = actions.Fill(element.ref, text), element.ref
         elif element.role in _CHOSEN and (options := _options_of(element, elements)):
             chosen = self.random.choice(options)

@@ -1,7 +1,7 @@
 """The explorer: a model agent that is told what it has seen and tried already.
 
 To the current page it adds, before the question, which pages were visited and what was tried on the
-one that is shown. Both come from pages, so they are quoted (`webtraj.asking.quoting`).
+one that is shown. Both come from pages, so they are quoted (`webtraj.structured_output`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from webtraj.agents import contexts as contexts_lib
 from webtraj.agents import prompts as prompts_lib
 from webtraj.agents.acting import ModelActor
 from webtraj.agents.model import ModelAgent
-from webtraj.asking import json_string
 from webtraj.environments import base as environment_lib
 from webtraj.environments.actions import dialects as dialects_lib
 from webtraj.exploring.seen import CHANNELS, page_key, site_key
+from webtraj.structured_output import json_string
 
 __all__ = ["ExplorerAgent"]
 

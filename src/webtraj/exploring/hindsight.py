@@ -20,8 +20,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from webtraj.environments.browser.observation import Ref, changes_between, refs_in
-from webtraj.exploring.base import Claim, Draft, Drafts, Rejection
-from webtraj.exploring.checking import data_of, normal, problem_of
+from webtraj.exploring.checking import Claim, Draft, Drafts, Rejection, data_of, normal, problem_of
 from webtraj.exploring.seen import Seen, Sight, page_key
 
 __all__ = ["HindsightProposer"]

@@ -91,7 +91,7 @@ def make_judge_of(
     """
     if len(specs) == 1:
         return make_judge(specs[0], client=client, options=options)
-    from webtraj.judging.composites import FirstKnown
+    from webtraj.judging.base import FirstKnown
 
     names = [spec.partition(":")[0] for spec in specs]
     return FirstKnown(

@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from webtraj.judging.answers import final_answer
-from webtraj.rollouts.metrics.verbs import verb_of
+from webtraj.environments.actions.recorded import final_answer, verb_of
 from webtraj.store.blobs import LazyBlob
 from webtraj.trajectory import EpisodeTrajectory, StepRecord
 
@@ -108,7 +107,7 @@ class FinalState:
 
     def typed(self) -> Mapping[str, str]:
         """Returns what fields hold that do not show it, by ref, as far as the actions tell."""
-        from webtraj.judging.masked import typed_texts
+        from webtraj.judging.evaluating import typed_texts
 
         known = typed_texts(self.trajectory.steps)
         return known[-1] if known else {}
@@ -119,7 +118,7 @@ class FinalState:
         Raises:
             MissingError: The page was not observed.
         """
-        from webtraj.environments.browser.captions import captions_in
+        from webtraj.environments.browser.observation import captions_in
 
         return captions_in(self.text("axtree"))
 

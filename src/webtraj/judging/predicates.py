@@ -25,16 +25,93 @@ known either; `all` is false when one is false, whatever the others are, and `an
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
-from collections.abc import Iterator
+import typing
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Self
 
 import pydantic
 
-from webtraj.judging import goals
+from webtraj import errors
 
-__all__ = ["ElementTest", "DeedTest", "Predicate", "TextTest", "UrlTest"]
+__all__ = [
+    "DeedTest",
+    "ElementTest",
+    "Predicate",
+    "TextTest",
+    "UrlTest",
+    "fill_in",
+    "match_goal",
+    "names_in",
+    "told",
+]
+
+# Templates of goals: what a task's goals have in common, and the words in which they differ.
+#
+# `Log in as "{user}".` fits `Log in as "anna".`, and says that `user` is `anna`. A name takes the
+# shortest text up to what follows it; `{_}` takes any text and keeps nothing. It is no regex:
+# fitting takes time in proportion to the goal.
+
+_NAME = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def names_in(text: str) -> list[str]:
+    """Returns the names in a template, in order.
+
+    >>> names_in('Log in as "{user}" with {_} "{password}".')
+    ['user', 'password']
+    """
+    return [name for name in _NAME.findall(text) if name != "_"]
+
+
+def match_goal(template: str, goal: str) -> dict[str, str] | None:
+    """Returns what each name of a template stands for in a goal; None if the goal does not fit.
+
+    Runs of white space count as one blank, on both sides.
+
+    >>> match_goal('Enter "{text}" and press {button}.', 'Enter "Ada" and press Submit.')
+    {'text': 'Ada', 'button': 'Submit'}
+
+    Raises:
+        InvalidInputError: Two names stand side by side, so that nobody can tell where one ends.
+    """
+    pieces = _NAME.split(" ".join(template.split()))
+    literals, names = pieces[::2], pieces[1::2]
+    if "" in literals[1:-1]:
+        raise errors.InvalidInputError(
+            f"The goal {template!r:.200} has two names side by side; put some text between them."
+        )
+    goal = " ".join(goal.split())
+    if not names:
+        return {} if goal == literals[0] else None
+    if not goal.startswith(literals[0]):
+        return None
+    found: dict[str, str] = {}
+    place = len(literals[0])
+    for name, literal in zip(names, literals[1:], strict=True):
+        if literal is literals[-1] and name is names[-1]:
+            end = len(goal) - len(literal) if goal.endswith(literal) else -1
+        else:
+            end = goal.find(literal, place)
+        if end < place:
+            return None
+        value = goal[place:end]
+        if name != "_" and found.setdefault(name, value) != value:
+            return None  # One name, two values.
+        place = end + len(literal)
+    return found
+
+
+def fill_in(text: str, values: Mapping[str, str]) -> str:
+    """Returns a text with each name replaced by its value; braces around other words stay.
+
+    >>> fill_in("{user} is {here}", {"user": "anna"})
+    'anna is {here}'
+    """
+    return _NAME.sub(lambda found: values.get(found[1], found[0]), text)
+
 
 _MAX_DEPTH = 20
 _MAX_REGEX = 1000
@@ -84,7 +161,7 @@ class TextTest(_Test):
     def _is_whole(self) -> Self:
         if isinstance(self.number, float) and not math.isfinite(self.number):
             raise ValueError("number is finite")
-        if isinstance(self.number, str) and not goals.names_in(self.number):
+        if isinstance(self.number, str) and not names_in(self.number):
             raise ValueError("number is a number, or a name out of the goal such as {total}")
         if self.within and self.number is None:
             raise ValueError("within goes with number")
@@ -122,13 +199,13 @@ class ElementTest(_Test):
     name: _Text | None = None
     after: _Text | None = None
     """The text right before it, if it is a field: what a person calls a field without a name. See
-    `webtraj.environments.browser.captions`."""
+    `webtraj.environments.browser.observation`."""
     states: list[str] | None = None
     """States that it must have, as the axtree writes them: `checked`, `level=2`."""
     value: _Text | None = None
     """What it holds: a text field's content. Of one that shows bullets in its place, also what was
-    typed into it, as the actions tell (`webtraj.judging.masked`); where they do not, the value is
-    not known."""
+    typed into it, as the actions tell (`webtraj.judging.evaluating`); where they do not, the value
+    is not known."""
 
 
 class DeedTest(_Test):
@@ -211,3 +288,69 @@ def _texts(key: str, value: Any) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list):
         for item in value:
             yield from _texts(key, item)
+
+
+# What is wrong with rules that were written as data, in words that say what may stand there.
+
+
+def told(error: pydantic.ValidationError, model: type[pydantic.BaseModel]) -> list[str]:
+    """Returns a line for each mistake: its place, what is wrong, and the keys that are known there.
+
+    Args:
+        error: Of a list of `model`.
+        model: What each item of the list is.
+    """
+    return [
+        f"{'.'.join(map(str, problem['loc'])) or 'rules'}: {_said(problem, model)}"
+        for problem in error.errors(include_url=False)
+    ]
+
+
+def _said(problem: Mapping[str, Any], model: type[pydantic.BaseModel]) -> str:
+    place, kind = problem["loc"], problem["type"]
+    if kind == "extra_forbidden":
+        known = _keys(_model_at(place[:-1], model))
+        return f"is unknown{_nearest(str(place[-1]), known)}; the keys are {', '.join(known)}"
+    if kind == "model_type":
+        expected = _model_at(place, model)
+        text = "a text or " if expected is not None and issubclass(expected, TextTest) else ""
+        keys = ", ".join(_keys(expected))
+        return f"expected {text}a mapping with keys of {keys}; got {problem['input']!r:.60}"
+    if kind == "list_type":
+        return f"expected a list; got {problem['input']!r:.60}"
+    if kind == "too_short":
+        return "is empty; expected one or more"
+    if kind == "missing":
+        return "is missing"
+    return str(problem["msg"]).removeprefix("Value error, ")
+
+
+def _nearest(key: str, known: Sequence[str]) -> str:
+    found = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
+    return f", did you mean {found[0]}?" if found else ""
+
+
+def _keys(model: type[pydantic.BaseModel] | None) -> list[str]:
+    if model is None:
+        return []
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _model_at(
+    place: Sequence[int | str], model: type[pydantic.BaseModel]
+) -> type[pydantic.BaseModel] | None:
+    """Returns what is expected at a place; None if that is no mapping with keys of its own."""
+    found: type[pydantic.BaseModel] | None = model
+    for part in place:
+        if isinstance(part, int) or found is None:
+            continue
+        fields = {field.alias or name: field for name, field in found.model_fields.items()}
+        found = next(_models(fields[part].annotation), None) if part in fields else None
+    return found
+
+
+def _models(annotation: Any) -> Iterator[type[pydantic.BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel):
+        yield annotation
+    for inner in typing.get_args(annotation):
+        yield from _models(inner)

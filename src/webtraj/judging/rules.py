@@ -31,18 +31,96 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Self
 
 import pydantic
 
 from webtraj import errors
-from webtraj.judging import goals, mistakes
+from webtraj.judging import predicates
 from webtraj.judging.evaluating import Evaluation
 from webtraj.judging.final_state import FinalState
 from webtraj.judging.predicates import Predicate
 from webtraj.trajectory import EpisodeTrajectory, Judgement, Outcome
 
-__all__ = ["Rule", "RuleJudge", "make_rules", "read_rules"]
+__all__ = ["Rule", "RuleJudge", "make_rules", "read_data", "read_rules"]
+
+# Reading YAML and JSON files in which nothing is left to chance: no key twice, no aliases.
+
+
+def read_data(path: str | os.PathLike[str], *, what: str, max_size: int) -> Any:
+    """Returns the data of a `.json`, `.yaml` or `.yml` file.
+
+    Args:
+        path: The file.
+        what: What it should hold, for errors.
+        max_size: The most bytes that it may have.
+
+    Raises:
+        InvalidInputError: It cannot be read, or a mapping in it has a key twice.
+        MissingDependencyError: It is YAML, and PyYAML is not installed.
+    """
+    name = os.fspath(path)
+    if not name.endswith((".json", ".yaml", ".yml")):
+        raise errors.InvalidInputError(
+            f"{name!r} is no file of {what}; expected one that ends in .json, .yaml or .yml."
+        )
+    if not Path(name).is_file():
+        raise errors.InvalidInputError(
+            f"There is no file {name!r} of {what}. Name one that ends in .json, .yaml or .yml."
+        )
+    try:
+        with Path(name).open("rb") as file:
+            content = file.read(max_size + 1)
+        if len(content) > max_size:
+            raise ValueError(f"it has more than {max_size} bytes")
+        text = content.decode()
+        return _of_json(text) if name.endswith(".json") else _of_yaml(text, name)
+    except (OSError, ValueError, RecursionError) as error:
+        if isinstance(error, errors.WebtrajError):
+            raise
+        raise errors.InvalidInputError(
+            f"{name!r} cannot be read as {what}: {' '.join(str(error).split())}."
+        ) from error
+
+
+def _of_json(text: str) -> Any:
+    return json.loads(text, object_pairs_hook=_mapping)
+
+
+def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"a mapping has the key {twice!r:.80} twice")
+    return made
+
+
+def _of_yaml(text: str, name: str) -> Any:
+    try:
+        import yaml  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise errors.missing_dependency(
+            f"Reading {name!r} as YAML needs PyYAML (JSON does not)", "config"
+        ) from error
+
+    class StrictLoader(yaml.SafeLoader):  # type: ignore[misc]
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                raise ValueError("aliases are not taken; write it out")
+            return super().compose_node(parent, index)
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+            _mapping([(str(key), None) for key in keys])
+            return super().construct_mapping(node, deep=deep)
+
+    try:
+        return yaml.load(text, Loader=StrictLoader)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
+
 
 _VERSION = "3"
 _REWARDS = {Outcome.SUCCESS: 1.0, Outcome.FAILURE: 0.0}
@@ -59,7 +137,7 @@ class Rule(pydantic.BaseModel):
     tasks: str | list[str] = "*"
     """Names of tasks, or patterns: `miniwob/click-*`."""
     goal: str | None = None
-    """What their goals are like (see `webtraj.judging.goals`); None for any goal."""
+    """What their goals are like (see `webtraj.judging.predicates`); None for any goal."""
     success: Predicate
     failure: Predicate | None = None
     blocked: Predicate | None = None
@@ -73,12 +151,12 @@ class Rule(pydantic.BaseModel):
 
     @pydantic.model_validator(mode="after")
     def _names_are_known(self) -> Self:
-        known = set(() if self.goal is None else goals.names_in(self.goal))
+        known = set(() if self.goal is None else predicates.names_in(self.goal))
         if self.goal is not None:
-            goals.match_goal(self.goal, "")
+            predicates.match_goal(self.goal, "")
         for predicate in filter(None, (self.success, self.failure, self.blocked)):
             for key, text in predicate.texts():
-                for name in goals.names_in(text) if key != "matches" else ():
+                for name in predicates.names_in(text) if key != "matches" else ():
                     if name not in known:
                         raise ValueError(
                             f"{{{name}}} is no name of the goal; it has "
@@ -134,7 +212,7 @@ class RuleJudge:
         if rule is None:
             return self._said(Outcome.UNKNOWN, f"There is no rule for the task {task!r}.")
         goal = _goal_of(trajectory)
-        values = {} if rule.goal is None else goals.match_goal(rule.goal, goal)
+        values = {} if rule.goal is None else predicates.match_goal(rule.goal, goal)
         if values is None:
             return self._said(
                 Outcome.JUDGE_ERROR,
@@ -181,9 +259,7 @@ def read_rules(path: str | os.PathLike[str]) -> tuple[Rule, ...]:
             named by its place.
         MissingDependencyError: It is YAML, and PyYAML is not installed.
     """
-    from webtraj.judging import strict_files
-
-    data = strict_files.read_data(path, what="rules", max_size=_MAX_FILE)
+    data = read_data(path, what="rules", max_size=_MAX_FILE)
     if not isinstance(data, dict) or data.keys() != {"rules"}:
         held = f"the keys {', '.join(map(str, data))}" if isinstance(data, dict) else "no mapping"
         raise errors.InvalidInputError(
@@ -205,7 +281,7 @@ def make_rules(data: Sequence[Any], where: str = "the rules") -> tuple[Rule, ...
     try:
         return tuple(_RULES.validate_python(data))
     except pydantic.ValidationError as error:
-        problems = mistakes.told(error, Rule)
+        problems = predicates.told(error, Rule)
         more = f"\n  and {len(problems) - _MAX_PROBLEMS} more" if len(problems) > 10 else ""
         raise errors.InvalidInputError(
             f"{where} are no rules:\n  " + "\n  ".join(problems[:_MAX_PROBLEMS]) + more

@@ -1,15 +1,12 @@
 """The loop: a policy plays, what it played is trained on, the better policy plays again.
 
-* `configuration`: what a loop is told, YAML and `key=value`; `sections`: its keys.
-* `phases`: each phase of an iteration as data: a command, what it promises, how it goes on;
+* `configuration`: what a loop is told, YAML and `key=value`, and the placeholders in its commands.
+* `phases`: each phase of an iteration as data: a command, what it promises, what it waits for;
   `building`: which command it is.
-* `schedule`: which phases there are, in which order, and what waits for what.
-* `places`: where everything lies; `placeholders`: its names in commands of a user's own.
-* `beginning`: whose folder it is; `engine`: runs the phases; `running`: one child process;
-  `holding`: the lock that it holds; `observer`: who looks on.
-* `state`: what was done, on disk; `outputs`: what phases promise, and what it is known by.
+* `places`: where everything lies; `state`: what was done, on disk.
+* `engine`: runs the phases; `running`: one child process; `holding`: the lock that it holds.
 * `servers`: the policy's server; `publishing`: the model that is the latest.
-* `following`: what follows from a phase that is done; `metrics`, `plots`, `wandb`: what came of it.
+* `metrics`: what came of it, and its pictures.
 
 The loop knows phases as commands, and imports neither torch nor a browser. Importing this loads no
 module of it: each is loaded when something of it is first used.
@@ -21,18 +18,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from webtraj.loop.configuration import LoopConfig as LoopConfig
     from webtraj.loop.configuration import load_loop_config as load_loop_config
     from webtraj.loop.engine import LoopResult as LoopResult
     from webtraj.loop.engine import run as run
-    from webtraj.loop.failures import PhaseFailedError as PhaseFailedError
-    from webtraj.loop.observer import LoopObserver as LoopObserver
-    from webtraj.loop.sections import LoopConfig as LoopConfig
+    from webtraj.loop.phases import LoopObserver as LoopObserver
+    from webtraj.loop.phases import PhaseFailedError as PhaseFailedError
 
 _HOMES = {
-    "LoopConfig": "sections",
-    "LoopObserver": "observer",
+    "LoopConfig": "configuration",
+    "LoopObserver": "phases",
     "LoopResult": "engine",
-    "PhaseFailedError": "failures",
+    "PhaseFailedError": "phases",
     "load_loop_config": "configuration",
     "run": "engine",
 }

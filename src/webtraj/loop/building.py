@@ -10,12 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from webtraj import errors
-from webtraj.loop import placeholders
-from webtraj.loop.outputs import Output
-from webtraj.loop.phases import Phase, Policy, seed_of
-from webtraj.loop.places import Places, version_name
-from webtraj.loop.schedule import Slot
-from webtraj.loop.sections import (
+from webtraj.loop import configuration
+from webtraj.loop.configuration import (
     EvaluationConfig,
     ExportConfig,
     JudgeConfig,
@@ -26,6 +22,8 @@ from webtraj.loop.sections import (
     RolloutPhaseConfig,
     TrainPhaseConfig,
 )
+from webtraj.loop.phases import Output, Phase, Policy, Slot, seed_of
+from webtraj.loop.places import Places, version_name
 
 __all__ = ["check_first", "make_phase"]
 
@@ -257,16 +255,16 @@ class _Build:
         return self._phase(command, Output(str(places.latest_model)))
 
     def _webtraj(self, command: str, *arguments: str) -> tuple[str, ...]:
-        return (self.python, "-m", "webtraj.cli", command, *arguments)
+        return (self.python, "-m", "webtraj", command, *arguments)
 
     def _own(self, given: Sequence[str]) -> tuple[str, ...]:
         program, *arguments = self._filled(list(given))
         if program == "webtraj":
-            return (self.python, "-m", "webtraj.cli", *arguments)
+            return (self.python, "-m", "webtraj", *arguments)
         return (program, *arguments)
 
     def _filled(self, value: Any) -> Any:
-        return placeholders.fill(value, self._values())
+        return configuration.fill(value, self._values())
 
     def _values(self) -> dict[str, str | Sequence[str]]:
         places, number, policy = self.places, self.number, self.policy

@@ -8,26 +8,106 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import logging
+import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from webtraj import errors
-from webtraj.loop import beginning, configuration, metrics, running, schedule, servers
+from webtraj.loop import configuration, metrics, phases, running, servers
 from webtraj.loop.building import check_first, make_phase
-from webtraj.loop.failures import PhaseFailedError
-from webtraj.loop.following import Following
-from webtraj.loop.observer import LoopObserver, NullLoopObserver
-from webtraj.loop.outputs import Output, digest
-from webtraj.loop.phases import Phase, Policy
+from webtraj.loop.configuration import LoopConfig
+from webtraj.loop.metrics import IterationSink
+from webtraj.loop.phases import (
+    LoopObserver,
+    NullLoopObserver,
+    Output,
+    Phase,
+    PhaseFailedError,
+    Policy,
+    Slot,
+    digest,
+)
 from webtraj.loop.places import Places
-from webtraj.loop.schedule import Slot
-from webtraj.loop.sections import LoopConfig
-from webtraj.loop.state import Begun, LoopState
+from webtraj.loop.state import Begun, LoopState, begin, own
 from webtraj.store import files
 
-__all__ = ["LoopResult", "Only", "run"]
+__all__ = ["Following", "LoopResult", "Only", "run"]
+
+# What follows from a phase that is done: metrics, a picture, old trainings removed.
+#
+# All of it can be made again from what is on disk. A loop that died after a phase's line in its
+# state was written, and before what follows from that, makes up for it when it goes on.
+
+_logger = logging.getLogger(__name__)
+
+_MEASURED = ("rollout", "postprocess", "evaluate", "publish")
+"""The phases after which an iteration is measured."""
+
+
+class Following:
+    """Does what follows from phases, one at a time.
+
+    Args:
+        config: The loop's configuration.
+        state: What was done.
+        slots: All phases of the loop.
+        observer: Is told what was measured.
+    """
+
+    def __init__(
+        self,
+        config: LoopConfig,
+        state: LoopState,
+        slots: Iterable[Slot],
+        observer: LoopObserver,
+    ) -> None:
+        self._config, self._state, self._observer = config, state, observer
+        self._keys = [slot.key for slot in slots]
+        self._places = Places(config)
+        self._sink = IterationSink(config)
+
+    def after(self, slot: Slot) -> None:
+        """Does what follows from a phase that has just ended. Blocks."""
+        if slot.name == "publish":
+            self._prune(slot.iteration)
+        if slot.name in _MEASURED:
+            self._measure(slot.iteration)
+
+    def catch_up(self, lanes: Sequence[Sequence[Slot]]) -> None:
+        """Makes up for what a loop that died has left undone: of each lane's last phase. Blocks."""
+        for lane in lanes:
+            ended = [slot for slot in lane if self._state.ended(slot.key) is not None]
+            if last := next((slot for slot in reversed(ended) if slot.name in _MEASURED), None):
+                self.after(last)
+
+    def close(self) -> None:
+        """Ends what was begun elsewhere. Blocks; idempotent."""
+        self._sink.close()
+
+    def _measure(self, iteration: int) -> None:
+        try:
+            line = metrics.measure_iteration(self._config, self._state, iteration)
+            lines = metrics.write_line(self._places.metrics, line)
+            metrics.plot_success(lines, self._places.plot)
+            self._observer.measured(line)
+            if all(self._state.ended(key) for key in self._keys if key[0] == iteration):
+                self._sink.write(line)
+        except Exception:
+            # They follow from what is on disk, and are no reason to lose a night.
+            _logger.warning("No metrics of iteration %d.", iteration, exc_info=True)
+
+    def _prune(self, published: int) -> None:
+        keep = self._config.publish.keep
+        if keep is None:
+            return
+        # Weights that may play still are kept in any case.
+        last = published - max(keep, 2 + phases.staleness(self._config))
+        for number in range(1, last + 1):
+            shutil.rmtree(self._places.training(number), ignore_errors=True)
+
 
 Only = Literal["rollout", "update", "both"]
 
@@ -88,9 +168,9 @@ async def run(
     check_first(config)
     places = Places(config)
     with contextlib.ExitStack() as stack:
-        beginning.own(stack, places)
+        own(stack, places)
         state = stack.enter_context(LoopState(places.state))
-        beginning.begin(config, state, resume=resume, observer=observer or NullLoopObserver())
+        begin(config, state, resume=resume, observer=observer or NullLoopObserver())
         files.write_atomically(places.configuration, configuration.to_yaml(config).encode())
         loop = _Loop(config, state, only, observer or NullLoopObserver())
         return await loop.run()
@@ -105,8 +185,8 @@ class _Loop:
         self._config, self._state, self._only, self._observer = config, state, only, observer
         self._places = Places(config)
         overlap = config.overlap.enabled and only == "both"
-        self._all = schedule.lanes(config, overlap=overlap)
-        (in_turn,) = schedule.lanes(config, overlap=False)
+        self._all = phases.lanes(config, overlap=overlap)
+        (in_turn,) = phases.lanes(config, overlap=False)
         self._order = {slot.key: place for place, slot in enumerate(in_turn)}
         self._done = {slot.key: asyncio.Event() for lane in self._all for slot in lane}
         self._server = servers.open_server(config, self._update_external)

@@ -24,7 +24,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from webtraj.loop.sections import LoopConfig
+from webtraj.loop.configuration import LoopConfig
 from webtraj.rollouts.iterations import Iterations
 
 __all__ = ["MODEL", "Places", "version_name"]

@@ -49,7 +49,7 @@ def copy(model: str | os.PathLike[str], to: str | os.PathLike[str]) -> None:
     Raises:
         OSError: It cannot be copied.
     """
-    from webtraj.training.sft.publishing import replace_folder
+    from webtraj.training.sft.checkpoints import replace_folder
 
     path = Path(to)
     files.make_folder(path.parent)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from webtraj.loop import holding
-from webtraj.serving import logs
+from webtraj.serving import process
 from webtraj.serving.process import GuardedProcess
 from webtraj.store import files
 
@@ -93,7 +93,7 @@ async def until_free(lock: Path, waiting: Callable[[], None]) -> None:
 
 def tail(log: Path, start: int) -> str:
     """Returns the last lines of a log that were written after `start`."""
-    return logs.tail(log, start)
+    return process.tail(log, start)
 
 
 def _last_line(log: Path, seen: int) -> tuple[str, int]:

@@ -15,11 +15,10 @@ from typing import Protocol
 
 from webtraj import errors
 from webtraj.closing import AsyncClosing
-from webtraj.loop import placeholders, running
-from webtraj.loop.outputs import Output
-from webtraj.loop.phases import Policy
+from webtraj.loop import configuration, running
+from webtraj.loop.configuration import LoopConfig, ServeConfig
+from webtraj.loop.phases import Output, Policy
 from webtraj.loop.places import Places, version_name
-from webtraj.loop.sections import LoopConfig, ServeConfig
 from webtraj.named import nearest
 from webtraj.serving import ModelServer, VllmLaunch
 from webtraj.serving.rolling import WeightUpdater, make_updater, prepare_launch
@@ -235,7 +234,7 @@ def _launch(config: ServeConfig, weights: str, version: str, *, lock: Path) -> V
 
 
 def _update_command(given: Sequence[str], policy: Policy) -> list[str]:
-    filled: list[str] = placeholders.fill(
+    filled: list[str] = configuration.fill(
         list(given),
         {
             "weights": policy.weights,

@@ -18,6 +18,7 @@ of a loop that died while it wrote; it is cut off.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import time
@@ -30,13 +31,14 @@ import orjson
 import webtraj
 from webtraj import errors
 from webtraj.closing import Closing
-from webtraj.loop.outputs import digest
-from webtraj.loop.phases import Phase
-from webtraj.loop.schedule import Slot
+from webtraj.configuration import flattened, without_secrets
+from webtraj.loop.configuration import LoopConfig
+from webtraj.loop.phases import LoopObserver, Phase, Slot, digest
+from webtraj.loop.places import Places
 from webtraj.store import files, records
 from webtraj.trajectory import Count
 
-__all__ = ["Begun", "LoopState", "read_entries"]
+__all__ = ["Begun", "LoopState", "begin", "own", "read_entries"]
 
 _VERSION = 1
 
@@ -238,3 +240,48 @@ def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
 
 def _named(event: str, slot: Slot) -> dict[str, Any]:
     return {"event": event, "iteration": slot.iteration, "phase": slot.name}
+
+
+# Before a loop runs: its folder is taken, and its state is checked to be that of this loop.
+
+_FIXED = ("seed", "first.policy", "first.iterations")
+"""Keys that all iterations of a loop must have in common."""
+
+
+def own(stack: contextlib.ExitStack, places: Places) -> None:
+    """Takes the loop's folder for us alone."""
+    try:
+        files.make_folder(places.out)
+        stack.enter_context(files.locked(places.lock("loop"), wait=False))
+    except BlockingIOError as error:
+        raise errors.InvalidInputError(
+            f"Another loop runs in {str(places.out)!r}. Wait for its end, or give another out."
+        ) from error
+    except OSError as error:
+        if isinstance(error, errors.WebtrajError):
+            raise
+        raise errors.StorageError(
+            f"{str(places.out)!r} cannot be written: {error}. Give another out."
+        ) from error
+
+
+def begin(config: LoopConfig, state: LoopState, *, resume: bool, observer: LoopObserver) -> None:
+    """Checks that the state is that of this loop, and writes down that it begins or goes on."""
+    if not state.empty and not resume:
+        raise errors.InvalidInputError(
+            f"A loop was begun in {config.out!r}. Give --resume (resume=True) to go on with it, or "
+            "another out."
+        )
+    told = without_secrets(config.model_dump(mode="json"))
+    before = dict(flattened(state.config or {}))
+    for key, value in flattened(told):
+        if not before or key == "out" or (was := before.get(key)) == value:
+            continue
+        if key in _FIXED and state.anything_ended:
+            raise errors.InvalidInputError(
+                f"The loop in {config.out!r} was begun with {key}={was}, and is to go on with "
+                f"{value}: iterations would not be those of one loop. Give {key}={was}, or another "
+                "out."
+            )
+        observer.note(f"{key} was {was}, and is {value} from here on.")
+    state.add_loop(told)

@@ -1,7 +1,7 @@
 """Watching rollouts while they run: in the terminal, or as a page in a browser.
 
 * `watching`: `RunMonitor`, which looks at what a run writes; `status`: what it sees, as data.
-* `locating`, `tailing`, `waiting`, `rows`, `pace`, `faults`: what a look is made of.
+* `tailing`: journals read as they grow.
 * `screen`: a status in the terminal; `page`, `static/`: in a browser, by `local_pages`.
 """
 

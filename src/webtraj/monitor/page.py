@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from webtraj import errors
-from webtraj.local_pages import serving as serving_lib
+from webtraj import local_pages as serving_lib
 from webtraj.monitor.status import RunStatus
-from webtraj.reporting.plain import plain
+from webtraj.reporting.report import plain
 
 if TYPE_CHECKING:
     from starlette.requests import Request

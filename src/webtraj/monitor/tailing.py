@@ -15,12 +15,142 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any, get_args
 
-from webtraj.datasets.index_tail import appended
-from webtraj.monitor.status import Cell
+from webtraj import errors
+from webtraj.datasets.dataset import appended
+from webtraj.monitor.status import Cell, Rates, SitePace
+from webtraj.rollouts.iterations import Iterations, Split
+from webtraj.rollouts.judging import judged_place
+from webtraj.rollouts.metrics.tally import BusyTime
+from webtraj.rollouts.runs import Run
+from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import is_episode_id
+from webtraj.store.places import FolderStorage, Storage, open_storage
 
-__all__ = ["JournalTail", "JournalTails", "LockTable"]
+__all__ = [
+    "JournalTail",
+    "JournalTails",
+    "LockTable",
+    "MINUTE",
+    "Pace",
+    "Sites",
+    "WatchedRun",
+    "find_run",
+]
+
+# From what a person names, a dataset or where a rollout saves to, to the run to be watched.
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedRun:
+    """A run, and where all that tells of it lies."""
+
+    run: Run
+    place: str
+    """The dataset, as a person names it."""
+    judged: tuple[Storage, ...] = ()
+    """Where the judged dataset may be."""
+    journals: tuple[Path, ...] = ()
+    """The folders on this machine in which its open episodes may be."""
+    spools: tuple[Path, ...] = ()
+    """The spools on this machine whose episodes go to the dataset."""
+
+
+def find_run(
+    place: str | os.PathLike[str],
+    run_id: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> WatchedRun:
+    """Returns a run that is there already, however far it is.
+
+    Args:
+        place: A dataset's folder or URL; or a rollout's save path, with iterations in it, of which
+            the one whose run is the latest is meant.
+        run_id: The run; by default the latest.
+        storage_options: For a bucket.
+
+    Raises:
+        InvalidInputError: There is no run.
+        StorageError: The place cannot be read.
+    """
+    named = os.fspath(place)
+    run = _run_in(open_storage(named, storage_options), run_id)
+    found = named
+    judged: list[str] = []
+    if run is None:
+        latest = _latest_iteration(named, run_id, storage_options)
+        if latest is None:
+            raise errors.InvalidInputError(
+                f"{named!r:.300} has no run{'' if run_id is None else f' {run_id!r:.100}'} to "
+                "watch. Name a rollout's dataset or save path; its run is there as soon as its "
+                "plan is written."
+            )
+        run, found, its_judged = latest
+        judged.append(its_judged)
+    with contextlib.suppress(errors.InvalidInputError):  # There may be no place beside it.
+        judged.append(judged_place(found))
+    judged += _beside(found)
+    storage = run.storage
+    spools = () if isinstance(storage, FolderStorage) else _spools_for(storage.url)
+    folders = [storage.root] if isinstance(storage, FolderStorage) else spools
+    return WatchedRun(
+        run=run,
+        place=found,
+        judged=tuple(open_storage(name, storage_options) for name in dict.fromkeys(judged)),
+        journals=tuple(folder / "journal" for folder in folders),
+        spools=tuple(spools),
+    )
+
+
+def _run_in(storage: Storage, run_id: str | None) -> Run | None:
+    """Returns a run of a dataset; None if it has none of that name."""
+    if run_id is not None:
+        run = Run(storage, run_id)
+        return run if storage.size(f"runs/{run_id}/plan.jsonl") is not None else None
+    try:
+        return Run.last(storage)
+    except errors.InvalidInputError:
+        return None
+
+
+def _latest_iteration(
+    save_path: str, run_id: str | None, storage_options: Mapping[str, Any] | None
+) -> tuple[Run, str, str] | None:
+    """Returns the latest run of any iteration, its dataset, and where its judged one would be."""
+    found: list[tuple[str, Run, str, str]] = []
+    for split in get_args(Split):
+        iterations = Iterations(save_path, split, storage_options)
+        for number in reversed(iterations.numbers()):
+            place = iterations.dataset(number)
+            run = _run_in(open_storage(place, storage_options), run_id)
+            if run is not None:
+                found.append((run.run_id, run, place, iterations.judged(number)))
+                break
+    if not found:
+        return None
+    _, run, place, judged = max(found, key=lambda item: item[0])
+    return run, place, judged
+
+
+def _beside(place: str) -> list[str]:
+    """Returns where an iteration's judged dataset would be, if a place is named like one."""
+    folder, _, name = place.rstrip("/").rpartition("/")
+    return [f"{folder}/judged/{name}"] if folder and name.startswith("iteration_") else []
+
+
+def _spools_for(url: str) -> tuple[Path, ...]:
+    """Returns this user's spools whose episodes go to a place."""
+    from webtraj.collectors.spool import spools
+    from webtraj.store.layout import DatasetLayout
+
+    found = []
+    for path in spools():
+        with contextlib.suppress(errors.DatasetError, OSError):
+            if DatasetLayout(path).check().destination.rstrip("/") == url.rstrip("/"):
+                found.append(path)
+    return tuple(found)
+
 
 _LINE = re.compile(rb'\{"kind":"(\w+)",(?:"schema_version":\d+,)?"time":([0-9.e+-]+)')
 """How a line of a journal begins. What else it says, which may be long, is not read."""
@@ -161,3 +291,103 @@ def _names_in(folder: Path) -> list[str]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     return sorted(name for name in names if name.endswith(".jsonl") and name[0] != ".")
+
+
+# How fast a run goes, in the last minute and on the whole, and which sites are slow.
+
+MINUTE = 60.0
+
+
+class Pace:
+    """Counts what ended, and when."""
+
+    def __init__(self) -> None:
+        self._busy = BusyTime()
+        self._recent: collections.deque[tuple[float, float, int]] = collections.deque()
+        self.started: float | None = None
+        """When the first episode began."""
+        self.latest: float | None = None
+        """When the last one ended."""
+        self.episodes = 0
+        self.steps = 0
+
+    def add(self, summary: EpisodeSummary, now: float) -> None:
+        """Takes an episode that ended."""
+        self.episodes += 1
+        self.steps += summary.num_steps
+        start, end = summary.start_time, summary.end_time
+        if start is None or end is None:
+            return
+        self._busy.add(start, end)
+        self.started = start if self.started is None else min(self.started, start)
+        self.latest = end if self.latest is None else max(self.latest, end)
+        if end > now - MINUTE:
+            self._recent.append((start, end, summary.num_steps))
+
+    def minute(self, open_episodes: Iterable[JournalTail], now: float) -> Rates:
+        """Returns the rates of the last minute, or of the time since the run began, if shorter.
+
+        The steps of an episode that ended are taken to be spread evenly over its time; those of
+        one under way are counted as they came.
+        """
+        begin = now - MINUTE
+        self._recent = collections.deque(item for item in self._recent if item[1] > begin)
+        tails = list(open_episodes)
+        starts = [tail.began for tail in tails if tail.began is not None]
+        if self.started is not None:
+            starts.append(self.started)
+        if not starts:
+            return Rates()
+        window = min(max(now - min(starts), 1.0), MINUTE)
+        steps = sum(_share(start, end, begin, now) * n for start, end, n in self._recent)
+        steps += sum(time > begin for tail in tails for time in tail.times)
+        return Rates(
+            episodes_per_second=len(self._recent) / window, steps_per_second=steps / window
+        )
+
+    def whole(self, until: float | None = None) -> Rates:
+        """Returns the rates of all episodes that ended, over the time in which any was played.
+
+        Args:
+            until: Up to when episodes are under way; None if none is.
+        """
+        if self.latest is None:
+            return Rates()
+        seconds = (self._busy.seconds or 0.0) + max((until or 0.0) - self.latest, 0.0)
+        if not seconds:
+            return Rates()
+        return Rates(
+            episodes_per_second=self.episodes / seconds, steps_per_second=self.steps / seconds
+        )
+
+
+class Sites:
+    """Adds up the episodes of each site, or of each task that has none."""
+
+    def __init__(self) -> None:
+        self._paces: dict[str, SitePace] = {}
+
+    def add(self, site: str, seconds: float | None, steps: int, *, fault: bool) -> None:
+        """Takes an episode that ended."""
+        pace = self._paces.get(site) or SitePace(
+            site=site, episodes=0, seconds=0.0, steps=0, faults=0
+        )
+        self._paces[site] = dataclasses.replace(
+            pace,
+            episodes=pace.episodes + 1,
+            seconds=pace.seconds + (seconds or 0.0),
+            steps=pace.steps + steps,
+            faults=pace.faults + fault,
+        )
+
+    def slowest(self, number: int) -> tuple[SitePace, ...]:
+        """Returns the slowest, in seconds a step."""
+        ordered = sorted(self._paces.values(), key=lambda p: (-p.seconds_per_step, p.site))
+        return tuple(ordered[:number])
+
+
+def _share(start: float, end: float, begin: float, now: float) -> float:
+    """Returns the share of an episode's time that lies between `begin` and `now`."""
+    if end <= start:
+        return 1.0
+    return max(min(end, now) - max(start, begin), 0.0) / (end - start)

@@ -14,31 +14,269 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from webtraj import errors
-from webtraj.datasets.index_tail import IndexTail
-from webtraj.monitor.elsewhere import Elsewhere
-from webtraj.monitor.faults import FaultBook
-from webtraj.monitor.liveness import Liveness
-from webtraj.monitor.locating import WatchedRun, find_run
-from webtraj.monitor.pace import Pace, Sites
-from webtraj.monitor.rows import Rows, retry_policy
-from webtraj.monitor.status import Cell, OpenEpisode, Rates, RunStatus, Writer
-from webtraj.monitor.tailing import JournalTail, JournalTails
-from webtraj.monitor.verdicts import Verdicts
-from webtraj.monitor.waiting import Unsent
-from webtraj.reporting.faults import is_fault
-from webtraj.rollouts.distributed.underway import Away
-from webtraj.rollouts.metrics.estimators import wilson_interval
+from webtraj.datasets.dataset import IndexTail
+from webtraj.monitor.status import (
+    CELL_OF_OUTCOME,
+    Cell,
+    FaultBook,
+    OpenEpisode,
+    Rates,
+    Rows,
+    RunStatus,
+    Writer,
+    retry_policy,
+)
+from webtraj.monitor.tailing import (
+    JournalTail,
+    JournalTails,
+    LockTable,
+    Pace,
+    Sites,
+    WatchedRun,
+    find_run,
+)
+from webtraj.rates import wilson_interval
+from webtraj.reporting.sources import is_fault
+from webtraj.rollouts.distributed.driver import NOTE_INTERVAL, Away, Underway, read_underway
+from webtraj.rollouts.metrics.report import read_metrics
+from webtraj.rollouts.runs import Run
 from webtraj.store.index import EpisodeSummary
-from webtraj.store.places import is_url
+from webtraj.store.places import FolderStorage, is_url
 from webtraj.store.retrying import RetryPolicy
 from webtraj.trajectory import Outcome
 
-__all__ = ["RunMonitor"]
+__all__ = ["Elsewhere", "Liveness", "QUIET", "RunMonitor", "Unsent", "Verdicts"]
+
+# What is played on other machines, as the driver of a rollout on many notes it.
+
+
+class Elsewhere:
+    """Reads a run's note, no more often than it is written.
+
+    Args:
+        run: The run. Of one that is played on one machine there is no note.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._note: Underway | None = None
+        self._read_at: float | None = None
+
+    def look(self, now: float) -> Mapping[str, Away]:
+        """Returns the machines of episodes by their ids; none if the driver is gone.
+
+        Raises:
+            StorageError: The note cannot be read.
+        """
+        if self._read_at is None or now - self._read_at >= NOTE_INTERVAL:
+            self._note = read_underway(self._run)
+            self._read_at = now
+        if self._note is None or self._note.is_old(now):
+            return {}
+        return self._note.episodes
+
+
+# Who is at work: whether a run is played, was left by a process that died, or is over.
+
+QUIET = 30.0
+"""Seconds without any change after which what nobody holds is taken for dead."""
+
+
+class Liveness:
+    """Tells the living from the dead by who holds the files that a writer holds.
+
+    Args:
+        watched: The run.
+        index: The dataset's index.
+    """
+
+    def __init__(self, watched: WatchedRun, index: IndexTail) -> None:
+        self._watched = watched
+        self._index = index
+        self._tables = [LockTable(path.parent / "dataset.json") for path in watched.journals]
+
+    def writer(
+        self,
+        tails: Mapping[str, JournalTail],
+        *,
+        left: int,
+        tries: int,
+        latest: float | None,
+        now: float,
+    ) -> Writer:
+        """Returns what is known of who plays the run.
+
+        Args:
+            tails: Its open episodes.
+            left: How many rows are not over.
+            tries: How many episodes have ended.
+            latest: When the last of them did.
+            now: What time it is.
+        """
+        if not left:
+            return Writer.OVER
+        locked = self._locked()
+        if locked is not None and self._held(tails) & locked:
+            return Writer.PLAYING
+        if not tails and self._was_played_to_its_end(tries):
+            return Writer.OVER
+        times = [tail.last for tail in tails.values() if tail.last is not None]
+        last = max([*times, *([] if latest is None else [latest])], default=None)
+        if locked is not None and last is not None and now - last > QUIET:
+            return Writer.GONE
+        return Writer.UNKNOWN
+
+    def phases(
+        self, tails: Mapping[str, JournalTail], writer: Writer, now: float
+    ) -> dict[str, Cell]:
+        """Returns where each open episode is, by its id."""
+        locked = self._locked()
+        phases = {}
+        for episode_id, tail in tails.items():
+            dead = writer is Writer.GONE or (
+                locked is not None and tail.inode not in locked and now - (tail.last or 0) > QUIET
+            )
+            phases[episode_id] = Cell.LOST if dead else tail.cell
+        return phases
+
+    def _held(self, tails: Mapping[str, JournalTail]) -> set[int]:
+        """Returns the inodes of what a writer of the run would hold."""
+        if tails or not isinstance(self._watched.run.storage, FolderStorage):
+            return {tail.inode for tail in tails.values()}
+        found = set()
+        for path in self._index.files():  # Between two episodes it holds its index file alone.
+            try:
+                found.add(path.stat().st_ino)
+            except FileNotFoundError:
+                continue
+        return found
+
+    def _was_played_to_its_end(self, tries: int) -> bool:
+        """Returns whether the run's metrics are there, and are of just what is on record."""
+        try:
+            overall = read_metrics(self._watched.run).get("overall")
+        except (errors.StorageMissingError, errors.DatasetError):
+            return False
+        total = overall.get("total") if isinstance(overall, Mapping) else None
+        return bool(tries) and total == tries
+
+    def _locked(self) -> frozenset[int] | None:
+        """Returns the inodes of locked files; None if it cannot be known here."""
+        telling = [table for table in self._tables if table.tells]
+        return telling[0].locked() if telling else None
+
+
+# What a judge said of a run's episodes, as it comes.
+
+_QUIET = 120.0
+"""Seconds without a verdict after which the judge is no longer waited for."""
+
+
+class Verdicts:
+    """Follows the judged dataset of a run, if there is one.
+
+    Args:
+        watched: The run.
+    """
+
+    def __init__(self, watched: WatchedRun) -> None:
+        self._run = watched.run
+        self._tails = [IndexTail(storage, self._run.run_id) for storage in watched.judged]
+        self._found: list[dict[str, EpisodeSummary]] = [{} for _ in self._tails]
+        self._changed = 0.0
+        self.version = 0
+        """Changes whenever a verdict has come."""
+        self._cells: tuple[Any, dict[int, Cell]] = (None, {})
+
+    def look(self, now: float) -> Mapping[str, EpisodeSummary] | None:
+        """Returns the judged episodes of the run, by id; None if there is no judged dataset.
+
+        Raises:
+            StorageError: It cannot be read.
+        """
+        for tail, found in zip(self._tails, self._found, strict=True):
+            anew, summaries = tail.read()
+            if anew:
+                found.clear()
+            for summary in summaries:
+                if self._run.place_of(summary.episode_id) is not None:
+                    found[summary.episode_id] = summary
+                    self._changed = now
+                    self.version += 1
+        return next((found for found in self._found if found), None)
+
+    def cells(
+        self, judged: Mapping[str, EpisodeSummary] | None, rows: Rows, now: float
+    ) -> dict[int, Cell]:
+        """Returns what became of rows that are over, as the judge sees it."""
+        if judged is None:
+            return {}
+        waited_for = now - self._changed < _QUIET
+        known = (id(rows), self.version, rows.changes, waited_for)
+        if self._cells[0] == known:
+            return self._cells[1]
+        cells = {}
+        for row in rows.rows_over:
+            counted = rows.counting(row)
+            verdict = None if counted is None else judged.get(counted.episode_id)
+            if verdict is not None:
+                cells[row] = CELL_OF_OUTCOME[verdict.outcome]
+            elif waited_for:
+                cells[row] = Cell.JUDGING
+        self._cells = (known, cells)
+        return cells
+
+
+# Episodes that ended and wait in spools on this machine to be sent to the bucket.
+
+
+class Unsent:
+    """Reads the index lines of one run's episodes in spools, each once.
+
+    Args:
+        spools: The spools.
+        run_id: The run.
+    """
+
+    def __init__(self, spools: Iterable[Path], run_id: str) -> None:
+        self._folders = [spool / "index" for spool in spools]
+        self._prefix = f"{run_id}-"
+        self._known: dict[str, EpisodeSummary] = {}
+
+    def look(self) -> Mapping[str, EpisodeSummary]:
+        """Returns those that wait now, by id."""
+        found: dict[str, EpisodeSummary] = {}
+        for folder in self._folders:
+            try:
+                names = os.listdir(folder)  # noqa: PTH208  (Many names, and no paths.)
+            except FileNotFoundError:
+                continue
+            for name in names:
+                if not (name.startswith(self._prefix) and name.endswith(".jsonl")):
+                    continue
+                episode_id = name.removesuffix(".jsonl")
+                summary = self._known.get(episode_id) or _read(folder / name)
+                if summary is not None:
+                    found[episode_id] = summary
+        self._known = found
+        return found
+
+
+def _read(path: Path) -> EpisodeSummary | None:
+    try:
+        return EpisodeSummary.from_line(path.read_bytes())
+    except errors.UnsupportedSchemaError:
+        raise
+    except (OSError, ValueError):  # Sent meanwhile, or just being written.
+        return None
+
 
 _RETRY = RetryPolicy(deadline=5.0)
 """A bucket that is away is looked at again by the next look, which tells so meanwhile."""

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 import pydantic
 
-from webtraj import errors
+from webtraj import configuration, errors
 from webtraj.agents.models.base import ModelClient
 from webtraj.processing.base import OrderedStep, Step
 from webtraj.processing.pipeline import PARALLEL, PATIENCE, Pipeline
@@ -168,7 +168,7 @@ def load_config(path: Path | None, values: Mapping[str, Any]) -> ProcessingConfi
         InvalidInputError: The file cannot be read, or a value is unknown or wrong.
         MissingDependencyError: OmegaConf, which reads files, is not installed.
     """
-    data = {} if path is None else _read(path)
+    data = {} if path is None else configuration.resolved(configuration.read_file(path), str(path))
     what = "The configuration" if path is None else f"The configuration {str(path)!r}"
     for old, new in _ALIASES.items():
         if old in data:
@@ -198,30 +198,3 @@ def make_pipeline(choices: Sequence[StepChoice], *, client: ModelClient | None =
         make_step(name, options, client=client) for name, options in choices
     ]
     return Pipeline(steps)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        import omegaconf
-    except ImportError as error:
-        raise errors.missing_dependency("Configurations need OmegaConf", "config") from error
-    from webtraj.rollouts.configuration.loading import parse
-
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise errors.InvalidInputError(
-            f"The configuration {str(path)!r} cannot be read: {errors.reason(error)}."
-        ) from error
-    parsed = parse(text, f"The configuration {str(path)!r}")
-    try:
-        resolved = omegaconf.OmegaConf.to_container(
-            omegaconf.OmegaConf.create(parsed), resolve=True
-        )
-    except omegaconf.errors.OmegaConfBaseException as error:
-        raise errors.InvalidInputError(
-            f"The configuration {str(path)!r} has a reference that leads nowhere: "
-            f"{str(error).partition(chr(10))[0]}"
-        ) from error
-    assert isinstance(resolved, dict)
-    return {str(key): value for key, value in resolved.items()}

@@ -19,12 +19,47 @@ import orjson
 import webtraj
 from webtraj import errors
 from webtraj.processing.base import Changed, Drop, OrderedStep, Result, Step
-from webtraj.processing.gates import Gate
-from webtraj.processing.passage import Count, Dropped, Passage
+from webtraj.processing.ledger import Count, Dropped, Passage
 from webtraj.store.layout import check_episode_id
 from webtraj.trajectory import Derivation, EpisodeTrajectory
 
-__all__ = ["Carried", "Flow", "StepFailedError", "derived", "software"]
+__all__ = ["Carried", "Flow", "Gate", "StepFailedError", "derived", "software"]
+
+# Turns in the dataset's order, for what is worked on in any order.
+
+
+class Gate:
+    """Lets numbers pass one after the other, from 0, whenever they come. For one event loop.
+
+    Each number must pass exactly once, also one that has no business there: the next waits for it.
+    """
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._early: set[int] = set()
+        self._waiting: dict[int, asyncio.Future[None]] = {}
+
+    async def turn(self, number: int) -> None:
+        """Waits until all numbers before have passed."""
+        if number > self._next:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting[number] = waiter
+            try:
+                await waiter
+            finally:
+                self._waiting.pop(number, None)
+
+    def passed(self, number: int) -> None:
+        """Says that a number has passed, or will never come. Idempotent."""
+        if number >= self._next:
+            self._early.add(number)
+        while self._next in self._early:
+            self._early.remove(self._next)
+            self._next += 1
+        waiter = self._waiting.get(self._next)
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
 
 _T = TypeVar("_T")
 InThread = Callable[[Callable[[], _T]], Awaitable[_T]]

@@ -21,12 +21,10 @@ from typing import Any
 import orjson
 
 from webtraj import errors
-from webtraj.datasets.episode_file import decode_episode
-from webtraj.datasets.parallel import map_in_order
-from webtraj.datasets.place import DatasetPlace, Place
+from webtraj.datasets.dataset import decode_episode
+from webtraj.datasets.place import DatasetPlace, Place, map_in_order
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.processing.ledger import PROCESSING
-from webtraj.processing.passage import Passage
+from webtraj.processing.ledger import PROCESSING, Passage
 from webtraj.store import records
 from webtraj.store.files import locked
 from webtraj.store.layout import episode_key

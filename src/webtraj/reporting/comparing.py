@@ -7,13 +7,13 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from webtraj.reporting.intervals import (
+from webtraj.rates import (
+    Rate,
     difference_interval,
     mcnemar_p,
     paired_difference_interval,
 )
 from webtraj.reporting.sources import Point
-from webtraj.rollouts.metrics.values import Rate
 
 __all__ = ["Comparison", "Difference", "Pairs", "compare"]
 

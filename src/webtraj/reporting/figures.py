@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from webtraj import errors
+from webtraj.rates import Rate
 from webtraj.reporting.comparing import Comparison
 from webtraj.reporting.sources import Point, Subject
 from webtraj.rollouts.metrics import PhaseTimes
-from webtraj.rollouts.metrics.values import Rate
 
 __all__ = [
     "Picture",

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import webtraj
 from webtraj import errors
+from webtraj.rates import Rate
 from webtraj.reporting.comparing import Comparison, Difference
 from webtraj.reporting.figures import Picture
 from webtraj.reporting.report import Report
 from webtraj.reporting.sources import Point
 from webtraj.rollouts.metrics import presenting
-from webtraj.rollouts.metrics.values import Rate
 from webtraj.store import files
 
 __all__ = ["MARK", "report_html", "write_pictures", "write_report"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import webtraj
@@ -14,7 +15,30 @@ from webtraj.reporting.sources import Point, Subject
 if TYPE_CHECKING:
     from webtraj.reporting.figures import Picture
 
-__all__ = ["Report", "make_report"]
+__all__ = ["Report", "make_report", "plain"]
+
+# Data as every reader of JSON can hold it.
+
+_LARGEST = 2**63 - 1
+
+
+def plain(value: Any) -> Any:
+    r"""Returns JSON data in which text is Unicode, and a number that JSON lacks is None.
+
+    >>> plain({"a": ["\ud800b", float("inf")]})
+    {'a': ['?b', None]}
+    """
+    if isinstance(value, Mapping):
+        return {plain(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        return None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

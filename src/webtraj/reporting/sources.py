@@ -15,18 +15,73 @@ import orjson
 
 from webtraj import errors
 from webtraj.datasets.dataset import Dataset, open_dataset
-from webtraj.reporting.faults import fault_of, is_fault
 from webtraj.rollouts.iterations import Iterations, Split
 from webtraj.rollouts.metrics import MetricsReport, measure
 from webtraj.rollouts.metrics.measuring import run_ids
 from webtraj.rollouts.runs import Run
+from webtraj.store.blobs import LazyBlob
 from webtraj.store.places import Storage, open_storage
-from webtraj.trajectory import Outcome
+from webtraj.trajectory import INFRASTRUCTURE_FAILURES, EndReason, Outcome
 
 if TYPE_CHECKING:
     from webtraj.store.index import EpisodeSummary
+    from webtraj.trajectory import EpisodeTrajectory
 
-__all__ = ["GROUPINGS", "PairKey", "Point", "Subject", "subjects_of"]
+__all__ = [
+    "BROKEN",
+    "Fault",
+    "GROUPINGS",
+    "PairKey",
+    "Point",
+    "Subject",
+    "fault_of",
+    "is_fault",
+    "subjects_of",
+]
+
+# What ended an episode that an error ended, in a word and in a sentence.
+
+BROKEN = (*INFRASTRUCTURE_FAILURES, Outcome.AGENT_ERROR)
+"""The outcomes that say that something broke."""
+
+_LONGEST = 400
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fault:
+    """What went wrong."""
+
+    kind: str
+    """The error's type without its module, `BrowserCrashedError`; or how it ended, `crashed`."""
+    message: str = ""
+    """What was said, its first line, or the beginning of that."""
+
+
+def is_fault(summary: EpisodeSummary) -> bool:
+    """Returns whether something broke in an episode, as far as its summary tells."""
+    return summary.outcome in BROKEN or summary.end_reason in (EndReason.ERRORED, EndReason.CRASHED)
+
+
+def fault_of(trajectory: EpisodeTrajectory) -> Fault:
+    """Returns what ended an episode in which something broke."""
+    end = trajectory.end
+    error = None if end is None else end.error
+    if error is not None and error.type:
+        return Fault(str(error.type).rpartition(".")[2], _first_line(error.message))
+    if trajectory.outcome is Outcome.JUDGE_ERROR:
+        judgements = () if end is None else end.judgements
+        return Fault("judge_error", _first_line(judgements[-1].reason) if judgements else "")
+    if trajectory.outcome in BROKEN:
+        return Fault(trajectory.outcome.name.lower())
+    return Fault(trajectory.end_reason.name.lower())
+
+
+def _first_line(message: object) -> str:
+    text = message.load() if isinstance(message, LazyBlob) else message
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    return str(text).strip().partition("\n")[0][:_LONGEST]
+
 
 GROUPINGS = ("task", "level", "site")
 """What a report breaks numbers down by."""

@@ -14,14 +14,11 @@
 from webtraj.rollouts.adapting import Adaptive
 from webtraj.rollouts.collecting import collect
 from webtraj.rollouts.deadlines import Deadlines
-from webtraj.rollouts.observer import RolloutObserver
 from webtraj.rollouts.plan import PlannedEpisode, plan_episodes, plan_tasks
-from webtraj.rollouts.results import EpisodeResult
-from webtraj.rollouts.retrying import RetryPolicy
-from webtraj.rollouts.scheduling import Politeness
+from webtraj.rollouts.results import EpisodeResult, RolloutObserver, RolloutSummary, TaskSummary
+from webtraj.rollouts.scheduling import Politeness, RetryPolicy
 from webtraj.rollouts.settings import Completion, RolloutSettings
-from webtraj.rollouts.summary import RolloutSummary, TaskSummary
-from webtraj.rollouts.tasks import TaskSpec, read_tasks
+from webtraj.tasks import TaskSpec, read_tasks
 
 __all__ = [
     "Adaptive",

@@ -19,21 +19,20 @@ from webtraj.agents import catalog
 from webtraj.rollouts.adapting import Adaptive
 from webtraj.rollouts.judging import PARALLEL, When, judge_rollout, judged_place
 from webtraj.rollouts.making import check_environments, check_tasks
-from webtraj.rollouts.observer import NullRolloutObserver, RolloutObserver
 from webtraj.rollouts.plan import PlannedEpisode, plan_episodes, plan_tasks
 from webtraj.rollouts.recording import EpisodeFormat, open_collector, settle_format
+from webtraj.rollouts.results import NullRolloutObserver, RolloutObserver, RolloutSummary
 from webtraj.rollouts.runner import Runner
 from webtraj.rollouts.runs import Progress, Run, new_run_id, progress_of
 from webtraj.rollouts.scheduling import Turn
 from webtraj.rollouts.settings import RolloutSettings
-from webtraj.rollouts.summary import RolloutSummary
-from webtraj.rollouts.tasks.spec import TaskSpec
+from webtraj.tasks import TaskSpec
 
 if TYPE_CHECKING:
     from webtraj.collectors.base import TrajectoryCollector
     from webtraj.environments.browser.pool import BrowserPool
     from webtraj.judging.base import Judge
-    from webtraj.rollouts.sampling.blocklist import Blocklist
+    from webtraj.rollouts.sampling import Blocklist
     from webtraj.store.index import EpisodeSummary
 
 __all__ = ["Playable", "collect", "keep_metrics", "plan_of"]
@@ -52,6 +51,7 @@ async def collect(
     *,
     episodes: int | None = None,
     attempts: int = 1,
+    group_size: int = 1,
     parallel: int | Adaptive | Literal["auto"] | None = None,
     seed: int = 0,
     out: str | os.PathLike[str] | None = None,
@@ -91,6 +91,8 @@ async def collect(
         episodes: For selectors: how many to play in all, dealt out evenly to the tasks; by default
             one each.
         attempts: For tasks: how often each is played, with other seeds.
+        group_size: How many episodes share a task and a seed, and differ in what the agent samples,
+            as policy-gradient training compares them; `episodes` counts them all.
         parallel: How many to play at a time, or "auto" for as many as the machine can bear
             (`rollouts.adapting`); `settings.parallel` by default.
         seed: The run's seed.
@@ -148,7 +150,11 @@ async def collect(
     if isinstance(agent, str):
         agent = catalog.make_agent(agent, seed=seed)
     agent = agents_lib.as_agent(agent)
-    plan = () if resume else plan_of(tasks, episodes=episodes, attempts=attempts, seed=seed)
+    plan = (
+        ()
+        if resume
+        else plan_of(tasks, episodes=episodes, attempts=attempts, seed=seed, group_size=group_size)
+    )
     observer = observer or NullRolloutObserver()
     async with contextlib.AsyncExitStack() as stack:
         run, progress = None, Progress((), tuple(Turn(planned=planned) for planned in plan))
@@ -207,7 +213,7 @@ async def collect(
 
 
 def plan_of(
-    tasks: Playable, *, episodes: int | None, attempts: int, seed: int
+    tasks: Playable, *, episodes: int | None, attempts: int, seed: int, group_size: int = 1
 ) -> tuple[PlannedEpisode, ...]:
     """Returns the plan that `collect` makes of what it is given.
 
@@ -225,14 +231,14 @@ def plan_of(
         ) from None
     if all(isinstance(item, str) for item in items):
         if attempts != 1 and episodes is None:
-            episodes = attempts * len(plan_episodes(items))
-        return plan_episodes(items, episodes=episodes, seed=seed)
+            episodes = attempts * group_size * len(plan_episodes(items))
+        return plan_episodes(items, episodes=episodes, seed=seed, group_size=group_size)
     if episodes is not None:
         raise errors.InvalidInputError(
             "episodes is for presets; say how often each task is played by attempts."
         )
     if all(isinstance(item, TaskSpec) for item in items):
-        return plan_tasks(items, attempts=attempts, seed=seed)
+        return plan_tasks(items, attempts=attempts, seed=seed, group_size=group_size)
     if all(isinstance(item, PlannedEpisode) for item in items):
         return tuple(items)
     kinds = ", ".join(sorted({type(item).__name__ for item in items}))
@@ -279,8 +285,8 @@ def _episodes_on_record(
 ) -> Sequence[EpisodeSummary]:
     """Returns the summaries of all episodes, those of writers that died included."""
     from webtraj.datasets.dataset import open_dataset
-    from webtraj.datasets.pushing import push
     from webtraj.datasets.recovery import recover
+    from webtraj.datasets.transfer import push
 
     if spool is not None:
         report = push(spool, storage_options=storage_options)

@@ -25,14 +25,13 @@ import dataclasses
 import inspect
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from webtraj import errors
 from webtraj.agents import base as agents_lib
 from webtraj.environments import base as environment_lib
-from webtraj.environments import contract
-from webtraj.environments.bridges.threads import WorkerThread
+from webtraj.environments.bridges import WorkerThread
 from webtraj.environments.tracking import outcome_of_error
 from webtraj.rollouts.deadlines import Deadline
 from webtraj.rollouts.plan import PlannedEpisode
@@ -119,6 +118,21 @@ async def play_episode(
     return result
 
 
+class _Member:
+    """An environment that says which attempt of its group it plays, so that agents sample anew."""
+
+    def __init__(self, environment: environment_lib.Environment, attempt: int) -> None:
+        self._environment = environment
+        self._attempt = attempt
+
+    def describe_episode(self) -> Mapping[str, Any]:
+        describe = getattr(self._environment, "describe_episode", None)
+        return {**(describe() if callable(describe) else {}), "attempt": self._attempt}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._environment, name)
+
+
 @dataclasses.dataclass(slots=True)
 class _Play:
     """The loop itself, and how far it got."""
@@ -147,7 +161,10 @@ class _Play:
             set_seed(self.planned.seed)
             self.seed = self.planned.seed
         try:
-            actor = self.agent.begin_episode(self.environment)
+            shown = self.environment
+            if self.planned.group is not None:
+                shown = _Member(self.environment, self.planned.attempt)
+            actor = self.agent.begin_episode(shown)
         except (errors.InvalidInputError, *FATAL):
             raise
         except Exception as error:
@@ -178,7 +195,7 @@ class _Play:
             timestep = await self.environment.step(decision if takes_decisions else decision.action)
             self.num_steps += 1
             self.total_reward += reward_value(timestep.reward)
-        terminated = contract.is_termination(timestep.discount)
+        terminated = environment_lib.is_termination(timestep.discount)
         return EndReason.TERMINATED if terminated else EndReason.TRUNCATED
 
     async def _decide(self, act: agents_lib.Act, observation: Any) -> Decision:

@@ -29,8 +29,8 @@ import orjson
 import webtraj
 from webtraj import errors
 from webtraj.rollouts.plan import PlannedEpisode, plan_from_bytes, plan_to_bytes
-from webtraj.rollouts.retrying import RetryPolicy
 from webtraj.rollouts.runs import Run, progress_of
+from webtraj.rollouts.scheduling import RetryPolicy
 from webtraj.store.layout import HEADER
 from webtraj.store.places import Storage, is_url, open_storage
 

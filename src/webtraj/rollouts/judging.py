@@ -30,10 +30,10 @@ from webtraj.trajectory import Outcome
 
 if TYPE_CHECKING:
     from webtraj.judging.base import Judge
-    from webtraj.processing.report import ProcessingReport
+    from webtraj.processing.ledger import ProcessingReport
     from webtraj.rollouts.plan import PlannedEpisode
-    from webtraj.rollouts.sampling.blocklist import Blocklist
-    from webtraj.rollouts.summary import RolloutSummary
+    from webtraj.rollouts.results import RolloutSummary
+    from webtraj.rollouts.sampling import Blocklist
 
 __all__ = ["PARALLEL", "WHEN", "Judged", "When", "judge_rollout", "judged_place"]
 

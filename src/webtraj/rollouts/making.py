@@ -1,15 +1,18 @@
-"""Making the environment of a planned episode, and finding out beforehand whether that can be done.
+"""Making the environment of a planned episode, and finding out beforehand whether it can be done.
 
 A plan that cannot be played must not be written: going on with it would fail for ever.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import logging
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
+from webtraj.agents.base import Agent
 from webtraj.environments import base as environment_lib
 from webtraj.environments import bridges
 from webtraj.rollouts.plan import PlannedEpisode
@@ -17,8 +20,81 @@ from webtraj.rollouts.plan import PlannedEpisode
 if TYPE_CHECKING:
     from webtraj.agents.base import Agent
     from webtraj.environments.browser.pool import BrowserPool
+    from webtraj.environments.browser.processes import BrowserExecutable
 
-__all__ = ["check_environments", "check_tasks", "close_quietly", "make_environment"]
+__all__ = [
+    "Browsers",
+    "channels_for",
+    "check_environments",
+    "check_tasks",
+    "close_quietly",
+    "environment_options",
+    "make_environment",
+]
+
+# What a rollout's pages come from: a machine's browsers, as settings that any machine can use.
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Browsers:
+    """The browsers of a rollout; on a cluster, those of each machine."""
+
+    contexts: int = 16
+    """Episodes that share one."""
+    endpoint: str = ""
+    """Where they run already; empty to start our own."""
+    wait_timeout: float = 120.0
+    """Seconds to wait for a page to come free."""
+    operation_timeout: float = 30.0
+    """Seconds that a call may take."""
+
+    def find(self) -> BrowserExecutable | None:
+        """Returns the browser to run; None where browsers run already. Blocks.
+
+        Raises:
+            BrowserNotFoundError: There is none.
+        """
+        if self.endpoint:
+            return None
+        from webtraj.environments.browser.processes import find_browser
+
+        return find_browser()
+
+    def open(self, parallel: int, executable: BrowserExecutable | None = None) -> BrowserPool:
+        """Returns a pool for so many episodes at a time. No browser starts before it is needed."""
+        from webtraj.environments.browser.pool import BrowserPool, PoolLimits
+
+        browsers = math.ceil(parallel / self.contexts)
+        return BrowserPool(
+            browsers,
+            math.ceil(parallel / browsers),
+            executable=executable,
+            endpoint=self.endpoint,
+            limits=PoolLimits(lease=self.wait_timeout, call=self.operation_timeout),
+        )
+
+
+# What browsers observe in a rollout: what the agent needs, and what its records should tell.
+
+_RECORDED = ("timings", "info")
+"""Channels that no agent looks at, and every reader of the records wants."""
+
+
+def channels_for(agent: Agent) -> list[str]:
+    """Returns the channels for an agent that says what it needs (`channels`); none for others."""
+    channels = getattr(agent, "channels", ())
+    return [*channels, *_RECORDED] if channels else []
+
+
+def environment_options(
+    plan: Sequence[PlannedEpisode], given: Mapping[str, Any], channels: Sequence[str]
+) -> dict[str, Any]:
+    """Returns the presets' options: what to observe, where all tasks are played in a browser."""
+    options: dict[str, Any] = {}
+    if channels and all(planned.selection.uses_browser for planned in plan):
+        options["observe"] = list(channels)
+    return {**options, **given}
+
 
 _MOST_NAMED = 20
 

@@ -4,12 +4,17 @@ A plan follows from the tasks, the number of episodes and the run's seed alone. 
 follows from the run's seed, the task's name and the number of the attempt; so it is the same
 however many workers there are, whichever of them plays it, and whatever else is played.
 
+Episodes that policy-gradient training compares (as in GRPO) are planned as a *group*: they share
+the task and the environment's seed, and differ in what the agent samples.
+
 A plan can be written to a file before its first episode begins, so that whoever goes on with the
 rollout plays exactly the rest::
 
     {"kind": "plan", "version": 1, "seed": 0, "episodes": 2}
     {"row": 0, "attempt": 0, "seed": 621520978, "task": {"name": "click-test", ...}}
     {"row": 1, "attempt": 1, "seed": 2088891589, "task": {"name": "click-test", ...}}
+
+A row of a group also has `"group"`: the group's number among those of its task.
 """
 
 from __future__ import annotations
@@ -23,8 +28,8 @@ from typing import Any, TypeVar
 import orjson
 
 from webtraj import errors, registry
-from webtraj.rollouts.tasks.spec import TaskSpec
 from webtraj.store import records
+from webtraj.tasks import TaskSpec
 from webtraj.trajectory import Count
 
 __all__ = [
@@ -50,9 +55,11 @@ class PlannedEpisode:
     spec: TaskSpec
     """What to play."""
     attempt: int
-    """How many episodes of this task the plan has before this one."""
+    """How many episodes of this task, or of its group if it has one, the plan has before it."""
     seed: int
     """What to seed the environment with, from 0 to 2**31 - 1."""
+    group: int | None = None
+    """The number of its group among those of the task; None if its seed is its own."""
 
     @property
     def task(self) -> str:
@@ -80,7 +87,11 @@ class PlannedEpisode:
 
 
 def plan_episodes(
-    presets: str | Sequence[str], *, episodes: int | None = None, seed: int = 0
+    presets: str | Sequence[str],
+    *,
+    episodes: int | None = None,
+    seed: int = 0,
+    group_size: int = 1,
 ) -> tuple[PlannedEpisode, ...]:
     """Plans a rollout of presets.
 
@@ -89,13 +100,16 @@ def plan_episodes(
         episodes: How many to play in all, dealt out to the tasks in turn, so that their numbers
             differ by at most one; by default one for each task.
         seed: The run's seed.
+        group_size: How many episodes share a task and a seed; `episodes` counts them all, and is a
+            multiple of it. By default one group for each task.
 
     Returns:
         The episodes, those of one task next to each other, so that a worker seldom has to open
         another.
 
     Raises:
-        InvalidInputError: There is no preset, or `episodes` is not positive.
+        InvalidInputError: There is no preset, `episodes` or `group_size` is not positive, or
+            `episodes` does not divide into groups.
         InvalidSelectorError: A selector is malformed, or its preset has no such tasks.
         UnknownPresetError: There is no preset of that name.
     """
@@ -104,11 +118,19 @@ def plan_episodes(
         raise errors.InvalidInputError("A rollout needs at least one preset; got none.")
     if episodes is not None and episodes < 1:
         raise errors.InvalidInputError(f"A rollout plays 1 episode or more; got {episodes}.")
+    _check_group_size(group_size)
+    if episodes is not None and episodes % group_size:
+        raise errors.InvalidInputError(
+            f"{episodes} episodes do not divide into groups of {group_size}; give a multiple of "
+            f"{group_size}, such as {episodes + -episodes % group_size}."
+        )
     specs = specs_of_presets(selectors)
-    total = len(specs) if episodes is None else episodes
+    total = len(specs) if episodes is None else episodes // group_size
     each, rest = divmod(total, len(specs))
     return plan_tasks(
-        (spec for index, spec in enumerate(specs) for _ in range(each + (index < rest))), seed=seed
+        (spec for index, spec in enumerate(specs) for _ in range(each + (index < rest))),
+        seed=seed,
+        group_size=group_size,
     )
 
 
@@ -123,30 +145,44 @@ def specs_of_presets(selectors: Iterable[str]) -> list[TaskSpec]:
 
 
 def plan_tasks(
-    specs: Iterable[TaskSpec], *, attempts: int = 1, seed: int = 0
+    specs: Iterable[TaskSpec], *, attempts: int = 1, seed: int = 0, group_size: int = 1
 ) -> tuple[PlannedEpisode, ...]:
     """Plans one or several attempts at each task; a task that comes again is attempted again.
 
+    Args:
+        specs: The tasks.
+        attempts: How often each is attempted, with other seeds.
+        seed: The run's seed.
+        group_size: How many episodes each attempt has, all with its seed.
+
     Raises:
-        InvalidInputError: `attempts` is not positive.
+        InvalidInputError: `attempts` or `group_size` is not positive.
     """
     if attempts < 1:
         raise errors.InvalidInputError(f"A task is attempted once or more; got {attempts}.")
+    _check_group_size(group_size)
     planned: list[PlannedEpisode] = []
     counts: collections.Counter[str] = collections.Counter()
     for spec in specs:
         for _ in range(attempts):
-            attempt = counts[spec.name]
+            number = counts[spec.name]
             counts[spec.name] += 1
-            planned.append(
-                PlannedEpisode(
-                    row=len(planned),
-                    spec=spec,
-                    attempt=attempt,
-                    seed=episode_seed(seed, spec.name, attempt),
+            for member in range(group_size):
+                planned.append(
+                    PlannedEpisode(
+                        row=len(planned),
+                        spec=spec,
+                        attempt=number if group_size == 1 else member,
+                        seed=episode_seed(seed, spec.name, number),
+                        group=None if group_size == 1 else number,
+                    )
                 )
-            )
     return tuple(planned)
+
+
+def _check_group_size(group_size: int) -> None:
+    if group_size < 1:
+        raise errors.InvalidInputError(f"A group has 1 episode or more; got {group_size}.")
 
 
 def episode_seed(run_seed: int, task: str, attempt: int) -> int:
@@ -167,6 +203,7 @@ def plan_to_bytes(plan: Sequence[PlannedEpisode], *, seed: int) -> bytes:
             "row": planned.row,
             "attempt": planned.attempt,
             "seed": planned.seed,
+            **({} if planned.group is None else {"group": planned.group}),
             "task": planned.spec.to_data(),
         }
         for planned in plan
@@ -187,6 +224,7 @@ class _Row:
     attempt: Count
     seed: Count
     task: Mapping[str, object]
+    group: Count | None = None
 
 
 def plan_from_bytes(content: bytes, where: str) -> tuple[PlannedEpisode, ...]:
@@ -212,7 +250,11 @@ def plan_from_bytes(content: bytes, where: str) -> tuple[PlannedEpisode, ...]:
         except records.WrongFieldError as error:
             path = f"task.{error.path}" if error.path else "task"
             raise _unreadable(where, f"line {number}: {path} {error.why}") from error
-        plan.append(PlannedEpisode(row=row.row, spec=spec, attempt=row.attempt, seed=row.seed))
+        plan.append(
+            PlannedEpisode(
+                row=row.row, spec=spec, attempt=row.attempt, seed=row.seed, group=row.group
+            )
+        )
     if [planned.row for planned in plan] != list(range(header.episodes)):
         raise _unreadable(
             where, f"expected the rows 0 to {header.episodes - 1}, got {len(plan)} rows"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from webtraj import errors
 from webtraj.rollouts.runs import Run
+from webtraj.store.layout import format_named
 from webtraj.store.places import is_url
 
 if TYPE_CHECKING:
@@ -38,9 +39,8 @@ def checked_format(wanted: str | None) -> EpisodeFormat | None:
             f"format={wanted!r:.60} is none that a rollout writes; expected one of "
             f"{', '.join(_FORMATS)}."
         )
-    from webtraj.store import formats
 
-    formats.format_named(wanted)
+    format_named(wanted)
     return cast("EpisodeFormat", wanted)
 
 

@@ -19,11 +19,10 @@ from webtraj.rollouts import episode as episode_lib
 from webtraj.rollouts.adapting import Crew, Foreman
 from webtraj.rollouts.deadlines import Deadline, DeadlineEnvironment, Deadlines
 from webtraj.rollouts.making import close_quietly, make_environment
-from webtraj.rollouts.observer import RolloutObserver
 from webtraj.rollouts.plan import PlannedEpisode
-from webtraj.rollouts.results import EpisodeResult
+from webtraj.rollouts.results import EpisodeResult, RolloutObserver
 from webtraj.rollouts.runs import Run
-from webtraj.rollouts.sampling.blocklist import Blocklist
+from webtraj.rollouts.sampling import Blocklist
 from webtraj.rollouts.scheduling import Scheduler, Turn
 from webtraj.rollouts.settings import RolloutSettings
 from webtraj.trajectory import EpisodeInfo, Outcome, new_episode_id
@@ -222,7 +221,13 @@ class Runner:
             task="" if hasattr(environment, "describe_episode") else planned.task,
             seed=planned.seed if hasattr(environment, "set_seed") else None,
             policy=self.agent.name,
-            group_id=f"{self._group}/{planned.task}",
+            group_id="/".join(
+                (
+                    self._group,
+                    planned.task,
+                    *([] if planned.group is None else [str(planned.group)]),
+                )
+            ),
             attempt=planned.attempt,
             retry_of=turn.retry_of,
             metadata=metadata,

@@ -32,8 +32,7 @@ import webtraj
 from webtraj import errors
 from webtraj.rollouts.plan import PlannedEpisode, plan_from_bytes, plan_to_bytes
 from webtraj.rollouts.results import EpisodeResult
-from webtraj.rollouts.retrying import RETRIED, RetryPolicy
-from webtraj.rollouts.scheduling import Turn
+from webtraj.rollouts.scheduling import RETRIED, RetryPolicy, Turn
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import Storage
 

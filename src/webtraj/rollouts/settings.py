@@ -9,8 +9,7 @@ from webtraj import errors
 from webtraj.environments.browser.operations import OperationLimits
 from webtraj.rollouts.adapting import Adaptive
 from webtraj.rollouts.deadlines import Deadlines
-from webtraj.rollouts.retrying import RetryPolicy
-from webtraj.rollouts.scheduling import Order, Politeness
+from webtraj.rollouts.scheduling import Order, Politeness, RetryPolicy
 
 __all__ = ["Completion", "RolloutSettings"]
 

@@ -13,13 +13,11 @@ from typing import Self
 
 from webtraj import errors
 from webtraj.http import httpx
-from webtraj.serving import ports
-from webtraj.serving import resting as resting_lib
-from webtraj.serving.launch import ServerLaunch
-from webtraj.serving.logs import ServerLog
-from webtraj.serving.restarts import RestartPolicy
+from webtraj.serving import process
+from webtraj.serving import vllm as vllm_lib
+from webtraj.serving.control import AdapterKeptError, ReadWeights, WeightChange
+from webtraj.serving.process import RestartPolicy, ServerLaunch, ServerLog
 from webtraj.serving.supervision import Supervisor, Watch
-from webtraj.serving.weights import AdapterKeptError, ReadWeights, WeightChange
 
 __all__ = ["ModelServer"]
 
@@ -82,7 +80,7 @@ class ModelServer:
         self._client: httpx.AsyncClient | None = None
         self._supervisor: Supervisor | None = None
         self._changing = asyncio.Lock()
-        self._rest: resting_lib.Rest | None = None
+        self._rest: vllm_lib.Rest | None = None
 
     @property
     def url(self) -> str:
@@ -131,7 +129,7 @@ class ModelServer:
             raise errors.InvalidInputError(
                 "This ModelServer was started before; make a new one for each `async with`."
             )
-        self._port = ports.claim(self._host, self._port)
+        self._port = process.claim(self._host, self._port)
         self._launch.command(self._host, self._port)  # What is wrong with it is said first.
         self._log.open()
         # A server on this machine is not to be looked for behind a proxy.
@@ -214,7 +212,7 @@ class ModelServer:
         """
         change.check()
         supervisor = self._running
-        self._refuse_while(resting_lib.NO_CHANGES)
+        self._refuse_while(vllm_lib.NO_CHANGES)
         async with self._changing:
             await supervisor.wait_healthy(self._watch.start_timeout)
             try:
@@ -242,28 +240,28 @@ class ModelServer:
         if self._rest == "stop":
             await supervisor.replace(launch)
             return
-        self._refuse_while(resting_lib.NO_CHANGES)
+        self._refuse_while(vllm_lib.NO_CHANGES)
         async with self._changing:
             await supervisor.wait_healthy(self._watch.start_timeout)
             await supervisor.replace(launch)
 
     @contextlib.asynccontextmanager
-    async def resting(self, how: resting_lib.Rest) -> AsyncIterator[None]:
+    async def resting(self, how: vllm_lib.Rest) -> AsyncIterator[None]:
         """Leaves memory and processors to others, a trainer for example, during the block.
 
         Replies under way are finished first. The server is healthy again, with the same weights,
         when the block is left. If it dies meanwhile, it is not started before that.
 
         Args:
-            how: See `webtraj.serving.resting.Rest`.
+            how: See `webtraj.serving.vllm.Rest`.
 
         Raises:
             InvalidInputError: The server cannot rest like this, or rests already. By entering.
             ModelRefusedError: The server does not do it. By entering.
             ModelUnavailableError: It is away; or, by leaving, it does not come back.
         """
-        self._refuse_while(resting_lib.NO_RESTS)
-        resting_lib.check(how, self.launch)
+        self._refuse_while(vllm_lib.NO_RESTS)
+        vllm_lib.check(how, self.launch)
         async with self._changing:
             supervisor = self._running
             await supervisor.wait_healthy(self._watch.start_timeout)
@@ -271,7 +269,7 @@ class ModelServer:
             try:
                 await supervisor.lie_down(end=how == "stop")
                 try:
-                    await resting_lib.begin(how, supervisor.control)
+                    await vllm_lib.begin(how, supervisor.control)
                 except BaseException:
                     supervisor.kill()  # Nobody knows whether it sleeps.
                     raise
@@ -283,10 +281,10 @@ class ModelServer:
                     await self._wake_up(how)
                 await supervisor.wait_healthy(self._watch.start_timeout)
 
-    async def _wake_up(self, how: resting_lib.Rest) -> None:
+    async def _wake_up(self, how: vllm_lib.Rest) -> None:
         """Wakes a server that rested; one that does not wake up is started again."""
         try:
-            await resting_lib.end(how, self._running.control)
+            await vllm_lib.end(how, self._running.control)
         except errors.ModelError as error:
             _logger.warning("The model server is started again, for it does not wake up. %s", error)
             self._running.kill()

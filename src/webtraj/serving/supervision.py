@@ -16,12 +16,8 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.http import httpx
-from webtraj.serving.control import Control
-from webtraj.serving.launch import ServerLaunch
-from webtraj.serving.logs import ServerLog
-from webtraj.serving.process import GuardedProcess
-from webtraj.serving.restarts import RestartPolicy
-from webtraj.serving.weights import AdapterKeptError, WeightChange
+from webtraj.serving.control import AdapterKeptError, Control, WeightChange
+from webtraj.serving.process import GuardedProcess, RestartPolicy, ServerLaunch, ServerLog
 
 __all__ = ["Supervisor", "Watch"]
 

@@ -93,8 +93,8 @@ class BlobStore:
             root: The folder.
             within: The folder that the store must stay in: no symbolic link below it is followed
                 to write. By default `root`, which then may itself be a link.
-            flat: Whether blobs lie in the folder itself, as few do, and not in folders named by how
-                their names begin.
+            flat: Whether blobs lie in the folder itself, not in subfolders `ab/` by the first two
+                digits of their names.
         """
         self.root = root
         self._flat = flat

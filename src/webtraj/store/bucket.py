@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from webtraj import errors
-from webtraj.store import credentials, etags, retrying, stores, transfers
+from webtraj.store import credentials, etags, retrying, stores
 from webtraj.store.places import Entry, check_key, check_prefix, is_hidden
 from webtraj.store.retrying import RetryPolicy
 
@@ -199,7 +199,7 @@ class BucketStorage:
         """
         what = f"{self.url}/{check_key(key)} could not be written"
         if overwrite is None:
-            overwrite = self._looks_first  # Else there were two requests, not one.
+            overwrite = self._looks_first  # One request instead of two.
         if overwrite:
             self._retry.run(lambda: self._put(what, key, data))
             return
@@ -231,7 +231,7 @@ class BucketStorage:
 
         what = f"{self.url}/{check_prefix(prefix)} could not be listed"
         under = (self._prefix + prefix).rstrip("/") or None
-        listing = transfers.Listing(
+        listing = retrying.Listing(
             lambda after: obstore.list(self._store(), under, offset=after, chunk_size=_PAGE)
         )
         while (page := self._call(what, listing.next_page)) is not None:
@@ -269,15 +269,15 @@ class BucketStorage:
             raise errors.StorageUnavailableError(f"{what}: its bytes do not fit its ETag.")
         return second.data
 
-    def _download(self, what: str, key: str) -> transfers.Download:
-        download = transfers.Download(
+    def _download(self, what: str, key: str) -> retrying.Download:
+        download = retrying.Download(
             what, lambda options: self._once(what, lambda: self._get(key, options))
         )
         while not self._call(what, download.advance):
             pass
         return download
 
-    def _fits(self, download: transfers.Download) -> bool | None:
+    def _fits(self, download: retrying.Download) -> bool | None:
         if not self._compares_etags:
             return None
         fits = etags.matches(download.e_tag, download.data, self._part_size)

@@ -74,7 +74,7 @@ def append_locked(path: Path, *, new: bool = False) -> int:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_nlink:
             return descriptor
-        # It was taken for a dead writer's before it was locked, and removed.
+        # Somebody took it for a dead writer's file, and removed it before it was locked.
         os.close(descriptor)
 
 

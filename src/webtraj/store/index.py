@@ -10,7 +10,7 @@ the files that have it, and which is still read::
 
     {"removed": "<episode id>", "from": ["<name of an index file>", ...]}
 
-A file that is gone when it is to be read was replaced by `webtraj.datasets.rebuilding`; the list of
+A file that is gone when it is to be read was replaced by `webtraj.datasets.recovery`; the list of
 files is then read again.
 """
 
@@ -32,9 +32,9 @@ import orjson
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.store import decoding, encoding, files, formats, records
+from webtraj.store import decoding, encoding, files, layout, records
 from webtraj.store.blobs import BlobSource
-from webtraj.store.layout import BOM, check_episode_id, is_episode_id
+from webtraj.store.layout import BOM, FORMATS, check_episode_id, is_episode_id
 
 __all__ = [
     "EpisodeSummary",
@@ -106,10 +106,10 @@ class EpisodeSummary:
     @classmethod
     def _from_data(cls, data: dict[str, Any]) -> Self:
         version = data.get("schema_version", 1)
-        if isinstance(version, int) and version > formats.SCHEMA_VERSION:
+        if isinstance(version, int) and version > layout.SCHEMA_VERSION:
             raise errors.UnsupportedSchemaError(
                 f"An index line has schema version {version}; this webtraj reads up to "
-                f"{formats.SCHEMA_VERSION}. Install a newer one."
+                f"{layout.SCHEMA_VERSION}. Install a newer one."
             )
         known = records.read_fields(cls, data, decoding.Reading())
         for name, value in known.items():
@@ -117,7 +117,7 @@ class EpisodeSummary:
             if type(value) is str and type(data[name]) not in (str, dict):
                 raise TypeError(f"{name} is {data[name]!r:.100}")
         check_episode_id(known["episode_id"])
-        if known.get("format", "json") not in formats.FORMATS:
+        if known.get("format", "json") not in FORMATS:
             raise TypeError(f"format is {known['format']!r:.100}")
         return cls(**known)
 

@@ -12,7 +12,7 @@ A line is there when the call that wrote it has returned, whatever dies after it
 without its newline was being written when the process died: its call never returned, and it does
 not count.
 
-The writer holds an advisory lock (flock) on its journal for as long as it lives, so that recovery
+The recorder holds an advisory lock (flock) on its journal for as long as it lives, so that recovery
 can tell a journal that is being written from one whose writer has died. A journal takes its name
 only when it is locked and has its first line.
 """
@@ -22,53 +22,134 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
+import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from webtraj import errors
-from webtraj.store import files
-from webtraj.store.formats import SCHEMA_VERSION
+from webtraj import trajectory as trajectory_lib
+from webtraj.store import files, records
+from webtraj.store.blobs import Blob, BlobStore, RecordingSink
+from webtraj.store.layout import SCHEMA_VERSION, DatasetLayout
 
-__all__ = ["Journal", "JournalWriter", "claim", "read_journal"]
+__all__ = ["Journal", "JournalRecorder", "check_process", "claim", "read_journal"]
+
+_LOGGER = logging.getLogger(__name__)
+_WARNED_OF: set[str] = set()
+_MOST_WARNINGS = 20
 
 
-class JournalWriter:
-    """Appends lines to one journal."""
+class JournalRecorder:
+    """Records one episode to its journal, which it holds locked until `release`."""
 
-    def __init__(self, path: Path, first_line: bytes) -> None:
-        """Creates the journal, which must not exist.
+    def __init__(
+        self,
+        info: trajectory_lib.EpisodeInfo,
+        *,
+        layout: DatasetLayout,
+        blobs: BlobStore,
+        sync: bool,
+        on_end: Callable[[JournalRecorder], None],
+    ) -> None:
+        """Begins the journal.
+
+        Args:
+            info: What is known of the episode.
+            layout: The dataset.
+            blobs: Takes long bytes and text.
+            sync: Whether each record waits for the disk.
+            on_end: Called when the episode has ended; it must have `release` called in the end.
 
         Raises:
-            OSError: It exists, or cannot be created.
+            CollectorError: The journal exists, or cannot be written.
         """
-        self.path = path
+        self.episode_id = info.episode_id
+        self._root = layout.root
+        self._blobs = blobs
+        self._sink = RecordingSink(blobs)
+        self._sync = sync
+        self._on_end = on_end
+        self._ended = False
+        self._process = os.getpid()
+        self._descriptor = -1
         self._size = 0
         self._torn = False
+        begin = {"kind": "begin", "schema_version": SCHEMA_VERSION, "time": trajectory_lib.now()}
+        try:
+            line, kept_as_repr = records.dumps_fields({**begin, "info": info}, self._sink)
+            self._create(layout.journal(info.episode_id), line)
+        except OSError as error:
+            raise self._failed("begun", error) from error
+        _warn(kept_as_repr)
+
+    @property
+    def unsynced_blobs(self) -> set[Blob]:
+        """The blobs that may not be on the disk yet."""
+        return self._sink.blobs
+
+    def record_info(self, info: trajectory_lib.EpisodeInfo) -> None:
+        """Replaces what is known of the episode, its id excepted."""
+        info = dataclasses.replace(info, episode_id=self.episode_id)
+        self._write({"kind": "info", "info": info})
+
+    def record_intent(
+        self, action: Any, *, decision: trajectory_lib.Decision | None = None
+    ) -> None:
+        """Notes an action that is about to be handed to the environment."""
+        fields = {"kind": "intent", "time": trajectory_lib.now(), "action": action}
+        if decision is not None:
+            fields["decision"] = decision
+        self._write(fields)
+
+    def record_step(self, step: trajectory_lib.StepRecord) -> None:
+        """Records a timestep that the environment returned."""
+        self._write({"kind": "step", "time": trajectory_lib.now(), "step": step})
+
+    def end_episode(self, end: trajectory_lib.EpisodeEnd) -> None:
+        """Ends the record and has it sealed in the background."""
+        self._check_open()
+        try:
+            self._write({"kind": "end", "time": trajectory_lib.now(), "end": end})
+        finally:
+            # What was recorded is sealed also when its end could not be: as CRASHED, then.
+            self._ended = True
+            self._on_end(self)
+
+    def release(self) -> None:
+        """Lets go of the journal, and so of its lock. Idempotent."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def _create(self, path: Path, first_line: bytes) -> None:
         unnamed = path.with_name(f".{path.name}.tmp")
         self._descriptor = files.append_locked(unnamed, new=True)
         try:
-            self.append(first_line)
+            self._append(first_line)
             os.link(unnamed, path)  # Unlike rename, it fails if the name is taken.
         except BaseException:
-            self.close()
+            self.release()
             raise
         finally:
             unnamed.unlink(missing_ok=True)
 
-    def append(self, line: bytes, *, sync: bool = False) -> None:
-        """Writes one line, whole or not at all.
+    def _write(self, fields: Mapping[str, Any]) -> None:
+        self._check_open()
+        try:
+            line, kept_as_repr = records.dumps_fields(fields, self._sink)
+            if self._sync:
+                self._sync_blobs()
+            self._append(line, sync=self._sync)
+        except OSError as error:
+            raise self._failed("recorded", error) from error
+        _warn(kept_as_repr)
 
-        Args:
-            line: One JSON object, without its newline.
-            sync: Whether to wait until it is on the disk.
-
-        Raises:
-            OSError: It could not be written; the journal is as it was.
-        """
+    def _append(self, line: bytes, *, sync: bool = False) -> None:
+        """Writes one line, whole or not at all: after an OSError the journal is as it was."""
         if self._torn:
             os.ftruncate(self._descriptor, self._size)
         self._torn = True
@@ -83,11 +164,39 @@ class JournalWriter:
         self._torn = False
         self._size += len(line) + 1
 
-    def close(self) -> None:
-        """Lets go of the journal. Idempotent."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
+    def _sync_blobs(self) -> None:
+        while self._sink.blobs:
+            path = self._blobs.path(self._sink.blobs.pop())
+            files.sync_file(path)
+            files.sync_folder(path.parent)
+
+    def _check_open(self) -> None:
+        check_process(self._process, self._root)
+        if self._ended:
+            raise errors.CollectorClosedError(
+                f"The episode {self.episode_id!r} has ended; its record takes nothing more."
+            )
+
+    def _failed(self, what: str, error: OSError) -> errors.CollectorError:
+        return errors.CollectorError(
+            f"The episode {self.episode_id!r} could not be {what} in "
+            f"{str(self._root)!r}: {error}. What was recorded before is safe."
+        )
+
+
+def check_process(made_in: int, root: Path) -> None:
+    """Checks that this is the process in which a collector was made.
+
+    A forked child has the parent's files and locks, but none of its threads.
+
+    Raises:
+        CollectorClosedError: It is another one.
+    """
+    if made_in != os.getpid():
+        raise errors.CollectorClosedError(
+            f"The collector of {str(root)!r} was made in another process; make a new one on the "
+            "same folder."
+        )
 
 
 @dataclasses.dataclass(slots=True)
@@ -191,3 +300,12 @@ def _apply(journal: Journal | None, event: dict[str, Any]) -> Journal:
             raise ValueError(f"unknown kind {kind!r}")
     journal.last_time = event.get("time", journal.last_time)
     return journal
+
+
+def _warn(kept_as_repr: Sequence[str]) -> None:
+    """Log what is kept as its repr only, once for each type; the record says it each time."""
+    for value in kept_as_repr:
+        kind = value.partition(": ")[2].partition(",")[0]
+        if kind not in _WARNED_OF and len(_WARNED_OF) < _MOST_WARNINGS:
+            _WARNED_OF.add(kind)
+            _LOGGER.warning("Of some values only the repr is recorded, such as %s", value)

@@ -72,8 +72,8 @@ class Storage(Protocol):
         Args:
             key: Its name.
             data: Its bytes.
-            overwrite: Whether it may be there already; None if it does not matter, since what is
-                there would be the same: then the storage does what costs it least.
+            overwrite: Whether to replace an object that is there; None where it would be the same
+                bytes, so that the storage may do what costs less.
 
         Raises:
             StorageConflictError: It is there already, and was not to be overwritten.

@@ -33,8 +33,7 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.store import decoding, encoding, foreign, values
 from webtraj.store.blobs import BlobSink, BlobSource
-from webtraj.store.budget import Budget
-from webtraj.store.decoding import Reading
+from webtraj.store.decoding import Budget, Reading
 
 __all__ = [
     "MISFITS",

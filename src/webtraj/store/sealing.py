@@ -14,11 +14,11 @@ import shutil
 from collections.abc import Collection
 from typing import Any, Protocol
 
-from webtraj.store import files, formats
+from webtraj.store import files
 from webtraj.store.blobs import Blob, BlobStore
 from webtraj.store.index import EpisodeSummary, summarize
 from webtraj.store.journal import Journal, read_journal
-from webtraj.store.layout import SCHEMA_VERSION, DatasetHeader, DatasetLayout
+from webtraj.store.layout import SCHEMA_VERSION, DatasetHeader, DatasetLayout, format_named
 
 __all__ = ["Index", "blob_store", "seal", "unshared_blobs"]
 
@@ -45,15 +45,15 @@ def blob_store(layout: DatasetLayout, header: DatasetHeader, episode_id: str) ->
 
 
 def unshared_blobs(layout: DatasetLayout, episode_id: str) -> BlobStore:
-    """Returns where the blobs of one episode alone are kept: in one folder, without others in it.
+    """Returns the store of the blobs that belong to one episode alone: one folder, no subfolders.
 
-    Where webtraj before 0.2 has begun an episode, they lie as in `blobs/`, and go on so.
+    An episode that an older webtraj began has subfolders, as `blobs/` has, and keeps them.
     """
     folder = layout.unshared(episode_id)
     try:
         with os.scandir(folder) as entries:
             flat = not any(entry.is_dir() for entry in entries)
-    except OSError:  # Not made yet; or what it holds cannot be read either, and says so then.
+    except OSError:  # It is not there yet, or cannot be read: then reading a blob says so.
         flat = True
     return BlobStore(folder, within=layout.root, flat=flat)
 
@@ -86,7 +86,7 @@ def seal(
     """
     path = layout.journal(episode_id)
     episode = _episode(read_journal(path))
-    episode_format = formats.format_named(header.format)
+    episode_format = format_named(header.format)
     store = blob_store(layout, header, episode_id)
     content = episode_format.encode(episode, store)
     summary = summarize(episode, content, store, header.format)

@@ -1,16 +1,27 @@
-"""Assertions about what was recorded."""
+"""Assertions about what was recorded, and about nests of values beside nests of specs."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from webtraj import trajectory as trajectory_lib
-from webtraj.environments import contract as rules_lib
+from webtraj.environments import base as base_lib
+from webtraj.testing import messages
 from webtraj.trajectory import EndReason, Phase, StepType
 
-__all__ = ["assert_ended", "assert_no_open_episode", "assert_valid_trajectory"]
+__all__ = [
+    "assert_ended",
+    "assert_no_open_episode",
+    "assert_valid_trajectory",
+    "equal",
+    "generate",
+    "leaves",
+    "validate",
+]
 
 _RELABELLED = "relabelled"
 """`webtraj.processing.steps.relabel.RELABELLED`."""
@@ -134,7 +145,7 @@ def _ending(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
             yield "an episode that ended TERMINATED must have a LAST step"
         return
     said = EndReason.TRUNCATED
-    if rules_lib.is_termination(last.discount):
+    if base_lib.is_termination(last.discount):
         said = EndReason.TERMINATED
     if end.reason is not said:
         yield (
@@ -158,8 +169,8 @@ def _rules(trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[str]:
     # One that was made with another goal has no rewards: those that it had were for the old one.
     rewarded = _RELABELLED not in trajectory.info.metadata
     for step in trajectory.steps:
-        for rule in rules_lib.broken_rules(step, StepType(step.step_type)):
-            if rewarded or rule != rules_lib.MISSING_REWARD:
+        for rule in base_lib.broken_rules(step, StepType(step.step_type)):
+            if rewarded or rule != base_lib.MISSING_REWARD:
                 yield f"step {step.index}: {rule}"
         if step.first and step.action is not None:
             yield f"step {step.index}: FIRST must have no action; it has {step.action!r}"
@@ -176,3 +187,69 @@ def _traceback_of(end: trajectory_lib.EpisodeEnd) -> str:
     if end.error is None or not end.error.traceback:
         return ""
     return f"\nIts recorded traceback:\n{end.error.traceback}"
+
+
+# Nests of values beside nests of specs: dicts, lists and tuples with arrays or specs as leaves.
+#
+# The spec decides what a leaf is, so that a spec may stand for a whole structure.
+
+
+def generate(spec: Any) -> Any:
+    """Returns a value that conforms to a nest of specs."""
+    if isinstance(spec, Mapping):
+        return {key: generate(item) for key, item in spec.items()}
+    if isinstance(spec, (list, tuple)):
+        return type(spec)(generate(item) for item in spec)
+    return spec.generate_value()
+
+
+def validate(value: Any, spec: Any, path: str = "") -> None:
+    """Checks that a value conforms to a nest of specs.
+
+    Raises:
+        AssertionError: Their structures differ.
+        ValueError: A leaf does not conform to its spec.
+    """
+    if isinstance(spec, Mapping):
+        if not isinstance(value, Mapping) or value.keys() != spec.keys():
+            raise AssertionError(_mismatch(path, spec, value))
+        for key in spec:
+            validate(value[key], spec[key], f"{path}/{key}")
+    elif isinstance(spec, (list, tuple)):
+        if not isinstance(value, (list, tuple)) or len(value) != len(spec):
+            raise AssertionError(_mismatch(path, spec, value))
+        for position, (item, item_spec) in enumerate(zip(value, spec, strict=True)):
+            validate(item, item_spec, f"{path}/{position}")
+    else:
+        try:
+            spec.validate(value)
+        except ValueError as error:
+            raise ValueError(f"Value at path {path!r} failed validation: {error}.") from error
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """Yields the leaves of a nest, as arrays."""
+    if isinstance(value, Mapping):
+        value = tuple(value.values())
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from leaves(item)
+    else:
+        yield np.asarray(value)
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Returns whether two nests are equal, arrays by their elements, with NaN equal to NaN."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(equal, one, other))
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        one, other = np.asarray(one), np.asarray(other)
+        has_nan = one.dtype.kind in "fc" and other.dtype.kind in "fc"
+        return bool(np.array_equal(one, other, equal_nan=has_nan))
+    return bool(one == other) or (one != one and other != other)
+
+
+def _mismatch(path: str, spec: Any, value: Any) -> str:
+    return messages.STRUCTURES_MUST_MATCH.format(path=path or "/", spec=spec, value=value)

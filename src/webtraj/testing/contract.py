@@ -28,9 +28,9 @@ from typing import Any, ClassVar, Literal, TypeVar
 import dm_env
 
 from webtraj.collectors import memory
+from webtraj.environments import base as base_lib
 from webtraj.environments import bridges, collecting
-from webtraj.environments import contract as rules_lib
-from webtraj.testing import assertions, messages, nests
+from webtraj.testing import assertions, messages
 
 __all__ = ["EnvironmentContract"]
 
@@ -70,7 +70,7 @@ class EnvironmentContract:
 
     def make_action(self, environment: Any) -> Any:
         """Returns one action that conforms to the environment's action spec."""
-        return nests.generate(environment.action_spec())
+        return assertions.generate(environment.action_spec())
 
     def make_invalid_action(self, environment: Any) -> Any:
         """Returns an action that the environment cannot carry out.
@@ -82,7 +82,7 @@ class EnvironmentContract:
 
     def assert_valid_observation(self, environment: Any, observation: Any) -> None:
         """Asserts that an observation conforms to the observation spec."""
-        nests.validate(observation, environment.observation_spec())
+        assertions.validate(observation, environment.observation_spec())
 
     def run_async(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         """Runs one test on an event loop; override it to share a loop between tests."""
@@ -146,13 +146,13 @@ class EnvironmentContract:
 
         async def check(environment: Any) -> None:
             last = await self._play(environment)
-            leaves = list(nests.leaves(last.discount))
+            leaves = list(assertions.leaves(last.discount))
             zeros = [bool((leaf == 0).all()) for leaf in leaves]
             _check(
                 all(zeros) or not any(zeros), messages.LAST_MUST_END_ONE_WAY.format(last.discount)
             )
             if self.ends is not None:
-                terminated = rules_lib.is_termination(last.discount)
+                terminated = base_lib.is_termination(last.discount)
                 _check(
                     terminated == (self.ends == "terminated"),
                     messages.LAST_MUST_END_AS_EXPECTED.format(self.ends, last.discount),
@@ -190,7 +190,7 @@ class EnvironmentContract:
             as_emitted = copy.deepcopy(first)
             for action in self.make_action_sequence(environment):
                 await self._step(environment, action)
-                _check(nests.equal(first, as_emitted), messages.OBSERVATION_MUST_NOT_CHANGE)
+                _check(assertions.equal(first, as_emitted), messages.OBSERVATION_MUST_NOT_CHANGE)
 
         self._test(check)
 
@@ -396,8 +396,8 @@ class EnvironmentContract:
             _check(timestep.reward is None, messages.FIRST_MUST_NOT_HAVE_REWARD)
             _check(timestep.discount is None, messages.FIRST_MUST_NOT_HAVE_DISCOUNT)
         else:
-            nests.validate(timestep.reward, environment.reward_spec())
-            nests.validate(timestep.discount, environment.discount_spec())
+            assertions.validate(timestep.reward, environment.reward_spec())
+            assertions.validate(timestep.discount, environment.discount_spec())
         self.assert_valid_observation(environment, timestep.observation)
 
 

@@ -11,19 +11,18 @@ import asyncio
 import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
-from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
 
 import dm_env
 import numpy as np
 from dm_env import specs
 
 from webtraj import errors
+from webtraj.environments.base import Environment
 
 __all__ = [
     "AresEnvironment",
     "AresTimeStep",
-    "AsyncBase",
     "Call",
     "Catch",
     "CatchEnvironment",
@@ -31,28 +30,6 @@ __all__ = [
     "Hang",
     "ScriptedEnvironment",
 ]
-
-# What the asynchronous fakes have in common.
-
-
-class AsyncBase:
-    """The parts of the environment contract that the fakes here have in common."""
-
-    async def close(self) -> None:
-        """Does nothing."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        del exc_type, exc, traceback  # Unused.
-        await self.close()
-
 
 # One small, well-behaved game, synchronous and asynchronous.
 
@@ -122,7 +99,7 @@ class Catch(dm_env.Environment):  # type: ignore[misc]  # dm_env has no types.
         return board
 
 
-class CatchEnvironment(AsyncBase):
+class CatchEnvironment(Environment):
     """`Catch` as an asynchronous environment, which lets other tasks run at every call.
 
     >>> import asyncio
@@ -206,7 +183,7 @@ _SCRIPT_AT_END = (
 )
 
 
-class ScriptedEnvironment(AsyncBase):
+class ScriptedEnvironment(Environment):
     """Replays a script: each call of `reset` or `step` plays the next entry, whatever it is.
 
     It has no opinion on the contract, so that tests can break it.
@@ -320,7 +297,7 @@ class AresTimeStep(NamedTuple):
         return self.step_type == "LAST"
 
 
-class AresEnvironment(AsyncBase):
+class AresEnvironment(Environment):
     """An environment of ARES's shape, which differs from dm_env's rules in four ways.
 
     Step types are strings; FIRST has reward 0.0 and discount 1.0; LAST has no observation; `step`

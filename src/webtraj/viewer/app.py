@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from webtraj import errors
-from webtraj.local_pages.serving import missing
-from webtraj.viewer import pictures
-from webtraj.viewer.queries import parse_query
+from webtraj import local_pages as serving_lib
+from webtraj.local_pages import missing
+from webtraj.viewer import values
+from webtraj.viewer.table import parse_query
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
     from webtraj.viewer.viewer import Viewer
 
-__all__ = ["WHAT", "make_app"]
+__all__ = ["WHAT", "make_app", "serving"]
 
 WHAT = "The viewer"
 
@@ -130,7 +132,7 @@ class _Handlers:
             request.query_params.get("episode", ""),
         )
         # What a page or a person put there is shown as a picture, or kept as a file: never opened.
-        media_type = pictures.media_type(data)
+        media_type = values.media_type(data)
         if not media_type:
             name = f"attachment; filename={found[1][:16]}.bin"
             headers = {"cache-control": _FOREVER, "content-disposition": name}
@@ -212,3 +214,34 @@ def _response(
     from starlette.responses import Response
 
     return Response(content, status, {**(headers or {}), "content-type": media_type})
+
+
+# Serving the viewer: at an address of this machine, until it is told to end.
+
+
+def serving(
+    viewer: Viewer, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None
+) -> AbstractAsyncContextManager[str]:
+    """Returns what serves a viewer for as long as the context lasts, and yields the URL to open.
+
+    Args:
+        viewer: What is served.
+        host: The address to listen at.
+        port: The port; 0 has the system choose one that is free.
+        token: What who looks must have. By default there is none for an address of this machine
+            alone, and a new one for any other.
+
+    Raises:
+        InvalidInputError: On entering: it cannot listen there, or the token is too short to keep
+            anyone out.
+        MissingDependencyError: starlette or uvicorn is not installed.
+    """
+    return serving_lib.serving(
+        make_app(viewer),
+        host=host,
+        port=port,
+        token=token,
+        what=WHAT,
+        command="webtraj view",
+        cookie="webtraj-view",
+    )

@@ -6,14 +6,293 @@ shows as text. `steps`, `calls` and `values` make the parts.
 
 from __future__ import annotations
 
+import base64
+import binascii
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from webtraj import trajectory as trajectory_lib
-from webtraj.viewer.calls import call_data, decision_data
-from webtraj.viewer.steps import action_data, step_data
+from webtraj.agents.models.replies import reasoning_of
+from webtraj.datasets.exporters.plain import action_text
+from webtraj.environments.actions import Action, InvalidAction, parse_action
+from webtraj.store.blobs import LazyBlob
+from webtraj.store.values import OpaqueRecord
 from webtraj.viewer.values import BlobUrl, Values, number
 
-__all__ = ["BlobUrl", "episode_data"]
+__all__ = ["BlobUrl", "action_data", "call_data", "decision_data", "episode_data", "step_data"]
+
+# Model calls as JSON data: what the model was shown, what it said, and how sure it was.
+
+_DATA_URI = re.compile(r"data:image/[a-z0-9.+-]+;base64,", re.IGNORECASE)
+_SHOWN_ELSEWHERE = frozenset(
+    ("logprobs", "prompt_logprobs", "token_ids", "prompt_token_ids", "content_token_ids")
+)
+"""Keys of a response whose values are as long as prompt or reply, and stand in `tokens`."""
+
+
+def decision_data(values: Values, decision: trajectory_lib.Decision | None) -> Any:
+    """Returns a decision as JSON data; None if there is none."""
+    if decision is None:
+        return None
+    return {
+        "thought": values.text(decision.thought),
+        "memory": values.text(decision.memory),
+        "parse_error": values.text(decision.parse_error),
+        "metadata": values.data(decision.metadata),
+        "calls": [call_data(values, call) for call in decision.model_calls],
+    }
+
+
+def call_data(values: Values, call: trajectory_lib.ModelCall) -> dict[str, Any]:
+    """Returns a model call as JSON data."""
+    return {
+        "model": values.text(call.model),
+        "provider": values.text(call.provider),
+        "policy_version": values.text(call.policy_version),
+        "messages": [_message(values, message) for message in call.messages],
+        "reply": values.text(call.text),
+        "reasoning": values.text(reasoning_of(call)),
+        "finish_reason": values.text(call.finish_reason),
+        "usage": values.data(call.usage),
+        "latency": number(call.latency),
+        "start_time": number(call.start_time),
+        "sampling": values.data(call.sampling),
+        "tokens": list(_tokens(values, call)),
+        "prompt_tokens": len(call.prompt_token_ids),
+        "response": values.data(_short(call.response)),
+        "error": values.text(call.error),
+    }
+
+
+def _message(values: Values, message: Any) -> dict[str, Any]:
+    if not isinstance(message, Mapping):
+        return {"role": "", "parts": [{"text": values.text(message)}]}
+    content = message.get("content")
+    parts = content if isinstance(content, (list, tuple)) else [content]
+    rest = {name: item for name, item in message.items() if name not in ("role", "content")}
+    made = [_part(values, part) for part in parts if part is not None]
+    if rest:
+        made.append({"text": values.text(rest), "json": True})
+    return {"role": values.text(message.get("role")), "parts": made}
+
+
+def _part(values: Values, part: Any) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"text": values.text(part)}
+    match part:
+        case {"type": "text" | "input_text" | "output_text", "text": text, **rest} if not rest:
+            return {"text": values.text(text)}
+        case {"type": "image_url", "image_url": {"url": data}}:
+            pass
+        case {"type": "image", "source": {"data": data}}:
+            pass
+        case bytes() | LazyBlob():
+            data = part
+        case _:
+            data = None
+    shown = values.picture(_picture_bytes(data))
+    if shown is not None:
+        return {"image": shown["url"], "width": shown["width"], "height": shown["height"]}
+    return {"text": values.text(part), "json": True}
+
+
+def _picture_bytes(data: Any) -> Any:
+    """Returns the bytes of a picture that stands in text; what is a URL elsewhere stays one."""
+    if not isinstance(data, str):
+        return data
+    encoded = data[found.end() :] if (found := _DATA_URI.match(data)) else data
+    if "://" in encoded[:20]:
+        return None
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _tokens(values: Values, call: trajectory_lib.ModelCall) -> Iterator[dict[str, Any]]:
+    """Yields the tokens of the reply; their texts where the server has told them."""
+    ids, logprobs = call.completion_token_ids, call.logprobs
+    said = _told(call.response)
+    count = max(len(ids), len(logprobs))
+    if count and len(said) != count:
+        said = []  # They would belong to other tokens.
+    for at in range(count or len(said)):
+        told = said[at] if said else {}
+        logprob = logprobs[at] if at < len(logprobs) else told.get("logprob")
+        yield {
+            "text": values.text(told.get("token", "")),
+            "id": values.data(ids[at]) if at < len(ids) else None,
+            "logprob": number(logprob) if isinstance(logprob, (int, float)) else None,
+            "top": values.data(told.get("top_logprobs") or []),
+        }
+
+
+def _told(response: Any) -> Sequence[Mapping[str, Any]]:
+    match response:
+        case {"choices": [{"logprobs": {"content": [*content]}}, *_]}:
+            return content if all(isinstance(item, Mapping) for item in content) else []
+    return []
+
+
+def _short(response: Any) -> Any:
+    """Returns a response without what stands elsewhere already."""
+    if isinstance(response, Mapping):
+        return {k: _short(v) for k, v in response.items() if k not in _SHOWN_ELSEWHERE}
+    return [_short(item) for item in response] if isinstance(response, list) else response
+
+
+# Steps as JSON data: what was done, where, and what was seen then.
+
+_TIMINGS = ("act", "settle", "observe", "pictures", "total", "waiting")
+_PICTURES = ("screenshot", "pixels", "image", "shot")
+"""Where a step's picture is looked for first; else the first one that there is is taken."""
+_TREES = ("axtree", "axtree_txt")
+
+
+def step_data(values: Values, step: trajectory_lib.StepRecord) -> dict[str, Any]:
+    """Returns a step as JSON data."""
+    observation = step.observation
+    channels = observation if isinstance(observation, Mapping) else {"observation": observation}
+    picture_name, picture = _picture(values, channels)
+    tree = next((channels[name] for name in _TREES if name in channels), None)
+    placed = {picture_name, "timings", "url", "title"} | ({*_TREES} if tree is not None else set())
+    acted = channels.get("last_action")
+    return {
+        "index": step.index,
+        "step_type": step.step_type.name,
+        "time": number(step.end_time),
+        "start_time": number(step.start_time),
+        "seconds": _between(step.start_time, step.end_time),
+        "reward": number(step.reward),
+        "discount": number(step.discount),
+        "url": values.text(channels.get("url")),
+        "title": values.text(channels.get("title")),
+        "action": None if step.first else action_data(values, step.action, acted),
+        "ignored_action": _said(values, step.ignored_action),
+        "image": picture,
+        "viewport": _viewport(channels),
+        "axtree": None if tree is None else values.text(tree),
+        "observation": {
+            values.text(str(name)): values.data(value)
+            for name, value in channels.items()
+            if name not in placed
+        },
+        "timings": _timings(step, channels.get("timings")),
+        "decision": decision_data(values, step.decision),
+    }
+
+
+def action_data(values: Values, action: Any, acted: Any = None) -> dict[str, Any] | None:
+    """Returns an action as JSON data; None if there is none.
+
+    Args:
+        values: Of the episode.
+        action: Any action.
+        acted: The channel `last_action` of the observation that it led to.
+    """
+    if action is None:
+        return None
+    known = acted if isinstance(acted, Mapping) else {}
+    read = parse_action(action) if isinstance(action, str) else action
+    point = path = None
+    if isinstance(read, Action) and not isinstance(read, InvalidAction):
+        point, path = _places(read)
+    return {
+        "text": _said(values, action) or "",
+        "verb": _verb(values, read),
+        "point": point,
+        "path": path,
+        "box": _box(known.get("box")),
+        "ref": values.text(known.get("ref")),
+        "role": values.text(known.get("role")),
+        "name": values.text(known.get("name")),
+        "selector": values.text(known.get("selector")),
+        "settled": values.text(known.get("settled")),
+        "error": values.text(known.get("error")),
+        "error_kind": values.text(known.get("error_kind")),
+    }
+
+
+def _said(values: Values, action: Any) -> str | None:
+    if isinstance(action, Action):
+        return values.text(action_text(action))
+    return None if action is None else values.text(action)
+
+
+def _verb(values: Values, read: Any) -> str:
+    match read:
+        case InvalidAction():
+            return "invalid"
+        case Action():
+            return read.verb
+        case OpaqueRecord():
+            return values.text(read.type_name)
+    return ""
+
+
+def _places(action: Action) -> tuple[list[float] | None, list[list[float]] | None]:
+    """Returns the point that an action is at, and the path that it drags along."""
+    path = getattr(action, "path", None)
+    if path:
+        points = [[float(x), float(y)] for x, y in path]
+        return points[0], points
+    x, y = getattr(action, "x", None), getattr(action, "y", None)
+    return (None, None) if x is None or y is None else ([float(x), float(y)], None)
+
+
+def _box(box: Any) -> list[float] | None:
+    """Returns x, y, width and height of an element; None if it has no area."""
+    if not isinstance(box, (np.ndarray, list, tuple)) or len(box) != 4:
+        return None
+    found = [number(item) for item in box]
+    sides = [item for item in found if item is not None]
+    return sides if len(sides) == 4 and sides[2] > 0 and sides[3] > 0 else None
+
+
+def _viewport(channels: Mapping[Any, Any]) -> list[float] | None:
+    """Returns width and height of what coordinates are in, where the observation says it."""
+    scroll = channels.get("scroll")
+    if not isinstance(scroll, Mapping):
+        return None
+    sides = [number(scroll.get(name)) for name in ("width", "height")]
+    known = [side for side in sides if side]
+    return known if len(known) == 2 else None
+
+
+def _picture(values: Values, channels: Mapping[Any, Any]) -> tuple[Any, dict[str, Any] | None]:
+    """Returns the channel that is the step's picture, and the picture."""
+    first = [name for name in _PICTURES if name in channels]
+    for name in (*first, *(name for name in channels if name not in first)):
+        value = channels[name]
+        if isinstance(value, (bytes, LazyBlob, np.ndarray)):
+            shown = values.picture(value)
+            if shown is not None:
+                return name, shown
+    marks = channels.get("set_of_marks")
+    shown = values.picture(marks.get("image")) if isinstance(marks, Mapping) else None
+    return None, shown
+
+
+def _timings(step: trajectory_lib.StepRecord, told: Any) -> dict[str, float]:
+    """Returns where the time of a step went, in seconds, as far as it is known."""
+    timings: dict[str, float] = {}
+    if isinstance(told, Mapping):
+        found = {name: number(told.get(name)) for name in _TIMINGS}
+        timings = {name: value for name, value in found.items() if value is not None}
+    elif (seconds := _between(step.start_time, step.end_time)) is not None:
+        timings["total"] = seconds
+    calls = step.decision.model_calls if step.decision is not None else ()
+    latencies = [number(call.latency) for call in calls]
+    if known := [latency for latency in latencies if latency is not None]:
+        timings["model"] = sum(known)
+    return timings
+
+
+def _between(start: float | None, end: float | None) -> float | None:
+    return None if start is None or end is None else number(end - start)
 
 
 def episode_data(trajectory: trajectory_lib.EpisodeTrajectory, blob_url: BlobUrl) -> dict[str, Any]:

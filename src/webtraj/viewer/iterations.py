@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from webtraj.rollouts.metrics.estimators import mean_of_tasks, wilson_interval
+from webtraj.rates import mean_of_tasks, wilson_interval
 from webtraj.store.places import is_url
 from webtraj.viewer.source import Source
 from webtraj.viewer.table import Table

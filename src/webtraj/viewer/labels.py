@@ -34,9 +34,8 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.closing import Closing
 from webtraj.datasets.exporters.plain import unicode_text
-from webtraj.datasets.parallel import map_in_order
-from webtraj.datasets.place import DatasetPlace, Place, open_place
-from webtraj.judging.labels import Label
+from webtraj.datasets.place import DatasetPlace, Place, map_in_order, open_place
+from webtraj.judging.quality import Label
 from webtraj.store import files, records
 from webtraj.store.index import index_file_name
 from webtraj.store.layout import check_episode_id

@@ -10,19 +10,401 @@ from __future__ import annotations
 import collections
 import dataclasses
 import heapq
+import itertools
 import math
-from collections.abc import Callable, Collection, Iterable
-from typing import Any, Generic, TypeVar
+import operator
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from webtraj.trajectory import Outcome
-from webtraj.viewer.columns import Numbers, Ranks, Texts, Words
-from webtraj.viewer.queries import FACETS, NO_LABEL, Query
-from webtraj.viewer.rows import NUMBERS, TEXTS, WORDS, Row, reading, searched
+from webtraj import errors
+from webtraj.datasets.exporters.plain import unicode_text
+from webtraj.store.index import EpisodeSummary
+from webtraj.trajectory import EndReason, Outcome
 
-__all__ = ["MOST_COUNTED", "Page", "Row", "Table"]
+__all__ = [
+    "FACETS",
+    "MOST_COUNTED",
+    "NO_LABEL",
+    "NUMBERS",
+    "Numbers",
+    "Page",
+    "Query",
+    "Ranks",
+    "Row",
+    "SORTS",
+    "TEXTS",
+    "Table",
+    "Texts",
+    "WORDS",
+    "Words",
+    "parse_query",
+    "reading",
+    "searched",
+]
+
+# Columns that follow a list of rows, to which rows are added and in which some are replaced.
+#
+# `of(rows, replaced)` brings a column up to date: `replaced` has the positions of all rows that
+# ever were replaced, in order, and only grows, as the rows do.
+
+_Row = TypeVar("_Row")
+
+
+class Numbers(Generic[_Row]):
+    """A number of each row; NaN for what is not known."""
+
+    def __init__(self, read: Callable[[_Row], float]) -> None:
+        self._read = read
+        self._array = np.empty(0, np.float64)
+        self._seen = 0
+
+    def of(self, rows: Sequence[_Row], replaced: Sequence[int]) -> NDArray[np.float64]:
+        """Returns the numbers of all rows."""
+        have = len(self._array)
+        for position in replaced[self._seen :]:
+            if position < have:
+                self._array[position] = self._read(rows[position])
+        self._seen = len(replaced)
+        if have < len(rows):
+            new = np.fromiter(map(self._read, rows[have:]), np.float64, len(rows) - have)
+            self._array = np.concatenate((self._array, new))
+        return self._array
+
+
+class Words(Generic[_Row]):
+    """A word of each row, as the code of the word.
+
+    Attributes:
+        codes: The code of each row's word.
+        known: The code of each word that any row has, or has had.
+        words: Those words, each where its code says.
+    """
+
+    def __init__(self, read: Callable[[_Row], str]) -> None:
+        self._read = read
+        self._seen = 0
+        self.codes = np.empty(0, np.int64)
+        self.known: dict[str, int] = {}
+        self.words: list[str] = []
+
+    def of(self, rows: Sequence[_Row], replaced: Sequence[int]) -> Self:
+        """Returns the column, brought up to date."""
+        have = len(self.codes)
+        for position in replaced[self._seen :]:
+            if position < have:
+                self.codes[position] = self._code(rows[position])
+        self._seen = len(replaced)
+        if have < len(rows):
+            new = np.fromiter(map(self._code, rows[have:]), np.int64, len(rows) - have)
+            self.codes = np.concatenate((self.codes, new))
+        if len(self.words) < len(self.known):
+            self.words = list(self.known)
+        return self
+
+    def ranks(self) -> NDArray[np.float64]:
+        """Returns the place of each row's word among all words; NaN for an empty one."""
+        words = self.words
+        ranks = np.empty(len(words))
+        ranks[sorted(range(len(words)), key=words.__getitem__)] = np.arange(len(words))
+        if "" in self.known:
+            ranks[self.known[""]] = math.nan
+        return ranks[self.codes]
+
+    def _code(self, row: _Row) -> int:
+        return self.known.setdefault(self._read(row), len(self.known))
+
+
+class Texts(Generic[_Row]):
+    """A text of each row."""
+
+    def __init__(self, read: Callable[[_Row], str]) -> None:
+        self._read = read
+        self._seen = 0
+        self._texts: list[str] = []
+
+    def of(self, rows: Sequence[_Row], replaced: Sequence[int]) -> list[str]:
+        """Returns the texts of all rows."""
+        have = len(self._texts)
+        for position in replaced[self._seen :]:
+            if position < have:
+                self._texts[position] = self._read(rows[position])
+        self._seen = len(replaced)
+        self._texts.extend(map(self._read, rows[have:]))
+        return self._texts
+
+
+class Ranks(Generic[_Row]):
+    """The place of each row's text among all texts; NaN for an empty one.
+
+    Most texts are taken to differ, so none is looked up. What has been sorted once is nearly in
+    order when more rows come, and is sorted again in a fraction of the time.
+
+    Args:
+        read: Returns the texts of rows.
+    """
+
+    def __init__(self, read: Callable[[Iterable[_Row]], list[str]]) -> None:
+        self._read = read
+        self._seen = 0
+        self._texts: list[str] = []
+        self._order: list[int] = []
+        self._ranks = np.empty(0, np.float64)
+
+    def of(self, rows: Sequence[_Row], replaced: Sequence[int]) -> NDArray[np.float64]:
+        """Returns the ranks of all rows."""
+        have, new = len(self._texts), [p for p in replaced[self._seen :] if p < len(self._texts)]
+        if have == len(rows) and not new:
+            return self._ranks
+        for position in new:
+            (self._texts[position],) = self._read([rows[position]])
+        self._seen = len(replaced)
+        self._texts += self._read(rows[have:])
+        self._order += range(have, len(rows))
+        self._order.sort(key=self._texts.__getitem__)
+        self._ranks = self._ranked()
+        return self._ranks
+
+    def _ranked(self) -> NDArray[np.float64]:
+        ordered = list(map(self._texts.__getitem__, self._order))
+        others = map(operator.ne, itertools.islice(ordered, 1, None), ordered)
+        ranks = np.zeros(len(ordered))
+        if ordered:
+            ranks[1:] = np.cumsum(np.fromiter(others, np.bool_, len(ordered) - 1))
+            if not ordered[0]:
+                ranks[ranks == 0] = math.nan
+        placed = np.empty(len(ordered))
+        placed[self._order] = ranks
+        return placed
+
+
+# What is asked of a list of episodes: filters, a text to look for, an order, and a page of it.
+
+FACETS = (
+    "dataset", "task", "site", "outcome", "end_reason", "policy", "policy_version", "iteration",
+    "label",
+)  # fmt: skip
+"""The fields whose values are counted, and by whose values episodes are chosen."""
+
+SORTS = (
+    "start_time", "id", "dataset", "task", "goal", "site", "outcome", "end_reason", "reward",
+    "steps", "seconds", "policy", "policy_version", "iteration", "attempt", "group", "label",
+)  # fmt: skip
+"""The fields to sort by; with a `-` before it, from the last to the first."""
+
+NO_LABEL = "none"
+"""The value of `label` that means those that nobody has labelled."""
+
+_SYNONYMS = {"duration": "seconds"}
+_LONGEST = 1000
+_MOST_ROWS = 1000
+_MOST_VALUES = 1000
+_KNOWN = {*FACETS, "offset", "limit", "sort", "min_reward", "max_reward", "q"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Query:
+    """A page of the episodes that meet all conditions."""
+
+    chosen: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Fields out of `FACETS`, each with the values of which an episode must have one."""
+    min_reward: float | None = None
+    max_reward: float | None = None
+    words: tuple[str, ...] = ()
+    """What must all stand in an episode's id, task, goal, policy, its version or the note; in lower
+    case."""
+    sort: str = "start_time"
+    """Out of `SORTS`."""
+    descending: bool = True
+    offset: int = 0
+    limit: int = 100
+
+
+def parse_query(parameters: Sequence[tuple[str, str]]) -> Query:
+    """Returns the query that the parameters of a URL ask.
+
+    >>> parse_query([("task", "a"), ("task", "b"), ("sort", "-reward")]).chosen
+    (('task', ('a', 'b')),)
+
+    Raises:
+        InvalidInputError: A parameter is not known, or its value does not do.
+    """
+    given: dict[str, list[str]] = {}
+    for name, value in parameters:
+        if name not in _KNOWN:
+            raise errors.InvalidInputError(
+                f"{name!r:.60} is no parameter of a list; expected some of "
+                f"{', '.join(sorted(_KNOWN))}."
+            )
+        if value:
+            given.setdefault(name, []).append(value)
+    single = {name: values[-1] for name, values in given.items() if name not in FACETS}
+    sort = single.get("sort", "-start_time")
+    name = sort.removeprefix("-")
+    name = _SYNONYMS.get(name, name)
+    if name not in SORTS:
+        raise errors.InvalidInputError(
+            f"sort={sort!r:.60} is none that is known; expected one of {', '.join(SORTS)}, with a "
+            "- before it for the other way round."
+        )
+    chosen = {n: tuple(sorted(set(given[n]))) for n in FACETS if n in given}
+    if any(len(values) > _MOST_VALUES for values in chosen.values()):
+        raise errors.InvalidInputError(f"A field takes {_MOST_VALUES} values at most.")
+    return Query(
+        chosen=tuple(chosen.items()),
+        min_reward=_number(single, "min_reward"),
+        max_reward=_number(single, "max_reward"),
+        words=tuple(single.get("q", "")[:_LONGEST].casefold().split()),
+        sort=name,
+        descending=sort.startswith("-"),
+        offset=_whole(single, "offset", 0, 0, 2**40),
+        limit=_whole(single, "limit", 100, 1, _MOST_ROWS),
+    )
+
+
+def _number(given: Mapping[str, str], name: str) -> float | None:
+    if name not in given:
+        return None
+    try:
+        value = float(given[name])
+    except ValueError:
+        value = math.nan
+    if math.isnan(value):
+        raise errors.InvalidInputError(f"{name}={given[name]!r:.60} is no number.")
+    return value
+
+
+def _whole(given: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
+    text = given.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and len(text) < 15 and least <= int(text) <= most):
+        raise errors.InvalidInputError(
+            f"{name}={text!r:.60} does not do; expected a whole number from {least} to {most}."
+        )
+    return int(text)
+
+
+# One episode of the list: what a row has, and how each of its fields is read.
+
+_GOAL_LENGTH = 500
+# To ask an enum for its name costs more than all else of a row.
+_OUTCOMES = {outcome: outcome.name.lower() for outcome in Outcome}
+_END_REASONS = {reason: reason.name.lower() for reason in EndReason}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """One episode of the list."""
+
+    dataset: str
+    """Its dataset's name."""
+    summary: EpisodeSummary
+    iteration: int | None = None
+    """The number of the iteration that its dataset is of, where that is known."""
+    state: str = ""
+    """Empty for a sealed episode; of an open one, `running` or `unsealed`."""
+    label: str = ""
+    """What a person says of it."""
+    note: str = ""
+    """What a person has noted with that."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Names the episode among all datasets."""
+        return self.dataset, self.summary.episode_id
+
+    def to_data(self) -> dict[str, Any]:
+        """Returns the row as JSON data."""
+        summary, seconds = self.summary, _seconds(self)
+        return {
+            "id": summary.episode_id,
+            "dataset": self.dataset,
+            "task": unicode_text(summary.task),
+            "goal": unicode_text(summary.goal[:_GOAL_LENGTH]),
+            "site": unicode_text(summary.site),
+            "outcome": _outcome(self),
+            "end_reason": _end_reason(self),
+            "reward": summary.total_reward if math.isfinite(summary.total_reward) else None,
+            "steps": summary.num_steps,
+            "seconds": None if math.isnan(seconds) else seconds,
+            "policy": unicode_text(summary.policy),
+            "policy_version": unicode_text(summary.policy_version),
+            "iteration": self.iteration,
+            "attempt": summary.attempt,
+            "group": unicode_text(summary.group_id),
+            "seed": summary.seed,
+            "start_time": summary.start_time,
+            "label": self.label,
+            "note": unicode_text(self.note),
+            "state": self.state,
+        }
+
+
+def _outcome(row: Row) -> str:
+    return row.state or _OUTCOMES[row.summary.outcome]
+
+
+def _end_reason(row: Row) -> str:
+    return row.state or _END_REASONS[row.summary.end_reason]
+
+
+def _seconds(row: Row) -> float:
+    start, end = row.summary.start_time, row.summary.end_time
+    return math.nan if start is None or end is None else end - start
+
+
+def _valid(text: str) -> str:
+    return text if text.isascii() else unicode_text(text)
+
+
+def reading(read: Callable[[Row], str]) -> Callable[[Iterable[Row]], list[str]]:
+    """Returns what reads a text of many rows."""
+
+    def read_all(rows: Iterable[Row]) -> list[str]:
+        texts = list(map(read, rows))
+        return texts if all(map(str.isascii, texts)) else list(map(_valid, texts))
+
+    return read_all
+
+
+WORDS: dict[str, Callable[[Row], str]] = {
+    "dataset": lambda row: row.dataset,
+    "task": lambda row: _valid(row.summary.task),
+    "site": lambda row: _valid(row.summary.site),
+    "outcome": _outcome,
+    "end_reason": _end_reason,
+    "policy": lambda row: _valid(row.summary.policy),
+    "policy_version": lambda row: _valid(row.summary.policy_version),
+    "label": lambda row: row.label,
+}
+"""Fields of few words, which rows are chosen and counted by."""
+TEXTS: dict[str, Callable[[Row], str]] = {
+    "goal": operator.attrgetter("summary.goal"),
+    "group": operator.attrgetter("summary.group_id"),
+    "id": operator.attrgetter("summary.episode_id"),
+}
+"""Fields that differ from row to row."""
+NUMBERS: dict[str, Callable[[Row], float]] = {
+    "start_time": lambda row: (
+        math.nan if row.summary.start_time is None else row.summary.start_time
+    ),
+    "reward": lambda row: row.summary.total_reward,
+    "steps": lambda row: row.summary.num_steps,
+    "seconds": _seconds,
+    "iteration": lambda row: math.nan if row.iteration is None else row.iteration,
+    "attempt": lambda row: row.summary.attempt,
+}
+"""Fields that are numbers; NaN for what is not known."""
+
+
+def searched(row: Row) -> str:
+    """Returns what is looked through for words."""
+    summary = row.summary
+    who = summary.policy, summary.policy_version
+    parts = (summary.episode_id, summary.task, summary.goal, *who, row.note)
+    return "\n".join(parts).casefold()
+
 
 MOST_COUNTED = 200
 """Values of a field that are counted for a page, the most frequent ones."""

@@ -22,11 +22,9 @@ from webtraj.closing import Closing
 from webtraj.datasets.place import Place
 from webtraj.store.blobs import Blob
 from webtraj.store.index import EpisodeSummary
-from webtraj.viewer.following import RUNNING, Changes
 from webtraj.viewer.gathering import Followed, Gathering
-from webtraj.viewer.queries import Query
-from webtraj.viewer.source import Source
-from webtraj.viewer.table import Page, Row, Table
+from webtraj.viewer.source import RUNNING, Changes, Source
+from webtraj.viewer.table import Page, Query, Row, Table
 
 __all__ = ["REFRESH", "REFRESH_BUCKET", "Viewer"]
 

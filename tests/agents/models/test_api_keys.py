@@ -10,7 +10,7 @@ import pytest
 
 from webtraj import errors
 from webtraj.agents import models
-from webtraj.agents.models import keys
+from webtraj.agents.models import endpoint
 from webtraj.environments.redaction import without_keys
 from webtraj.store import records
 from webtraj.testing.model_server import FakeModelServer, Reply
@@ -131,7 +131,7 @@ async def test_a_vendors_variable_is_for_the_vendor_alone(
 @pytest.mark.parametrize("key", ["two\nlines", "a b", "schlüssel"])
 def test_a_key_that_no_header_can_carry_is_refused_unquoted(key):
     with pytest.raises(errors.InvalidInputError, match="API key") as caught:
-        keys.ApiKey(key, "MY_KEY")
+        endpoint.ApiKey(key, "MY_KEY")
     assert key not in str(caught.value)
 
 
@@ -144,7 +144,7 @@ def test_an_address_with_a_password_is_refused_unquoted():
 @pytest.mark.parametrize("copied", [copy.deepcopy, pickle.dumps], ids=["deepcopy", "pickle"])
 def test_a_key_is_not_copied(copied):
     with pytest.raises(TypeError, match="not copied"):
-        copied(keys.ApiKey(KEY))
+        copied(endpoint.ApiKey(KEY))
 
 
 async def test_a_key_is_not_carried_elsewhere(model_server, connect, ask):

@@ -4,10 +4,8 @@ import pytest
 
 from webtraj.agents.contexts import ContextSettings, Conversation, Round, build_context, page_of
 from webtraj.agents.models.base import Image
-from webtraj.agents.models.images import Base64Cache
-from webtraj.agents.models.markup import without_markup
-from webtraj.agents.models.messages import to_openai
-from webtraj.asking.quoting import defused
+from webtraj.agents.models.messages import Base64Cache, to_openai, without_markup
+from webtraj.structured_output import defused
 from webtraj.testing import tiny_models
 
 MARKUP = [

@@ -10,7 +10,7 @@ import pytest
 
 from webtraj import errors
 from webtraj.agents import models
-from webtraj.agents.models import endpoint, failures
+from webtraj.agents.models import endpoint, replies
 from webtraj.http import httpx
 from webtraj.testing.model_server import FakeModelServer, Reply
 
@@ -185,7 +185,7 @@ OVERFLOWS = {
     "too many bytes": {"status": 413},
     **{
         f"text {number}": {"status": 400, "message": f"Sorry: {text} 4096."}
-        for number, text in enumerate(failures.OVERFLOW_TEXTS)
+        for number, text in enumerate(replies.OVERFLOW_TEXTS)
     },
 }
 

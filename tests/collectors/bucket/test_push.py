@@ -16,8 +16,8 @@ from webtraj import JsonTrajectoryCollector, errors
 from webtraj.cli import app
 from webtraj.collectors.bucket import Pauses
 from webtraj.collectors.spool import Spool
-from webtraj.datasets.pushing import push
 from webtraj.datasets.recovery import recover
+from webtraj.datasets.transfer import push
 from webtraj.datasets.verification import verify
 from webtraj.store import files
 from webtraj.store.journal import claim
@@ -318,7 +318,7 @@ def test_unreadable_options_are_reported(abandon):
 
 def webtraj(*arguments, **environment):
     return subprocess.run(
-        [sys.executable, "-m", "webtraj.cli", *map(str, arguments)],
+        [sys.executable, "-m", "webtraj", *map(str, arguments)],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,

@@ -14,7 +14,7 @@ from webtraj import JsonTrajectoryCollector, errors, open_dataset
 from webtraj.collectors.bucket import Pauses
 from webtraj.collectors.local import JournalingCollector
 from webtraj.collectors.spool import Spool
-from webtraj.datasets.pushing import push
+from webtraj.datasets.transfer import push
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.store.layout import DatasetLayout
@@ -76,7 +76,7 @@ def files_of(folder):
 
 def webtraj(*arguments):
     return subprocess.run(
-        [sys.executable, "-m", "webtraj.cli", *map(str, arguments)],
+        [sys.executable, "-m", "webtraj", *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=120,

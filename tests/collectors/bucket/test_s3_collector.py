@@ -16,7 +16,7 @@ from spool_support import read_bucket
 from webtraj import JsonTrajectoryCollector, errors, open_dataset
 from webtraj.collectors import bucket as bucket_lib
 from webtraj.collectors.bucket import Pauses, S3TrajectoryCollector
-from webtraj.datasets.pushing import push
+from webtraj.datasets.transfer import push
 from webtraj.datasets.verification import verify
 from webtraj.store import sealing
 from webtraj.store.journal import claim

@@ -95,7 +95,7 @@ def test_a_long_backlog_takes_no_memory(tmp_path):
 
 PUSH = """
     import resource, sys
-    from webtraj.datasets.pushing import push
+    from webtraj.datasets.transfer import push
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert push(sys.argv[1], max_uploads=4).complete
     print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)

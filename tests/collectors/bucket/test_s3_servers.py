@@ -12,7 +12,7 @@ from spool_support import QUICK, read_bucket
 from fault_proxy import Fault
 from webtraj import errors, open_dataset
 from webtraj.collectors.bucket import Pauses, S3TrajectoryCollector
-from webtraj.datasets.pushing import push
+from webtraj.datasets.transfer import push
 from webtraj.datasets.verification import verify
 
 FORMATS = ["json", "pb", "pb.zst"]
@@ -246,7 +246,7 @@ async def test_a_bucket_that_is_away_for_good_leaves_all_to_push(
     s3_server.start()
     # Another process, which has only what the spool says, and credentials from the usual place.
     result = subprocess.run(
-        [sys.executable, "-m", "webtraj.cli", "push", str(collector.spool)],
+        [sys.executable, "-m", "webtraj", "push", str(collector.spool)],
         env={
             **os.environ,
             "AWS_ACCESS_KEY_ID": s3_server.access_key_id,

@@ -10,7 +10,7 @@ import pytest
 from export_episodes import ACTIONS_READ, page, picture
 
 from webtraj import EndReason, errors, open_dataset
-from webtraj.datasets.exporters import atif_models, plain
+from webtraj.datasets.exporters import atif, plain
 from webtraj.datasets.importers import Source, import_episodes
 from webtraj.environments.actions import InvalidAction
 from webtraj.trajectory import EpisodeTrajectory, StepRecord, StepType
@@ -238,7 +238,8 @@ WRONG = {
 
 
 def test_what_follows_the_format_is_valid():
-    assert atif_models.check(copy.deepcopy(WHOLE)).steps[1].metrics.logprobs == [-0.5, 0]
+    read = atif.Trajectory.model_validate(copy.deepcopy(WHOLE))
+    assert read.steps[1].metrics.logprobs == [-0.5, 0]
 
 
 @pytest.mark.parametrize("case", WRONG)
@@ -250,7 +251,7 @@ def test_what_does_not_follow_the_format_is_refused(case):
         target = target[part]
     target[key] = value
     with pytest.raises(pydantic.ValidationError):
-        atif_models.check(data)
+        atif.Trajectory.model_validate(data)
 
 
 def test_a_disk_that_gives_back_other_bytes_is_noticed(shop, export, monkeypatch, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from export_episodes import SHOP_ACTIONS, picture
 
 from webtraj import errors
-from webtraj.datasets.exporters import hf_tables
+from webtraj.datasets.exporters import huggingface
 from webtraj.trajectory import StepRecord, StepType
 
 pq = pytest.importorskip("pyarrow.parquet")
@@ -142,7 +142,7 @@ def test_an_empty_dataset_has_columns_and_no_rows(shop, export):
 
 
 def test_files_stay_below_their_size(shop, export, monkeypatch):
-    monkeypatch.setattr(hf_tables, "_GROUP_ROWS", 2)
+    monkeypatch.setattr(huggingface, "_GROUP_ROWS", 2)
 
     def long(episode):
         steps = [
@@ -235,13 +235,13 @@ def test_without_pyarrow_it_is_said_what_to_install(shop, export, monkeypatch, t
 
 def test_a_file_that_reads_back_otherwise_is_noticed(shop, export, monkeypatch, tmp_path):
     written = []
-    real = hf_tables._count
+    real = huggingface._count
 
     def count(row, digest):
         written.append(row)
         real({**row, "task": len(written)} if len(written) == 3 else row, digest)
 
-    monkeypatch.setattr(hf_tables, "_count", count)
+    monkeypatch.setattr(huggingface, "_count", count)
     with pytest.raises(errors.StorageError, match="a row that is not the same"):
         export(shop, "huggingface")
     assert list(tmp_path.iterdir()) == []

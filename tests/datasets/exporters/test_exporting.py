@@ -16,8 +16,8 @@ from export_episodes import SHOP_ACTIONS, info, play_shop, recorded, shop_script
 
 from webtraj import errors, open_dataset
 from webtraj.datasets import transfer
-from webtraj.datasets.exporters import FORMATS, MANIFEST, export_dataset, hf_tables, read_manifest
-from webtraj.datasets.exporters.running import Format, make_exporter
+from webtraj.datasets.exporters import FORMATS, MANIFEST, export_dataset, huggingface, read_manifest
+from webtraj.datasets.exporters.base import Format, make_exporter
 from webtraj.store.places import open_storage
 
 NAME = "shop-v0"
@@ -278,7 +278,7 @@ class IdsExporter:
 @pytest.mark.slow
 def test_no_more_than_a_few_episodes_are_in_memory(tmp_path, monkeypatch):
     """Forty episodes of 2 MB."""
-    monkeypatch.setattr(hf_tables, "_GROUP_BYTES", 4_000_000)
+    monkeypatch.setattr(huggingface, "_GROUP_BYTES", 4_000_000)
     for number in range(40):
 
         async def short(env):

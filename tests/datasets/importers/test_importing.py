@@ -12,7 +12,7 @@ from imported_validity import assert_valid
 from typer.testing import CliRunner
 
 from webtraj import errors, open_dataset
-from webtraj.cli.import_ import import_
+from webtraj.cli.transfer import import_
 from webtraj.datasets.importers import Source, detect, import_episodes, read_episodes
 from webtraj.datasets.verification import verify
 from webtraj.datasets.writer import DatasetWriter

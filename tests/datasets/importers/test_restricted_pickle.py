@@ -293,6 +293,16 @@ def test_the_error_names_what_was_refused(case, tmp_path):
     assert NAMED[case] in str(caught.value)
 
 
+def test_containers_that_are_begun_without_end_are_refused():
+    with pytest.raises(errors.CorruptDataError, match="more than 10000 marks"):
+        read_pickle(b"\x80\x04" + b"(" * 1_000_000, "f")
+
+
+def test_dates_may_be_keys():
+    value = {datetime.datetime(2026, 11, 20): 1}
+    assert read_pickle(pickle.dumps(value), "f") == value
+
+
 def test_a_file_that_is_too_large_is_refused():
     with pytest.raises(errors.CorruptDataError, match="has 2,000 bytes; at most 1,000"):
         read_pickle(bytes(2000), "f", limits=Limits(file_bytes=1000))

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from webtraj.environments import actions as actions_lib
+from webtraj.environments.actions import base as base_lib
 from webtraj.environments.actions import keys as keys_lib
-from webtraj.environments.actions import rules as rules_lib
 
 VIEWPORT = (1280, 720)
 
@@ -39,47 +39,47 @@ _TRICKY_TEXTS = st.sampled_from(
 )
 
 
-def values(rule: rules_lib.Rule) -> st.SearchStrategy[Any]:
+def values(rule: base_lib.Rule) -> st.SearchStrategy[Any]:
     """Returns a strategy for the values that a rule takes."""
     match rule:
-        case rules_lib.TextRule(pattern="", min_length=least):
+        case base_lib.TextRule(pattern="", min_length=least):
             return st.one_of(st.text(min_size=least, max_size=60), _TRICKY_TEXTS).filter(
                 lambda text: len(text) >= least
             )
-        case rules_lib.TextRule(what=what) if "ref" in what:
+        case base_lib.TextRule(what=what) if "ref" in what:
             return st.text(string.ascii_letters + string.digits, min_size=1, max_size=8)
-        case rules_lib.TextRule():
+        case base_lib.TextRule():
             return st.text(
                 st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=20
             )
-        case rules_lib.NumberRule(low=low, high=high, whole=True):
+        case base_lib.NumberRule(low=low, high=high, whole=True):
             return st.integers(int(low), int(high))
-        case rules_lib.NumberRule(low=low) if low < 0:
+        case base_lib.NumberRule(low=low) if low < 0:
             return st.one_of(
                 st.integers(-20, 20).map(lambda clicks: clicks * 100),
                 st.sampled_from([-VIEWPORT[1], 0, VIEWPORT[1]]),
                 st.floats(-1000, 1000),
             )
-        case rules_lib.NumberRule(high=rules_lib.MAX_SECONDS):
-            return st.one_of(st.sampled_from([1.0, 2.0, 5]), st.floats(0, rules_lib.MAX_SECONDS))
-        case rules_lib.NumberRule():
+        case base_lib.NumberRule(high=base_lib.MAX_SECONDS):
+            return st.one_of(st.sampled_from([1.0, 2.0, 5]), st.floats(0, base_lib.MAX_SECONDS))
+        case base_lib.NumberRule():
             return st.one_of(st.integers(0, VIEWPORT[1] - 1), st.floats(0, VIEWPORT[1] - 1))
-        case rules_lib.ChoiceRule(choices=choices):
+        case base_lib.ChoiceRule(choices=choices):
             return st.sampled_from(choices)
-        case rules_lib.FlagRule():
+        case base_lib.FlagRule():
             return st.booleans()
-        case rules_lib.KeysRule(single=True):
+        case base_lib.KeysRule(single=True):
             return st.sampled_from(sorted(keys_lib.KEYS))
-        case rules_lib.KeysRule(max_chords=most):
+        case base_lib.KeysRule(max_chords=most):
             return _keys(min(most, 3))
-        case rules_lib.UrlRule(optional=optional):
+        case base_lib.UrlRule(optional=optional):
             urls = ["https://example.com/a?b=c#d", "http://localhost:8000/", "about:blank"]
             return st.sampled_from([*urls, ""] if optional else urls)
-        case rules_lib.ManyRule(item=item, min_items=least, max_items=most, unique=unique):
+        case base_lib.ManyRule(item=item, min_items=least, max_items=most, unique=unique):
             return st.lists(values(item), min_size=least, max_size=min(most, 4), unique=unique).map(
                 tuple
             )
-        case rules_lib.OptionalRule(rule=inner):
+        case base_lib.OptionalRule(rule=inner):
             return st.none() | values(inner)
     raise AssertionError(f"no strategy for {rule!r}")
 

@@ -356,10 +356,10 @@ async def test_an_environment_without_enter_and_exit_can_be_used_in_async_with()
 _HANGING = """
 import asyncio, threading
 import webtraj
-from webtraj.environments.bridges import threads
+from webtraj.environments import bridges
 from webtraj.testing import fakes
 
-threads.EXIT_GRACE = 0.1
+bridges.EXIT_GRACE = 0.1
 
 class Hanging(fakes.Catch):
     def step(self, action):

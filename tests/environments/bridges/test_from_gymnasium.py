@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from webtraj import EndReason, errors, from_gymnasium
 from webtraj.collectors.memory import MemoryTrajectoryCollector
-from webtraj.environments import collecting, gymnasium_spaces
-from webtraj.testing import assert_ended, assert_valid_trajectory, nests
+from webtraj.environments import collecting
+from webtraj.environments import gymnasium as conversion
+from webtraj.testing import assert_ended, assert_valid_trajectory, assertions
 
 
 class _Walk(gymnasium.Env):
@@ -184,13 +185,13 @@ SPACES = {
     "multi-discrete": (spaces.MultiDiscrete([3, 4]), specs.BoundedArray),
     "multi-discrete from 1": (spaces.MultiDiscrete([3, 4], start=[1, 2]), specs.BoundedArray),
     "multi-binary": (spaces.MultiBinary(4), specs.BoundedArray),
-    "text": (spaces.Text(12), gymnasium_spaces.TextSpec),
+    "text": (spaces.Text(12), conversion.TextSpec),
     "dict": (spaces.Dict({"b": spaces.Discrete(2), "a": spaces.Text(3)}), dict),
     "tuple": (spaces.Tuple([spaces.Discrete(2), spaces.Box(0, 1, (2,))]), tuple),
     "nested": (spaces.Dict({"a": spaces.Tuple([spaces.Dict({"b": spaces.Discrete(3)})])}), dict),
-    "sequence": (spaces.Sequence(spaces.Discrete(3)), gymnasium_spaces.SpaceSpec),
-    "graph": (spaces.Graph(spaces.Discrete(3), None), gymnasium_spaces.SpaceSpec),
-    "one of": (spaces.OneOf([spaces.Discrete(3), spaces.Text(3)]), gymnasium_spaces.SpaceSpec),
+    "sequence": (spaces.Sequence(spaces.Discrete(3)), conversion.SpaceSpec),
+    "graph": (spaces.Graph(spaces.Discrete(3), None), conversion.SpaceSpec),
+    "one of": (spaces.OneOf([spaces.Discrete(3), spaces.Text(3)]), conversion.SpaceSpec),
 }
 
 
@@ -198,11 +199,11 @@ SPACES = {
 @given(seed=st.integers(0, 2**31))
 def test_what_a_space_contains_its_spec_accepts_and_back(name, seed):
     space, kind = SPACES[name]
-    spec = gymnasium_spaces.to_spec(space, "observation")
+    spec = conversion.to_spec(space, "observation")
     assert isinstance(spec, kind)
     space.seed(seed)
-    nests.validate(space.sample(), spec)
-    assert gymnasium_spaces.to_space(nests.generate(spec), space) in space
+    assertions.validate(space.sample(), spec)
+    assert conversion.to_space(assertions.generate(spec), space) in space
 
 
 @pytest.mark.parametrize(
@@ -220,13 +221,13 @@ def test_what_a_space_contains_its_spec_accepts_and_back(name, seed):
 )
 def test_what_a_space_does_not_contain_its_spec_refuses(space, value):
     with pytest.raises(ValueError, match="for spec observation"):
-        gymnasium_spaces.to_spec(space, "observation").validate(value)
+        conversion.to_spec(space, "observation").validate(value)
 
 
 def test_scalars_of_specs_become_scalars_of_spaces():
     space = spaces.Dict({"key": spaces.Discrete(3), "text": spaces.Text(5), "x": spaces.Box(0, 1)})
     action = {"key": np.array(2), "text": np.array("ab", dtype=object), "x": np.zeros(1, "f4")}
-    converted = gymnasium_spaces.to_space(action, space)
+    converted = conversion.to_space(action, space)
     assert {2: "two"}[converted["key"]] == "two"
     assert converted["text"] == "ab"
     assert converted["x"] is action["x"]
@@ -248,16 +249,16 @@ def test_vector_rewards_keep_their_shape_and_spec():
 
 
 def test_text_specs_are_string_specs_and_can_be_copied():
-    spec = gymnasium_spaces.to_spec(spaces.Text(3), "title")
+    spec = conversion.to_spec(spaces.Text(3), "title")
     assert isinstance(spec, specs.StringArray)
     copied = spec.replace(name="heading")
     assert (copied.name, copied.space) == ("heading", spec.space)
 
 
 def test_space_specs_compare_and_copy():
-    spec = gymnasium_spaces.to_spec(spaces.Sequence(spaces.Discrete(3)), "goals")
-    same = gymnasium_spaces.to_spec(spaces.Sequence(spaces.Discrete(3)), "goals")
-    other = gymnasium_spaces.to_spec(spaces.Sequence(spaces.Discrete(4)), "goals")
+    spec = conversion.to_spec(spaces.Sequence(spaces.Discrete(3)), "goals")
+    same = conversion.to_spec(spaces.Sequence(spaces.Discrete(3)), "goals")
+    other = conversion.to_spec(spaces.Sequence(spaces.Discrete(4)), "goals")
     assert spec == same
     assert spec != other
     assert spec.replace(name="aims").name == "aims"
@@ -268,7 +269,7 @@ def test_generating_a_value_leaves_the_random_numbers_of_the_environment_alone()
     space = spaces.Sequence(spaces.Discrete(100), seed=3)
     before = [space.sample() for _ in range(3)]
     space.seed(3)
-    spec = gymnasium_spaces.to_spec(space, "goals")
+    spec = conversion.to_spec(space, "goals")
     assert spec.generate_value() == spec.generate_value()
     assert [space.sample() for _ in range(3)] == before
 
@@ -289,10 +290,10 @@ class _OnlyContains(spaces.Space):
 
 @pytest.mark.parametrize("kind", [str, dict, tuple, int, float])
 def test_a_space_without_samples_gives_an_empty_value(kind):
-    spec = gymnasium_spaces.to_spec(_OnlyContains(kind), "action")
+    spec = conversion.to_spec(_OnlyContains(kind), "action")
     assert isinstance(spec.generate_value(), kind)
 
 
 def test_a_space_without_samples_or_empty_values_gives_none():
     with pytest.raises(NotImplementedError):
-        gymnasium_spaces.to_spec(_OnlyContains(bytes), "action").generate_value()
+        conversion.to_spec(_OnlyContains(bytes), "action").generate_value()

@@ -12,7 +12,7 @@ from webtraj import errors
 from webtraj.environments import actions as a
 from webtraj.environments.base import DescribesEpisode, Environment, JudgesEpisode
 from webtraj.environments.browser.observation import CHANNELS, Observe, refs_in
-from webtraj.environments.browser.settling import SettlePolicy
+from webtraj.environments.browser.page_script import SettlePolicy
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

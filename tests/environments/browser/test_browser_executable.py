@@ -6,8 +6,8 @@ import stat
 import pytest
 
 from webtraj import errors
-from webtraj.environments.browser import executable as executable_lib
-from webtraj.environments.browser.executable import find_browser
+from webtraj.environments.browser import processes as processes_lib
+from webtraj.environments.browser.processes import find_browser
 
 
 def make_program(path, output="Chromium 1.2.3", code=0):
@@ -42,7 +42,7 @@ def test_the_system_s_headless_shell_comes_before_its_chromium(machine):
     assert find_browser().path == str(machine / "bin" / "chromium")
     make_program(machine / "bin" / "chromium-headless-shell", "Chromium 9")
     found = find_browser()
-    assert found == executable_lib.BrowserExecutable(
+    assert found == processes_lib.BrowserExecutable(
         str(machine / "bin" / "chromium-headless-shell"), "Chromium 9", "system"
     )
 
@@ -62,7 +62,7 @@ def test_what_the_user_names_comes_first(machine, monkeypatch):
     make_program(machine / "bin" / "chromium")
     named = make_program(machine / "mine", "Mine 7")
     monkeypatch.setenv("WEBTRAJ_BROWSER", str(named))
-    assert find_browser() == executable_lib.BrowserExecutable(
+    assert find_browser() == processes_lib.BrowserExecutable(
         str(named), "Mine 7", "WEBTRAJ_BROWSER"
     )
 

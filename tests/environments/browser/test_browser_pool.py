@@ -13,9 +13,8 @@ import psutil
 import pytest
 
 from webtraj import errors
-from webtraj.environments.browser.executable import find_browser
 from webtraj.environments.browser.pool import BrowserPool, PoolLimits
-from webtraj.environments.browser.processes import process_alive
+from webtraj.environments.browser.processes import find_browser, process_alive
 
 pytestmark = [pytest.mark.browser]
 
@@ -415,7 +414,7 @@ def test_a_pool_that_is_closed_while_it_starts_leaves_no_open_pipe():
 
 _CHILD = """
 import asyncio, sys
-from webtraj.environments.browser.executable import find_browser
+from webtraj.environments.browser.processes import find_browser
 from webtraj.environments.browser.pool import BrowserPool
 
 async def main():

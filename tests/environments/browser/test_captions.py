@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webtraj.environments.browser.captions import captions_in
+from webtraj.environments.browser.observation import captions_in
 
 CASES = {
     "a text": ('text "City"\n[1] textbox', {"1": "City"}),

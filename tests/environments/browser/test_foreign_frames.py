@@ -11,8 +11,8 @@ from webtraj.environments import actions as a
 from webtraj.environments.browser.access import WebAccess
 from webtraj.environments.browser.environment import BrowserEnvironment
 from webtraj.environments.browser.observation import Observe, refs_in
+from webtraj.environments.browser.page_script import SettlePolicy
 from webtraj.environments.browser.pool import BrowserPool, PoolLimits
-from webtraj.environments.browser.settling import SettlePolicy
 from webtraj.environments.browser.tasks import WebTask
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.browser]

@@ -7,7 +7,7 @@ import pytest_asyncio
 
 from webtraj.environments.actions import Click, Wait
 from webtraj.environments.browser.access import NoAccess
-from webtraj.environments.browser.settling import SettlePolicy
+from webtraj.environments.browser.page_script import SettlePolicy
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

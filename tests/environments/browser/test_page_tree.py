@@ -132,7 +132,7 @@ async def test_refs_count_from_one_in_each_episode_and_on_through_navigation(ope
 
 
 def _slow_settle():
-    from webtraj.environments.browser.settling import SettlePolicy
+    from webtraj.environments.browser.page_script import SettlePolicy
 
     return SettlePolicy(quiet=0.3)
 

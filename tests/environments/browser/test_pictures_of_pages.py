@@ -8,7 +8,7 @@ from PIL import Image
 
 from webtraj.environments import actions as a
 from webtraj.environments.browser.observation import Observe, refs_in
-from webtraj.environments.browser.settling import SettlePolicy
+from webtraj.environments.browser.page_script import SettlePolicy
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from webtraj.environments.browser.executable import find_browser
 from webtraj.environments.browser.pool import BrowserPool
+from webtraj.environments.browser.processes import find_browser
 from webtraj.environments.miniwob import MiniwobEnvironment
 
 

@@ -20,7 +20,7 @@ from webtraj import (
     TrajectoryCollectingEnvironment,
     errors,
 )
-from webtraj.environments import contract
+from webtraj.environments import base as contract
 from webtraj.testing.fakes import (
     AresEnvironment,
     AresTimeStep,

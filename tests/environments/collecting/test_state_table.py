@@ -6,7 +6,7 @@ import dm_env
 import pytest
 
 from webtraj import errors
-from webtraj.environments import contract
+from webtraj.environments import base as contract
 from webtraj.testing.fakes import HANG, ScriptedEnvironment
 
 FIRST = dm_env.restart("seen")

@@ -6,9 +6,9 @@ import pytest
 
 import webtraj
 from webtraj.environments.browser.pool import BrowserPool
-from webtraj.environments.fixture_site import FixtureEnvironment, FixtureSite
-from webtraj.environments.fixture_site.site import ORIGINS
 from webtraj.testing import EnvironmentContract
+from webtraj.testing.site import FixtureEnvironment, FixtureSite
+from webtraj.testing.site.site import ORIGINS
 from webtraj.trajectory import EndReason, Outcome
 
 pytestmark = pytest.mark.browser

@@ -6,9 +6,9 @@ import pytest_asyncio
 from webtraj import errors
 from webtraj.environments import actions as a
 from webtraj.environments.browser.observation import refs_in
+from webtraj.environments.browser.page_script import SettlePolicy
 from webtraj.environments.browser.pool import BrowserPool, PoolLimits
-from webtraj.environments.browser.settling import SettlePolicy
-from webtraj.environments.fixture_site import FixtureEnvironment
+from webtraj.testing.site import FixtureEnvironment
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="module")]
 

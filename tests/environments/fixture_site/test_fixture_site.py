@@ -9,10 +9,9 @@ import httpx
 import pytest
 
 from webtraj import errors
-from webtraj.environments.fixture_site import FixtureSite
-from webtraj.environments.fixture_site.pages.checkout import SHIPPING
-from webtraj.environments.fixture_site.pages.shop import MAX_QUANTITY, PAGE_SIZE
-from webtraj.environments.fixture_site.world import Upload
+from webtraj.testing.site import FixtureSite
+from webtraj.testing.site.pages.shop import MAX_QUANTITY, PAGE_SIZE, SHIPPING
+from webtraj.testing.site.world import Upload
 
 ORDER = {
     "name": "Ada",

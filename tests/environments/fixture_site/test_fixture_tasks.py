@@ -9,9 +9,10 @@ import pytest_asyncio
 from webtraj import errors
 from webtraj.environments import actions as a
 from webtraj.environments.browser.pool import BrowserPool
-from webtraj.environments.fixture_site import FixtureEnvironment, seeding, tasks
-from webtraj.environments.fixture_site.names import TASKS
-from webtraj.environments.fixture_site.tasks.base import registered
+from webtraj.testing.site import FixtureEnvironment, tasks
+from webtraj.testing.site.names import TASKS
+from webtraj.testing.site.tasks.base import registered
+from webtraj.testing.site.world import make_world
 from webtraj.trajectory import Outcome
 
 SEEDS = range(2)
@@ -25,7 +26,7 @@ async def pool():
 
 
 def begin(name, seed):
-    world = seeding.make_world(seed)
+    world = make_world(seed)
     return world, tasks.find_task(name).begin(world)
 
 
@@ -46,15 +47,15 @@ def test_difficulties_go_from_1_to_5():
 
 def test_the_same_seed_gives_the_same_world_whatever_else_is_drawn():
     random.seed(1)
-    first = seeding.make_world(7)
+    first = make_world(7)
     random.seed(2)
-    assert seeding.make_world(7) == first
-    assert seeding.make_world(8) != first
+    assert make_world(7) == first
+    assert make_world(8) != first
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_worlds_are_unambiguous(seed):
-    world = seeding.make_world(seed)
+    world = make_world(seed)
     for things in (
         [product.name for product in world.products],
         [product.cents for product in world.products],

@@ -10,7 +10,7 @@ from gymnasium.utils.env_checker import check_env
 
 import webtraj
 from webtraj import errors
-from webtraj.environments.gymnasium_export import SpecSpace, to_gymnasium, to_gymnasium_space
+from webtraj.environments.gymnasium import SpecSpace, to_gymnasium, to_gymnasium_space
 from webtraj.testing import fakes
 from webtraj.trajectory import EndReason
 
@@ -190,9 +190,9 @@ def test_unbounded_integers_become_a_box_of_all_of_them(dtype):
     ids=lambda space: type(space).__name__,
 )
 def test_spaces_survive_the_way_to_specs_and_back(space):
-    from webtraj.environments import gymnasium_spaces
+    from webtraj.environments import gymnasium
 
-    assert to_gymnasium_space(gymnasium_spaces.to_spec(space, "value")) == space
+    assert to_gymnasium_space(gymnasium.to_spec(space, "value")) == space
 
 
 @pytest.mark.parametrize(

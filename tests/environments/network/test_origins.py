@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webtraj import errors
+from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser.network import NO_NETWORK, PUBLIC_WEB, OriginPolicy
-from webtraj.environments.browser.network import origins as origins_lib
 
 ALLOWED = [
     ("example.com", "https://example.com/path?q#f"),
@@ -108,15 +108,15 @@ def test_a_host_that_is_a_special_address_is_denied_before_it_is_dialled(url: st
 
 def test_an_address_of_this_machine_is_not_public(monkeypatch: pytest.MonkeyPatch) -> None:
     assert PUBLIC_WEB.judge("http", "own.test", 80, "93.184.216.34").allowed
-    monkeypatch.setattr(origins_lib, "_is_own", lambda ip: str(ip) == "93.184.216.34")
+    monkeypatch.setattr(network_lib, "_is_own", lambda ip: str(ip) == "93.184.216.34")
     assert not PUBLIC_WEB.judge("http", "own.test", 80, "93.184.216.34").allowed
     assert not PUBLIC_WEB.judge("http", "own.test", 80, "64:ff9b::5db8:d822").allowed
 
 
 def test_the_kernel_tells_which_addresses_are_this_machines() -> None:
     own = {address[4][0] for address in socket.getaddrinfo("localhost", 80)}
-    assert all(origins_lib._is_own(ipaddress.ip_address(address)) for address in own)
-    assert not origins_lib._is_own(ipaddress.ip_address("93.184.216.34"))
+    assert all(network_lib._is_own(ipaddress.ip_address(address)) for address in own)
+    assert not network_lib._is_own(ipaddress.ip_address("93.184.216.34"))
 
 
 @pytest.mark.parametrize("scheme", ["http", "https", "ws", "wss"])

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from webtraj.environments.browser import network as network_lib
 from webtraj.environments.browser.network import FilteringProxy, OriginPolicy
-from webtraj.environments.browser.network import proxy as proxy_lib
 
 GRANTED, FAILED, FORBIDDEN, UNSUPPORTED = 0, 1, 2, 7
 TLS = b"\x16\x03\x01\x00\x05hello"
@@ -173,7 +173,7 @@ async def test_a_named_host_may_not_turn_from_a_public_to_a_private_address(
     async with FilteringProxy(policy, resolve=resolve) as proxy:
         connecting = asyncio.open_connection
         monkeypatch.setattr(
-            proxy_lib.asyncio,
+            network_lib.asyncio,
             "open_connection",
             lambda host, port, **options: (
                 connecting(host, port) if port != 80 else refuse(host, port)
@@ -265,7 +265,7 @@ async def test_a_local_site_is_answered_here_whatever_the_policy_says() -> None:
 async def test_another_user_gets_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     async with FilteringProxy(OriginPolicy(allow=("*",))) as proxy:
         own = os.getuid()
-        monkeypatch.setattr(proxy_lib.os, "getuid", lambda: own + 1)
+        monkeypatch.setattr(network_lib.os, "getuid", lambda: own + 1)
         reader, writer = await dial(proxy)
         writer.write(b"\x05\x01\x00")
         with contextlib.suppress(ConnectionResetError):

@@ -7,9 +7,8 @@ import pytest
 
 from webtraj.environments import actions
 from webtraj.judging.model import JudgeSettings
-from webtraj.judging.model.evidence import gather
-from webtraj.judging.model.steps import action_text, step_list
-from webtraj.rollouts.tasks.rows import spec_of_row
+from webtraj.judging.model.evidence import action_text, gather, step_list
+from webtraj.tasks import spec_of_row
 from webtraj.trajectory import EndReason, EpisodeEnd, EpisodeInfo, EpisodeTrajectory
 
 SETTINGS = JudgeSettings()

@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 
 from webtraj.judging.model import JudgeSettings
 from webtraj.judging.model.case import Answered, Case, Vote
-from webtraj.judging.model.composing import Composer
-from webtraj.judging.model.evidence import gather
+from webtraj.judging.model.evidence import Composer, action_text, gather
 from webtraj.judging.model.procedure import examine
 from webtraj.judging.model.prompts import load_prompts
-from webtraj.judging.model.steps import action_text
 from webtraj.testing import strategies
 from webtraj.trajectory import (
     EndReason,

@@ -8,8 +8,8 @@ from webtraj import errors
 from webtraj.agents.models import AnthropicClient, RetryPolicy
 from webtraj.judging import with_judgement
 from webtraj.judging.model import JudgeSettings, ModelJudge, Routing, replayed
-from webtraj.judging.model.criteria import NO_ANSWER
-from webtraj.rollouts.tasks.rows import spec_of_row
+from webtraj.judging.model.procedure import NO_ANSWER
+from webtraj.tasks import spec_of_row
 from webtraj.testing.model_server import FakeModelServer, Reply
 from webtraj.trajectory import EndReason, Outcome
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from webtraj.judging.model import replayed
-from webtraj.judging.model.verdicts import JUDGING_WORDS, read_call, read_reply, schema_of
+from webtraj.judging.model.asking import JUDGING_WORDS, read_call, read_reply, schema_of
 from webtraj.testing.model_server import Reply
 from webtraj.trajectory import ModelCall, Outcome
 

@@ -10,7 +10,7 @@ from made_episodes import LIST, SHOP, done, episode, finish, page, step
 from webtraj import Outcome, errors
 from webtraj.environments import actions as a
 from webtraj.processing.base import OrderedStep
-from webtraj.processing.steps.dedupe import Dedupe
+from webtraj.processing.steps.clean import Dedupe
 
 
 def typed(*texts, ref="2", tree=SHOP, episode_id="e", outcome=Outcome.SUCCESS, reward=0.0, **info):

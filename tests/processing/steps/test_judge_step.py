@@ -8,8 +8,7 @@ from made_episodes import episode, finish, only
 
 from webtraj import Outcome, errors, open_dataset
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.judging.base import with_judgement
-from webtraj.judging.composites import given_by
+from webtraj.judging.base import given_by, with_judgement
 from webtraj.processing.base import Changed, Drop
 from webtraj.processing.pipeline import Pipeline, process
 from webtraj.processing.steps.judge import JudgeStep

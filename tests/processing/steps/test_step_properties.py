@@ -10,11 +10,9 @@ from made_episodes import LIST, SHOP, done, episode, only, page, step
 
 from webtraj.environments import actions as a
 from webtraj.processing.base import Drop
-from webtraj.processing.steps.clean import Clean
-from webtraj.processing.steps.dedupe import Dedupe
+from webtraj.processing.steps.clean import Clean, Dedupe
 from webtraj.processing.steps.filters import Filter, FilterOutcome, FilterSite, FilterTask
-from webtraj.processing.steps.loops import PruneLoops
-from webtraj.processing.steps.no_effect import DropNoEffect
+from webtraj.processing.steps.pruning import DropNoEffect, PruneLoops
 from webtraj.processing.steps.redact import Redact
 from webtraj.testing import strategies
 from webtraj.testing.assertions import assert_valid_trajectory

@@ -11,13 +11,11 @@ from webtraj.datasets.writer import DatasetWriter
 from webtraj.processing.base import Changed, Drop
 from webtraj.processing.configuration import load_config, make_pipeline
 from webtraj.processing.pipeline import process
-from webtraj.processing.steps.clean import Clean
-from webtraj.processing.steps.dedupe import Dedupe
+from webtraj.processing.steps.clean import Clean, Dedupe
 from webtraj.processing.steps.describe import Describe
 from webtraj.processing.steps.difficulty import GradeDifficulty
 from webtraj.processing.steps.filters import FilterOutcome
-from webtraj.processing.steps.loops import PruneLoops
-from webtraj.processing.steps.no_effect import DropNoEffect
+from webtraj.processing.steps.pruning import DropNoEffect, PruneLoops
 from webtraj.processing.steps.redact import Redact
 from webtraj.processing.steps.relabel import Relabel
 from webtraj.testing.assertions import assert_valid_trajectory

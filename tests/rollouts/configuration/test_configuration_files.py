@@ -5,12 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webtraj import errors
+from webtraj.configuration import keys_of
 from webtraj.rollouts.configuration import load_configuration
-from webtraj.rollouts.configuration.checking import keys_of
-from webtraj.rollouts.configuration.crawl import CrawlConfig
 from webtraj.rollouts.configuration.loading import config_names
-from webtraj.rollouts.configuration.refusals import REFUSED
-from webtraj.rollouts.configuration.rollout import RolloutConfig
+from webtraj.rollouts.configuration.rollout import REFUSED, CrawlConfig, RolloutConfig
 
 
 def load(*overrides, name="rollout_train", config_dir=None):

@@ -6,9 +6,8 @@ import time
 import pytest
 
 from webtraj import errors
-from webtraj.rollouts.configuration.checking import keys_of
-from webtraj.rollouts.configuration.crawl import CrawlConfig
-from webtraj.rollouts.configuration.rollout import RolloutConfig
+from webtraj.configuration import keys_of
+from webtraj.rollouts.configuration.rollout import CrawlConfig, RolloutConfig
 from webtraj.rollouts.sampling import Blocklist
 
 
@@ -100,6 +99,12 @@ ROLLOUT = {
     "env_config.test_tasks_rollout_size": Case("4", count, 4, TEST),
     "env_config.test_tasks_repeat_times": Case("3", count, 15, TEST),
     "env_config.attempts_per_task": Case("2", count, 60),
+    "env_config.group": Case(
+        "same-seed",
+        lambda r: (len(r.plan), len({(planned.task, planned.seed) for planned in r.plan})),
+        (60, 30),
+        ("env_config.attempts_per_task=2",),
+    ),
     "env_config.difficulty_ratio": Case(
         BANDS,
         lambda r: sorted(planned.spec.level for planned in r.plan).count("hard"),

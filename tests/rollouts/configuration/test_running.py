@@ -317,7 +317,7 @@ async def test_ranks_of_one_iteration_are_resumed_each_by_itself(build):
 
 
 async def test_milestones_are_told(build, caplog):
-    caplog.set_level(logging.INFO, "webtraj.rollouts.configuration.milestones")
+    caplog.set_level(logging.INFO, "webtraj.rollouts.configuration.running")
     tasks = "env_config.train_tasks=ladder/climb"
     rollout = build(
         tasks, ORACLE[0], "env_config.attempts_per_task=10", "env_config.save_every_percent=25"

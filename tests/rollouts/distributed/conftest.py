@@ -8,11 +8,10 @@ import pytest
 from webtraj.datasets.place import create_place
 from webtraj.rollouts import RolloutSettings, plan_episodes
 from webtraj.rollouts.distributed.driver import Driver
-from webtraj.rollouts.distributed.messages import Work
+from webtraj.rollouts.distributed.ledger import Record
+from webtraj.rollouts.distributed.messages import NodeLostError, Place, Work
 from webtraj.rollouts.distributed.node import NodeRunner
-from webtraj.rollouts.distributed.nodes import NodeLostError, Place
-from webtraj.rollouts.distributed.record import Record
-from webtraj.rollouts.observer import NullRolloutObserver
+from webtraj.rollouts.results import NullRolloutObserver
 from webtraj.rollouts.runs import Progress, Run, progress_of
 from webtraj.rollouts.scheduling import Turn
 from webtraj.store.layout import DatasetHeader

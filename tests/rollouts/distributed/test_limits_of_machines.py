@@ -12,10 +12,10 @@ from webtraj.agents.models import Message, OpenAICompatibleClient
 from webtraj.agents.models.limits import Limits
 from webtraj.environments.browser.operations import OperationLimits
 from webtraj.rollouts import Adaptive, RolloutSettings
-from webtraj.rollouts.browsers import Browsers
+from webtraj.rollouts.distributed.ledger import Shares
 from webtraj.rollouts.distributed.messages import Work
 from webtraj.rollouts.distributed.node import NodeRunner
-from webtraj.rollouts.distributed.shares import Shares
+from webtraj.rollouts.making import Browsers
 from webtraj.store.places import open_storage
 from webtraj.testing.model_server import FakeModelServer, Reply
 

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from webtraj import errors, registry
 from webtraj.cli.ray import ray
-from webtraj.rollouts.distributed import collect_on_ray, collecting, submitting
-from webtraj.rollouts.distributed.submitting import JobSpec
+from webtraj.rollouts.distributed import collect_on_ray, collecting, job
+from webtraj.rollouts.distributed.job import JobSpec
 
 pytest.importorskip("ray")
 
@@ -33,7 +33,7 @@ def submitted(monkeypatch):
             sent.append((entrypoint, runtime_env, files, modes))
             return "job-1"
 
-    monkeypatch.setattr(submitting, "_client", lambda address: Client())
+    monkeypatch.setattr(job, "_client", lambda address: Client())
     return sent
 
 
@@ -51,21 +51,21 @@ def test_fields_of_the_source_come_from_the_environment(submitted):
     assert result.exit_code == 0, result.output
     assert result.output == "job-1\n"
     ((entrypoint, runtime_env, files, modes),) = submitted
-    job = JobSpec.model_validate_json(files["job.json"])
-    assert (job.source, job.save) == ("s3://a/tasks.jsonl", "s3://a/out")
-    assert (job.max_trajs, job.max_steps) == (7, 9)
-    assert job.agent_options == {"model": "gpt-5"}
+    spec = JobSpec.model_validate_json(files["job.json"])
+    assert (spec.source, spec.save) == ("s3://a/tasks.jsonl", "s3://a/out")
+    assert (spec.max_trajs, spec.max_steps) == (7, 9)
+    assert spec.agent_options == {"model": "gpt-5"}
     assert json.loads(files["variables.json"]) == {"OPENAI_API_KEY": KEY}
     assert modes["variables.json"] == 0o600
-    assert KEY not in entrypoint + repr(runtime_env) + files["job.json"] + repr(job)
+    assert KEY not in entrypoint + repr(runtime_env) + files["job.json"] + repr(spec)
 
 
 def test_the_defaults_are_the_sources(submitted):
     result = run("--no-wait", "--source=miniwob/all", "--save=s3://a/out", OPENAI_API_KEY="")
     assert result.exit_code == 0, result.output
     ((_, _, files, _),) = submitted
-    job = JobSpec.model_validate_json(files["job.json"])
-    assert (job.max_trajs, job.max_steps) == (100, 15)
+    spec = JobSpec.model_validate_json(files["job.json"])
+    assert (spec.max_trajs, spec.max_steps) == (100, 15)
     assert "variables.json" not in files
 
 
@@ -79,9 +79,7 @@ def test_a_job_needs_a_source_and_a_place(submitted):
 def test_a_dashboard_that_does_not_answer_is_named():
     # Port 9 is discard: nobody listens there.
     with pytest.raises(errors.InvalidInputError, match=r"127\.0\.0\.1:9"):
-        submitting.submit_job(
-            JobSpec(source="miniwob/all", save="s3://a/b"), address="http://127.0.0.1:9"
-        )
+        job.submit_job(JobSpec(source="miniwob/all", save="s3://a/b"), address="http://127.0.0.1:9")
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 import pytest
 
 from webtraj import errors
-from webtraj.rollouts.distributed.members import Lease, Member
-from webtraj.rollouts.distributed.nodes import Place
-from webtraj.rollouts.distributed.underway import Away, Underway, UnderwayNote, read_underway
+from webtraj.rollouts.distributed.driver import Away, Underway, UnderwayNote, read_underway
+from webtraj.rollouts.distributed.ledger import Lease, Member
+from webtraj.rollouts.distributed.messages import Place
 from webtraj.rollouts.runs import Run
 from webtraj.store.places import open_storage
 

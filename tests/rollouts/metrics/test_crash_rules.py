@@ -9,8 +9,7 @@ from webtraj import EndReason, Outcome, errors
 from webtraj.environments.actions import Answer, Click, GoBack
 from webtraj.rollouts.metrics import measure_trajectories
 from webtraj.rollouts.metrics.crashes import classify
-from webtraj.rollouts.metrics.facts import EpisodeFacts
-from webtraj.rollouts.metrics.steps import StepFacts, step_facts
+from webtraj.rollouts.metrics.facts import EpisodeFacts, StepFacts, step_facts
 from webtraj.rollouts.metrics.tally import Tally
 
 R, O = EndReason, Outcome  # noqa: E741

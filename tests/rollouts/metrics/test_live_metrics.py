@@ -10,7 +10,7 @@ from measured_episodes import make_trajectory
 from webtraj import EndReason, Outcome, errors
 from webtraj.rollouts import EpisodeResult, collect
 from webtraj.rollouts.metrics import MetricsObserver, Rate
-from webtraj.rollouts.observer import NullRolloutObserver, TeeRolloutObserver
+from webtraj.rollouts.results import NullRolloutObserver, TeeRolloutObserver
 
 WAIT = 30.0
 

@@ -18,7 +18,7 @@ from webtraj.rollouts.metrics import (
     measure_results,
     measure_trajectories,
 )
-from webtraj.rollouts.metrics.steps import StepFacts, step_facts
+from webtraj.rollouts.metrics.facts import StepFacts, step_facts
 from webtraj.testing.strategies import trajectories
 
 O, R = Outcome, EndReason  # noqa: E741

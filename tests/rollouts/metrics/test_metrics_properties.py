@@ -10,9 +10,8 @@ from measured_episodes import patient
 
 from webtraj import EndReason, Outcome
 from webtraj.rollouts.metrics import Measuring, RolloutMetrics
-from webtraj.rollouts.metrics.clock import BusyTime
-from webtraj.rollouts.metrics.facts import EpisodeFacts, Origin
-from webtraj.rollouts.metrics.steps import StepFacts
+from webtraj.rollouts.metrics.facts import EpisodeFacts, Origin, StepFacts
+from webtraj.rollouts.metrics.tally import BusyTime
 
 counts = st.integers(0, 20)
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from webtraj.rollouts.metrics.sinks import WandbSink
+from webtraj.rollouts.metrics.live import WandbSink
 
 
 def main(folder):

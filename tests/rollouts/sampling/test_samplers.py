@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from webtraj import errors
 from webtraj.rollouts import sampling
 from webtraj.rollouts.sampling import Band, RatioSampler, UniformSampler
-from webtraj.rollouts.tasks import TaskSpec
+from webtraj.tasks import TaskSpec
 
 
 def tasks(number, difficulty=lambda index: index % 9 + 1):

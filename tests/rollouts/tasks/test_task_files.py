@@ -9,8 +9,7 @@ import pytest
 from pyarrow import parquet
 
 from webtraj import errors, store
-from webtraj.rollouts.tasks import Fact, FactGroup, TaskSpec, read_tasks
-from webtraj.rollouts.tasks.rows import spec_of_row
+from webtraj.tasks import Fact, FactGroup, TaskSpec, read_tasks, spec_of_row
 
 WEBGYM = {
     "task_name": "Find the cheapest tent",

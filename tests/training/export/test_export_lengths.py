@@ -8,8 +8,8 @@ from webtraj.agents.models.messages import estimate_tokens
 from webtraj.training.export import export_samples, make_format
 from webtraj.training.export.lengths import LengthOptions, ModelCounter
 from webtraj.training.export.pictures import PictureReader
-from webtraj.training.preparing.tools import ModelTools
 from webtraj.training.samples import Sample, SampleKey
+from webtraj.training.sft.encoding import ModelTools
 
 
 def sample(index=0, *, rounds=3, words=400, **fields):

@@ -35,8 +35,7 @@ def model(tmp_path_factory):
 
 @pytest.mark.parametrize("number", [0, 1, 2, 4])
 def test_lengths_are_those_that_training_has(model, number):
-    from webtraj.training.preparing.encoding import Encoder
-    from webtraj.training.preparing.tools import load_tools
+    from webtraj.training.sft.encoding import Encoder, load_tools
 
     tools = load_tools(model)
     parts = [part for size in SIZES[:number] for part in (picture(size), "and then\n")]

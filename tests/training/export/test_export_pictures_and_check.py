@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message
 from webtraj.cli.export import group
-from webtraj.training.export import export_samples, picture_checks, pictures
-from webtraj.training.export.picture_checks import picture_error
-from webtraj.training.export.reading import read_export
+from webtraj.training.export import export_samples, pictures
+from webtraj.training.export.pictures import picture_error
+from webtraj.training.export.running import read_export
 from webtraj.training.export.sharegpt import ShareGptFormat
 from webtraj.training.samples import Sample, SampleKey
 
@@ -46,7 +46,7 @@ UNPACKERS = ["zlib", *(["zlib_ng.zlib_ng"] if importlib.util.find_spec("zlib_ng"
 @pytest.fixture(params=UNPACKERS)
 def unpacker(request, monkeypatch):
     found = importlib.import_module(request.param)
-    monkeypatch.setattr(picture_checks, "unpacking", lambda: found)
+    monkeypatch.setattr(pictures, "unpacking", lambda: found)
 
 
 @pytest.mark.parametrize("data", GOOD.values(), ids=GOOD)

@@ -7,10 +7,10 @@ from PIL import Image as Pillow
 
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message
-from webtraj.datasets.exporters import hf_tables
+from webtraj.datasets.exporters import huggingface
 from webtraj.training.export import export_samples
-from webtraj.training.export.pairs import Rejected, pair_of
-from webtraj.training.export.reading import read_export
+from webtraj.training.export.preferences import Rejected, pair_of
+from webtraj.training.export.running import read_export
 from webtraj.training.samples import Sample, SampleKey
 
 datasets = pytest.importorskip("datasets")
@@ -97,7 +97,7 @@ def test_without_pictures_content_is_text(tmp_path):
 
 
 def test_rows_of_many_groups_are_read_in_their_order(tmp_path, monkeypatch):
-    monkeypatch.setattr(hf_tables, "_GROUP_ROWS", 5)
+    monkeypatch.setattr(huggingface, "_GROUP_ROWS", 5)
     written = [sample(i) for i in range(12)]
     export_samples({"train": written}, tmp_path / "x", format="trl", options={"weights": "column"})
     (path,) = (tmp_path / "x/data").iterdir()

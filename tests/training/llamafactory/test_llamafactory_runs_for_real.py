@@ -20,7 +20,7 @@ from webtraj.training.llamafactory import (
     publish,
     run_training,
 )
-from webtraj.training.llamafactory.publishing import changed, publish_finished, read_about
+from webtraj.training.llamafactory.checkpoints import changed, publish_finished, read_about
 
 pytestmark = pytest.mark.timeout(600)
 

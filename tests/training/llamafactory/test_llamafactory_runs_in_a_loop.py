@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 from webtraj import open_dataset
 from webtraj.loop.state import read_entries
 from webtraj.testing.model_server import FakeModelServer
-from webtraj.training.llamafactory.publishing import changed, read_about
+from webtraj.training.llamafactory.checkpoints import changed, read_about
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.browser]
 
@@ -61,7 +61,7 @@ def recipe(out, url, model):
 
 
 def start(config, *arguments):
-    command = [sys.executable, "-m", "webtraj.cli", "loop", "--config", str(config), *arguments]
+    command = [sys.executable, "-m", "webtraj", "loop", "--config", str(config), *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 

@@ -15,12 +15,15 @@ from typer.testing import CliRunner
 from webtraj import errors
 from webtraj.cli import app
 from webtraj.training.llamafactory import checking, load_update_config, prepare_update, publish
+from webtraj.training.llamafactory.checkpoints import (
+    changed,
+    find_checkpoint,
+    incomplete,
+    steps_for,
+)
 from webtraj.training.llamafactory.configuration import LogConfig
-from webtraj.training.llamafactory.deepspeed import CONFIGS
-from webtraj.training.llamafactory.publishing import changed, incomplete
-from webtraj.training.llamafactory.resuming import find_checkpoint, steps_for
 from webtraj.training.llamafactory.running import TrainingFailedError, run_training
-from webtraj.training.llamafactory.wandb_env import environment, script
+from webtraj.training.llamafactory.train_config import CONFIGS, environment, script
 from webtraj.trajectory import Outcome
 
 SOURCE_KEYS = [
@@ -237,9 +240,7 @@ def test_weights_that_are_the_same_are_seen(tmp_path):
     assert changed(one, weights(tmp_path / "c", 2)) is True
 
 
-def test_the_command_prepares_and_checks(tmp_path, monkeypatch):
-    if "update" not in app.COMMANDS:
-        monkeypatch.setattr(app, "COMMANDS", (*app.COMMANDS, "update"))
+def test_the_command_prepares_and_checks(tmp_path):
     record_some(tmp_path, 1, 6)
     configuration(tmp_path)
     command = ["update", "--config-name", "update_online", f"save_path={tmp_path}",

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from webtraj import errors
 from webtraj.datasets.writer import DatasetWriter
 from webtraj.training.replay import ReplayBuffer, weights
-from webtraj.training.replay.columns import View
-from webtraj.training.replay.drawing import draw, quotas, ranked
-from webtraj.training.replay.splits import in_validation
+from webtraj.training.replay.selection import in_validation
+from webtraj.training.replay.weights import View, draw, quotas, ranked
 
 SEEDS = st.integers(0, 2**63)
 

@@ -5,12 +5,11 @@ import pytest
 
 from webtraj import errors, open_dataset
 from webtraj.agents.models.base import Image, Message, Text
-from webtraj.agents.models.images import Base64Cache
-from webtraj.agents.models.messages import dump_body, to_anthropic, to_openai
+from webtraj.agents.models.messages import Base64Cache, dump_body, to_anthropic, to_openai
 from webtraj.environments import actions as a
 from webtraj.testing.model_server import FakeModelServer
 from webtraj.training.replay import AgentRenderer, sample_of, samples_of
-from webtraj.training.replay.recorded import outline, read_messages
+from webtraj.training.replay.cutting import outline, read_messages
 from webtraj.training.samples import SampleKey
 from webtraj.trajectory import Decision, EndReason, Judgement, ModelCall, Outcome
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from webtraj import errors
-from webtraj.training.preparing import tools
+from webtraj.training.sft import encoding
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def test_a_path_that_is_not_there_is_no_question_for_the_hub(monkeypatch, model,
     # Whoever went on to ask would come by here.
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(errors.InvalidInputError) as caught:
-        tools.load_tools(model)
+        encoding.load_tools(model)
     assert str(caught.value).startswith(f"There is no folder {model!r}{why}. Expected a folder")
 
 
@@ -43,4 +43,4 @@ def test_a_path_that_is_not_there_is_no_question_for_the_hub(monkeypatch, model,
 def test_names_on_the_hub_and_folders_are_loaded(monkeypatch, model):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(errors.MissingDependencyError, match="Training needs"):
-        tools.load_tools(model)
+        encoding.load_tools(model)

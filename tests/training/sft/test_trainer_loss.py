@@ -7,12 +7,11 @@ import torch
 from training_runs import picture, reference_losses, same, sample, settings, weights
 
 from webtraj import errors
-from webtraj.training.preparing.encoding import Encoder
-from webtraj.training.preparing.planning import MicroBatch
-from webtraj.training.preparing.tools import load_tools
 from webtraj.training.sft import TrainingError, models, train
+from webtraj.training.sft.batches import MicroBatch
 from webtraj.training.sft.data import TrainingData
-from webtraj.training.sft.loss import token_losses, weighted_sum
+from webtraj.training.sft.encoding import Encoder, load_tools
+from webtraj.training.sft.stepping import token_losses, weighted_sum
 
 SAMPLES = [
     sample(number, loss_weight=weight) for number, weight in enumerate((1.0, 0.5, 2.0, 1.0, 0.25))
@@ -70,7 +69,7 @@ def test_gradients_of_weight_0_are_exactly_zero(text_model, prepared):
     _, model = prepared
     silent = [dataclasses.replace(one, loss_weight=0.0) for one in SAMPLES]
     encoder = Encoder(load_tools(text_model))
-    from webtraj.training.preparing.batches import make_batch
+    from webtraj.training.sft.batches import make_batch
 
     model.zero_grad()
     batch = make_batch([[encoder.encode(one)] for one in silent], pad_id=0)

@@ -15,13 +15,11 @@ from training_runs import (
 
 from webtraj import errors
 from webtraj.agents.models.base import Image, Text
-from webtraj.training.preparing.encoding import Encoder
-from webtraj.training.preparing.image_tokens import ImageTokens
-from webtraj.training.preparing.planning import MicroBatch
-from webtraj.training.preparing.tools import ModelTools, load_tools
 from webtraj.training.sft import NullTrainObserver, models, publish, read_log, train
+from webtraj.training.sft.batches import MicroBatch
 from webtraj.training.sft.data import TrainingData
-from webtraj.training.sft.loss import token_losses, weighted_sum
+from webtraj.training.sft.encoding import Encoder, ImageTokens, ModelTools, load_tools
+from webtraj.training.sft.stepping import token_losses, weighted_sum
 
 SAMPLES = [sample(number) for number in range(8)]
 

@@ -9,10 +9,9 @@ from training_runs import picture, sample, settings
 
 from webtraj import errors
 from webtraj.agents.models.base import Message
-from webtraj.training.preparing.encoding import Encoder
-from webtraj.training.preparing.tools import load_tools
 from webtraj.training.sft import NonFiniteLossError, train
 from webtraj.training.sft.checkpoints import find_latest
+from webtraj.training.sft.encoding import Encoder, load_tools
 
 
 def encoded(model, one, **options):

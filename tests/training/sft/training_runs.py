@@ -82,7 +82,7 @@ def write_rows(path, samples):
 def start_command(*arguments, launch=()):
     """Starts `webtraj train` in a process of its own."""
     return subprocess.Popen(
-        [sys.executable, *launch, "-m", "webtraj.cli", "train", *arguments],
+        [sys.executable, *launch, "-m", "webtraj", "train", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -22,7 +22,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, Page, async_playwright, expect
 
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.environments.browser.executable import find_browser
+from webtraj.environments.browser.processes import find_browser
 from webtraj.trajectory import (
     Decision,
     EndReason,
@@ -35,7 +35,7 @@ from webtraj.trajectory import (
     StepRecord,
     StepType,
 )
-from webtraj.viewer.serving import serving
+from webtraj.viewer.app import serving
 from webtraj.viewer.viewer import Viewer
 
 collect_ignore_glob = ["*conftest.py"]

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from webtraj.agents.models.base import Sampling as Sampling
     from webtraj.agents.models.base import Structure as Structure
     from webtraj.agents.models.base import Text as Text
+    from webtraj.agents.models.limits import RetryPolicy as RetryPolicy
     from webtraj.agents.models.openai import OpenAICompatibleClient as OpenAICompatibleClient
-    from webtraj.agents.models.retries import RetryPolicy as RetryPolicy
 
 _HOMES = {
     "AnthropicClient": "anthropic",
@@ -27,7 +27,7 @@ _HOMES = {
     "Message": "base",
     "ModelClient": "base",
     "OpenAICompatibleClient": "openai",
-    "RetryPolicy": "retries",
+    "RetryPolicy": "limits",
     "Sampling": "base",
     "Structure": "base",
     "Text": "base",

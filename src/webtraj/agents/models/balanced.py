@@ -16,13 +16,12 @@ from typing import Any, Protocol, Self
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.agents.models import exchange as exchange_lib
+from webtraj.agents.models import endpoint as endpoint_lib
 from webtraj.agents.models import messages as messages_lib
 from webtraj.agents.models.base import Message, ModelClient, Sampling
-from webtraj.agents.models.clock import SYSTEM_CLOCK, Clock
-from webtraj.agents.models.images import Base64Cache
+from webtraj.agents.models.limits import SYSTEM_CLOCK, Clock, RetryPolicy
+from webtraj.agents.models.messages import Base64Cache
 from webtraj.agents.models.openai import OpenAICompatibleClient
-from webtraj.agents.models.retries import RetryPolicy
 from webtraj.closing import AsyncClosing
 
 __all__ = ["BalancedClient", "ServerClient"]
@@ -181,7 +180,7 @@ class BalancedClient(AsyncClosing):
     ) -> trajectory_lib.ModelCall:
         """Makes a call for the episode that `key` names, as `sticky` does. See `ModelClient`."""
         timeout = self._timeout if timeout is None else timeout
-        timing = exchange_lib.Timing(self._clock)
+        timing = endpoint_lib.Timing(self._clock)
         last: errors.ModelUnavailableError | None = None
         for _ in range(_ROUNDS * len(self._servers)):
             server = await self._server_for(key, timing, timeout)
@@ -218,7 +217,7 @@ class BalancedClient(AsyncClosing):
             server.busy -= 1
 
     async def _server_for(
-        self, key: str, timing: exchange_lib.Timing, timeout: float | None
+        self, key: str, timing: endpoint_lib.Timing, timeout: float | None
     ) -> _Server | None:
         """Returns the server to ask, waiting for one if all rest; None if there is no more time."""
         while not self._closed:
@@ -254,7 +253,7 @@ class BalancedClient(AsyncClosing):
         self,
         messages: Sequence[Message],
         last: errors.ModelUnavailableError | None,
-        timing: exchange_lib.Timing,
+        timing: endpoint_lib.Timing,
     ) -> errors.ModelUnavailableError:
         why = f"The last failure: {last}" if last else "All of them rest since they failed others."
         message = (

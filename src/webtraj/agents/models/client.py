@@ -3,27 +3,118 @@
 from __future__ import annotations
 
 import abc
+import asyncio
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.agents.models import exchange as exchange_lib
+from webtraj.agents.models import endpoint as endpoint_lib
 from webtraj.agents.models import messages as messages_lib
-from webtraj.agents.models import weights
 from webtraj.agents.models.base import Message, Sampling
-from webtraj.agents.models.clock import SYSTEM_CLOCK, Clock
-from webtraj.agents.models.endpoint import Endpoint
-from webtraj.agents.models.failures import AttemptError
-from webtraj.agents.models.images import Base64Cache
-from webtraj.agents.models.keys import ApiKey
-from webtraj.agents.models.limits import Limits, Turn
-from webtraj.agents.models.replies import Reply
-from webtraj.agents.models.retries import RetryPolicy
+from webtraj.agents.models.endpoint import ApiKey, Endpoint
+from webtraj.agents.models.limits import SYSTEM_CLOCK, Clock, Limits, RetryPolicy, Turn
+from webtraj.agents.models.messages import Base64Cache
+from webtraj.agents.models.replies import AttemptError, Reply
 from webtraj.closing import AsyncClosing
 
-__all__ = ["ClientOptions", "HttpModelClient", "Prepared"]
+__all__ = ["ClientOptions", "HttpModelClient", "Prepared", "WeightVersions", "span"]
+
+# Which weights answer: the version that a server tells, read around each call, but not for each.
+#
+# vLLM tells the version of its weights by `GET /weight_info`, and no reply carries it. A record is
+# to say which weights its tokens came from, so the version is looked at before and after each call.
+# Reading it each time would triple the requests. So what was read is good for `interval` seconds,
+# and all calls share it:
+#
+# * A change is noticed up to `interval` seconds late. A call within that time may be recorded with
+#   the version before it.
+# * With an interval of 0 nothing is shared but reads under way: each record is exact. * Who changes
+# the weights knows when: `invalidate` makes what was read worthless at once, `set` says
+#   what the version is, and ends all reading. Either makes records exact at no cost.
+
+_NEVER = float("-inf")
+_UNKNOWN = "?"
+
+
+class WeightVersions:
+    """Knows the version of a server's weights.
+
+    Args:
+        read: Reads it from the server. Raises `AttemptError`.
+        interval: Seconds that a version that was read is good for.
+        clock: The time to go by.
+    """
+
+    def __init__(self, read: Callable[[], Awaitable[str]], interval: float, clock: Clock) -> None:
+        self._read = read
+        self._interval = interval
+        self._clock = clock
+        self._reading = asyncio.Lock()
+        self._given: str | None = None
+        self._version = ""
+        self._read_at = _NEVER
+        self._num_changes = 0
+        self._untold = False
+
+    def set(self, version: str | None) -> None:
+        """Says what the version is from now on; None has it read from the server again."""
+        self._given = version
+        self.invalidate()
+
+    def invalidate(self) -> None:
+        """Says that the weights may have changed."""
+        self._read_at = _NEVER
+        self._num_changes += 1
+        self._untold = False
+
+    async def before_call(self) -> str:
+        """Returns the version; empty if the server does not tell it.
+
+        Raises:
+            AttemptError: The server does not answer.
+        """
+        if self._given is not None or self._untold:
+            return self._given or ""
+        asked_at = self._clock.monotonic()
+        if asked_at - self._read_at < self._interval:
+            return self._version
+        async with self._reading:
+            # Somebody else may have read it since.
+            while self._read_at < asked_at and not self._untold:
+                await self._read_now()
+        return self._version
+
+    async def after_call(self) -> str:
+        """Returns the version as `before_call` does; `?` if the server does not answer now."""
+        try:
+            return await self.before_call()
+        except AttemptError:
+            # The call itself has succeeded.
+            return _UNKNOWN
+
+    async def _read_now(self) -> None:
+        began_at, num_changes = self._clock.monotonic(), self._num_changes
+        try:
+            version = await self._read()
+        except AttemptError as failure:
+            if failure.may_heal:
+                raise
+            version = ""
+            self._untold = True
+        if num_changes == self._num_changes:
+            self._version, self._read_at = version, began_at
+
+
+def span(before: str, after: str) -> str:
+    """Returns what a record says: the version, or both if it changed during the call.
+
+    >>> span("3", "3"), span("3", "4")
+    ('3', '3..4')
+    """
+    return before if before == after else f"{before}..{after}"
+
 
 _RESERVED = ("messages", "model", "stream")
 
@@ -105,11 +196,11 @@ class HttpModelClient(AsyncClosing):
             base_url, key, {**headers, **options.get("headers", {})}, self._clock
         )
         self._pictures = Base64Cache()
-        self._versions = weights.WeightVersions(
+        self._versions = WeightVersions(
             self._read_version, options.get("version_interval", 1.0), self._clock
         )
         self._versions.set(options.get("policy_version"))
-        self._exchange = exchange_lib.Exchange(
+        self._exchange = endpoint_lib.Exchange(
             limits=Limits(
                 options.get("max_concurrency", 256),
                 requests_per_minute=options.get("requests_per_minute"),
@@ -182,7 +273,7 @@ class HttpModelClient(AsyncClosing):
         """See `ModelClient`."""
         messages = messages_lib.with_valid_text(messages)
         merged = merge(self._sampling, sampling)
-        timing = exchange_lib.Timing(self._clock)
+        timing = endpoint_lib.Timing(self._clock)
         known: trajectory_lib.ModelCall | None = None
 
         async def attempt(turn: Turn) -> trajectory_lib.ModelCall:
@@ -199,7 +290,7 @@ class HttpModelClient(AsyncClosing):
             after = await self._versions.after_call()
             return dataclasses.replace(
                 known,
-                policy_version=weights.span(before, after),
+                policy_version=span(before, after),
                 response=answer,
                 text=reply.text,
                 finish_reason=reply.finish_reason,
@@ -217,7 +308,7 @@ class HttpModelClient(AsyncClosing):
             return await self._exchange.call(attempt, timing, timeout=timeout, tokens=tokens)
         except AttemptError as failure:
             known = known or self._prepare(messages, merged, "").call
-            raise exchange_lib.fail(failure, known, timing) from failure.__cause__
+            raise endpoint_lib.fail(failure, known, timing) from failure.__cause__
 
     async def aclose(self) -> None:
         """See `ModelClient`."""

@@ -1,20 +1,130 @@
-"""How much is asked of a server at once and by the minute.
-
-Calls get their turn in the order in which they asked. One that is cancelled while it waits has used
-nothing up. Nothing is saved for later beyond a second's worth, so that requests go out evenly, not
-in a burst at the start of each minute.
-"""
+"""When a request to a model may begin, and begin again: the clock, retries, limits."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import dataclasses
+import email.utils
+import random
+import time
+from collections.abc import AsyncIterator, Mapping
+from typing import Protocol
 
 from webtraj import errors
-from webtraj.agents.models.clock import SYSTEM_CLOCK, Clock
 
-__all__ = ["Limits", "Turn"]
+__all__ = ["Clock", "Limits", "RetryPolicy", "SYSTEM_CLOCK", "SystemClock", "Turn", "retry_after"]
+
+# The time that model clients go by, and the chance: all that a test wants to hold in its hand.
+
+
+class Clock(Protocol):
+    """Tells the time, lets it pass, and rolls the dice."""
+
+    def time(self) -> float:
+        """Returns the seconds since the epoch (UTC)."""
+
+    def monotonic(self) -> float:
+        """Returns seconds that only ever grow."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Returns after so many seconds."""
+
+    def jitter(self) -> float:
+        """Returns a random number of [0, 1), to keep clients from acting in step."""
+
+
+class SystemClock:
+    """The machine's own clock."""
+
+    def time(self) -> float:
+        """See `Clock`."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """See `Clock`."""
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """See `Clock`."""
+        await asyncio.sleep(seconds)
+
+    def jitter(self) -> float:
+        """See `Clock`."""
+        return random.random()
+
+
+SYSTEM_CLOCK: Clock = SystemClock()
+
+
+# When to ask again: how often, and how long to wait before.
+
+_MAX_DOUBLINGS = 30
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often a call that may heal is tried again: waits that double, and vary at random."""
+
+    max_retries: int = 8
+    """Attempts after the first. The default spans about a minute and a half: a server's restart."""
+    first_delay: float = 0.5
+    """Seconds before the first retry, at most; each further one waits twice as long."""
+    max_delay: float = 30.0
+    """Seconds that no wait exceeds, unless the server asks for more."""
+
+    def __post_init__(self) -> None:
+        if self.max_retries < 0 or self.first_delay < 0 or self.max_delay < 0:
+            raise errors.InvalidInputError(f"A retry policy takes no negative numbers; got {self}.")
+
+    def delay(self, retries: int, asked: float | None, clock: Clock) -> float:
+        """Returns how many seconds to wait.
+
+        Args:
+            retries: How many retries there have been.
+            asked: What the server asked for. It is waited for in full, and up to a tenth longer, so
+                that not all clients come back in the same moment.
+            clock: Gives the jitter.
+        """
+        longest = min(self.max_delay, self.first_delay * 2.0 ** min(retries, _MAX_DOUBLINGS))
+        delay = longest * (0.5 + clock.jitter() / 2)
+        if asked is not None:
+            delay = max(delay, asked * (1 + clock.jitter() / 10))
+        return delay
+
+
+def retry_after(headers: Mapping[str, str], clock: Clock) -> float | None:
+    """Returns the seconds that a server asks to wait; None if it does not say.
+
+    It may say so by `retry-after-ms`, or by `Retry-After` in seconds or as a date.
+    """
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after")
+    seconds = _number(value)
+    if seconds is not None or value is None:
+        return seconds
+    try:
+        date = email.utils.parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    return max(0.0, date.timestamp() - clock.time())
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if 0 <= number < float("inf") else None
+
+
+# How much is asked of a server at once and by the minute.
+#
+# Calls get their turn in the order in which they asked. One that is cancelled while it waits has
+# used nothing up. Nothing is saved for later beyond a second's worth, so that requests go out
+# evenly, not in a burst at the start of each minute.
 
 _MINUTE = 60.0
 

@@ -6,6 +6,8 @@ same place, so that stores can keep each picture once.
 
 from __future__ import annotations
 
+import base64
+import collections
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -14,15 +16,127 @@ import orjson
 
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message, Text
-from webtraj.agents.models.images import Base64Cache, media_type
 
 __all__ = [
+    "Base64Cache",
+    "PICTURE_MARKS",
     "dump_body",
     "estimate_tokens",
+    "media_type",
     "to_anthropic",
     "to_openai",
     "with_valid_text",
+    "without_markup",
 ]
+
+# Pictures on the wire: their media type, and their base64, encoded once for each picture.
+
+_CACHE_BYTES = 64 * 2**20
+_WEBP_HEAD = 12
+
+
+def media_type(data: bytes) -> str:
+    r"""Returns the media type of an encoded picture.
+
+    >>> media_type(b"\x89PNG\r\n\x1a\n...")
+    'image/png'
+
+    Raises:
+        InvalidInputError: It is none that models take.
+    """
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if data.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if data.startswith(b"RIFF") and data[8:_WEBP_HEAD] == b"WEBP":
+        return "image/webp"
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    raise errors.InvalidInputError(
+        f"A picture begins with {data[:8]!r}, which is none of PNG, JPEG, WebP and GIF. Encode it "
+        "in one of those."
+    )
+
+
+class Base64Cache:
+    """Keeps the base64 of the pictures last used, as pieces of JSON that are ready to be sent.
+
+    A conversation shows its last few pictures again at every step. They are known by their `uuid`,
+    so that it does not matter whether the same `Image` object comes again.
+    """
+
+    def __init__(self, max_bytes: int = _CACHE_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._num_bytes = 0
+        self._texts: collections.OrderedDict[tuple[str, bool], bytes] = collections.OrderedDict()
+
+    def data_uri(self, image: Image) -> orjson.Fragment:
+        """Returns a picture as the JSON string of a `data:` URI."""
+        return self._fragment(image, as_uri=True)
+
+    def base64(self, image: Image) -> orjson.Fragment:
+        """Returns a picture as the JSON string of its base64."""
+        return self._fragment(image, as_uri=False)
+
+    def _fragment(self, image: Image, *, as_uri: bool) -> orjson.Fragment:
+        key = (image.uuid, as_uri)
+        text = self._texts.get(key)
+        if text is not None:
+            self._texts.move_to_end(key)
+            return orjson.Fragment(text)
+        prefix = f"data:{media_type(image.data)};base64," if as_uri else ""
+        text = b'"%b%b"' % (prefix.encode(), base64.b64encode(image.data))
+        self._texts[key] = text
+        self._num_bytes += len(text)
+        while self._num_bytes > self._max_bytes:
+            _, dropped = self._texts.popitem(last=False)
+            self._num_bytes -= len(dropped)
+        return orjson.Fragment(text)
+
+
+# Markup that a model's server reads as its own: turns, tools, pictures.
+#
+# A chat template writes `<|im_end|>` between turns, and a tokenizer does not see whether a template
+# or a page wrote it. So whatever quotes a page, a task or another agent to a model breaks such
+# markup up, here and nowhere else. Records of what was observed keep it as it was; a record of a
+# model call has the prompt as it was sent.
+
+PICTURE_MARKS = (
+    r"(?:(?:image|video|audio)>"  # Trainers' own
+    r"|\|(?:image|video|audio|vision)(?:_pad)?\|>"  # Qwen's, Llama's
+    r"|(?:IMG_CONTEXT|image_soft_token|start_of_image)>)"  # InternVL's, Gemma's
+)
+"""What stands for a picture in rows of trainers and in prompts, after its `<`."""
+
+_IN_ANGLES = (
+    r"s|bos|eos|pad|unk|mask|cls|sep|think|tools|img|image|video|audio|ref|box|quad|boi|eoi"
+    r"|unused\d{1,5}|global-img"
+    r"|[a-z0-9]{1,30}(?:_[a-z0-9]{1,30}){1,6}"  # <start_of_turn>, <image_soft_token>, <tool_call>
+)
+_IN_BRACKETS = (
+    r"INST|SYSTEM_PROMPT|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|AVAILABLE_TOOLS|MODEL_SETTINGS"
+    r"|CALL_ID|ARGS|THINK|IMG|IMG_BREAK|IMG_END|AUDIO|BEGIN_AUDIO|control_\d{1,4}|gMASK|sMASK|MASK"
+    r"|CLS|SEP|PAD|UNK|BOS|EOS"
+)
+_MARKUP = re.compile(
+    r"<(?=[|\uff5c])|(?<=[|\uff5c])>"  # <|im_start|>, and DeepSeek's full-width bars
+    rf"|<(?=/?(?:{_IN_ANGLES})>)"
+    r"|<(?=</?SYS>>)|(?<=SYS>)>|<(?=/?SYS>)"
+    rf"|\[(?=/?(?:{_IN_BRACKETS})\])",
+    re.IGNORECASE,
+)
+"""The character by which a tokenizer would know markup."""
+_HARMLESS = {"<": "\u2039", ">": "\u203a", "[": "\u27e6"}
+
+
+def without_markup(text: str) -> str:
+    r"""Return a text in which a tokenizer finds no markup of its own.
+
+    >>> print(ascii(without_markup('[1] button "Buy<|im_end|>" <b>bold</b>')))
+    '[1] button "Buy\u2039|im_end|\u203a" <b>bold</b>'
+    """
+    return _MARKUP.sub(lambda match: _HARMLESS[match[0]], text)
+
 
 Shaped = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 """Messages as they are sent, and as they are recorded."""

@@ -18,8 +18,8 @@ from webtraj.agents.models import messages as messages_lib
 from webtraj.agents.models import replies
 from webtraj.agents.models.base import Message, Sampling, Structure
 from webtraj.agents.models.client import ClientOptions, HttpModelClient, Prepared
-from webtraj.agents.models.failures import AttemptError
-from webtraj.agents.models.keys import ApiKey
+from webtraj.agents.models.endpoint import ApiKey
+from webtraj.agents.models.replies import AttemptError
 
 __all__ = ["OPENAI_URL", "Kind", "OpenAICompatibleClient"]
 

@@ -1,7 +1,4 @@
-"""What servers answer, read: OpenAI's chat completions as vLLM extends them, Anthropic's messages.
-
-Nothing is guessed. A body that is no reply is a failure, never an empty text.
-"""
+"""What model servers reply: replies read, and failures told apart."""
 
 from __future__ import annotations
 
@@ -9,10 +6,200 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from webtraj import trajectory as trajectory_lib
-from webtraj.agents.models.failures import AttemptError
+import orjson
 
-__all__ = ["Reply", "read_anthropic", "read_openai", "reasoning_of"]
+from webtraj import errors
+from webtraj import trajectory as trajectory_lib
+
+__all__ = [
+    "AttemptError",
+    "OVERFLOW_TEXTS",
+    "Reply",
+    "ServerError",
+    "failure_of",
+    "parse_json",
+    "read_anthropic",
+    "read_openai",
+    "reasoning_of",
+]
+
+# What a server's refusal means: whether asking again can help, and whether the context is full.
+#
+# This is told by the HTTP status and by the fields that the error's body has for it (`code`,
+# `type`, `param`). The text of a message is looked at for one purpose only: to recognise a
+# conversation that is too long where a server has no field that says so. All such texts stand in
+# `OVERFLOW_TEXTS`.
+
+_HEALING = frozenset({408, 409, 425, 429})
+"""Of the statuses below 500, those that another attempt may turn into an answer."""
+_HOPELESS_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+"""Codes that no waiting heals, although their status is 429."""
+
+_OVERFLOW_STATUSES = frozenset({400, 413, 422})
+_OVERFLOW_CODES = frozenset(
+    {
+        "context_length_exceeded",  # OpenAI, Azure, OpenRouter, DeepSeek, Groq
+        "string_above_max_length",  # OpenAI: one message is too long
+        "exceed_context_size_error",  # llama.cpp
+        "request_too_large",  # Anthropic: more bytes than it takes
+        "context_window_exceeded",
+        "ContextWindowExceededError",  # LiteLLM
+    }
+)
+_OVERFLOW_PARAMS = frozenset({"input_tokens", "input_text"})
+"""vLLM names the measure that was exceeded as the parameter."""
+
+OVERFLOW_TEXTS = (
+    "prompt is too long",  # Anthropic
+    "input length and `max_tokens` exceed context limit",  # Anthropic
+    "maximum context length",  # vLLM before 0.12, Mistral, Together, SGLang
+    "longer than the maximum model length",  # vLLM, of pictures
+    "longer than the model's context length",  # SGLang
+    "exceeds the maximum number of tokens allowed",  # Gemini
+    "`inputs` tokens + `max_new_tokens` must be",  # text-generation-inference
+    "exceeds the available context size",  # llama.cpp before it had a type
+)
+"""Parts of messages that say that a conversation is too long, as servers write them."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServerError:
+    """An error's body, as far as it has the fields that errors usually have."""
+
+    message: str = ""
+    type: str = ""
+    code: str = ""
+    param: str = ""
+
+    @classmethod
+    def of(cls, body: Any) -> ServerError | None:
+        """Reads the shapes of OpenAI, Anthropic, vLLM and FastAPI; None if it is no error."""
+        if not isinstance(body, Mapping):
+            return None
+        error = body.get("error") or body.get("detail")
+        if error is None and body.get("object") == "error":
+            error = body
+        if error is None:
+            return None
+        if not isinstance(error, Mapping):
+            return cls(message=error if isinstance(error, str) else orjson.dumps(error).decode())
+        fields = {name: error.get(name) for name in ("message", "type", "code", "param")}
+        return cls(**{name: "" if value is None else str(value) for name, value in fields.items()})
+
+    @property
+    def is_overflow(self) -> bool:
+        """Whether it says that the conversation is too long."""
+        return (
+            not _OVERFLOW_CODES.isdisjoint((self.code, self.type))
+            or self.param in _OVERFLOW_PARAMS
+            or any(text in self.message for text in OVERFLOW_TEXTS)
+        )
+
+    def __str__(self) -> str:
+        names = [name for name in (self.type, self.code, self.param) if name]
+        return " ".join(filter(None, [repr(self.message), f"({', '.join(names)})" * bool(names)]))
+
+
+class AttemptError(Exception):
+    """An attempt that gave no reply. Does not leave this package: callers get a `ModelError`."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        error_class: type[errors.ModelError] = errors.ModelUnavailableError,
+        retry_after: float | None = None,
+        response: Any = None,
+    ) -> None:
+        """Initializes the failure.
+
+        Args:
+            message: What was asked, what came, what to do.
+            error_class: What callers get; only `ModelUnavailableError` is tried again.
+            retry_after: Seconds that the server asks to wait.
+            response: The body that came, if one came.
+        """
+        super().__init__(message)
+        self.error_class = error_class
+        self.retry_after = retry_after
+        self.response = response
+
+    @property
+    def may_heal(self) -> bool:
+        """Whether another attempt may succeed."""
+        return self.error_class is errors.ModelUnavailableError
+
+
+def failure_of(
+    status: int,
+    headers: Mapping[str, str],
+    body: Any,
+    *,
+    url: str,
+    key_hint: str,
+    retry_after: float | None,
+) -> AttemptError | None:
+    """Returns what an answer is a failure of; None if it is none.
+
+    Args:
+        status: Its HTTP status.
+        headers: Its headers, by lower-case name.
+        body: Its body: JSON data if it is JSON, else text.
+        url: Where it came from, for the message.
+        key_hint: How to give an API key, for the message.
+        retry_after: Seconds that it asks to wait.
+    """
+    error = ServerError.of(body)
+    if 200 <= status < 300:
+        if error is None or not body.get("error"):
+            return None
+        # Gateways have begun to answer when the server behind them fails.
+        status = int(error.code) if error.code.isdecimal() and len(error.code) == 3 else 502
+    error = error or ServerError(message=body[:500] if isinstance(body, str) else "")
+    said = f"{url} answered HTTP {status}: {error}."
+    if status == 413 or (status in _OVERFLOW_STATUSES and error.is_overflow):
+        message = f"The conversation is too long for the model. {said} Send less of its history."
+        return AttemptError(message, error_class=errors.ContextOverflowError, response=body)
+    if _may_heal(status, headers, error):
+        message = f"The model server is not able to answer now. {said}"
+        return AttemptError(message, retry_after=retry_after, response=body)
+    hint = _HINTS.get(status, "Change the request; the same one would be refused again.")
+    message = f"The model server refuses the request. {said} {hint.format(key=key_hint)}"
+    return AttemptError(message, error_class=errors.ModelRefusedError, response=body)
+
+
+def _may_heal(status: int, headers: Mapping[str, str], error: ServerError) -> bool:
+    if not _HOPELESS_CODES.isdisjoint((error.code, error.type)):
+        return False
+    match headers.get("x-should-retry"):  # OpenAI and Anthropic say it outright.
+        case "true":
+            return True
+        case "false":
+            return False
+    return status in _HEALING or status >= 500
+
+
+_HINTS = {
+    401: "Give the right API key: {key}.",
+    403: "Give an API key that is allowed to do this: {key}.",
+    404: "Check base_url, and that the server has the model.",
+    **dict.fromkeys(
+        (301, 302, 303, 307, 308), "It redirects, which is not followed: give the final base_url."
+    ),
+}
+
+
+def parse_json(data: bytes) -> Any:
+    """Returns a body as JSON data; as text if it is none."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return data.decode("utf-8", "replace")
+
+
+# What servers answer, read: OpenAI's chat completions as vLLM extends them, Anthropic's messages.
+#
+# Nothing is guessed. A body that is no reply is a failure, never an empty text.
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Episodes in the formats that other tools read.
 
 `export_dataset` writes the episodes of a dataset to a new folder or bucket. Each format has a
-module (see `base`), and a line in `registry`:
+module (see `base`), and a line in `FORMATS`:
 
 * `atif`: the Agent Trajectory Interchange Format, a JSON file an episode.
 * `minari`: a dataset that `minari.load_dataset` loads.
@@ -10,14 +10,16 @@ module (see `base`), and a line in `registry`:
 """
 
 from webtraj.datasets.exporters.base import (
+    FORMATS,
     MANIFEST,
     ExportReport,
+    Format,
     LeftOut,
     Note,
     Transform,
+    export_dataset,
     read_manifest,
 )
-from webtraj.datasets.exporters.running import FORMATS, Format, export_dataset
 
 __all__ = [
     "FORMATS",

@@ -25,26 +25,240 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, Self
 
 import orjson
 import pydantic
 
 import webtraj
 from webtraj import errors
-from webtraj import trajectory as trajectory_lib
-from webtraj.datasets.exporters import atif_models, base
-from webtraj.datasets.exporters.plain import FilesBeside, image_kind, is_blank, plain, unicode_text
+from webtraj.datasets.exporters import base
+from webtraj.datasets.exporters.plain import (
+    FilesBeside,
+    answer,
+    filled_fields,
+    image_kind,
+    is_blank,
+    plain,
+    unicode_text,
+)
 from webtraj.environments.actions import Action, InvalidAction, format_action, parse_action
 from webtraj.environments.actions.dialects import make_dialect
 from webtraj.environments.actions.dialects.phrases import Dialect
 from webtraj.environments.actions.dialects.replies import read_calls
 from webtraj.errors import UnsupportedActionError
+from webtraj.trajectory import Decision, EpisodeEnd, EpisodeTrajectory, ModelCall, StepRecord
 
-__all__ = ["AtifExporter", "StepWriter", "Tell"]
+__all__ = ["SCHEMA_VERSION", "AtifExporter", "Trajectory"]
 
-# The steps of an episode as those of ATIF. What goes where stands in `atif`.
+# ATIF v1.8, the Agent Trajectory Interchange Format, as models that check all of its rules.
+#
+# Fields and rules are those of the format's own models (Harbor 0.25). Nothing that the format does
+# not know may stand in a file but under `extra`.
+
+SCHEMA_VERSION = "ATIF-v1.8"
+
+_AGENTS_OWN = ("model_name", "reasoning_effort", "reasoning_content", "tool_calls", "metrics")
+_MODELS_OWN = ("metrics", "reasoning_content")
+_Extra = dict[str, Any] | None
+
+
+class _Model(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+
+
+class ImageSource(_Model):
+    """Where a picture is."""
+
+    media_type: Literal["image/jpeg", "image/png", "image/gif", "image/webp"]
+    path: str
+
+
+class AudioSource(_Model):
+    """Where a sound is."""
+
+    media_type: Literal[
+        "audio/wav", "audio/mpeg", "audio/mp4", "audio/aac", "audio/ogg", "audio/flac",
+        "audio/webm", "audio/aiff",
+    ]  # fmt: skip
+    path: str
+    duration_sec: float | None = pydantic.Field(default=None, ge=0)
+
+
+class ContentPart(_Model):
+    """A part of a message."""
+
+    type: Literal["text", "image", "audio"]
+    text: str | None = None
+    source: ImageSource | AudioSource | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _fits_its_type(self) -> Self:
+        kinds: dict[str, type] = {"text": type(None), "image": ImageSource, "audio": AudioSource}
+        if not isinstance(self.source, kinds[self.type]):
+            raise ValueError(f"a part of type {self.type!r} has another source")
+        if (self.text is not None) != (self.type == "text"):
+            raise ValueError(f"a part of type {self.type!r} has text, or lacks it")
+        return self
+
+
+class ToolCall(_Model):
+    """An action."""
+
+    tool_call_id: str
+    function_name: str
+    arguments: dict[str, Any]
+    extra: _Extra = None
+
+
+class SubagentTrajectoryRef(_Model):
+    """Names the trajectory of a subagent."""
+
+    trajectory_id: str | None = None
+    session_id: str | None = None
+    trajectory_path: str | None = None
+    extra: _Extra = None
+
+    @pydantic.model_validator(mode="after")
+    def _leads_somewhere(self) -> Self:
+        if self.trajectory_id is None and self.trajectory_path is None:
+            raise ValueError("a reference needs a trajectory_id or a trajectory_path")
+        return self
+
+
+class ObservationResult(_Model):
+    """What one action led to."""
+
+    source_call_id: str | None = None
+    content: str | list[ContentPart] | None = None
+    subagent_trajectory_ref: list[SubagentTrajectoryRef] | None = None
+    extra: _Extra = None
+
+
+class Observation(_Model):
+    """What the actions of a step led to."""
+
+    results: list[ObservationResult]
+
+
+class Metrics(_Model):
+    """What a model call cost, and its tokens."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    cost_usd: float | None = None
+    prompt_token_ids: list[int] | None = None
+    completion_token_ids: list[int] | None = None
+    logprobs: list[float] | None = None
+    extra: _Extra = None
+
+
+class Step(_Model):
+    """One turn."""
+
+    step_id: int = pydantic.Field(ge=1)
+    timestamp: str | None = None
+    source: Literal["system", "user", "agent"]
+    model_name: str | None = None
+    reasoning_effort: str | float | None = None
+    message: str | list[ContentPart]
+    reasoning_content: str | None = None
+    tool_calls: list[ToolCall] | None = None
+    observation: Observation | None = None
+    metrics: Metrics | None = None
+    is_copied_context: bool | None = None
+    llm_call_count: int | None = pydantic.Field(default=None, ge=0)
+    extra: _Extra = None
+
+    @pydantic.field_validator("timestamp")
+    @classmethod
+    def _is_iso(cls, value: str | None) -> str | None:
+        if value is not None:
+            datetime.datetime.fromisoformat(value)
+        return value
+
+    @pydantic.model_validator(mode="after")
+    def _has_only_what_its_source_may(self) -> Self:
+        absent: tuple[str, ...] = ()
+        if self.source != "agent":
+            absent = _AGENTS_OWN
+        elif self.llm_call_count == 0:
+            absent = _MODELS_OWN
+        for name in absent:
+            if getattr(self, name) is not None:
+                raise ValueError(
+                    f"{name} must be absent: source={self.source!r}, "
+                    f"llm_call_count={self.llm_call_count}"
+                )
+        return self
+
+
+class Agent(_Model):
+    """Who acted."""
+
+    name: str
+    version: str
+    model_name: str | None = None
+    tool_definitions: list[dict[str, Any]] | None = None
+    extra: _Extra = None
+
+
+class FinalMetrics(_Model):
+    """Totals."""
+
+    total_prompt_tokens: int | None = None
+    total_completion_tokens: int | None = None
+    total_cached_tokens: int | None = None
+    total_cost_usd: float | None = None
+    total_steps: int | None = pydantic.Field(default=None, ge=0)
+    extra: _Extra = None
+
+
+class Trajectory(_Model):
+    """A whole file."""
+
+    schema_version: Literal["ATIF-v1.8"]
+    session_id: str | None = None
+    trajectory_id: str | None = None
+    agent: Agent
+    steps: list[Step] = pydantic.Field(min_length=1)
+    notes: str | None = None
+    final_metrics: FinalMetrics | None = None
+    continued_trajectory_ref: str | None = None
+    extra: _Extra = None
+    subagent_trajectories: list[Trajectory] | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _counts_its_steps(self) -> Self:
+        for i, step in enumerate(self.steps):
+            if step.step_id != i + 1:
+                raise ValueError(f"steps[{i}].step_id is {step.step_id}; expected {i + 1}")
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _names_its_subagents_apart(self) -> Self:
+        names = [inner.trajectory_id for inner in self.subagent_trajectories or ()]
+        if None in names or len(set(names)) < len(names):
+            raise ValueError("each of the subagents needs a trajectory_id of its own")
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _answers_its_own_calls(self) -> Self:
+        for step in self.steps:
+            made = {call.tool_call_id for call in step.tool_calls or ()}
+            for result in step.observation.results if step.observation else ():
+                if result.source_call_id is not None and result.source_call_id not in made:
+                    raise ValueError(
+                        f"step {step.step_id} has a result of the call "
+                        f"{result.source_call_id!r}, which it did not make"
+                    )
+        return self
+
+
+# The steps of an episode as those of ATIF. The module says what goes where.
 
 Tell = Callable[[str, str], None]
 """Takes a field and what became of a value of it."""
@@ -55,6 +269,7 @@ _COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 _OWN_KEYS = frozenset({"reward", "discount", "results", "messages", "observation", "decision"})
 """Keys of `extra`, or of what a reader makes of a step, that an observation may not take."""
 _BULKY = ("messages", "response")
+_DECIDED = ("memory", "parse_error", "metadata")
 
 
 class StepWriter:
@@ -73,7 +288,7 @@ class StepWriter:
         """Returns a value as JSON data, with its bytes as files beside."""
         return plain(value, self._beside)
 
-    def steps(self, episode: trajectory_lib.EpisodeTrajectory) -> list[dict[str, Any]]:
+    def steps(self, episode: EpisodeTrajectory) -> list[dict[str, Any]]:
         """Returns the steps, without their ids."""
         steps = list(episode.steps)
         made = list(self._system_prompt(steps))
@@ -87,7 +302,7 @@ class StepWriter:
         made += [self._turn(step) for step in steps]
         return made
 
-    def _system_prompt(self, steps: list[trajectory_lib.StepRecord]) -> Iterator[dict[str, Any]]:
+    def _system_prompt(self, steps: list[StepRecord]) -> Iterator[dict[str, Any]]:
         calls = (call for step in steps if step.decision for call in step.decision.model_calls)
         message = next((call.messages[0] for call in calls if call.messages), None)
         if isinstance(message, Mapping) and message.get("role") == "system":
@@ -95,7 +310,7 @@ class StepWriter:
             if isinstance(content, str):
                 yield {"source": "system", "message": unicode_text(content)}
 
-    def _first(self, goal: str, step: trajectory_lib.StepRecord) -> dict[str, Any]:
+    def _first(self, goal: str, step: StepRecord) -> dict[str, Any]:
         parts = self._pictures(step.observation)
         message: Any = unicode_text(goal)
         if parts:
@@ -105,7 +320,7 @@ class StepWriter:
             extra["ignored_action"] = self.plain(step.ignored_action)
         return {"source": "user", "message": message, **self._time(step), **_some(extra=extra)}
 
-    def _turn(self, step: trajectory_lib.StepRecord) -> dict[str, Any]:
+    def _turn(self, step: StepRecord) -> dict[str, Any]:
         calls = [] if step.action is None else [self._tool_call(step)]
         extra = self._observed(step.observation)
         if not calls and (decided := self._decided(step)):
@@ -124,7 +339,7 @@ class StepWriter:
             **({"observation": {"results": results}} if results else {}),
         }
 
-    def _tool_call(self, step: trajectory_lib.StepRecord) -> dict[str, Any]:
+    def _tool_call(self, step: StepRecord) -> dict[str, Any]:
         name, arguments = self._call(step.action)
         extra = self._decided(step)
         if isinstance(step.action, str):
@@ -138,22 +353,15 @@ class StepWriter:
             **_some(extra=extra),
         }
 
-    def _decided(self, step: trajectory_lib.StepRecord) -> dict[str, Any]:
+    def _decided(self, step: StepRecord) -> dict[str, Any]:
         """Returns what the format has no field for of the decision behind an action."""
         decision = step.decision
         if decision is None:
             return {}
         chosen = self.plain(decision.action)
-        return {
-            name: value
-            for name, value in (
-                ("memory", self.plain(decision.memory)),
-                ("parse_error", self.plain(decision.parse_error)),
-                ("metadata", self.plain(decision.metadata)),
-                ("chosen", None if chosen == self.plain(step.action) else chosen),
-            )
-            if not is_blank(value)
-        }
+        said = {name: self.plain(getattr(decision, name)) for name in _DECIDED}
+        said["chosen"] = None if chosen == self.plain(step.action) else chosen
+        return {name: value for name, value in said.items() if not is_blank(value)}
 
     def _call(self, action: Any) -> tuple[str, dict[str, Any]]:
         """Returns the name and the arguments of the call that is an action."""
@@ -164,7 +372,7 @@ class StepWriter:
                 return made
         return GENERIC, {"action": self.plain(action)}
 
-    def _said(self, decision: trajectory_lib.Decision | None) -> dict[str, Any]:
+    def _said(self, decision: Decision | None) -> dict[str, Any]:
         """Returns the message, the reasoning and the model calls of a decision."""
         if decision is None:
             return {"message": "", "llm_call_count": 0}
@@ -176,17 +384,14 @@ class StepWriter:
             if decision.thought:  # Who has thought was not told; the format forbids it beside 0.
                 del step["llm_call_count"]
             return step
-        # The reply that was acted on is the last one that came.
-        call = next((call for call in reversed(calls) if not call.error), calls[-1])
+        call = answer(calls) or calls[-1]
         step["message"] = unicode_text(call.text)
         if call.model:
             step["model_name"] = unicode_text(call.model)
         step["metrics"] = self._metrics(call, calls)
         return step
 
-    def _metrics(
-        self, call: trajectory_lib.ModelCall, calls: tuple[trajectory_lib.ModelCall, ...]
-    ) -> dict[str, Any]:
+    def _metrics(self, call: ModelCall, calls: tuple[ModelCall, ...]) -> dict[str, Any]:
         metrics: dict[str, Any] = {}
         for name in _COUNTS:
             counts = [c.usage[name] for c in calls if type(c.usage.get(name)) is int]
@@ -207,17 +412,14 @@ class StepWriter:
             extra["other_calls"] = [self._rest(other, placed=()) for other in others]
         return {**metrics, **_some(extra=extra)}
 
-    def _rest(self, call: trajectory_lib.ModelCall, placed: Collection[str]) -> dict[str, Any]:
+    def _rest(self, call: ModelCall, placed: Collection[str]) -> dict[str, Any]:
         """Returns what else is known of a model call."""
         rest = {}
-        for field in dataclasses.fields(call):
-            value = getattr(call, field.name)
-            if is_blank(value) or field.name in placed:
-                continue
-            if field.name in _BULKY and not self._keep_messages:
-                self._tell(f"steps.decision.model_calls.{field.name}", "left out, as asked")
-                continue
-            rest[field.name] = self.plain(value)
+        for name, value in filled_fields(call, placed).items():
+            if name in _BULKY and not self._keep_messages:
+                self._tell(f"steps.decision.model_calls.{name}", "left out, as asked")
+            else:
+                rest[name] = self.plain(value)
         return rest
 
     def _observed(self, observation: Any) -> dict[str, Any]:
@@ -227,7 +429,8 @@ class StepWriter:
         if isinstance(observation, Mapping):
             if all(type(key) is str for key in observation) and not _OWN_KEYS & set(observation):
                 # A screenshot is among the results already, where readers look for it.
-                shown = _image_kind_of(observation.get("screenshot"))
+                shot = observation.get("screenshot")
+                shown = isinstance(shot, bytes) and image_kind(shot)
                 kept = {k: v for k, v in observation.items() if not (shown and k == "screenshot")}
                 values = self.plain(kept)
                 if "$" not in values:
@@ -258,7 +461,7 @@ class StepWriter:
             self._tell(field, "is no finite number; it is there as plain JSON")
         return number
 
-    def _time(self, step: trajectory_lib.StepRecord) -> dict[str, str]:
+    def _time(self, step: StepRecord) -> dict[str, str]:
         if step.end_time is None:
             return {}
         try:
@@ -267,11 +470,6 @@ class StepWriter:
             self._tell("steps.end_time", f"{step.end_time!r:.40} is no time of the calendar")
             return {}
         return {"timestamp": time.isoformat()}
-
-
-def _image_kind_of(value: Any) -> tuple[str, str] | None:
-    """Returns what kind of picture a value is; None if it is none."""
-    return image_kind(value) if isinstance(value, bytes) else None
 
 
 def _as_call(
@@ -322,7 +520,7 @@ class AtifExporter:
         """See `base.Exporter.export`."""
         files = FilesBeside(job.folder)
         for episode in job.episodes:
-            tell = _Teller(job.ledger, episode.episode_id)
+            tell = functools.partial(job.ledger.note, episode.episode_id)
             data = _trajectory(episode, StepWriter(files, tell, self.messages), tell)
             name = f"{episode.episode_id}.json"
             path = job.folder / name
@@ -331,18 +529,7 @@ class AtifExporter:
             job.ledger.wrote(episode)
 
 
-class _Teller:
-    def __init__(self, ledger: base.Ledger, episode_id: str) -> None:
-        self._ledger = ledger
-        self._episode_id = episode_id
-
-    def __call__(self, field: str, why: str) -> None:
-        self._ledger.note(self._episode_id, field, why)
-
-
-def _trajectory(
-    episode: trajectory_lib.EpisodeTrajectory, writer: StepWriter, tell: Tell
-) -> dict[str, Any]:
+def _trajectory(episode: EpisodeTrajectory, writer: StepWriter, tell: Tell) -> dict[str, Any]:
     steps = writer.steps(episode)
     info, end = episode.info, episode.end
     model = next((step["model_name"] for step in steps if "model_name" in step), None)
@@ -351,7 +538,7 @@ def _trajectory(
     finished = episode.terminated or episode.truncated
     return _without_none(
         {
-            "schema_version": atif_models.SCHEMA_VERSION,
+            "schema_version": SCHEMA_VERSION,
             "session_id": info.episode_id,
             "trajectory_id": info.episode_id,
             "agent": _without_none(
@@ -381,14 +568,14 @@ def _trajectory(
     )
 
 
-def _total_reward(episode: trajectory_lib.EpisodeTrajectory) -> dict[str, Any]:
+def _total_reward(episode: EpisodeTrajectory) -> dict[str, Any]:
     """Returns the sum of the rewards, if there are any: a reader might take it for one."""
     if all(step.reward is None for step in episode.steps):
         return {}
     return {"reward": plain(episode.total_reward)}
 
 
-def _end(end: trajectory_lib.EpisodeEnd, writer: StepWriter) -> dict[str, Any]:
+def _end(end: EpisodeEnd, writer: StepWriter) -> dict[str, Any]:
     data = _fields(end, writer, without=("reason", "outcome", "error", "phase"))
     if end.phase is not None:
         data["phase"] = end.phase.value
@@ -397,10 +584,8 @@ def _end(end: trajectory_lib.EpisodeEnd, writer: StepWriter) -> dict[str, Any]:
     return data
 
 
-def _fields(record: Any, writer: StepWriter, without: Iterable[str] = ()) -> dict[str, Any]:
-    names = [field.name for field in dataclasses.fields(record) if field.name not in without]
-    values = {name: getattr(record, name) for name in names}
-    return {name: writer.plain(value) for name, value in values.items() if not is_blank(value)}
+def _fields(record: Any, writer: StepWriter, without: Collection[str] = ()) -> dict[str, Any]:
+    return {name: writer.plain(v) for name, v in filled_fields(record, without).items()}
 
 
 def _totals(metrics: Iterable[Mapping[str, Any]]) -> dict[str, int]:
@@ -427,10 +612,10 @@ def _check(found: Any, data: Mapping[str, Any], name: str, files: FilesBeside) -
     if found != data:
         raise base.unequal(name, "content")
     try:
-        trajectory = atif_models.check(found)
+        trajectory = Trajectory.model_validate(found)
     except pydantic.ValidationError as error:
         raise errors.StorageError(
-            f"{name!r} does not follow {atif_models.SCHEMA_VERSION}: {error!s:.500}. Nothing was "
+            f"{name!r} does not follow {SCHEMA_VERSION}: {error!s:.500}. Nothing was "
             "exported. Please report this."
         ) from error
     for step in trajectory.steps:
@@ -440,5 +625,5 @@ def _check(found: Any, data: Mapping[str, Any], name: str, files: FilesBeside) -
                 raise base.unequal(part.source.path, "a picture")
 
 
-def _parts(content: Any) -> list[atif_models.ContentPart]:
+def _parts(content: Any) -> list[ContentPart]:
     return content if isinstance(content, list) else []

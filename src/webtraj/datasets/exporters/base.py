@@ -1,10 +1,19 @@
-"""What every exporter gets and does."""
+"""What every exporter gets and does, and how an export runs.
+
+An exporter writes to an empty folder. What it wrote is then at the new place, a folder or a bucket,
+whole or not at all.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import importlib.metadata
+import os
+import secrets
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -13,16 +22,20 @@ import orjson
 
 import webtraj
 from webtraj import errors
-from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.dataset import Dataset
-from webtraj.store import records
+from webtraj.datasets.place import Place
+from webtraj.named import make_of, nearest
+from webtraj.store import files, records
 from webtraj.store.index import EpisodeSummary
-from webtraj.trajectory import Count
+from webtraj.store.places import FolderStorage, Storage, is_url, open_storage
+from webtraj.trajectory import Count, EndReason, EpisodeTrajectory, Outcome
 
 __all__ = [
     "Episodes",
     "ExportReport",
     "Exporter",
+    "FORMATS",
+    "Format",
     "Job",
     "Ledger",
     "LeftOut",
@@ -31,13 +44,17 @@ __all__ = [
     "Transform",
     "VERSION",
     "Written",
+    "export_dataset",
     "is_manifest",
+    "make_exporter",
+    "name_of",
+    "new_place",
     "read_manifest",
     "unequal",
     "write_manifest",
 ]
 
-Transform = Callable[[trajectory_lib.EpisodeTrajectory], trajectory_lib.EpisodeTrajectory]
+Transform = Callable[[EpisodeTrajectory], EpisodeTrajectory]
 """Makes of an episode the one that is exported: redacted, without pixels, ..."""
 
 _EPISODES_AHEAD = 4
@@ -72,15 +89,15 @@ class Written:
 
     episode_id: str
     num_steps: int
-    end_reason: trajectory_lib.EndReason
-    outcome: trajectory_lib.Outcome
+    end_reason: EndReason
+    outcome: Outcome
 
     @property
     def finished(self) -> bool:
         """Whether it terminated or was truncated; all others stopped in the middle."""
         return self.end_reason in (
-            trajectory_lib.EndReason.TERMINATED,
-            trajectory_lib.EndReason.TRUNCATED,
+            EndReason.TERMINATED,
+            EndReason.TRUNCATED,
         )
 
 
@@ -107,7 +124,7 @@ class Ledger:
         self._left_out: dict[str, LeftOut] = {}
         self._notes: dict[tuple[str, str, str], int] = {}
 
-    def wrote(self, episode: trajectory_lib.EpisodeTrajectory) -> None:
+    def wrote(self, episode: EpisodeTrajectory) -> None:
         """Notes that an episode was exported."""
         self._written[episode.episode_id] = Written(
             episode.episode_id, episode.num_steps, episode.end_reason, episode.outcome
@@ -153,7 +170,7 @@ class Episodes:
         """What the index says of each episode, also of those that cannot be read."""
         return {summary.episode_id: summary for summary in self._dataset.summaries}
 
-    def __iter__(self) -> Iterator[trajectory_lib.EpisodeTrajectory]:
+    def __iter__(self) -> Iterator[EpisodeTrajectory]:
         wanted = (i for i in self._dataset.episode_ids if not self._ledger.is_left_out(i))
         for found in self._dataset.place.map(self._read, wanted, workers=_EPISODES_AHEAD):
             if isinstance(found, LeftOut):
@@ -161,7 +178,7 @@ class Episodes:
             else:
                 yield found
 
-    def _read(self, episode_id: str) -> trajectory_lib.EpisodeTrajectory | LeftOut:
+    def _read(self, episode_id: str) -> EpisodeTrajectory | LeftOut:
         try:
             episode = self._dataset[episode_id]
         except errors.DatasetError as error:
@@ -233,7 +250,6 @@ def options_of(exporter: Any) -> dict[str, Any]:
 
 MANIFEST = "webtraj-export.jsonl"
 VERSION = 1
-_CHUNK = 1 << 20
 
 
 def write_manifest(
@@ -257,14 +273,7 @@ def write_manifest(
         "transform": transform,
         "num_episodes": len(report.written),
         "num_left_out": len(report.left_out),
-        "files": {
-            path.relative_to(folder).as_posix(): {
-                "size": path.stat().st_size,
-                "sha256": _sha256(path),
-            }
-            for path in sorted(folder.rglob("*"))
-            if path.is_file()
-        },
+        "files": {path.relative_to(folder).as_posix(): _told(path) for path in _files(folder)},
     }
     with (folder / MANIFEST).open("wb") as file:
         file.write(orjson.dumps(header) + b"\n")
@@ -326,6 +335,16 @@ def is_manifest(path: Path) -> bool:
         return False
 
 
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _told(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"size": path.stat().st_size, "sha256": sha256}
+
+
 def _episode_lines(
     report: ExportReport, summaries: Mapping[str, EpisodeSummary]
 ) -> Iterator[dict[str, Any]]:
@@ -351,9 +370,220 @@ def _episode_lines(
             }
 
 
-def _sha256(path: Path) -> str:
-    total = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            total.update(chunk)
-    return total.hexdigest()
+# The formats by name. A new one is a line here, and a module that is imported when it is used.
+
+_HERE = "webtraj.datasets.exporters"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Format:
+    """A format that episodes can be exported to."""
+
+    home: str
+    """The exporter's module and class, as `module:Class`."""
+    summary: str
+    """What it is, in a line."""
+
+
+FORMATS: dict[str, Format] = {
+    "atif": Format(f"{_HERE}.atif:AtifExporter", "Agent Trajectory Interchange Format, v1.8"),
+    "minari": Format(f"{_HERE}.minari:MinariExporter", "a Minari dataset"),
+    "huggingface": Format(f"{_HERE}.huggingface:HuggingFaceExporter", "Parquet with a card"),
+    "html": Format("webtraj.viewer.page:HtmlExporter", "an HTML file an episode, to look at"),
+}
+
+
+def make_exporter(name: str, options: Mapping[str, Any] | None = None) -> Exporter:
+    """Returns the exporter of a format.
+
+    Args:
+        name: A key of `FORMATS`.
+        options: Values of its fields; text is converted, as from a command line.
+
+    Raises:
+        InvalidInputError: There is no such format or option, or a value does not do.
+        MissingDependencyError: The format needs a package that is not installed.
+    """
+    if name not in FORMATS:
+        raise errors.InvalidInputError(
+            f"No export format {name!r:.60}. "
+            f"{nearest(name, FORMATS, cutoff=0.6)}The formats are {', '.join(FORMATS)}."
+        )
+    made: Exporter = make_of(FORMATS[name].home, name, options)
+    return made
+
+
+# Where an export goes: a new folder or bucket, in which it is whole or not at all.
+#
+# Files are written to a hidden folder beside the target, which is renamed when all is done. To a
+# bucket they are sent then, the manifest last: where it is, everything is.
+
+_ANOTHER = "name a new folder or URL"
+
+
+def name_of(out: Place) -> str:
+    """Returns the last part of a path or URL.
+
+    >>> name_of("exports/click-v0/"), name_of("s3://bucket/web/click-v0")
+    ('click-v0', 'click-v0')
+    """
+    if is_url(out):
+        return os.fspath(out).rstrip("/").rpartition("/")[2]
+    return Path(os.path.abspath(out)).name  # noqa: PTH100  (Path.resolve would follow links.)
+
+
+@contextlib.contextmanager
+def new_place(
+    out: Place, *, overwrite: bool, storage_options: Mapping[str, Any] | None
+) -> Iterator[Path]:
+    """Gives an empty folder, whose files are at `out` once the block is left in good order.
+
+    Args:
+        out: A path or URL at which there is nothing yet, or an earlier export.
+        overwrite: Whether an earlier export is replaced.
+        storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
+
+    Raises:
+        InvalidInputError: There is something at `out` that must stay.
+        StorageError: It cannot be written.
+    """
+    storage = open_storage(out, storage_options)
+    if not isinstance(storage, FolderStorage):
+        with _new_prefix(storage, overwrite) as folder:
+            yield folder
+        return
+    path = Path(os.path.abspath(storage.root))  # noqa: PTH100  (As above.)
+    _check_free(path, overwrite)
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        files.make_folder(path.parent)
+        temporary.mkdir()
+        try:
+            yield temporary
+            files.sync_tree(temporary)
+            _replace(temporary, path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    except OSError as error:
+        if isinstance(error, errors.WebtrajError):
+            raise
+        raise errors.StorageError(
+            f"{str(path)!r} cannot be written: {error}. Nothing was exported; what was there is "
+            "still there."
+        ) from error
+
+
+@contextlib.contextmanager
+def _new_prefix(storage: Storage, overwrite: bool) -> Iterator[Path]:
+    there = sorted(entry.key for entry in storage.list())
+    if there and not (overwrite and MANIFEST in there):
+        raise errors.InvalidInputError(_occupied(storage.url, overwrite, MANIFEST in there))
+    with tempfile.TemporaryDirectory(prefix="webtraj-export-") as temporary:
+        folder = Path(temporary)
+        yield folder
+        keys = [path.relative_to(folder).as_posix() for path in _files(folder)]
+        if there:  # Without its manifest, what is half replaced is no export.
+            storage.delete(MANIFEST)
+        for key in sorted(keys, key=lambda key: key == MANIFEST):
+            storage.write(key, (folder / key).read_bytes())
+        for key in set(there) - set(keys):
+            storage.delete(key)
+
+
+def _check_free(path: Path, overwrite: bool) -> None:
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise errors.InvalidInputError(f"{str(path)!r} is no folder; {_ANOTHER}.")
+    exported = is_manifest(path / MANIFEST)
+    if any(path.iterdir()) and not (overwrite and exported):
+        raise errors.InvalidInputError(_occupied(str(path), overwrite, exported))
+
+
+def _occupied(where: str, overwrite: bool, exported: bool) -> str:
+    if exported:
+        return f"{where!r} holds an earlier export; {_ANOTHER}, or overwrite it."
+    said = "holds things that are no export, and are not overwritten" if overwrite else "is taken"
+    return f"{where!r} {said}; {_ANOTHER}."
+
+
+def _replace(temporary: Path, path: Path) -> None:
+    """Puts a folder in the place of another, which is back if that fails."""
+    aside = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    occupied = path.is_dir() and any(path.iterdir())
+    if occupied:
+        path.rename(aside)
+    try:
+        temporary.rename(path)
+    except OSError:
+        if occupied:
+            aside.rename(path)
+        raise
+    files.sync_folder(path.parent)
+    if occupied:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def export_dataset(
+    dataset: Dataset,
+    out: Place,
+    *,
+    format: str,  # noqa: A002  (As in DatasetHeader.)
+    options: Mapping[str, Any] | None = None,
+    transform: Transform | None = None,
+    selection: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+) -> ExportReport:
+    """Writes the episodes of a dataset in another format. It is there whole or not at all.
+
+    Args:
+        dataset: What to export, opened with eager blobs; `Dataset.filter` chooses episodes.
+        out: A new or empty folder, or a URL under which there is nothing.
+        format: A key of `webtraj.datasets.exporters.FORMATS`.
+        options: The format's own options.
+        transform: Makes of each episode the one that is exported. It is named in the manifest.
+        selection: How the episodes were chosen, for the manifest: JSON data.
+        overwrite: Whether an earlier export at `out` is replaced.
+        storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
+
+    Returns:
+        What was written, what was left out, and which values are not as they were.
+
+    Raises:
+        InvalidInputError: There is no such format or option, or `out` is taken.
+        MissingDependencyError: The format needs a package that is not installed.
+        StorageError: It cannot be read or written, or does not read back as it was written.
+    """
+    exporter = make_exporter(format, options)
+    _check_apart(dataset, out)
+    ledger = Ledger()
+    episodes = Episodes(dataset, ledger, transform)
+    with new_place(out, overwrite=overwrite, storage_options=storage_options) as folder:
+        exporter.export(Job(episodes, folder, name_of(out), ledger))
+        report = ledger.report(format)
+        write_manifest(
+            folder,
+            exporter,
+            report,
+            episodes.summaries,
+            selection=selection or {},
+            transform="" if transform is None else _name(transform),
+        )
+    return report
+
+
+def _check_apart(dataset: Dataset, out: Place) -> None:
+    layout = dataset.place.layout
+    if layout is None or is_url(out):
+        return
+    if Path(out).resolve().is_relative_to(layout.root.resolve()):
+        raise errors.InvalidInputError(
+            f"{str(out)!r} lies in the dataset {dataset.url!r}, which holds nothing but episodes; "
+            "name a folder elsewhere."
+        )
+
+
+def _name(transform: Transform) -> str:
+    of = transform if hasattr(transform, "__qualname__") else type(transform)
+    return f"{of.__module__}.{of.__qualname__}"

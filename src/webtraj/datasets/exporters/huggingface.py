@@ -6,32 +6,480 @@
     <out>/steps/train-00000-of-00003.parquet           a row a step
     <out>/trajectories/train-00000-of-00001.parquet    a row an episode
 
-The columns stand in `hf_tables`, and in the card. Pictures are structs of bytes and path with the
-schema metadata that `datasets` reads, so that they are its `Image` feature, and any other reader
-sees a struct. The library itself is not needed. Needs the extra `parquet`.
+The columns are `STEPS` and `TRAJECTORIES`, and stand in the card. `observation`, `action_json`,
+`extra`, `info`, `end` are JSON text in the manner of `plain`: lists for arrays, objects with the
+key `$` for what JSON lacks. Where a picture was in it stands `{"type": "image", "index": 0}`: its
+place in the row's `images`. The screenshot has a column of its own, and is not repeated; neither
+are `url`, `title` and `axtree`.
+
+Pictures are structs of bytes and path with the schema metadata that `datasets` reads, so that they
+are its `Image` feature, and any other reader sees a struct. The library itself is not needed. Needs
+the extra `parquet`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import orjson
 import pydantic
 
 import webtraj
 from webtraj import errors
-from webtraj.datasets import splitting
+from webtraj.datasets import transfer
 from webtraj.datasets.exporters import base
-from webtraj.datasets.exporters.base import MANIFEST, ExportReport
-from webtraj.datasets.exporters.hf_tables import STEPS, TRAJECTORIES, Column, RowWriter, ShardWriter
-from webtraj.datasets.exporters.plain import unicode_text
+from webtraj.datasets.exporters.base import MANIFEST, ExportReport, unequal
+from webtraj.datasets.exporters.plain import (
+    action_text,
+    answer,
+    filled_fields,
+    image_kind,
+    is_blank,
+    is_unicode,
+    plain,
+    to_json,
+    unicode_text,
+)
+from webtraj.datasets.parquet import pyarrow
+from webtraj.trajectory import EpisodeEnd, EpisodeTrajectory, StepRecord, reward_value
 
-__all__ = ["HuggingFaceExporter", "card", "one_line", "quoted", "size_category"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "STEPS",
+    "TRAJECTORIES",
+    "Column",
+    "HuggingFaceExporter",
+    "Kind",
+    "ShardWriter",
+    "front_matter",
+    "one_line",
+]
+
+Kind = str | list[Any] | dict[str, Any]
+"""A column's type: "string", "int64", "float64", "bool" or "image"; `[kind]` for a list of it,
+`{"name": kind, ...}` for a record."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table."""
+
+    kind: Kind
+    meaning: str
+
+
+STEPS: dict[str, Column] = {
+    "episode_id": Column("string", "The episode."),
+    "step": Column("int64", "Position in the episode, from 0."),
+    "task": Column("string", "The task's name."),
+    "goal": Column("string", "What was to be done, in words."),
+    "is_first": Column("bool", "Whether the step begins its episode: it has no action."),
+    "is_last": Column("bool", "Whether the environment ended the episode with it."),
+    "action": Column("string", "The action that led to the observation, as text."),
+    "action_json": Column("string", "The same as JSON."),
+    "reward": Column("float64", "The reward for it; null if there was none."),
+    "discount": Column("float64", "The discount: 0 if the episode terminated."),
+    "url": Column("string", "Address of the page that was seen then."),
+    "title": Column("string", "Its title."),
+    "axtree": Column("string", "The page as text, with a ref for each element."),
+    "screenshot": Column("image", "The page as a picture."),
+    "images": Column(["image"], "Other pictures of the observation and the model's messages."),
+    "observation": Column("string", "All else of the observation, as JSON."),
+    "thought": Column("string", "The reasoning given for the action."),
+    "memory": Column("string", "What the agent chose to remember."),
+    "model": Column("string", "The model that chose the action."),
+    "reply": Column("string", "The text of its reply."),
+    "prompt_token_ids": Column(["int64"], "The prompt's token ids, as the model saw them."),
+    "completion_token_ids": Column(["int64"], "The sampled token ids."),
+    "logprobs": Column(["float64"], "Natural-log probability of each of those."),
+    "start_time": Column("float64", "When the action began, in seconds since the epoch (UTC)."),
+    "end_time": Column("float64", "When the observation was there."),
+    "extra": Column("string", "All else of the step and the decision, as JSON."),
+}
+"""A row for each observation. dm_env's alignment: the action is the one that led to it."""
+
+TRAJECTORIES: dict[str, Column] = {
+    "episode_id": Column("string", "The episode."),
+    "task": Column("string", "The task's name, the same for all attempts at it."),
+    "goal": Column("string", "What was to be done, in words."),
+    "site": Column("string", "The web site."),
+    "environment": Column("string", "The environment."),
+    "policy": Column("string", "Who acted."),
+    "seed": Column("int64", "The seed of the environment."),
+    "group_id": Column("string", "Shared by attempts that are compared with each other."),
+    "attempt": Column("int64", "Number of the attempt in its group, from 0."),
+    "end_reason": Column("string", "Why the record ends: terminated, truncated, crashed, ..."),
+    "outcome": Column("string", "What it was worth; only success and failure carry a reward."),
+    "finished": Column("bool", "Whether it terminated or was truncated."),
+    "num_steps": Column("int64", "Number of actions."),
+    "total_reward": Column("float64", "Sum of the rewards; null if there was none."),
+    "actions": Column(["string"], "The actions as text."),
+    "rewards": Column(["float64"], "The reward for each."),
+    "start_time": Column("float64", "When it began, in seconds since the epoch (UTC)."),
+    "end_time": Column("float64", "When it ended."),
+    "info": Column("string", "All else that is known of the episode, as JSON."),
+    "end": Column("string", "All else of its end, as JSON: error, action in flight, ..."),
+}
+"""A row for each episode."""
+
+_SEEN = ("url", "title", "axtree")
+_TOKENS = ("prompt_token_ids", "completion_token_ids", "logprobs")
+
+
+class RowWriter:
+    """Makes the rows of one episode."""
+
+    def __init__(self, episode: EpisodeTrajectory, ledger: base.Ledger) -> None:
+        self._episode = episode
+        self._ledger = ledger
+
+    def steps(self) -> Iterator[dict[str, Any]]:
+        """Yields the rows of `STEPS`."""
+        for step in self._episode.steps:
+            yield self._step(step)
+
+    def trajectory(self) -> dict[str, Any]:
+        """Returns the row of `TRAJECTORIES`."""
+        episode, info = self._episode, self._episode.info
+        acts = [step for step in episode.steps if not step.first]
+        rewarded = any(step.reward is not None for step in acts)
+        names = ("task", "goal", "site", "environment", "policy", "group_id")
+        return {
+            "episode_id": info.episode_id,
+            **{name: self._text(getattr(info, name), name) for name in names},
+            "seed": self._int64(info.seed, "info.seed"),
+            "attempt": self._int64(info.attempt, "info.attempt"),
+            "end_reason": episode.end_reason.name.lower(),
+            "outcome": episode.outcome.name.lower(),
+            "finished": episode.terminated or episode.truncated,
+            "num_steps": episode.num_steps,
+            "total_reward": episode.total_reward if rewarded else None,
+            "actions": [self._text(action_text(step.action), "steps.action") for step in acts],
+            "rewards": [self._reward(step) for step in acts],
+            "start_time": _float(episode.start_time),
+            "end_time": _float(episode.end_time),
+            "info": to_json(filled_fields(info, TRAJECTORIES)),
+            "end": to_json(_end(episode.end)),
+        }
+
+    def _step(self, step: StepRecord) -> dict[str, Any]:
+        images = _Images()
+        decision = step.decision
+        call = None if decision is None else answer(decision.model_calls)
+        row: dict[str, Any] = {
+            "episode_id": self._episode.episode_id,
+            "step": step.index,
+            "task": self._text(self._episode.info.task, "task"),
+            "goal": self._text(self._episode.info.goal, "goal"),
+            "is_first": step.first,
+            "is_last": step.last,
+            "action": self._text(action_text(step.action), "steps.action"),
+            "action_json": to_json(step.action, images),
+            "reward": self._reward(step),
+            "discount": _number(step.discount),
+            **self._observed(step.observation, images),
+            "thought": self._text(decision.thought if decision else None, "steps.thought"),
+            "memory": self._text(decision.memory if decision else None, "steps.memory"),
+            "model": self._text(call.model if call else None, "steps.model"),
+            "reply": self._text(call.text if call else None, "steps.reply"),
+            **{name: self._numbers(getattr(call, name), name) for name in _TOKENS if call},
+            "start_time": _float(step.start_time),
+            "end_time": _float(step.end_time),
+            "extra": to_json(self._extra(step), images),
+        }
+        return {**dict.fromkeys(STEPS), **row, "images": images.found}
+
+    def _observed(self, observation: Any, images: _Images) -> dict[str, Any]:
+        row: dict[str, Any] = dict.fromkeys((*_SEEN, "screenshot"))
+        rest = observation
+        if isinstance(observation, Mapping):
+            rest = dict(observation)
+            for name in _SEEN:
+                value = rest.get(name)
+                if type(value) is str and is_unicode(value):
+                    row[name] = rest.pop(name)
+            shot = rest.get("screenshot")
+            if isinstance(shot, bytes) and (kind := image_kind(shot)):
+                name = f"{self._episode.episode_id}-{_hash(shot)}.{kind[0]}"
+                row["screenshot"] = {"bytes": rest.pop("screenshot"), "path": name}
+        return {**row, "observation": to_json(rest, images)}
+
+    def _extra(self, step: StepRecord) -> dict[str, Any]:
+        """Returns what has no column of its own."""
+        extra: dict[str, Any] = {}
+        for name in ("reward", "discount"):
+            value = getattr(step, name)
+            if value is not None and _number(value) is None:
+                extra[name] = value
+        if step.ignored_action is not None:
+            extra["ignored_action"] = step.ignored_action
+        if step.decision is not None:
+            decision = step.decision
+            extra["decision"] = filled_fields(decision, ("thought", "memory", "model_calls"))
+            if plain(decision.action) == plain(step.action):
+                extra["decision"].pop("action", None)
+            extra["model_calls"] = [filled_fields(call) for call in decision.model_calls]
+        return {name: value for name, value in extra.items() if not is_blank(value)}
+
+    def _reward(self, step: StepRecord) -> float | None:
+        if step.reward is None:
+            return None
+        number = _number(step.reward)
+        if number is not None:
+            return number
+        why = "is no number; its sum is the reward, and it is in extra"
+        self._ledger.note(self._episode.episode_id, "steps.reward", why)
+        return float(reward_value(step.reward))
+
+    def _text(self, value: str | None, field: str) -> str | None:
+        if value is None or is_unicode(value):
+            return value
+        why = "is no Unicode; question marks stand for what is not"
+        self._ledger.note(self._episode.episode_id, field, why)
+        return unicode_text(value)
+
+    def _numbers(self, values: tuple[Any, ...], name: str) -> list[int] | list[float] | None:
+        """Returns token ids as integers, log probabilities as floats; None if there are none."""
+        if name == "logprobs":
+            sound = all(type(value) in (int, float) for value in values)
+        else:
+            sound = all(type(value) is int and -(2**63) <= value < 2**63 for value in values)
+        if not sound:
+            why = "are no numbers of 64 bits; they are in extra"
+            self._ledger.note(self._episode.episode_id, f"steps.{name}", why)
+            return None
+        return [float(v) if name == "logprobs" else v for v in values] or None
+
+    def _int64(self, value: int | None, field: str) -> int | None:
+        if value is None or -(2**63) <= value < 2**63:
+            return value
+        why = f"{value} is beyond 64 bits; it is null"
+        self._ledger.note(self._episode.episode_id, field, why)
+        return None
+
+
+class _Images:
+    """Takes the pictures out of JSON data, each once."""
+
+    def __init__(self) -> None:
+        self.found: list[dict[str, Any]] = []
+        self._index: dict[str, int] = {}
+
+    def __call__(self, data: bytes) -> Any:
+        kind = image_kind(data)
+        if kind is None:
+            return plain(data)
+        sha256 = _hash(data)
+        if sha256 not in self._index:
+            self._index[sha256] = len(self.found)
+            self.found.append({"bytes": data, "path": f"{sha256}.{kind[0]}"})
+        return {"type": "image", "index": self._index[sha256]}
+
+
+def _end(end: EpisodeEnd | None) -> dict[str, Any]:
+    if end is None:
+        return {}
+    data = filled_fields(end, ("reason", "outcome", "error", "phase", "in_flight_decision"))
+    if end.phase is not None:
+        data["phase"] = end.phase.value
+    if end.error is not None:
+        data["error"] = filled_fields(end.error)
+    if end.in_flight_decision is not None:
+        data["in_flight_decision"] = filled_fields(end.in_flight_decision, ("model_calls",))
+        calls = end.in_flight_decision.model_calls
+        data["in_flight_decision"]["model_calls"] = [filled_fields(call) for call in calls]
+    return data
+
+
+def _number(value: Any) -> float | None:
+    """Returns a value as a float, if it is one number."""
+    item = value.item() if getattr(value, "shape", None) == () else value
+    try:
+        return float(item) if type(item) in (int, float, bool) else None
+    except OverflowError:  # An integer that no float can hold.
+        return None
+
+
+def _float(value: float | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+# Parquet files of limited size: `train-00000-of-00003.parquet`, with `datasets`' own metadata.
+#
+# Rows are written in groups of a few dozen megabytes, so that no more is ever in memory. A file
+# that has reached its size is closed, and the next one begun; what they are called is known at the
+# end, when they are counted.
+
+_GROUP_BYTES = 32 << 20
+_GROUP_ROWS = 5_000
+_ROW_BYTES = 500
+"""What a row takes beside its texts and pictures, about."""
+
+
+class ShardWriter:
+    """Writes the rows of one table."""
+
+    def __init__(
+        self, folder: Path, name: str, columns: dict[str, Column], shard_bytes: int
+    ) -> None:
+        """Initializes the writer.
+
+        Args:
+            folder: Where the files go.
+            name: How their names begin.
+            columns: The table's columns.
+            shard_bytes: The size from which another file is begun.
+
+        Raises:
+            MissingDependencyError: pyarrow is not installed.
+        """
+        self._pa, self._pq = pyarrow()
+        folder.mkdir(exist_ok=True)
+        self._folder, self._name, self._shard_bytes = folder, name, shard_bytes
+        self._schema = _schema(columns)
+        self._rows: list[dict[str, Any]] = []
+        self._row_bytes = 0
+        self._paths: list[Path] = []
+        self._digests: list[str] = []
+        self._writer: Any = None
+        self._digest: Any = None
+        self._written = 0
+        self.num_rows = 0
+        """Rows so far."""
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Adds a row: a value for each column."""
+        size = _ROW_BYTES + _size_of(row)
+        if self._written + self._row_bytes + size > self._shard_bytes:
+            self._end_shard()
+        self._rows.append(row)
+        self._row_bytes += size
+        self.num_rows += 1
+        if self._row_bytes >= _GROUP_BYTES or len(self._rows) >= _GROUP_ROWS:
+            self._end_group()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, exc_type: object, exc: object, traceback: object) -> None:
+        """Completes the files and gives them their names; after an error, only closes them."""
+        if exc is not None:
+            if self._writer is not None:
+                self._writer.close()
+            return
+        if self._rows or self._writer is not None or not self._paths:
+            self._end_shard()
+        for i, path in enumerate(self._paths):
+            name = f"{self._name}-{i:05}-of-{len(self._paths):05}.parquet"
+            self._paths[i] = path.rename(self._folder / name)
+
+    def check(self) -> None:
+        """Reads all files, and compares them with what was written.
+
+        Raises:
+            StorageError: They are not the same.
+        """
+        for path, expected in zip(self._paths, self._digests, strict=True):
+            digest = hashlib.sha256()
+            with self._pq.ParquetFile(path) as file:
+                found = file.schema_arrow
+                if not found.equals(self._schema) or found.metadata != self._schema.metadata:
+                    raise unequal(path.name, "a schema")
+                for i in range(file.num_row_groups):
+                    for row in file.read_row_group(i).to_pylist():
+                        _count(row, digest)
+            if digest.hexdigest() != expected:
+                raise unequal(path.name, "a row")
+
+    def _end_shard(self) -> None:
+        if self.num_rows and not self._rows and self._writer is None:
+            return
+        self._end_group()
+        self._writer.close()
+        self._digests.append(self._digest.hexdigest())
+        self._writer, self._written = None, 0
+
+    def _end_group(self) -> None:
+        if self._writer is None:
+            path = self._folder / f"{self._name}.{len(self._paths)}.tmp"
+            self._writer = self._pq.ParquetWriter(path, self._schema, compression="zstd")
+            self._digest = hashlib.sha256()
+            self._paths.append(path)
+        table = self._pa.Table.from_pylist(self._rows, schema=self._schema)
+        if self._rows:
+            self._writer.write_table(table)
+        for row in self._rows:
+            _count({column: row[column] for column in self._schema.names}, self._digest)
+        # Pictures do not get smaller; counted are the bytes that a file may have at most.
+        self._written += self._row_bytes
+        self._rows, self._row_bytes = [], 0
+
+
+def _schema(columns: dict[str, Column]) -> pa.Schema:
+    import pyarrow as pa
+
+    features = {name: _feature(column.kind) for name, column in columns.items()}
+    metadata = {"huggingface": orjson.dumps({"info": {"features": features}})}
+    fields = [(name, _arrow_type(column.kind)) for name, column in columns.items()]
+    return pa.schema(fields, metadata=metadata)
+
+
+def _arrow_type(kind: Kind) -> pa.DataType:
+    import pyarrow as pa
+
+    match kind:
+        case [inner]:
+            return pa.list_(pa.field("element", _arrow_type(inner)))  # As Parquet calls it.
+        case dict():
+            return pa.struct([(name, _arrow_type(inner)) for name, inner in kind.items()])
+        case "image":
+            return pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    return pa.type_for_alias(kind)
+
+
+def _feature(kind: Kind) -> Any:
+    """Returns a type as `datasets` writes it: in the way that old and new versions read."""
+    match kind:
+        case [dict(inner)]:  # A sequence of records would be read as a record of sequences.
+            return [_feature(inner)]
+        case [inner]:
+            return {"feature": _feature(inner), "_type": "Sequence"}
+        case dict():
+            return {name: _feature(inner) for name, inner in kind.items()}
+        case "image":
+            return {"_type": "Image"}
+    return {"dtype": kind, "_type": "Value"}
+
+
+def _size_of(value: Any) -> int:
+    match value:
+        case bytes():
+            return len(value)
+        case str():
+            return len(value) * 4 if not value.isascii() else len(value)
+        case list():
+            return sum(map(_size_of, value))
+        case dict():
+            return sum(map(_size_of, value.values()))
+    return 8
+
+
+def _count(row: dict[str, Any], digest: Any) -> None:
+    digest.update(orjson.dumps(row, default=lambda data: hashlib.sha256(data).hexdigest()))
+
 
 # The dataset card: README.md with the metadata that the Hub and `datasets` read.
 
@@ -39,6 +487,36 @@ _SIZES = (
     (1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"),
     (10_000_000, "1M<n<10M"),
 )  # fmt: skip
+
+
+def front_matter(
+    title: str,
+    license_id: str,
+    tag: str,
+    rows: int,
+    files: Mapping[str, Mapping[str, str]],
+) -> list[str]:
+    """Returns the lines of a card's metadata.
+
+    Args:
+        title: The dataset's title.
+        license_id: The licence's identifier on the Hub.
+        tag: What the dataset holds.
+        rows: How many rows it has.
+        files: The pattern of the files' names by config and split. The first of several configs is
+            the default.
+    """
+    size = next((name for limit, name in _SIZES if rows < limit), "n>10M")
+    lines = ["---", f"pretty_name: {_quoted(title)}", f"license: {license_id}", "tags:"]
+    lines += [f"- {name}" for name in ("web-agents", tag, "webtraj")]
+    lines += ["size_categories:", f"- {size}", "configs:"]
+    for i, (config, splits) in enumerate(files.items()):
+        lines += [f"- config_name: {config}"]
+        lines += ["  default: true"] if i == 0 and len(files) > 1 else []
+        lines += ["  data_files:"]
+        for split, path in splits.items():
+            lines += [f"  - split: {split}", f"    path: {_quoted(path)}"]
+    return [*lines, "---"]
 
 
 def card(
@@ -57,30 +535,15 @@ def card(
         counts: The rows of each table, by split.
         report: What was exported.
     """
-    total = sum(counts["steps"].values())
-    # Text in JSON is text in YAML.
-    lines = [
-        "---",
-        f"pretty_name: {quoted(title)}",
-        f"license: {license_id}",
-        "tags:",
-        "- web-agents",
-        "- trajectories",
-        "- webtraj",
-        "size_categories:",
-        f"- {size_category(total)}",
-        "configs:",
-    ]
-    for config, splits in counts.items():
-        lines += [f"- config_name: {config}"]
-        lines += ["  default: true"] if config == "steps" else []
-        lines += ["  data_files:"]
-        for split in splits:
-            lines += [f"  - split: {split}", f"    path: {quoted(f'{config}/{split}-*.parquet')}"]
-    lines += ["---", "", f"# {one_line(title)}", "", *_about(counts, report)]
+    files = {
+        config: {split: f"{config}/{split}-*.parquet" for split in splits}
+        for config, splits in counts.items()
+    }
+    lines = front_matter(title, license_id, "trajectories", sum(counts["steps"].values()), files)
+    lines += ["", f"# {one_line(title)}", "", *_about(counts, report)]
     for config, columns in configs.items():
         lines += ["", f"## `{config}`", "", "| column | type | what it is |", "|---|---|---|"]
-        lines += [f"| `{name}` | {c.kind} | {c.meaning} |" for name, c in columns.items()]
+        lines += [f"| `{name}` | {_named(c.kind)} | {c.meaning} |" for name, c in columns.items()]
     lines += ["", "## How it was made", "", *_made(report)]
     return "\n".join(lines) + "\n"
 
@@ -137,18 +600,18 @@ def _counted(counts: Counter[str]) -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "none"
 
 
-def size_category(rows: int) -> str:
-    """Returns what the Hub calls a dataset's size.
-
-    >>> size_category(1_200)
-    '1K<n<10K'
-    """
-    return next((name for limit, name in _SIZES if rows < limit), "n>10M")
-
-
-def quoted(text: str) -> str:
-    """Returns a text as YAML has it."""
+def _quoted(text: str) -> str:
+    """Returns a text as YAML has it: as JSON has it."""
     return orjson.dumps(unicode_text(text)).decode()
+
+
+def _named(kind: Kind) -> str:
+    """Returns a type as the card names it.
+
+    >>> _named([{"role": "string", "content": ["int64"]}])
+    '[{role: string, content: [int64]}]'
+    """
+    return str(kind).replace("'", "")
 
 
 def one_line(text: str) -> str:
@@ -190,7 +653,14 @@ class HuggingFaceExporter:
                 "such as mit, apache-2.0 or cc-by-4.0."
             )
         split_of, names = self._assigned(job)
-        with _writers(job.folder, names, self.shard_mb << 20) as writers:
+        with contextlib.ExitStack() as stack:
+            writers = {
+                (config, name): stack.enter_context(
+                    ShardWriter(job.folder / config, name, columns, self.shard_mb << 20)
+                )
+                for config, columns in CONFIGS.items()
+                for name in names
+            }
             for episode in job.episodes:
                 split = split_of.get(episode.episode_id)
                 if split is None:
@@ -224,32 +694,13 @@ class HuggingFaceExporter:
                     "name=condition, such as train=0.9;test=0.1."
                 )
             parts[name] = _share(what)
-        assigned = splitting.assign(
+        assigned = transfer.assign(
             summaries.values(),
             parts,
             together=self.together,  # type: ignore[arg-type]  # It is checked there.
             seed=self.seed,
         )
         return {i: name for name, ids in assigned.items() for i in ids}, list(parts)
-
-
-class _Writers(dict[tuple[str, str], ShardWriter]):
-    """The writers by config and split; closed together, whatever happens."""
-
-    def __enter__(self) -> _Writers:
-        return self
-
-    def __exit__(self, exc_type: Any, exc: Any, traceback: Any) -> None:
-        for writer in self.values():
-            writer.close(failed=exc is not None)
-
-
-def _writers(folder: Path, splits: list[str], shard_bytes: int) -> _Writers:
-    return _Writers(
-        ((config, split), ShardWriter(folder / config, split, columns, shard_bytes))
-        for config, columns in CONFIGS.items()
-        for split in splits
-    )
 
 
 def _share(text: str) -> float | str:

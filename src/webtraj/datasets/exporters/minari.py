@@ -11,31 +11,462 @@ any action is left out. A termination is a termination; a truncation, and whatev
 episode in the middle, is a truncation, and the episode's metadata tell which (`end_reason`,
 `outcome`).
 
-The spaces are made to fit the data (see `minari_spaces`). Infos hold, for each observation, the
+The spaces are made to fit the data. Infos hold, for each observation, the
 `discount`, the times, and `agent/...` of the action that led to it; texts in infos come back as
 bytes. Needs the extra `minari`.
 """
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import functools
 import hashlib
+import importlib.metadata
+import io
 import json
 import re
+import string
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from webtraj import errors
-from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.exporters import base
 from webtraj.datasets.exporters.base import Ledger
-from webtraj.datasets.exporters.columns import Fit, Nest, Pictures, space_text
-from webtraj.datasets.exporters.plain import is_blank, to_json, unicode_text
-from webtraj.trajectory import reward_value
+from webtraj.datasets.exporters.plain import (
+    action_text,
+    answer,
+    is_blank,
+    is_unicode,
+    to_json,
+    unicode_text,
+)
+from webtraj.environments.actions import Action
+from webtraj.trajectory import EpisodeTrajectory, StepRecord, reward_value
 
-__all__ = ["MinariExporter", "agent_values", "note_left_out", "number"]
+if TYPE_CHECKING:
+    from gymnasium import spaces
+
+__all__ = ["MinariExporter"]
+
+# From nests of any values to columns of one type each.
+#
+# A nest of mappings becomes columns named by paths: `observation/last_action/box`. What a column
+# holds is found out by going through all values first (`_Fit`). Its kinds:
+#
+# * `number`: numbers and arrays of them, of one dtype, and one shape or number of dimensions.
+# * `text`: strings; actions in webtraj's dialect.
+# * `bytes`: encoded pictures and other bytes.
+# * `json`: all else, and what is of several kinds in turn, as JSON text (see `plain`).
+#
+# Numbers of several dtypes become one that holds all of them exactly; if there is none they are
+# JSON. An empty mapping leaves no trace. In names, `/`, `:`, `%` and names of dots are written as
+# `%2F`.
+
+_Kind = Literal["number", "text", "bytes", "json"]
+_EXACT = 2**53
+"""Up to here every integer is a float64."""
+
+
+def _flatten(value: Any, path: str) -> dict[str, Any]:
+    """Returns the leaves of a nest by their paths; None is no leaf.
+
+    >>> _flatten({"a": {"b": 1, "c": None}, "d/e": 2}, "observation")
+    {'observation/a/b': 1, 'observation/d%2Fe': 2}
+    """
+    if isinstance(value, Mapping) and all(type(key) is str for key in value):
+        leaves: dict[str, Any] = {}
+        for key, item in value.items():
+            leaves |= _flatten(item, f"{path}/{_escaped(key)}")
+        return leaves
+    return {} if value is None else {path: value}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Column:
+    """What a column holds."""
+
+    name: str
+    kind: _Kind
+    dtype: np.dtype[Any] | None = None
+    """Of numbers."""
+    shape: tuple[int, ...] | None = None
+    """Of each number or array; None if they differ."""
+    optional: bool = False
+    """Whether some steps have no value."""
+    low: float | None = None
+    high: float | None = None
+    """The least and the greatest number, both if all are integers without dimensions."""
+    pixels: tuple[int, ...] | None = None
+    """Of bytes: the shape as arrays of pictures that are all of one size and mode."""
+
+    def render(self, value: Any) -> Any:
+        """Returns a leaf as the column holds it: an array, a text, or bytes."""
+        match self.kind:
+            case "number":
+                return np.asarray(value, self.dtype).reshape(np.shape(value))
+            case "text":
+                return _text(value)
+            case "bytes":
+                return bytes(value)
+        return to_json(value)
+
+
+class _Fit:
+    """Finds out what columns hold what they are shown."""
+
+    def __init__(self, *, pixels: bool) -> None:
+        """Initializes the fit; `pixels` if pictures may be arrays of pixels."""
+        self._pixels = pixels
+        self._seen: dict[str, _Seen] = {}
+        self._rows: dict[str, int] = {}
+
+    def see(self, group: str, value: Any) -> None:
+        """Shows one step's value of a group of columns, such as `observation`."""
+        self._rows[group] = self._rows.get(group, 0) + 1
+        for name, leaf in _flatten(value, group).items():
+            self._seen.setdefault(name, _Seen(group, self._pixels)).see(leaf)
+
+    def columns(self) -> dict[str, _Column]:
+        """Returns the columns by name, in the order of their names."""
+        return {
+            name: seen.column(name, self._rows[seen.group])
+            for name, seen in sorted(self._seen.items())
+        }
+
+
+class _Seen:
+    """What was seen of one column."""
+
+    def __init__(self, group: str, pixels: bool) -> None:
+        self.group = group
+        self._pixels = pixels
+        self._pictures: set[Any] = set()
+        self._count = 0
+        self._kinds: set[_Kind] = set()
+        self._dtypes: set[np.dtype[Any]] = set()
+        self._shapes: set[tuple[int, ...]] = set()
+        self._largest = 0
+        self._bounds: tuple[int, int] | None = None
+
+    def see(self, leaf: Any) -> None:
+        self._count += 1
+        kind = _kind(leaf)
+        self._kinds.add(kind)
+        if kind == "number":
+            self._see_number(np.asarray(leaf), neutral=type(leaf) in (list, tuple) and not leaf)
+        elif kind == "bytes" and self._pixels:
+            self._pictures.add(_picture_kind(bytes(leaf)))
+
+    def column(self, name: str, rows: int) -> _Column:
+        optional = self._count < rows
+        kind: _Kind = next(iter(self._kinds)) if len(self._kinds) == 1 else "json"
+        ndims = {len(shape) for shape in self._shapes}
+        dtype = self._dtype()
+        if kind == "number" and (dtype is None or len(ndims) > 1):
+            kind = "json"
+        if kind == "bytes" and (pixels := self._picture_shape()) is not None:
+            # Some may be no bytes at all, as of a step that no picture was made of.
+            return _Column(name, kind, optional=optional or () in self._pictures, pixels=pixels)
+        if kind != "number":
+            return _Column(name, kind, optional=optional)
+        low, high = self._bounds or (None, None)
+        return _Column(
+            name,
+            kind,
+            dtype=dtype,
+            shape=next(iter(self._shapes)) if len(self._shapes) == 1 else None,
+            optional=optional,
+            low=low,
+            high=high,
+        )
+
+    def _see_number(self, array: NDArray[Any], *, neutral: bool) -> None:
+        # Few shapes are enough to know that they differ.
+        if len(self._shapes) < 64:
+            self._shapes.add(array.shape)
+        if neutral:
+            return
+        self._dtypes.add(array.dtype.newbyteorder("="))
+        if array.dtype.kind in "iu" and array.size:
+            low, high = int(array.min()), int(array.max())
+            self._largest = max(self._largest, abs(low), abs(high))
+            if array.shape == ():
+                old = self._bounds or (low, high)
+                self._bounds = min(low, old[0]), max(high, old[1])
+
+    def _picture_shape(self) -> tuple[int, ...] | None:
+        """Returns the shape of the pictures as arrays; None if they are not of one."""
+        kinds = self._pictures - {()}
+        if len(kinds) != 1 or None in kinds:
+            return None
+        ((mode, (width, height)),) = kinds
+        return (height, width) if mode == "L" else (height, width, len(mode))
+
+    def _dtype(self) -> np.dtype[Any] | None:
+        """Returns the dtype that holds all numbers exactly; None if there is none."""
+        if not self._dtypes:
+            return np.dtype(np.float64)
+        dtype = np.result_type(*self._dtypes)
+        kinds = {dtype.kind for dtype in self._dtypes}
+        if dtype.kind == "f" and kinds & set("iu") and self._largest > _EXACT:
+            return None
+        return dtype
+
+
+def _escaped(key: str) -> str:
+    for char in "%/:\0":
+        key = key.replace(char, f"%{ord(char):02X}")
+    key = key.encode("utf-8", "backslashreplace").decode()
+    return key.replace(".", "%2E") if not key.strip(".") else key
+
+
+def _kind(leaf: Any) -> _Kind:
+    if isinstance(leaf, (str, Action)):
+        return "text"
+    if isinstance(leaf, (bytes, bytearray, memoryview)):
+        return "bytes"
+    if isinstance(leaf, (bool, int, float, np.ndarray, np.generic)) or _is_number_list(leaf):
+        array = np.asarray(leaf)
+        if array.dtype.kind in "biuf" and array.dtype.itemsize <= 8:
+            return "number"
+    return "json"
+
+
+def _is_number_list(leaf: Any) -> bool:
+    return type(leaf) in (list, tuple) and all(type(item) in (int, float, bool) for item in leaf)
+
+
+def _text(value: Any) -> str:
+    return str(value) if isinstance(value, str) else action_text(value) or ""
+
+
+# Columns as Gymnasium's spaces, and values that follow them.
+#
+# * Numbers of one shape: `Box`, unbounded; an action that is one integer: `Discrete`, from the
+#   least to the greatest that was seen.
+# * Text, and JSON for what is neither number nor text: `Text`, of the characters and the length
+#   that were seen. Arrays whose shapes differ are JSON too.
+# * Pictures that are all of one size and mode: `Box` of uint8 pixels; other bytes: `Text` of
+#   base64.
+# * Mappings: `Dict`, nested as the values were. A value that some steps lack has a dummy there,
+#   and a `Box` of bool beside it, `<name>:present`. What is a value in one step and a mapping in
+#   another is called `%value` in the mapping.
+
+_Tell = Callable[[str, str], None]
+_MODES = ("L", "RGB", "RGBA")
+_BASE64 = string.ascii_letters + string.digits + "+/="
+_NO_NULL = "\N{SYMBOL FOR NULL}"
+
+
+class _Nest:
+    """The columns of one group, as one space."""
+
+    def __init__(self, group: str, columns: dict[str, _Column]) -> None:
+        self._group = group
+        names = [name for name in columns if name == group or name.startswith(f"{group}/")]
+        self._leaves = {name: _leaf(columns[name], group) for name in names}
+        self._paths = {name: self._path(name) for name in names}
+
+    def space(self) -> Any:
+        """Returns the space of all values so far."""
+        from gymnasium import spaces
+
+        if list(self._paths.values()) == [()]:
+            (leaf,) = self._leaves.values()
+            if not leaf.column.optional:
+                return leaf.space()
+        made: dict[str, Any] = {}
+        for name, leaf in self._leaves.items():
+            _put(made, self._place(name), leaf.space())
+            if leaf.column.optional:
+                _put(made, self._place(name, ":present"), spaces.Box(0, 1, (), bool))
+        return _dict_space(made)
+
+    def values(self, rows: Sequence[Any], tell: _Tell) -> Any:
+        """Returns the values of all rows, nested as the space is, a list or an array a leaf."""
+        flat = [_flatten(row, self._group) for row in rows]
+        if list(self._paths.values()) == [()]:
+            ((name, leaf),) = self._leaves.items()
+            if not leaf.column.optional:
+                return leaf.values([row.get(name) for row in flat], functools.partial(tell, name))
+        made: dict[str, Any] = {}
+        for name, leaf in self._leaves.items():
+            column = [row.get(name) for row in flat]
+            told = functools.partial(tell, name.replace("/", "."))
+            _put(made, self._place(name), leaf.values(column, told))
+            if leaf.column.optional:
+                there = np.array([leaf.has(value) for value in column])
+                _put(made, self._place(name, ":present"), there)
+        return made
+
+    def _path(self, name: str) -> tuple[str, ...]:
+        """Returns a column's keys in the nest; none for the group itself."""
+        inner = name[len(self._group) + 1 :]
+        if name == self._group and len(self._leaves) == 1:
+            return ()
+        keys = tuple(key or "%" for key in inner.split("/")) if name != self._group else ()
+        shared = any(other.startswith(f"{name}/") for other in self._leaves)
+        return (*keys, "%value") if shared or not keys else keys
+
+    def _place(self, name: str, end: str = "") -> tuple[str, ...]:
+        *outer, last = self._paths[name] or ("%value",)
+        return (*outer, last + end)
+
+
+class _Leaf:
+    """One column."""
+
+    def __init__(self, column: _Column) -> None:
+        self.column = column
+
+    def has(self, value: Any) -> bool:
+        """Returns whether a step has a value of its own."""
+        return value is not None
+
+    def space(self) -> Any:
+        """Returns the space."""
+        raise NotImplementedError
+
+    def values(self, column: list[Any], tell: Callable[[str], None]) -> Any:
+        """Returns the values as Minari takes them."""
+        raise NotImplementedError
+
+
+class _Numbers(_Leaf):
+    def space(self) -> Any:
+        from gymnasium import spaces
+
+        column = self.column
+        assert column.dtype is not None
+        assert column.shape is not None
+        if column.dtype.kind == "f":
+            low, high = -np.inf, np.inf
+        elif column.dtype.kind == "b":
+            low, high = 0, 1
+        else:
+            limits = np.iinfo(column.dtype)
+            low, high = limits.min, limits.max
+        return spaces.Box(low, high, column.shape, column.dtype)
+
+    def values(self, column: list[Any], tell: Callable[[str], None]) -> Any:
+        dummy = np.zeros(self.column.shape or (), self.column.dtype)
+        return np.stack([dummy if v is None else self.column.render(v) for v in column])
+
+
+class _Choice(_Numbers):
+    def space(self) -> Any:
+        from gymnasium import spaces
+
+        assert self.column.low is not None
+        assert self.column.high is not None
+        low = min(0, int(self.column.low))
+        return spaces.Discrete(int(self.column.high) - low + 1, start=low)
+
+
+class _Pixels(_Leaf):
+    def has(self, value: Any) -> bool:
+        return bool(value)
+
+    def space(self) -> Any:
+        from gymnasium import spaces
+
+        return spaces.Box(0, 255, self.column.pixels, np.uint8)
+
+    def values(self, column: list[Any], tell: Callable[[str], None]) -> Any:
+        from PIL import Image
+
+        assert self.column.pixels is not None
+        pixels = np.zeros((len(column), *self.column.pixels), np.uint8)
+        for i, value in enumerate(column):
+            if value:
+                with Image.open(io.BytesIO(value)) as image:
+                    pixels[i] = np.asarray(image)
+        return pixels
+
+
+class _Texts(_Leaf):
+    """Text, as which all else goes too."""
+
+    def __init__(self, column: _Column) -> None:
+        super().__init__(column)
+        self._longest = 0
+        self._characters: set[str] = set()
+
+    def space(self) -> Any:
+        from gymnasium import spaces
+
+        characters = "".join(sorted(self._characters))
+        if self.column.kind == "bytes":
+            characters = _BASE64
+        return spaces.Text(self._longest, min_length=0, charset=characters)
+
+    def values(self, column: list[Any], tell: Callable[[str], None]) -> Any:
+        texts = ["" if value is None else self._text(value, tell) for value in column]
+        for text in texts:
+            self._longest = max(self._longest, len(text))
+            if self.column.kind != "bytes":
+                self._characters.update(text)
+        return texts
+
+    def _text(self, value: Any, tell: Callable[[str], None]) -> str:
+        if self.column.kind == "bytes":
+            return base64.b64encode(value).decode()
+        if self.column.kind == "number":  # Of shapes that differ.
+            return to_json(value)
+        text = str(self.column.render(value))
+        if "\0" in text or not is_unicode(text):
+            tell("has characters that HDF5 lacks; others stand for them")
+            text = unicode_text(text).replace("\0", _NO_NULL)
+        return text
+
+
+def _leaf(column: _Column, group: str) -> _Leaf:
+    if column.pixels is not None:
+        return _Pixels(column)
+    if column.kind == "number" and column.shape is not None and 0 not in column.shape:
+        return _Choice(column) if group == "action" and _is_choice(column) else _Numbers(column)
+    return _Texts(column)
+
+
+def _is_choice(column: _Column) -> bool:
+    """Returns whether a column is one integer, of which not too many are possible."""
+    whole = column.dtype is not None and column.dtype.kind in "iu" and column.shape == ()
+    if not whole or column.low is None or column.high is None or column.optional:
+        return False
+    return column.dtype == np.int64 and column.high - min(column.low, 0) < 2**31
+
+
+def _picture_kind(data: bytes) -> Any:
+    """Returns a picture's mode and size; () for no bytes at all; None if it is no picture."""
+    if not data:
+        return ()
+    try:
+        from PIL import Image
+
+        with Image.open(io.BytesIO(data)) as image:
+            return (image.mode, image.size) if image.mode in _MODES else None
+    except (ImportError, OSError, ValueError, SyntaxError):
+        return None
+
+
+def _put(nest: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    *outer, last = path
+    for key in outer:
+        nest = nest.setdefault(key, {})
+    nest[last] = value
+
+
+def _dict_space(nest: dict[str, Any]) -> spaces.Dict:
+    from gymnasium import spaces
+
+    made = {k: _dict_space(v) if isinstance(v, dict) else v for k, v in nest.items()}
+    return spaces.Dict(made)
+
 
 # What formats of arrays keep of a decision: the thought, the reply, and its tokens.
 
@@ -48,7 +479,7 @@ _UNPLACED = (
 )  # fmt: skip
 
 
-def agent_values(step: trajectory_lib.StepRecord) -> dict[str, Any]:
+def _agent_values(step: StepRecord) -> dict[str, Any]:
     """Returns the values of the columns `agent/...` of the action that led to a step."""
     decision = step.decision
     if decision is None:
@@ -58,14 +489,14 @@ def agent_values(step: trajectory_lib.StepRecord) -> dict[str, Any]:
         "memory": decision.memory,
         "parse_error": decision.parse_error,
     }
-    call = _answer(decision)
+    call = answer(decision.model_calls)
     if call is not None:
         values["reply"] = call.text
         values.update({name: getattr(call, name) for name in _CALL_FIELDS})
     return {name: value for name, value in values.items() if not is_blank(value)}
 
 
-def note_left_out(episode: trajectory_lib.EpisodeTrajectory, ledger: Ledger) -> None:
+def _note_left_out(episode: EpisodeTrajectory, ledger: Ledger) -> None:
     """Notes what has no column of an episode's decisions and steps."""
     for step in episode.steps:
         decision = step.decision
@@ -79,16 +510,14 @@ def note_left_out(episode: trajectory_lib.EpisodeTrajectory, ledger: Ledger) -> 
             why = "only the reply that was acted on has columns; the others are left out"
             count = len(decision.model_calls) - 1
             ledger.note(episode.episode_id, "steps.decision.model_calls", why, count)
-        call = _answer(decision)
+        call = answer(decision.model_calls)
         for name in _UNPLACED if call is not None else ():
             if not is_blank(getattr(call, name)):
                 where = f"steps.decision.model_calls.{name}"
                 ledger.note(episode.episode_id, where, "has no column; left out")
 
 
-def number(
-    value: Any, field: str, episode: trajectory_lib.EpisodeTrajectory, ledger: Ledger
-) -> float:
+def _number(value: Any, field: str, episode: EpisodeTrajectory, ledger: Ledger) -> float:
     """Returns a reward or a discount as one number; NaN for None."""
     if value is None:
         return float("nan")
@@ -96,11 +525,6 @@ def number(
     if type(item) not in (int, float, bool):
         ledger.note(episode.episode_id, field, "is no single number; its sum stands for it")
     return reward_value(value)
-
-
-def _answer(decision: trajectory_lib.Decision) -> trajectory_lib.ModelCall | None:
-    """Returns the model call that was acted on: the last one that gave a reply."""
-    return next((call for call in reversed(decision.model_calls) if not call.error), None)
 
 
 _ID = re.compile(r"([-_\w]+/)*[-_\w]+-v[0-9]+")
@@ -128,34 +552,34 @@ class MinariExporter:
         """See `base.Exporter.export`."""
         dataset_id = self._dataset_id(job.name)
         storage_class = _storage_class()
-        fit, pictures = Fit(), Pictures(pixels=self.images == "pixels")
+        from gymnasium import spaces
+
+        fit = _Fit(pixels=self.images == "pixels")
         for episode in job.episodes:
             if episode.num_steps == 0:
                 job.ledger.leave_out(episode.episode_id, _NO_ACTIONS)
                 continue
             for step in episode.steps:
                 fit.see("observation", step.observation)
-                pictures.see("observation", step.observation)
-                fit.see("agent", agent_values(step))
+                fit.see("agent", _agent_values(step))
             for step in episode.steps[1:]:
                 fit.see("action", step.action)
-                pictures.see("action", step.action)
         columns = fit.columns()
-        nests = {name: Nest(name, columns, pictures) for name in ("observation", "action", "agent")}
+        nests = {name: _Nest(name, columns) for name in ("observation", "action", "agent")}
         data = job.folder / "data"
         # What text a space allows is known at the end. Until then there is a small one: Minari
         # writes its metadata anew for each episode, with a number for each pixel's bounds.
         storage = storage_class.new(
             data,
-            observation_space=_placeholder(),
-            action_space=_placeholder(),
+            observation_space=spaces.Discrete(1),
+            action_space=spaces.Discrete(1),
             data_format="hdf5",
             jpeg_encoding=False,  # Pixels come back as they were.
         )
         storage.update_metadata(
             {
                 "dataset_id": dataset_id,
-                "minari_version": _version(),
+                "minari_version": importlib.metadata.version("minari"),
                 "description": self.description,
             }
         )
@@ -167,7 +591,7 @@ class MinariExporter:
             metadata = _metadata(episode, job.ledger)
             storage.update_episode_metadata([metadata], [len(digests)])
             digests.append(_digest(buffer))
-            note_left_out(episode, job.ledger)
+            _note_left_out(episode, job.ledger)
             job.ledger.wrote(episode)
         _set_spaces(data / "metadata.json", nests)
         storage.update_metadata({"dataset_size": storage.get_size()})
@@ -199,22 +623,10 @@ def _storage_class() -> Any:
     return MinariStorage
 
 
-def _placeholder() -> Any:
-    from gymnasium import spaces
-
-    return spaces.Discrete(1)
-
-
-def _version() -> str:
-    import minari
-
-    return str(minari.__version__)
-
-
 def _buffer(
     index: int,
-    episode: trajectory_lib.EpisodeTrajectory,
-    nests: dict[str, Nest],
+    episode: EpisodeTrajectory,
+    nests: dict[str, _Nest],
     ledger: base.Ledger,
 ) -> Any:
     from minari.data_collector import EpisodeBuffer
@@ -230,16 +642,16 @@ def _buffer(
         reason = episode.end_reason.name.lower()
         why = f"it stopped in the middle ({reason}); for Minari it is a truncation"
         ledger.note(episode.episode_id, "end", why)
-    last = [False] * (len(acts) - 1) + [True]
-    ended = np.array(last)
+    ended = np.array([False] * (len(acts) - 1) + [True])
     seed = episode.info.seed
     if seed is not None and not 0 <= seed < 2**63:
         ledger.note(episode.episode_id, "info.seed", f"{seed} is beyond 63 bits; left out")
         seed = None
     numbers = {
-        name: [number(getattr(step, name), f"steps.{name}", episode, ledger) for step in acts]
+        name: [_number(getattr(step, name), f"steps.{name}", episode, ledger) for step in acts]
         for name in ("reward", "discount")
     }
+    agent = nests["agent"].values([_agent_values(step) for step in steps], tell)
     return EpisodeBuffer(
         id=index,
         seed=seed,
@@ -252,21 +664,16 @@ def _buffer(
             "discount": np.array([np.nan, *numbers["discount"]]),
             "start_time": _times([step.start_time for step in steps]),
             "end_time": _times([step.end_time for step in steps]),
-            **_agent(nests["agent"], steps, tell),
+            **({"agent": agent} if agent else {}),
         },
     )
-
-
-def _agent(nest: Nest, steps: tuple[trajectory_lib.StepRecord, ...], tell: Any) -> dict[str, Any]:
-    values = nest.values([agent_values(step) for step in steps], tell)
-    return {"agent": values} if values else {}
 
 
 def _times(times: list[float | None]) -> Any:
     return np.array([np.nan if time is None else time for time in times], float)
 
 
-def _metadata(episode: trajectory_lib.EpisodeTrajectory, ledger: base.Ledger) -> dict[str, Any]:
+def _metadata(episode: EpisodeTrajectory, ledger: base.Ledger) -> dict[str, Any]:
     """Returns an episode's metadata, as far as HDF5 takes them."""
     info = episode.info
     texts = {
@@ -293,10 +700,12 @@ def _metadata(episode: trajectory_lib.EpisodeTrajectory, ledger: base.Ledger) ->
     return found
 
 
-def _set_spaces(path: Path, nests: dict[str, Nest]) -> None:
+def _set_spaces(path: Path, nests: dict[str, _Nest]) -> None:
+    from minari.serialization import serialize_space
+
     metadata = json.loads(path.read_bytes())
     for name in ("observation", "action"):
-        metadata[f"{name}_space"] = space_text(nests[name].space())
+        metadata[f"{name}_space"] = serialize_space(nests[name].space())
     path.write_text(json.dumps(metadata))
 
 

@@ -8,9 +8,10 @@ no Unicode, sets, dates, records, mappings with other keys than text.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,13 @@ from webtraj.environments.actions import Action, format_action
 from webtraj.errors import UnsupportedActionError
 from webtraj.store.encoding import Encoder
 from webtraj.store.values import TAG
+from webtraj.trajectory import ModelCall
 
 __all__ = [
     "FilesBeside",
     "action_text",
+    "answer",
+    "filled_fields",
     "image_kind",
     "is_blank",
     "is_unicode",
@@ -78,6 +82,18 @@ def action_text(action: Any) -> str | None:
 def is_blank(value: Any) -> bool:
     """Returns whether a value says nothing: None, no text, or an empty tuple, list or mapping."""
     return value is None or (isinstance(value, (str, tuple, list, Mapping)) and not value)
+
+
+def filled_fields(record: Any, without: Collection[str] = ()) -> dict[str, Any]:
+    """Returns the fields of a record that are not blank, but for some."""
+    names = [field.name for field in dataclasses.fields(record) if field.name not in without]
+    values = {name: getattr(record, name) for name in names}
+    return {name: value for name, value in values.items() if not is_blank(value)}
+
+
+def answer(calls: Sequence[ModelCall]) -> ModelCall | None:
+    """Returns the model call that was acted on: the last one that gave a reply."""
+    return next((call for call in reversed(calls) if not call.error), None)
 
 
 def is_unicode(text: str) -> bool:

@@ -24,51 +24,51 @@ from typing import Any
 import numpy as np
 
 from webtraj import errors
-from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.importers import base
 from webtraj.datasets.importers.base import Found, Problem, Skipped, Source
 from webtraj.datasets.importers.pickles import read_pickle
 from webtraj.store.values import OpaqueRecord
-from webtraj.trajectory import StepType
+from webtraj.trajectory import (
+    Decision,
+    EndReason,
+    EpisodeEnd,
+    EpisodeInfo,
+    EpisodeTrajectory,
+    ErrorInfo,
+    ModelCall,
+    Outcome,
+    Phase,
+    StepRecord,
+    StepType,
+    reward_value,
+)
 
 __all__ = ["Record", "STEP_NAMES", "read", "recognises", "to_trajectory"]
 
 # The classes that step files of BrowserGym and AgentLab name.
 
 STEP_NAMES = frozenset(
-    {
-        *(
-            f"{home}.{name}"
-            for home in ("browsergym.experiments.loop", "agentlab.experiments.loop")
-            for name in ("StepInfo", "StepTimestamps")
+    f"{home}.{name}"
+    for home, names in {
+        "browsergym.experiments.loop": ("StepInfo", "StepTimestamps"),
+        "agentlab.experiments.loop": ("StepInfo", "StepTimestamps"),
+        "browsergym.experiments.agent": ("AgentInfo",),
+        "agentlab.llm.llm_utils": (
+            "Discussion", "BaseMessage", "SystemMessage", "HumanMessage", "AIMessage",
         ),
-        "browsergym.experiments.agent.AgentInfo",
-        *(
-            f"agentlab.llm.llm_utils.{name}"
-            for name in ("Discussion", "BaseMessage", "SystemMessage", "HumanMessage", "AIMessage")
+        "openai.types.chat.chat_completion": ("ChatCompletion", "Choice"),
+        "openai.types.chat.chat_completion_message": ("ChatCompletionMessage",),
+        "openai.types.chat.chat_completion_message_tool_call": (
+            "ChatCompletionMessageToolCall", "Function",
         ),
-        *(
-            f"openai.types.chat.{name}"
-            for name in (
-                "chat_completion.ChatCompletion",
-                "chat_completion.Choice",
-                "chat_completion_message.ChatCompletionMessage",
-                "chat_completion_message_tool_call.ChatCompletionMessageToolCall",
-                "chat_completion_message_tool_call.Function",
-            )
-        ),
-        *(f"openai.types.completion_usage.{name}" for name in ("CompletionUsage",)),
-        *(
-            f"anthropic.types.{name}"
-            for name in (
-                "message.Message",
-                "text_block.TextBlock",
-                "tool_use_block.ToolUseBlock",
-                "usage.Usage",
-            )
-        ),
-    }
-)
+        "openai.types.completion_usage": ("CompletionUsage",),
+        "anthropic.types.message": ("Message",),
+        "anthropic.types.text_block": ("TextBlock",),
+        "anthropic.types.tool_use_block": ("ToolUseBlock",),
+        "anthropic.types.usage": ("Usage",),
+    }.items()
+    for name in names
+)  # fmt: skip
 """The classes that step files may name. Arguments of an experiment may name any."""
 
 
@@ -103,7 +103,7 @@ class Record:
     @property
     def reward(self) -> float:
         """The reward as a number; NaN if it is none."""
-        return trajectory_lib.reward_value(self.fields.get("reward"))
+        return reward_value(self.fields.get("reward"))
 
     @property
     def action(self) -> Any:
@@ -123,6 +123,11 @@ class Record:
         return _is(self.fields.get("truncated"), True)
 
     @property
+    def over(self) -> bool:
+        """Whether the environment ended the episode here."""
+        return self.terminated or self.truncated
+
+    @property
     def has_stats(self) -> bool:
         """Whether the agent was asked for an action here."""
         return self.fields.get("stats") is not None
@@ -131,16 +136,20 @@ class Record:
         """Returns what came with the observation and has no place in a step."""
         names = ("task_info", "raw_reward")
         results = {name: self.fields[name] for name in names if self.fields.get(name) is not None}
-        return {"step": self.number, **results, "profiling": _plain(self.fields.get("profiling"))}
+        return {
+            "step": self.number,
+            **results,
+            "profiling": base.fields_of(self.fields.get("profiling")),
+        }
 
     def time(self, name: str) -> float | None:
         """Returns one of the record's times, in seconds since the epoch; None if not known."""
-        value = _plain(self.fields.get("profiling")).get(name)
+        value = base.fields_of(self.fields.get("profiling")).get(name)
         return base.number(value) or None  # 0 is what a time is before it is known.
 
-    def decision(self) -> trajectory_lib.Decision | None:
+    def decision(self) -> Decision | None:
         """Returns how the action chosen here came about; None if nobody was asked."""
-        said = _plain(self.fields.get("agent_info"))
+        said = base.fields_of(self.fields.get("agent_info"))
         stats = self.fields.get("stats")
         if not said and stats is None and self.action is None:
             return None
@@ -150,7 +159,7 @@ class Record:
             if name not in ("think", "chat_messages") and not base.is_nothing(value)
         }
         call = self._model_call(said, stats)
-        return trajectory_lib.Decision(
+        return Decision(
             action=self.action,
             thought=base.text_of(said.get("think")),
             model_calls=() if call is None else (call,),
@@ -167,22 +176,23 @@ class Record:
             "in_flight_decision": self.decision(),
         }
 
-    def _model_call(self, said: Mapping[str, Any], stats: Any) -> trajectory_lib.ModelCall | None:
+    def _model_call(self, said: Mapping[str, Any], stats: Any) -> ModelCall | None:
         messages = said.get("chat_messages")
-        messages = _plain(messages).get("messages", messages)
+        messages = base.fields_of(messages).get("messages", messages)
         if not isinstance(messages, (list, tuple)) or not messages:
             return None
         shaped = [base.images_as_bytes(_message(message)) for message in messages]
-        reply = shaped.pop() if _is(_role(shaped[-1]), "assistant") else None
-        extra = _plain(said.get("extra_info"))
-        model = _plain(extra.get("chat_model_args")).get("model_name")
+        reply = shaped.pop() if _is(base.fields_of(shaped[-1]).get("role"), "assistant") else None
+        extra = base.fields_of(said.get("extra_info"))
+        model = base.fields_of(extra.get("chat_model_args")).get("model_name")
         counts = {
             name: int(count)
             for name in _USAGE
-            if (count := base.number(_plain(stats).get(name))) is not None and math.isfinite(count)
+            if (count := base.number(base.fields_of(stats).get(name))) is not None
+            and math.isfinite(count)
         }
         began, ended = self.time("agent_start"), self.time("agent_stop")
-        return trajectory_lib.ModelCall(
+        return ModelCall(
             model=base.text_of(model),
             messages=tuple(shaped),
             response=reply,
@@ -194,11 +204,11 @@ class Record:
 
 
 def to_trajectory(
-    info: trajectory_lib.EpisodeInfo,
+    info: EpisodeInfo,
     records: Sequence[Record],
-    end: trajectory_lib.EpisodeEnd,
+    end: EpisodeEnd,
     unreadable: Sequence[str],
-) -> trajectory_lib.EpisodeTrajectory:
+) -> EpisodeTrajectory:
     """Returns the episode that records tell.
 
     Args:
@@ -210,38 +220,48 @@ def to_trajectory(
     shown = [record for record in records if not record.empty]
     steps, violations = [], []
     for i, record in enumerate(shown):
-        over = _is_over(record)
-        is_last = over and i == len(shown) - 1
-        if over and not is_last:
+        is_last = record.over and i == len(shown) - 1
+        if record.over and not is_last:
             violations.append(f"record {record.number} is the end, and {record.number + 1} follows")
-        before = shown[i - 1] if i else None
         # The record before may be one that could not be read: then nobody knows the action.
-        known = before is not None and before.number == record.number - 1
+        before = shown[i - 1] if i and shown[i - 1].number == record.number - 1 else None
         step_type = StepType.LAST if is_last else StepType.MID
         steps.append(
-            trajectory_lib.StepRecord(
+            StepRecord(
                 index=i,
                 step_type=step_type if i else StepType.FIRST,
                 observation=record.observation,
-                action=before.action if before is not None and known else None,
+                action=before.action if before else None,
                 reward=record.fields.get("reward") if i else None,
                 discount=(0.0 if record.terminated and is_last else 1.0) if i else None,
                 start_time=record.time("env_start"),
                 end_time=record.time("env_stop"),
-                decision=before.decision() if before is not None and known else None,
+                decision=before.decision() if before else None,
             )
         )
-    ended = end.reason in (trajectory_lib.EndReason.TERMINATED, trajectory_lib.EndReason.TRUNCATED)
-    if ended and len(steps) > 0 and not steps[-1].last and not _is_over(shown[-1]):
-        steps.append(_unseen(len(steps), shown[-1], end.reason))
+    ended = end.reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
+    if ended and len(steps) > 0 and not steps[-1].last and not shown[-1].over:
+        # The last record is missing: nobody knows what was seen and earned.
+        steps.append(
+            StepRecord(
+                index=len(steps),
+                step_type=StepType.LAST,
+                observation={},
+                action=shown[-1].action,
+                discount=0.0 if end.reason is EndReason.TERMINATED else 1.0,
+                decision=shown[-1].decision(),
+            )
+        )
     elif shown and (shown[-1].action is None or steps[-1].last) and not end.in_flight_decision:
         # What the agent said when it gave no action, failed to, or was asked after the end.
-        end = dataclasses.replace(end, in_flight_decision=_last_words(shown[-1]))
+        last = shown[-1]
+        said = last.has_stats or base.fields_of(last.fields.get("agent_info"))
+        end = dataclasses.replace(end, in_flight_decision=last.decision() if said else None)
     elif shown and not steps[-1].last and not end.action_in_flight:
         end = dataclasses.replace(end, **shown[-1].in_flight())
     end = dataclasses.replace(end, violations=tuple(violations), recording_errors=tuple(unreadable))
     times = [time for step in steps for time in (step.start_time, step.end_time) if time]
-    return trajectory_lib.EpisodeTrajectory(
+    return EpisodeTrajectory(
         info,
         tuple(steps),
         end,
@@ -250,50 +270,15 @@ def to_trajectory(
     )
 
 
-def _is_over(record: Record) -> bool:
-    return record.terminated or record.truncated
-
-
-def _unseen(
-    index: int, before: Record, reason: trajectory_lib.EndReason
-) -> trajectory_lib.StepRecord:
-    """Returns the last step of an episode whose last record is missing: nobody knows its reward."""
-    terminated = reason is trajectory_lib.EndReason.TERMINATED
-    return trajectory_lib.StepRecord(
-        index=index,
-        step_type=StepType.LAST,
-        observation={},
-        action=before.action,
-        discount=0.0 if terminated else 1.0,
-        decision=before.decision(),
-    )
-
-
-def _last_words(record: Record) -> trajectory_lib.Decision | None:
-    return (
-        record.decision() if record.has_stats or _plain(record.fields.get("agent_info")) else None
-    )
-
-
 def _is(value: Any, wanted: bool | str) -> bool:
     """Returns whether a value, whatever it may be, is a truth value or a text."""
     return isinstance(value, (bool, np.bool_, str)) and bool(value == wanted)
 
 
-def _plain(value: Any) -> Mapping[str, Any]:
-    if isinstance(value, OpaqueRecord):
-        return value.fields
-    return value if isinstance(value, Mapping) else {}
-
-
 def _message(message: Any) -> Any:
     """Returns a message as a plain mapping: AgentLab has classes that are dicts."""
-    fields = _plain(message)
+    fields = base.fields_of(message)
     return dict(fields.get("items", fields)) if fields else message
-
-
-def _role(message: Any) -> Any:
-    return message.get("role") if isinstance(message, Mapping) else None
 
 
 def _text(message: Any) -> str:
@@ -366,9 +351,10 @@ class _Experiment:
         for name in names:
             if _is_read(name):
                 self._keep(name)
-        sha256 = base.digest(
-            *(part for item in sorted(self._content.items()) for part in _of(item))
-        )
+        parts: list[bytes] = []
+        for name, content in sorted(self._content.items()):
+            parts += name.encode(errors="surrogateescape"), content
+        sha256 = base.digest(*parts)
         identity = base.episode_id(SYSTEM, sha256)
         if known := self._source.already(identity, self._where):
             yield known
@@ -439,7 +425,7 @@ class _Experiment:
                 "agent_args": OpaqueRecord("", {"agent_name": match[1]}),
                 "env_args": OpaqueRecord("", {"task_name": match[2], "task_seed": int(match[3])}),
             }
-        return {**named, **_fields(self._unpickled("exp_args.pkl", any_name=True))}
+        return {**named, **base.fields_of(self._unpickled("exp_args.pkl", any_name=True))}
 
     def _records(self) -> list[Record]:
         """Returns the records in order; those that cannot be read are missing."""
@@ -482,8 +468,8 @@ class _Experiment:
         summary: Mapping[str, Any] | None,
         records: list[Record],
         imported: dict[str, Any],
-    ) -> trajectory_lib.EpisodeInfo:
-        environment = _fields(arguments.get("env_args"))
+    ) -> EpisodeInfo:
+        environment = base.fields_of(arguments.get("env_args"))
         seed = environment.get("task_seed")
         first = records[0].observation if records else None
         metadata = {
@@ -491,14 +477,14 @@ class _Experiment:
             "arguments": dict(arguments),
             "steps": [record.results() for record in records],
         }
-        return trajectory_lib.EpisodeInfo(
+        return EpisodeInfo(
             episode_id=identity,
             task=base.text_of(environment.get("task_name")),
             goal=_goal(first),
             seed=seed if type(seed) is int else None,
             environment="browsergym",
             versions=self._versions(),
-            policy=base.text_of(_fields(arguments.get("agent_args")).get("agent_name")),
+            policy=base.text_of(base.fields_of(arguments.get("agent_args")).get("agent_name")),
             metadata=metadata if summary is None else {**metadata, "summary": dict(summary)},
         )
 
@@ -507,44 +493,41 @@ class _Experiment:
         pairs = (line.strip().partition("==") for line in lines)
         return {name: version for name, found, version in pairs if found}
 
-    def _end(
-        self, summary: Mapping[str, Any] | None, records: list[Record]
-    ) -> trajectory_lib.EpisodeEnd:
-        reason, outcome = trajectory_lib.EndReason, trajectory_lib.Outcome
+    def _end(self, summary: Mapping[str, Any] | None, records: list[Record]) -> EpisodeEnd:
         last = records[-1] if records else None
         known = summary or {}
         if last is not None and last.terminated:
             whole = len(records) == last.number + 1
             total = sum(record.reward for record in records[1:]) if whole else None
-            return trajectory_lib.EpisodeEnd(reason=reason.TERMINATED, outcome=_outcome(total))
+            return EpisodeEnd(reason=EndReason.TERMINATED, outcome=base.outcome_of(total))
         if last is not None and last.truncated:
             detail = "the agent gave no action" if last.has_stats else ""
-            return trajectory_lib.EpisodeEnd(reason=reason.TRUNCATED, detail=detail)
+            return EpisodeEnd(reason=EndReason.TRUNCATED, detail=detail)
         in_flight = records[-2] if last is not None and last.empty and len(records) > 1 else None
         flight: dict[str, Any] = {} if in_flight is None else in_flight.in_flight()
         if known.get("terminated") or known.get("truncated"):
             error = errors.CorruptDataError(f"{self._where!r} has no record of its last step.")
             self._problems.append(Problem(self._where, error))
             total = known.get("cum_reward") if known.get("terminated") else None
-            ended = reason.TERMINATED if known.get("terminated") else reason.TRUNCATED
-            return trajectory_lib.EpisodeEnd(reason=ended, outcome=_outcome(total))
+            ended = EndReason.TERMINATED if known.get("terminated") else EndReason.TRUNCATED
+            return EpisodeEnd(reason=ended, outcome=base.outcome_of(total))
         said = base.text_of(known.get("err_msg"))
         if said.rstrip().endswith(_INTERRUPTED):
-            return trajectory_lib.EpisodeEnd(reason=reason.CANCELLED, detail=said, **flight)
+            return EpisodeEnd(reason=EndReason.CANCELLED, detail=said, **flight)
         if said:
             in_environment = last is None or last.empty
-            return trajectory_lib.EpisodeEnd(
-                reason=reason.ERRORED,
-                phase=trajectory_lib.Phase.STEP if in_flight else None,
+            return EpisodeEnd(
+                reason=EndReason.ERRORED,
+                phase=Phase.STEP if in_flight else None,
                 error=_error(said, base.text_of(known.get("stack_trace"))),
-                outcome=outcome.ENV_ERROR if in_environment else outcome.AGENT_ERROR,
+                outcome=Outcome.ENV_ERROR if in_environment else Outcome.AGENT_ERROR,
                 **flight,
             )
         detail = "its summary says nothing of an end" if known else (
             "there is no summary: its process died, or was still running"
         )  # fmt: skip
-        closed = reason.CLOSED if known else reason.CRASHED
-        return trajectory_lib.EpisodeEnd(reason=closed, detail=detail, **flight)
+        closed = EndReason.CLOSED if known else EndReason.CRASHED
+        return EpisodeEnd(reason=closed, detail=detail, **flight)
 
 
 def _is_read(name: str) -> bool:
@@ -553,40 +536,16 @@ def _is_read(name: str) -> bool:
     return name in known or picture or _STEP.fullmatch(name) is not None
 
 
-def _of(item: tuple[str, bytes]) -> tuple[bytes, bytes]:
-    return item[0].encode(errors="surrogateescape"), item[1]
-
-
-def _fields(value: Any) -> Mapping[str, Any]:
-    if isinstance(value, OpaqueRecord):
-        return value.fields
-    return value if isinstance(value, Mapping) else {}
-
-
 def _goal(observation: Any) -> str:
-    if not isinstance(observation, Mapping):
-        return ""
-    parts = observation.get("goal_object")
-    texts = [
-        base.text_of(part.get("text"))
-        for part in (parts if isinstance(parts, (list, tuple)) else ())
-        if isinstance(part, Mapping)
-    ]
+    seen = base.fields_of(observation)
+    parts = seen.get("goal_object")
     # The older field has a warning instead, if the goal has pictures.
-    return "\n".join(filter(None, texts)) or base.text_of(observation.get("goal"))
+    told = base.text_of_parts(parts) if isinstance(parts, (list, tuple)) else ""
+    return told or base.text_of(seen.get("goal"))
 
 
-def _outcome(total: Any) -> trajectory_lib.Outcome:
-    earned = base.number(total)
-    if earned is None:
-        return trajectory_lib.Outcome.UNKNOWN
-    return trajectory_lib.Outcome.SUCCESS if earned >= 1 else trajectory_lib.Outcome.FAILURE
-
-
-def _error(said: str, traceback: str) -> trajectory_lib.ErrorInfo:
+def _error(said: str, traceback: str) -> ErrorInfo:
     match = _ERROR.fullmatch(said)
     if match is None:
-        return trajectory_lib.ErrorInfo(type="Exception", message=said, traceback=traceback)
-    return trajectory_lib.ErrorInfo(
-        type=match["type"], message=match["message"], traceback=traceback
-    )
+        return ErrorInfo(type="Exception", message=said, traceback=traceback)
+    return ErrorInfo(type=match["type"], message=match["message"], traceback=traceback)

@@ -20,6 +20,7 @@ this one as parent.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import re
@@ -27,28 +28,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import orjson
-
 from webtraj import errors
-from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.importers import base
 from webtraj.datasets.importers.base import Found, Problem, Skipped, Source
 from webtraj.environments import actions
 from webtraj.environments.actions.dialects import make_dialect
-from webtraj.trajectory import EndReason, Outcome, StepType
+from webtraj.trajectory import (
+    Decision,
+    EndReason,
+    EpisodeEnd,
+    EpisodeInfo,
+    EpisodeTrajectory,
+    ModelCall,
+    Outcome,
+    StepRecord,
+    StepType,
+)
 
-__all__ = [
-    "Pictures",
-    "StepReader",
-    "last_time",
-    "mapping",
-    "read",
-    "recognises",
-    "seconds",
-    "text",
-    "told",
-    "with_reward",
-]
+__all__ = ["read", "recognises"]
 
 # The steps of ATIF: what an agent did, said and saw in one.
 
@@ -98,10 +95,9 @@ class StepReader:
         self, step: Mapping[str, Any], after: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
         """Returns what was seen after a step: its results, and the messages until the next."""
-        observation: dict[str, Any] = {
-            key: value for key, value in mapping(step.get("extra")).items() if key not in told(step)
-        }
-        results = mapping(step.get("observation")).get("results")
+        extra, placed = base.fields_of(step.get("extra")), _told(step)
+        observation = {key: value for key, value in extra.items() if key not in placed}
+        results = base.fields_of(step.get("observation")).get("results")
         if isinstance(results, list):
             observation["results"] = [self._content(result) for result in results]
         if after:
@@ -109,11 +105,11 @@ class StepReader:
         picture = _first_picture([observation.get("results"), observation.get("messages")])
         return observation if picture is None else {"screenshot": picture, **observation}
 
-    def decided(self, step: Mapping[str, Any]) -> tuple[Any, trajectory_lib.Decision]:
+    def decided(self, step: Mapping[str, Any]) -> tuple[Any, Decision]:
         """Returns the action of an agent step, and how it came about."""
         calls = step.get("tool_calls")
-        calls = [mapping(call) for call in calls] if isinstance(calls, list) else []
-        said = text(step.get("message"))
+        calls = [base.fields_of(call) for call in calls] if isinstance(calls, list) else []
+        said = base.text_of_parts(step.get("message"))
         action = self._action(calls, said)
         call, unplaced = self._model_call(step, said)
         metadata = {
@@ -122,7 +118,7 @@ class StepReader:
             "metrics": unplaced,
             **{key: step[key] for key in ("reasoning_effort", "llm_call_count") if key in step},
         }
-        decision = trajectory_lib.Decision(
+        decision = Decision(
             action=action,
             thought=base.text_of(step.get("reasoning_content")),
             model_calls=() if call is None else (call,),
@@ -158,9 +154,9 @@ class StepReader:
 
     def _model_call(
         self, step: Mapping[str, Any], said: str
-    ) -> tuple[trajectory_lib.ModelCall | None, dict[str, Any]]:
+    ) -> tuple[ModelCall | None, dict[str, Any]]:
         """Returns the model call of a step, and what of its metrics has no place in one."""
-        metrics = mapping(step.get("metrics"))
+        metrics = base.fields_of(step.get("metrics"))
         if step.get("llm_call_count") == 0:
             return None, dict(metrics)
         tokens = _ids(metrics.get("completion_token_ids"))
@@ -171,7 +167,7 @@ class StepReader:
             "logprobs": logprobs if len(logprobs) == len(tokens) else (),
         }
         usage = {key: metrics[key] for key in _COUNTS if type(metrics.get(key)) is int}
-        call = trajectory_lib.ModelCall(
+        call = ModelCall(
             model=base.text_of(step.get("model_name")) or self._model,
             text=said,
             usage=usage,
@@ -191,35 +187,21 @@ class StepReader:
         if not isinstance(value, dict):
             return value
         if value.get("type") == "image":
-            inner = mapping(value.get("source"))
+            inner = base.fields_of(value.get("source"))
             path = base.text_of(inner.get("path", value.get("path")))
             picture = self._pictures.read(path) if path else None
             return value if picture is None else {**value, "data": picture}
         return {key: self._content(item) for key, item in value.items()}
 
 
-def mapping(value: Any) -> Mapping[str, Any]:
-    """Returns a value if it is an object, else an empty one."""
-    return value if isinstance(value, dict) else {}
-
-
-def told(of: Mapping[str, Any]) -> dict[str, float]:
+def _told(of: Mapping[str, Any]) -> dict[str, float]:
     """Returns the reward and the discount that the extras of a step or a trajectory tell."""
-    extra = mapping(of.get("extra"))
+    extra = base.fields_of(of.get("extra"))
     names = [name for name in ("reward", "discount") if type(extra.get(name)) in (int, float)]
     return {name: extra[name] for name in names}
 
 
-def text(message: Any) -> str:
-    """Returns the text of a message or of its parts."""
-    if isinstance(message, list):
-        return "\n".join(
-            filter(None, (base.text_of(mapping(part).get("text")) for part in message))
-        )
-    return base.text_of(message)
-
-
-def seconds(timestamp: Any) -> float | None:
+def _seconds(timestamp: Any) -> float | None:
     """Returns an ISO time in seconds since the epoch; None if it is none."""
     try:
         time = datetime.datetime.fromisoformat(base.text_of(timestamp))
@@ -228,15 +210,10 @@ def seconds(timestamp: Any) -> float | None:
     return (time if time.tzinfo else time.replace(tzinfo=datetime.UTC)).timestamp()
 
 
-def last_time(steps: Sequence[Mapping[str, Any]]) -> float | None:
+def _last_time(steps: Sequence[Mapping[str, Any]]) -> float | None:
     """Returns the latest time that steps tell."""
-    times = (seconds(step.get("timestamp")) for step in steps)
+    times = (_seconds(step.get("timestamp")) for step in steps)
     return max((time for time in times if time is not None), default=None)
-
-
-def with_reward(step: trajectory_lib.StepRecord, reward: Any) -> trajectory_lib.StepRecord:
-    """Returns a step with a reward."""
-    return dataclasses.replace(step, reward=reward)
 
 
 def _first_picture(value: Any) -> bytes | None:
@@ -264,7 +241,6 @@ NEWEST = (1, 8)
 """The newest version that is read."""
 
 _VERSION = re.compile(r"ATIF-v([0-9]{1,4})\.([0-9]{1,4})")
-_LOOKED_AT = 20
 _MAX_SUBAGENTS = 8
 """Levels of subagents of subagents."""
 _TOLD = ("task", "seed", "site", "environment", "reward", "end_reason", "outcome", "viewport")
@@ -273,35 +249,26 @@ _PLACED = ("agent", "steps", "extra", "subagent_trajectories")
 
 def recognises(path: Path) -> bool:
     """Returns whether a file says that it is ATIF, or a folder holds such files."""
-    source = Source(path=path)
-    for _, file in zip(range(_LOOKED_AT), source.files(_is_wanted), strict=False):
-        try:
-            _version(orjson.loads(source.read(file)), file.name)
-        except errors.UnsupportedSchemaError:
-            return True
-        except (errors.WebtrajError, orjson.JSONDecodeError):
-            continue
-        return True
-    return False
+    return base.any_readable(path, _is_wanted, _check_version)
+
+
+def _check_version(source: Source, path: Path) -> None:
+    with contextlib.suppress(errors.UnsupportedSchemaError):  # A newer ATIF is ATIF.
+        _version(base.parse_json(source.read(path), path.name), path.name)
 
 
 def read(source: Source) -> Iterator[Found]:
     """Yields the episodes of a file, or of all those below a folder."""
-    for path in source.files(_is_wanted):
-        where = base.relative(source.root, path)
-        try:
-            content = source.read(path)
-            try:
-                data = orjson.loads(content)
-            except orjson.JSONDecodeError as error:
-                raise errors.CorruptDataError(f"{where!r} is no JSON: {error}.") from error
-        except errors.WebtrajError as error:
-            yield Problem(where, error)
-            continue
+
+    def found(path: Path, where: str) -> Iterator[Found]:
+        content = source.read(path)
         pictures = Pictures(source, path.parent)
-        yield from _read(source, data, where, (base.digest(content),), pictures)
+        parts = (base.digest(content),)
+        yield from _read(source, base.parse_json(content, where), where, parts, pictures)
         if pictures.missing:
             yield Skipped(where, f"{pictures.missing} pictures that it names are not beside it")
+
+    return source.each(_is_wanted, found)
 
 
 def _is_wanted(name: str) -> bool:
@@ -369,48 +336,46 @@ class _Trajectory:
             )
         self._data = data
         self._steps: list[dict[str, Any]] = steps
-        self._extra = mapping(data.get("extra"))
-        agent = mapping(data.get("agent"))
+        self._extra = base.fields_of(data.get("extra"))
+        agent = base.fields_of(data.get("agent"))
         self._agent = agent
         self._reader = StepReader(
             pictures, base.text_of(agent.get("model_name")), self._extra.get("viewport")
         )
 
-    def episode(
-        self, identity: str, imported: Mapping[str, Any], parent: str
-    ) -> trajectory_lib.EpisodeTrajectory:
+    def episode(self, identity: str, imported: Mapping[str, Any], parent: str) -> EpisodeTrajectory:
         """Returns the episode."""
         before, turns = self._turns()
         reason, outcome = self._end()
         ended = reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
-        times = [seconds(step.get("timestamp")) for step in self._steps]
+        times = [_seconds(step.get("timestamp")) for step in self._steps]
         first = self._reader.observation({}, before)
-        steps = [trajectory_lib.StepRecord(0, StepType.FIRST, first, end_time=last_time(before))]
+        steps = [StepRecord(0, StepType.FIRST, first, end_time=_last_time(before))]
         for i, (step, after) in enumerate(turns):
             is_last = i == len(turns) - 1 and ended
-            said = told(step)
+            said = _told(step)
             discount = said.get("discount", 1.0)
             if is_last:  # What it says must agree with how the episode ended.
                 discount = 0.0 if reason is EndReason.TERMINATED else discount or 1.0
             action, decision = self._reader.decided(step)
             steps.append(
-                trajectory_lib.StepRecord(
+                StepRecord(
                     index=i + 1,
                     step_type=StepType.LAST if is_last else StepType.MID,
                     observation=self._reader.observation(step, after),
                     action=action,
                     reward=said.get("reward"),
                     discount=discount,
-                    end_time=last_time([step, *after]),
+                    end_time=_last_time([step, *after]),
                     decision=decision,
                 )
             )
         steps = self._with_total(steps)
         known = [time for time in times if time is not None]
-        return trajectory_lib.EpisodeTrajectory(
+        return EpisodeTrajectory(
             self._info(identity, imported, parent, before),
             tuple(steps),
-            trajectory_lib.EpisodeEnd(
+            EpisodeEnd(
                 reason=reason,
                 outcome=outcome,
                 detail="" if ended else "ATIF does not tell how it ended",
@@ -437,15 +402,13 @@ class _Trajectory:
         outcome = Outcome.__members__.get(str(self._extra.get("outcome")).upper())
         return reason or EndReason.CLOSED, outcome or Outcome.UNKNOWN
 
-    def _with_total(
-        self, steps: list[trajectory_lib.StepRecord]
-    ) -> list[trajectory_lib.StepRecord]:
+    def _with_total(self, steps: list[StepRecord]) -> list[StepRecord]:
         """Returns the steps with the root's reward on the last, if no step has one of its own."""
-        total = told(self._data).get("reward")
+        total = _told(self._data).get("reward")
         if total is None or len(steps) < 2 or any(step.reward is not None for step in steps):
             return steps
         last = steps[-1]
-        return [*steps[:-1], with_reward(last, total)]
+        return [*steps[:-1], dataclasses.replace(last, reward=total)]
 
     def _info(
         self,
@@ -453,15 +416,15 @@ class _Trajectory:
         imported: Mapping[str, Any],
         parent: str,
         before: list[dict[str, Any]],
-    ) -> trajectory_lib.EpisodeInfo:
+    ) -> EpisodeInfo:
         seed = self._extra.get("seed")
         name, version = (base.text_of(self._agent.get(key)) for key in ("name", "version"))
         users = [step for step in before if step["source"] == "user"]
         rest = {key: value for key, value in self._data.items() if key not in _PLACED}
-        return trajectory_lib.EpisodeInfo(
+        return EpisodeInfo(
             episode_id=identity,
             task=base.text_of(self._extra.get("task")),
-            goal=text(users[0].get("message")) if users else "",
+            goal=base.text_of_parts(users[0].get("message")) if users else "",
             site=base.text_of(self._extra.get("site")),
             seed=seed if type(seed) is int else None,
             environment=base.text_of(self._extra.get("environment")),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import dataclasses
 import gzip
 import hashlib
 import importlib
 import io
+import itertools
 import os
 import re
 import stat
@@ -18,17 +20,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 
 import webtraj
 from webtraj import errors
-from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.dataset import open_dataset
 from webtraj.datasets.importers.pickles import Limits
 from webtraj.datasets.place import Place
 from webtraj.datasets.writer import DatasetWriter
-from webtraj.store import budget
+from webtraj.store import decoding
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import HEADER
+from webtraj.store.values import OpaqueRecord
+from webtraj.trajectory import EpisodeTrajectory, Outcome
 
 __all__ = [
     "Found",
@@ -39,23 +43,26 @@ __all__ = [
     "SYSTEMS",
     "Skipped",
     "Source",
+    "any_readable",
     "detect",
     "digest",
     "episode_id",
+    "fields_of",
     "gunzip",
     "images_as_bytes",
     "import_episodes",
     "is_image",
     "is_nothing",
     "number",
+    "outcome_of",
+    "parse_json",
     "provenance",
     "read_episodes",
     "relative",
     "text_of",
+    "text_of_parts",
 ]
 
-# What every importer does: read files from elsewhere with care, and say where an episode is from.
-#
 # An importer is a function from a source, a file or a folder, to what was found there, one after
 # the other: an `EpisodeTrajectory`, a `Problem` with what could not be read, or what was `Skipped`
 # and why. A problem never ends the import, and is never silent.
@@ -71,6 +78,7 @@ IMPORTER_VERSION = 1
 
 _IMAGE_STARTS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"RIFF")
 _PART = 1 << 20
+_LOOKED_AT = 20
 _UNPACKED_FLOOR = 64 << 20
 """Bytes that even a tiny file may decompress to."""
 _DATA_URI = re.compile(r"data:image/[\w.+-]{1,20};base64,")
@@ -97,7 +105,7 @@ class Skipped:
     """The id of the episode that is in the dataset already, if that is why."""
 
 
-Found = trajectory_lib.EpisodeTrajectory | Problem | Skipped
+Found = EpisodeTrajectory | Problem | Skipped
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +144,22 @@ class Source:
             folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
             yield from (Path(folder, name) for name in sorted(names) if wanted(name))
 
+    def each(
+        self, wanted: Callable[[str], bool], read: Callable[[Path, str], Iterator[Found]]
+    ) -> Iterator[Found]:
+        """Yields what is found in the files that are wanted; a file's error is a problem.
+
+        Args:
+            wanted: Whether a file of that name is wanted.
+            read: Yields what is found in a file, given its path and how it is told in messages.
+        """
+        for path in self.files(wanted):
+            where = relative(self.root, path)
+            try:
+                yield from read(path, where)
+            except errors.WebtrajError as error:
+                yield Problem(where, error)
+
     def read(self, path: Path) -> bytes:
         """Returns a file's content.
 
@@ -166,6 +190,18 @@ class Source:
 
 
 Reader = Callable[[Source], Iterator[Found]]
+
+
+def any_readable(
+    path: Path, wanted: Callable[[str], bool], read: Callable[[Source, Path], Any]
+) -> bool:
+    """Returns whether one of the first files that are wanted can be read."""
+    source = Source(path=path)
+    for file in itertools.islice(source.files(wanted), _LOOKED_AT):
+        with contextlib.suppress(errors.WebtrajError):
+            read(source, file)
+            return True
+    return False
 
 
 def relative(root: Path, path: Path) -> str:
@@ -209,7 +245,7 @@ def gunzip(content: bytes, where: str, limit: int) -> bytes:
         CorruptDataError: It is none, is cut off, or holds more than `limit` bytes, or more than a
             file of its size may.
     """
-    limit = min(limit, max(_UNPACKED_FLOOR, budget.RATIO * len(content)))
+    limit = min(limit, max(_UNPACKED_FLOOR, decoding.RATIO * len(content)))
     data = bytearray()
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
@@ -252,6 +288,40 @@ def number(value: Any) -> float | None:
 def text_of(value: Any) -> str:
     """Returns a value if it is text, else none."""
     return value if isinstance(value, str) else ""
+
+
+def text_of_parts(parts: Any) -> str:
+    """Returns the texts in the parts of a message, a line each, or the message if it is text."""
+    if not isinstance(parts, (list, tuple)):
+        return text_of(parts)
+    return "\n".join(filter(None, (text_of(fields_of(part).get("text")) for part in parts)))
+
+
+def fields_of(value: Any) -> Mapping[str, Any]:
+    """Returns the fields of an object, or a mapping as it is; of anything else none."""
+    if isinstance(value, OpaqueRecord):
+        return value.fields
+    return value if isinstance(value, Mapping) else {}
+
+
+def outcome_of(earned: Any) -> Outcome:
+    """Returns what a reward says: a success is worth 1 or more, and without one nobody knows."""
+    value = number(earned)
+    if value is None:
+        return Outcome.UNKNOWN
+    return Outcome.SUCCESS if value >= 1 else Outcome.FAILURE
+
+
+def parse_json(content: bytes, where: str) -> Any:
+    """Returns what a JSON file holds.
+
+    Raises:
+        CorruptDataError: It is none.
+    """
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise errors.CorruptDataError(f"{where!r} is no JSON: {error}.") from error
 
 
 def images_as_bytes(message: Any) -> Any:
@@ -360,31 +430,21 @@ def import_episodes(
     """
     name, read = _reader(source.path, system)
     have = _ids(place, storage_options)
-    imported: list[EpisodeSummary] = []
-    skipped: list[Skipped] = []
-    problems: list[Problem] = []
+    all_done: list[EpisodeSummary | Problem | Skipped] = []
     found_here = read(dataclasses.replace(source, have=have))
     # What is wrong with the source altogether shows now, before there is a dataset.
     first = next(found_here, None)
     with DatasetWriter(place, format=format, storage_options=storage_options) as writer:
-        while first is not None:
-            done: EpisodeSummary | Problem | Skipped
-            if isinstance(first, trajectory_lib.EpisodeTrajectory):
-                done = _add(writer, first, have)
-            else:
-                done = first
-            match done:
-                case EpisodeSummary():
-                    imported.append(done)
-                case Problem():
-                    problems.append(done)
-                case _:
-                    skipped.append(done)
+        for found in itertools.chain(() if first is None else (first,), found_here):
+            done = _add(writer, found, have) if isinstance(found, EpisodeTrajectory) else found
+            all_done.append(done)
             if on_found is not None:
                 on_found(done)
-            first = next(found_here, None)
     return ImportReport(
-        system=name, imported=tuple(imported), skipped=tuple(skipped), problems=tuple(problems)
+        system=name,
+        imported=tuple(done for done in all_done if isinstance(done, EpisodeSummary)),
+        skipped=tuple(done for done in all_done if isinstance(done, Skipped)),
+        problems=tuple(done for done in all_done if isinstance(done, Problem)),
     )
 
 
@@ -408,7 +468,7 @@ def _ids(place: Place, storage_options: Mapping[str, Any] | None) -> set[str]:
 
 
 def _add(
-    writer: DatasetWriter, episode: trajectory_lib.EpisodeTrajectory, have: set[str]
+    writer: DatasetWriter, episode: EpisodeTrajectory, have: set[str]
 ) -> EpisodeSummary | Problem | Skipped:
     imported = episode.info.metadata.get("imported")
     where = imported["file"] if isinstance(imported, Mapping) else episode.episode_id

@@ -17,14 +17,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from webtraj import errors
-from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.importers import base
-from webtraj.datasets.importers.base import Found, Problem, Source
+from webtraj.datasets.importers.base import Found, Source
 from webtraj.environments import actions
-from webtraj.trajectory import EndReason, Outcome, StepType
+from webtraj.trajectory import (
+    Decision,
+    EndReason,
+    EpisodeEnd,
+    EpisodeInfo,
+    EpisodeTrajectory,
+    StepRecord,
+    StepType,
+)
 
 __all__ = ["Chunk", "chunks", "read", "recognises", "target"]
 
@@ -205,35 +210,25 @@ def _number(value: Any) -> float:
 
 SYSTEM = "miniwob-demos"
 
-_LOOKED_AT = 20
 _KNOWN = ("taskName", "utterance", "reward", "rawReward", "states", "fields")
 
 
 def recognises(path: Path) -> bool:
     """Returns whether a file is a demonstration, or a folder holds some."""
-    source = Source(path=path)
-    for _, file in zip(range(_LOOKED_AT), source.files(_is_wanted), strict=False):
-        try:
-            _data(source, file, file.name)
-        except errors.WebtrajError:
-            continue
-        return True
-    return False
+    return base.any_readable(path, _is_wanted, _data)
 
 
 def read(source: Source) -> Iterator[Found]:
     """Yields the episodes of a file, or of all those below a folder."""
-    for path in source.files(_is_wanted):
-        where = base.relative(source.root, path)
-        try:
-            content, data = _data(source, path, where)
-            sha256 = base.digest(content)
-            identity = base.episode_id(SYSTEM, sha256)
-            yield source.already(identity, where) or _trajectory(
-                data, identity, base.provenance(SYSTEM, where, sha256)
-            )
-        except errors.WebtrajError as error:
-            yield Problem(where, error)
+
+    def found(path: Path, where: str) -> Iterator[Found]:
+        content, data = _data(source, path)
+        sha256 = base.digest(content)
+        identity = base.episode_id(SYSTEM, sha256)
+        imported = base.provenance(SYSTEM, where, sha256)
+        yield source.already(identity, where) or _trajectory(data, identity, imported)
+
+    return source.each(_is_wanted, found)
 
 
 def _is_wanted(name: str) -> bool:
@@ -241,15 +236,13 @@ def _is_wanted(name: str) -> bool:
     return name.rstrip("x").endswith((".json", ".json.gz"))
 
 
-def _data(source: Source, path: Path, where: str) -> tuple[bytes, dict[str, Any]]:
+def _data(source: Source, path: Path) -> tuple[bytes, dict[str, Any]]:
     """Returns a file's content, decompressed, and the demonstration in it."""
+    where = base.relative(source.root, path)
     content = source.read(path)
     if path.name.endswith(".gz"):
         content = base.gunzip(content, where, source.limits.file_bytes)
-    try:
-        data = orjson.loads(content)
-    except orjson.JSONDecodeError as error:
-        raise errors.CorruptDataError(f"{where!r} is no JSON: {error}.") from error
+    data = base.parse_json(content, where)
     states = data.get("states") if isinstance(data, dict) else None
     named = isinstance(data, dict) and isinstance(data.get("taskName"), str)
     if not named or not isinstance(states, list) or not all(map(_is_state, states)):
@@ -267,11 +260,10 @@ def _is_state(state: Any) -> bool:
 
 def _trajectory(
     data: Mapping[str, Any], identity: str, imported: Mapping[str, Any]
-) -> trajectory_lib.EpisodeTrajectory:
+) -> EpisodeTrajectory:
     states = data["states"]
-    raw = data.get("rawReward", data.get("reward"))
-    reward = base.number(raw)
-    info = trajectory_lib.EpisodeInfo(
+    reward = base.number(data.get("rawReward", data.get("reward")))
+    info = EpisodeInfo(
         episode_id=identity,
         task=f"miniwob/{data['taskName']}",
         goal=base.text_of(data.get("utterance")),
@@ -284,31 +276,26 @@ def _trajectory(
             **{key: value for key, value in data.items() if key not in _KNOWN},
         },
     )
-    steps = [trajectory_lib.StepRecord(0, StepType.FIRST, _observation(data, states[0]))]
+    steps = [StepRecord(0, StepType.FIRST, _observation(data, states[0]))]
     all_chunks = chunks(states)
     for i, chunk in enumerate(all_chunks):
         is_last = i == len(all_chunks) - 1
         before = None if reward is None else 0.0
         steps.append(
-            trajectory_lib.StepRecord(
+            StepRecord(
                 index=i + 1,
                 step_type=StepType.LAST if is_last else StepType.MID,
                 observation=_observation(data, states[chunk.last]),
                 action=chunk.action,
                 reward=reward if is_last else before,
                 discount=0.0 if is_last else 1.0,
-                decision=trajectory_lib.Decision(
-                    action=chunk.action, metadata=_told(states, chunk)
-                ),
+                decision=Decision(action=chunk.action, metadata=_told(states, chunk)),
             )
         )
-    outcome = Outcome.UNKNOWN
-    if reward is not None:
-        outcome = Outcome.SUCCESS if reward >= 1 else Outcome.FAILURE
     # Of a demonstration without an action nobody saw the end.
     reason = EndReason.TERMINATED if all_chunks else EndReason.CLOSED
-    end = trajectory_lib.EpisodeEnd(reason=reason, outcome=outcome)
-    return trajectory_lib.EpisodeTrajectory(info, tuple(steps), end)
+    end = EpisodeEnd(reason=reason, outcome=base.outcome_of(reward))
+    return EpisodeTrajectory(info, tuple(steps), end)
 
 
 def _observation(data: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from webtraj import errors
 from webtraj.datasets.importers import base
-from webtraj.datasets.importers.base import Found, Problem, Source
+from webtraj.datasets.importers.base import Found, Source
 from webtraj.trajectory import EpisodeTrajectory
 
 __all__ = ["read", "recognises"]
@@ -45,18 +45,17 @@ def read(source: Source) -> Iterator[Found]:
                 f"The schema {str(source.descriptor)!r} cannot be read: {error.strerror}. Name a "
                 "FileDescriptorSet, as protoc --include_imports --descriptor_set_out makes it."
             ) from error
-    for path in source.files(_is_wanted):
-        where = base.relative(source.root, path)
-        try:
-            content = source.read(path)
-            episode = read_orby(content, where, descriptor_set=descriptor)
-            known = source.already(episode.episode_id, where)
-            imported = base.provenance(SYSTEM, where, base.digest(content))
-            metadata = {**episode.info.metadata, "imported": imported}
-            info = dataclasses.replace(episode.info, metadata=metadata)
-            yield known or dataclasses.replace(episode, info=info)
-        except errors.WebtrajError as error:
-            yield Problem(where, error)
+
+    def found(path: Path, where: str) -> Iterator[Found]:
+        content = source.read(path)
+        episode = read_orby(content, where, descriptor_set=descriptor)
+        imported = base.provenance(SYSTEM, where, base.digest(content))
+        metadata = {**episode.info.metadata, "imported": imported}
+        info = dataclasses.replace(episode.info, metadata=metadata)
+        known = source.already(episode.episode_id, where)
+        yield known or dataclasses.replace(episode, info=info)
+
+    yield from source.each(_is_wanted, found)
 
 
 def _is_wanted(name: str) -> bool:

@@ -12,6 +12,7 @@ its `Limits`, or takes more memory than a file of its size may. An object comes 
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import datetime
 import io
@@ -20,33 +21,30 @@ import pathlib
 import pickletools
 import re
 import struct
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
 
 from webtraj import errors
-from webtraj.store.budget import Budget
-from webtraj.store.decoding import check_hashes, check_text
+from webtraj.store.decoding import Budget, check_hashes, check_text
 from webtraj.store.values import OpaqueRecord
 
-__all__ = [
-    "BUILDERS",
-    "Limits",
-    "Name",
-    "NotPlainError",
-    "PendingArray",
-    "PendingDtype",
-    "RestrictedUnpickler",
-    "StandIn",
-    "TAKES_STATE",
-    "is_small",
-    "modern",
-    "read_pickle",
-    "settle",
-]
+__all__ = ["Limits", "Name", "NotPlainError", "RestrictedUnpickler", "read_pickle"]
 
-# What stands in the pickle machine for names and objects, and what it says when it must stop.
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much a file may ask for. More than any file that was seen, less than a machine has."""
+
+    file_bytes: int = 4 << 30
+    """Bytes in a file, once it is decompressed."""
+    operations: int = 50_000_000
+    """Operations in one pickle."""
+    expanded: int = 50_000_000
+    """Values in what comes out, shared ones counted each time; long ones count for more."""
+    depth: int = 100
+    """Levels of containers in each other."""
 
 
 class NotPlainError(ValueError):
@@ -78,7 +76,7 @@ class StandIn:
         self.state = state
 
 
-# Numpy's arrays, scalars and dtypes in pickles, built from their bytes after all was checked.
+# Numpy's arrays, scalars and dtypes are built from their bytes after all was checked.
 
 _DTYPE = re.compile(r"[<>|=]?([biufcSU])([0-9]{0,9})")
 _MAX_DIMENSIONS = 32
@@ -178,57 +176,24 @@ def _array(kind: Any, shape: Any, typecode: Any) -> PendingArray:
     return PendingArray(PendingDtype("b"), (0,), b"")
 
 
-def _array_from_buffer(data: Any, dtype: Any, shape: Any, order: Any) -> PendingArray:
-    """Stands for numpy's `_frombuffer`."""
-    return PendingArray(dtype, shape, data, fortran=order == "F")
-
-
-def _scalar(dtype: Any, data: Any) -> PendingArray:
-    """Stands for numpy's `scalar`."""
-    return PendingArray(dtype, (), data, scalar=True)
-
-
 def _bare(*arguments: Any) -> PendingArray:
     raise NotPlainError("a numpy array is made in a way that is not taken")
 
 
-def _dtype(code: Any, align: Any = False, copy: Any = True) -> PendingDtype:
-    """Stands for `numpy.dtype`."""
-    return PendingDtype(code)
-
-
-_NUMPY_BUILDERS: dict[str, Callable[..., Any]] = {
-    "numpy.dtype": _dtype,
-    "numpy.ndarray": _bare,
-    "numpy._core.multiarray._reconstruct": _array,
-    "numpy._core.multiarray.scalar": _scalar,
-    "numpy._core.numeric._frombuffer": _array_from_buffer,
-}
-"""What stands for the functions that pickles of arrays call, by their full names."""
-
-
-# What the pickle machine makes: stand-ins, and the few values that are built for real.
-#
-# `BUILDERS` are the only names whose calls do anything: containers, bytes, dates, paths and numpy's
-# arrays, each of them checked. `settle` makes plain data of the whole in the end.
-
-_ATOMS = (type(None), bool, int, float, complex, str, bytes)
+_ATOMS = (type(None), bool, int, float, complex, str, bytes, datetime.datetime)
 _CONTAINER = 64
 """Bytes of memory that a container takes, and each of its items about an eighth of it."""
 _KEY_VALUES = 1000
 
 
-TAKES_STATE = (StandIn, PendingDtype, PendingArray)
-
-
-def modern(module: str) -> str:
+def _modern(module: str) -> str:
     """Returns what a module is called today that an old pickle names."""
     if module.startswith("numpy.core."):
         return f"numpy._core.{module.removeprefix('numpy.core.')}"
     return {"__builtin__": "builtins", "copy_reg": "copyreg"}.get(module, module)
 
 
-def is_small(key: Any) -> bool:
+def _is_small(key: Any) -> bool:
     """Return whether a key, such as a tuple of tuples, has few values in all, and can be hashed."""
     waiting, count = [key], 0
     while waiting:
@@ -241,27 +206,11 @@ def is_small(key: Any) -> bool:
     return True
 
 
-def settle(value: Any, *, depth: int, expanded: int, budget: Budget) -> Any:
-    """Returns plain data for what the machine has made.
-
-    Args:
-        value: What the machine has made.
-        depth: How many levels of containers it may have.
-        expanded: How many values it may have, shared ones counted each time.
-        budget: The memory that it may take, shared values counted each time.
-
-    Raises:
-        CorruptDataError: It takes more memory than it may.
-        NotPlainError: It contains itself, or is too deep or too large.
-    """
-    return _Settling(depth, expanded, budget).plain(value)
-
-
 class _Settling:
-    """One pass over what a machine has made. Each value is settled once."""
+    """One pass over what a machine has made, which makes plain data of it. Each value once."""
 
-    def __init__(self, depth: int, expanded: int, budget: Budget) -> None:
-        self._max_depth, self._max_weight, self._budget = depth, expanded, budget
+    def __init__(self, limits: Limits, budget: Budget) -> None:
+        self._limits, self._budget = limits, budget
         self._done: dict[int, tuple[Any, int, int]] = {}
         self._open: set[int] = set()
         self._weight = 0
@@ -279,8 +228,8 @@ class _Settling:
             return result
         if key in self._open:
             raise NotPlainError("it contains itself")
-        if len(self._open) >= self._max_depth:
-            raise NotPlainError(f"it is nested more than {self._max_depth} levels deep")
+        if len(self._open) >= self._limits.depth:
+            raise NotPlainError(f"it is nested more than {self._limits.depth} levels deep")
         self._open.add(key)
         before, size_before = self._weight, self._size
         self._weigh(1, _CONTAINER)
@@ -293,8 +242,8 @@ class _Settling:
         self._weight += weight
         self._size += size
         self._budget.take(size)
-        if self._weight > self._max_weight:
-            raise NotPlainError(f"it holds more than {self._max_weight:,} values")
+        if self._weight > self._limits.expanded:
+            raise NotPlainError(f"it holds more than {self._limits.expanded:,} values")
 
     def _convert(self, value: Any) -> Any:
         match value:
@@ -380,7 +329,7 @@ def _reconstructed(cls: Any, base: Any, state: Any) -> StandIn:
 
 def _check_keys(keys: Iterable[Any]) -> None:
     keys = list(keys)
-    if not all(map(is_small, keys)):
+    if not all(map(_is_small, keys)):
         raise NotPlainError("a key of a dict or set is too large")
     check_hashes(keys)
 
@@ -403,18 +352,10 @@ def _dict(pairs: Any = ()) -> dict[Any, Any]:
     return dict(pairs)
 
 
-def _no_bytes() -> bytes:
-    return b""
-
-
 def _byte_array(data: Any = b"") -> bytearray:
     if not isinstance(data, (bytes, bytearray)):
         raise NotPlainError("a bytearray is made of no bytes")
     return bytearray(data)
-
-
-def _complex(real: Any, imaginary: Any) -> complex:
-    return complex(float(real), float(imaginary))
 
 
 def _path(*parts: Any) -> str:
@@ -426,40 +367,20 @@ def _path(*parts: Any) -> str:
 def _datetime(state: Any, *rest: Any) -> Any:
     if rest or type(state) is not bytes or len(state) != 10:
         return StandIn("datetime.datetime", (state, *rest))
-    microsecond = int.from_bytes(state[7:])
-    return StandInDate(
-        datetime.datetime(
-            int.from_bytes(state[:2]),
-            state[2] & 0x7F,
-            state[3],
-            state[4],
-            state[5],
-            state[6],
-            microsecond,
-        )
-    )
+    year, microsecond = int.from_bytes(state[:2]), int.from_bytes(state[7:])
+    month, day, hour, minute, second = state[2] & 0x7F, *state[3:7]
+    return datetime.datetime(year, month, day, hour, minute, second, microsecond)
 
 
-@dataclasses.dataclass(slots=True)
-class StandInDate:
-    """A date, kept apart from what a machine may give state to."""
-
-    value: datetime.datetime
-
-    def resolve(self) -> datetime.datetime:
-        """Returns the date."""
-        return self.value
-
-
-BUILDERS: dict[str, Callable[..., Any]] = {
+_BUILDERS: dict[str, Callable[..., Any]] = {
     "builtins.set": _collected(set),
     "builtins.frozenset": _collected(frozenset),
     "builtins.list": _collected(list),
     "builtins.tuple": _collected(tuple),
     "builtins.dict": _dict,
-    "builtins.bytes": _no_bytes,
+    "builtins.bytes": lambda: b"",
     "builtins.bytearray": _byte_array,
-    "builtins.complex": _complex,
+    "builtins.complex": lambda real, imaginary: complex(float(real), float(imaginary)),
     "builtins.object": lambda: StandIn("builtins.object"),
     "collections.OrderedDict": _dict,
     "collections.defaultdict": lambda factory=None: {},
@@ -470,23 +391,16 @@ BUILDERS: dict[str, Callable[..., Any]] = {
     "pathlib.Path": _path,
     "_codecs.encode": _encoded,
     "copyreg._reconstructor": _reconstructed,
-    **_NUMPY_BUILDERS,
+    "numpy.dtype": lambda code, align=False, copy=True: PendingDtype(code),
+    "numpy.ndarray": _bare,
+    "numpy._core.multiarray._reconstruct": _array,
+    "numpy._core.multiarray.scalar": lambda dtype, data: PendingArray(dtype, (), data, scalar=True),
+    "numpy._core.numeric._frombuffer": lambda data, dtype, shape, order: PendingArray(
+        dtype, shape, data, fortran=order == "F"
+    ),
 }
-"""What stands for the functions that pickles of data call, by their full names."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """How much a file may ask for. More than any file that was seen, less than a machine has."""
-
-    file_bytes: int = 4 << 30
-    """Bytes in a file, once it is decompressed."""
-    operations: int = 50_000_000
-    """Operations in one pickle."""
-    expanded: int = 50_000_000
-    """Values in what comes out, shared ones counted each time; long ones count for more."""
-    depth: int = 100
-    """Levels of containers in each other."""
+"""What stands for the functions that pickles of data call, by their full names. A call of any other
+name does nothing."""
 
 
 _COST = 32
@@ -503,9 +417,10 @@ _SECRET_HASHES = (str, bytes, type(None), bool)
 _MODULUS = 2**61 - 1
 """Integers below it have a hash of their own (`sys.hash_info.modulus`)."""
 _SAME_HASH = 1000
+_MARKS = 10_000
+"""Containers, each in the next, that may be begun at a time."""
 
 _Handler = Callable[["RestrictedUnpickler", Any], None]
-_MARK = object()
 
 
 class RestrictedUnpickler:
@@ -518,7 +433,6 @@ class RestrictedUnpickler:
         *,
         names: Collection[str] = (),
         any_name: bool = False,
-        persistent_load: Callable[[Any], Any] | None = None,
         limits: Limits | None = None,
         budget: Budget | None = None,
     ) -> None:
@@ -529,7 +443,6 @@ class RestrictedUnpickler:
             where: Names the file in errors.
             names: The full names (`module.Class`) of classes that may stand in it.
             any_name: Whether any class may. What is made of it is as inert as of the others.
-            persistent_load: Returns what a persistent id stands for; without it they are refused.
             limits: How much the file may ask for.
             budget: The memory that it may take; by default in proportion to its size.
 
@@ -542,9 +455,9 @@ class RestrictedUnpickler:
         self._where = where
         self._names = frozenset(names)
         self._any_name = any_name
-        self._persistent_load = persistent_load
         self._limits = limits or Limits()
         self._stack: list[Any] = []
+        self._marked: list[list[Any]] = []
         self._memo: dict[int, Any] = {}
         if len(content) > self._limits.file_bytes:
             self._refuse(f"has {len(content):,} bytes; at most {self._limits.file_bytes:,} are")
@@ -564,12 +477,25 @@ class RestrictedUnpickler:
 
     def load_unsettled(self) -> Any:
         """Reads the next pickle and returns what `settle` makes plain data of."""
-        self._stack, self._memo = [], {}
+        self._stack, self._marked, self._memo = [], [], {}
         self._same_hash: collections.Counter[tuple[int, int]] = collections.Counter()
-        try:
+        with self._failing():
             return self._run()
+
+    def settle(self, value: Any) -> Any:
+        """Returns plain data for what the machine has made."""
+        with self._failing():
+            return _Settling(self._limits, self.budget).plain(value)
+
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Names the file in errors."""
+        try:
+            yield
         except errors.CorruptDataError:
             raise
+        except NotPlainError as error:
+            self._fail(str(error))
         except (
             ValueError,
             TypeError,
@@ -580,27 +506,14 @@ class RestrictedUnpickler:
         ) as error:  # A warning, of a strange escape in old text, where warnings are errors.
             self._fail(f"{type(error).__name__}: {error}")
 
-    def settle(self, value: Any) -> Any:
-        """Returns plain data for what the machine has made."""
-        try:
-            return settle(
-                value, depth=self._limits.depth, expanded=self._limits.expanded, budget=self.budget
-            )
-        except errors.CorruptDataError:
-            raise
-        except NotPlainError as error:
-            self._fail(str(error))
-        except (ValueError, TypeError, OverflowError) as error:
-            self._fail(f"{type(error).__name__}: {error}")
-
     def find_class(self, module: str, name: str) -> Name:
         """Returns what stands for a name, if the file may ask for it.
 
         Raises:
             CorruptDataError: It may not.
         """
-        found = Name(f"{modern(module)}.{name}")
-        listed = found.full in self._names or found.full in BUILDERS
+        found = Name(f"{_modern(module)}.{name}")
+        listed = found.full in self._names or found.full in _BUILDERS
         if not (listed or self._any_name):
             raise errors.CorruptDataError(
                 f"{self._where!r} asks for {found.full[:200]!r}, which is not among the names that "
@@ -615,7 +528,7 @@ class RestrictedUnpickler:
                 self._refuse(f"has more than {self._limits.operations:,} operations; no more are")
             self.budget.take(_COSTS.get(opcode.name, _COST))
             if opcode.name == "STOP":
-                return self._pop()
+                return self._stack.pop()
             handler = _HANDLERS.get(opcode.name)
             if handler is None:
                 self._refuse(f"uses the operation {opcode.name}; only plain ones are")
@@ -633,37 +546,38 @@ class RestrictedUnpickler:
             f"{self._where!r} {what:.300} read. It was refused before anything was made of it."
         )
 
-    # The stack.
+    # The stack, above the topmost mark; what lies below each mark.
 
     def _push(self, value: Any) -> None:
         self._stack.append(value)
 
-    def _pop(self) -> Any:
-        value = self._stack.pop()
-        if value is _MARK:
-            raise ValueError("a mark stands where a value was expected")
-        return value
+    def _pop(self, count: int) -> list[Any]:
+        """Returns the last values, which go."""
+        if len(self._stack) < count:
+            raise ValueError("values are missing")
+        values = self._stack[-count:]
+        del self._stack[-count:]
+        return values
+
+    def _mark(self, _: Any) -> None:
+        if len(self._marked) >= _MARKS:
+            raise ValueError(f"more than {_MARKS} marks are open")
+        self._marked.append(self._stack)
+        self._stack = []
 
     def _pop_marked(self) -> list[Any]:
         """Returns what lies above the topmost mark, which goes too."""
-        for i in range(len(self._stack) - 1, -1, -1):
-            if self._stack[i] is _MARK:
-                items = self._stack[i + 1 :]
-                del self._stack[i:]
-                return items
-        raise ValueError("a mark is missing")
+        values, self._stack = self._stack, self._marked.pop()
+        return values
+
+    def _drop(self, _: Any) -> None:
+        if self._stack:
+            self._stack.pop()
+        else:
+            self._drop_marked(None)
 
     def _drop_marked(self, _: Any) -> None:
         self._pop_marked()
-
-    def _top(self) -> Any:
-        value = self._stack[-1]
-        if value is _MARK:
-            raise ValueError("a mark stands where a value was expected")
-        return value
-
-    def _tuple_of(self, count: int) -> None:
-        self._push(tuple(reversed([self._pop() for _ in range(count)])))
 
     # Names and calls.
 
@@ -672,61 +586,43 @@ class RestrictedUnpickler:
         self._push(self.find_class(module, name))
 
     def _stack_global(self, _: Any) -> None:
-        name, module = self._pop(), self._pop()
+        module, name = self._pop(2)
         if type(name) is not str or type(module) is not str:
             raise TypeError("a name is no text")
         self._push(self.find_class(module, name))
 
-    def _reduce(self, _: Any) -> None:
-        arguments, called = self._pop(), self._pop()
-        self._make(called, arguments, {})
-
-    def _newobj(self, _: Any) -> None:
-        self._reduce(None)
-
-    def _newobj_ex(self, _: Any) -> None:
-        keywords, arguments, called = self._pop(), self._pop(), self._pop()
-        if type(keywords) is not dict:
-            raise TypeError("keyword arguments are no dict")
-        self._make(called, arguments, keywords)
-
-    def _make(self, called: Any, arguments: Any, keywords: dict[Any, Any]) -> None:
+    def _call(self, called: Any, arguments: Any, keywords: Any = None) -> None:
         if type(called) is not Name:
             self._refuse(f"calls a {type(called).__name__}, which is no class; no such thing is")
-        if type(arguments) is not tuple:
-            raise TypeError("the arguments of a call are no tuple")
-        builder = BUILDERS.get(called.full)
+        if type(arguments) is not tuple or type(keywords) not in (dict, type(None)):
+            raise TypeError("the arguments of a call are no tuple, or its keywords no dict")
+        self._push(self.make(called.full, arguments, keywords or {}))
+
+    def make(self, name: str, arguments: tuple[Any, ...], keywords: dict[Any, Any]) -> Any:
+        """Returns what stands for a call of a name."""
+        builder = _BUILDERS.get(name)
         if builder is None:
-            self._push(StandIn(called.full, arguments, keywords))
-        elif keywords:
-            raise TypeError(f"{called.full} takes no keywords here")
-        else:
-            self._push(builder(*arguments))
+            return StandIn(name, arguments, keywords)
+        if keywords:
+            raise TypeError(f"{name} takes no keywords here")
+        return builder(*arguments)
 
     def _build(self, _: Any) -> None:
-        state = self._pop()
-        target = self._top()
-        if isinstance(target, TAKES_STATE):
+        (state,) = self._pop(1)
+        target = self._stack[-1]
+        if isinstance(target, (StandIn, PendingDtype, PendingArray)):
             target.set_state(state)
         elif state:
             self._refuse(f"gives state to a {type(target).__name__}; only an object's is")
 
-    def _persistent(self, pid: Any) -> None:
-        if self._persistent_load is None:
-            self._refuse("has persistent ids; none is")
-        else:
-            self._push(self._persistent_load(pid))
+    def persistent_load(self, pid: Any) -> Any:
+        """Returns what a persistent id stands for; they are refused, but by a subclass."""
+        self._refuse("has persistent ids; none is")
 
     # Containers.
 
-    def _append(self, _: Any) -> None:
-        self._extend([self._pop()])
-
-    def _appends(self, _: Any) -> None:
-        self._extend(self._pop_marked())
-
     def _extend(self, values: list[Any]) -> None:
-        target = self._top()
+        target = self._stack[-1]
         if type(target) is list:
             target.extend(values)
         elif type(target) is StandIn:
@@ -734,15 +630,8 @@ class RestrictedUnpickler:
         else:
             raise TypeError(f"a {type(target).__name__} takes no elements")
 
-    def _setitem(self, _: Any) -> None:
-        value, key = self._pop(), self._pop()
-        self._set_items([key, value])
-
-    def _setitems(self, _: Any) -> None:
-        self._set_items(self._pop_marked())
-
     def _set_items(self, flat: list[Any]) -> None:
-        target = self._top()
+        target = self._stack[-1]
         self._check_keys(target, flat[::2])
         pairs = zip(flat[::2], flat[1::2], strict=True)
         if type(target) is dict:
@@ -759,7 +648,7 @@ class RestrictedUnpickler:
 
     def _additems(self, _: Any) -> None:
         items = self._pop_marked()
-        target = self._top()
+        target = self._stack[-1]
         if type(target) is not set:
             raise TypeError(f"a {type(target).__name__} takes no members")
         self._check_keys(target, items)
@@ -776,20 +665,15 @@ class RestrictedUnpickler:
         for key in keys:
             if type(key) in _SECRET_HASHES or (type(key) is int and -_MODULUS < key < _MODULUS):
                 continue
-            if not is_small(key):
+            if not _is_small(key):
                 raise ValueError("a key of a dict or set is too large")
             same = (id(target), hash(key))
             self._same_hash[same] += 1
             if self._same_hash[same] > _SAME_HASH:
                 raise ValueError(f"more than {_SAME_HASH} keys of a dict or set have the same hash")
 
-    # The memo.
-
     def _put(self, index: int) -> None:
-        self._memo[index] = self._top()
-
-    def _get(self, index: int) -> None:
-        self._push(self._memo[index])
+        self._memo[index] = self._stack[-1]
 
 
 def _pushes(make: Callable[[Any], Any]) -> _Handler:
@@ -816,33 +700,35 @@ _HANDLERS: dict[str, _Handler] = {
     "EMPTY_TUPLE": _pushes(lambda _: ()),
     "EMPTY_DICT": _pushes(lambda _: {}),
     "EMPTY_SET": _pushes(lambda _: set()),
-    "MARK": _pushes(lambda _: _MARK),
-    "POP": lambda machine, _: machine._stack.pop() and None,
+    "MARK": RestrictedUnpickler._mark,
+    "POP": RestrictedUnpickler._drop,
     "POP_MARK": RestrictedUnpickler._drop_marked,
-    "DUP": lambda machine, _: machine._push(machine._top()),
+    "DUP": lambda machine, _: machine._push(machine._stack[-1]),
     "LIST": lambda machine, _: machine._push(machine._pop_marked()),
     "TUPLE": lambda machine, _: machine._push(tuple(machine._pop_marked())),
-    "TUPLE1": lambda machine, _: machine._tuple_of(1),
-    "TUPLE2": lambda machine, _: machine._tuple_of(2),
-    "TUPLE3": lambda machine, _: machine._tuple_of(3),
+    "TUPLE1": lambda machine, _: machine._push(tuple(machine._pop(1))),
+    "TUPLE2": lambda machine, _: machine._push(tuple(machine._pop(2))),
+    "TUPLE3": lambda machine, _: machine._push(tuple(machine._pop(3))),
     "FROZENSET": RestrictedUnpickler._frozenset,
     "DICT": RestrictedUnpickler._dict,
-    "APPEND": RestrictedUnpickler._append,
-    "APPENDS": RestrictedUnpickler._appends,
-    "SETITEM": RestrictedUnpickler._setitem,
-    "SETITEMS": RestrictedUnpickler._setitems,
+    "APPEND": lambda machine, _: machine._extend(machine._pop(1)),
+    "APPENDS": lambda machine, _: machine._extend(machine._pop_marked()),
+    "SETITEM": lambda machine, _: machine._set_items(machine._pop(2)),
+    "SETITEMS": lambda machine, _: machine._set_items(machine._pop_marked()),
     "ADDITEMS": RestrictedUnpickler._additems,
     "GLOBAL": RestrictedUnpickler._global,
     "STACK_GLOBAL": RestrictedUnpickler._stack_global,
-    "REDUCE": RestrictedUnpickler._reduce,
-    "NEWOBJ": RestrictedUnpickler._newobj,
-    "NEWOBJ_EX": RestrictedUnpickler._newobj_ex,
+    **dict.fromkeys(("REDUCE", "NEWOBJ"), lambda machine, _: machine._call(*machine._pop(2))),
+    "NEWOBJ_EX": lambda machine, _: machine._call(*machine._pop(3)),
     "BUILD": RestrictedUnpickler._build,
-    "PERSID": RestrictedUnpickler._persistent,
-    "BINPERSID": lambda machine, _: machine._persistent(machine._pop()),
+    "PERSID": lambda machine, pid: machine._push(machine.persistent_load(pid)),
+    "BINPERSID": lambda machine, _: machine._push(machine.persistent_load(*machine._pop(1))),
     "MEMOIZE": lambda machine, _: machine._put(len(machine._memo)),
     **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), RestrictedUnpickler._put),
-    **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), RestrictedUnpickler._get),
+    **dict.fromkeys(
+        ("GET", "BINGET", "LONG_BINGET"),
+        lambda machine, index: machine._push(machine._memo[index]),
+    ),
 }  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 A file is a zip archive (`<name>/data.pkl`, and a `<name>/data/<key>` for each storage), or, from
 before torch 1.6, a row of pickles with the storages behind them. Pickles are read by
-`restricted_pickle`.
+`pickles`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from webtraj import errors
 from webtraj.datasets.importers.pickles import Limits, Name, NotPlainError, RestrictedUnpickler
-from webtraj.store.budget import Budget
+from webtraj.store.decoding import Budget
 
 __all__ = ["TORCH_NAMES", "is_torch_file", "read_torch_file"]
 
@@ -125,27 +125,12 @@ class _Tensor:
 class _TorchUnpickler(RestrictedUnpickler):
     """Knows torch's tensors, and the storages that a file's persistent ids name."""
 
-    def __init__(
-        self,
-        content: bytes,
-        where: str,
-        names: Collection[str],
-        limits: Limits,
-        data_of: Callable[[str], bytes],
-        budget: Budget,
-    ) -> None:
-        super().__init__(
-            content,
-            where,
-            names=names,
-            limits=limits,
-            persistent_load=self.storage_of,
-            budget=budget,
-        )
+    def __init__(self, data_of: Callable[[str], bytes], *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
         self._data_of = data_of
         self.storages: dict[str, _Storage] = {}
 
-    def storage_of(self, pid: Any) -> _Storage:
+    def persistent_load(self, pid: Any) -> _Storage:
         """Returns the storage that a persistent id names."""
         match pid:
             case ("storage", Name(full), str(key), str(), int(count), *_) if count >= 0:
@@ -155,14 +140,13 @@ class _TorchUnpickler(RestrictedUnpickler):
                     return self.storages.setdefault(key, storage)
         raise NotPlainError(f"a persistent id is {pid!r:.100}")
 
-    def _make(self, called: Any, arguments: Any, keywords: dict[Any, Any]) -> None:
-        name = called.full if type(called) is Name else ""
+    def make(self, name: str, arguments: tuple[Any, ...], keywords: dict[Any, Any]) -> Any:
+        """Returns what stands for a call of a name: for torch's own, a tensor."""
         if name == "torch._utils._rebuild_parameter" and arguments:
-            self._push(arguments[0])
-        elif name.startswith("torch._utils._rebuild_tensor"):
-            self._push(self._tensor(*arguments[:4]))
-        else:
-            super()._make(called, arguments, keywords)
+            return arguments[0]
+        if name.startswith("torch._utils._rebuild_tensor"):
+            return self._tensor(*arguments[:4])
+        return super().make(name, arguments, keywords)
 
     def _tensor(self, storage: Any, offset: Any, shape: Any, strides: Any) -> _Tensor:
         sizes = (offset, *shape, *strides)
@@ -201,10 +185,9 @@ def _read_zip(content: bytes, where: str, names: Collection[str], limits: Limits
                     raise NotPlainError(f"the storage {key[:40]!r} is missing")
                 return archive.read(name)
 
-            unpickler = _TorchUnpickler(
-                archive.read(pickles[0]), where, names, limits, data_of, budget
-            )
-            return unpickler.load()
+            return _TorchUnpickler(
+                data_of, archive.read(pickles[0]), where, names=names, limits=limits, budget=budget
+            ).load()
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, OSError) as error:
         raise errors.CorruptDataError(
             f"{where!r} is no readable zip archive: {error}. The file is damaged."
@@ -223,7 +206,8 @@ def _read_legacy(content: bytes, where: str, names: Collection[str], limits: Lim
             raise NotPlainError(f"the storage {key[:40]!r} is missing")
         return storages[key]
 
-    unpickler = _TorchUnpickler(content, where, names, limits, data_of, Budget(where, len(content)))
+    budget = Budget(where, len(content))
+    unpickler = _TorchUnpickler(data_of, content, where, names=names, limits=limits, budget=budget)
     magic, protocol, system = unpickler.load(), unpickler.load(), unpickler.load()
     little = isinstance(system, dict) and system.get("little_endian") is True
     if magic != _LEGACY_MAGIC or protocol != _LEGACY_PROTOCOL or not little:

@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 from webtraj import errors
-from webtraj import trajectory as trajectory_lib
 from webtraj.datasets.importers import base
 from webtraj.datasets.importers.base import Found, Problem, Skipped, Source
 from webtraj.datasets.importers.torch_files import is_torch_file, read_torch_file
@@ -34,9 +33,20 @@ from webtraj.environments.actions import InvalidAction
 from webtraj.environments.actions.dialects import make_dialect
 from webtraj.store import encoding
 from webtraj.store.values import OpaqueRecord
-from webtraj.trajectory import EndReason, Outcome, StepType
+from webtraj.trajectory import (
+    Decision,
+    EndReason,
+    EpisodeEnd,
+    EpisodeInfo,
+    EpisodeTrajectory,
+    ErrorInfo,
+    ModelCall,
+    Outcome,
+    StepRecord,
+    StepType,
+)
 
-__all__ = ["CLASS_NAMES", "End", "end_of", "fields_of", "read", "recognises"]
+__all__ = ["CLASS_NAMES", "End", "end_of", "read", "recognises"]
 
 # How a trajectory of WebGym's ended, as far as its own words tell.
 
@@ -58,37 +68,25 @@ class End:
     reward: float | None = None
     """What it was graded; None if it was not, or if the grade is no judgement of the agent."""
     detail: str = ""
-    error: trajectory_lib.ErrorInfo | None = None
+    error: ErrorInfo | None = None
     dummies: int = 0
     """How many of the last steps only say that something failed."""
-
-    @property
-    def terminated(self) -> bool:
-        """Whether the agent ended the episode by its answer."""
-        return self.reason is EndReason.TERMINATED
 
     @property
     def ended(self) -> bool:
         """Whether the episode came to its end, and not to an error."""
         return self.reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
 
-    @property
-    def in_flight(self) -> bool:
-        """Whether the last action's result was never seen because something failed."""
-        return not self.ended
-
-    def to_record(
-        self, action: Any, decision: trajectory_lib.Decision | None
-    ) -> trajectory_lib.EpisodeEnd:
+    def to_record(self, action: Any, decision: Decision | None) -> EpisodeEnd:
         """Returns the end for an episode, given the last action."""
         flight: dict[str, Any] = {}
-        if self.in_flight and decision is not None:
+        if not self.ended and decision is not None:
             flight = {
                 "action_in_flight": True,
                 "in_flight_action": action,
                 "in_flight_decision": decision,
             }
-        return trajectory_lib.EpisodeEnd(
+        return EpisodeEnd(
             reason=self.reason,
             outcome=self.outcome,
             detail=self.detail,
@@ -103,7 +101,7 @@ def end_of(steps: list[Mapping[str, Any]]) -> End:
     if dummies:
         return _failed(steps[-1], dummies)
     last = steps[-1]
-    graded = fields_of(last.get("reward"))
+    graded = base.fields_of(last.get("reward"))
     said = base.text_of(graded.get("evaluation"))
     answered = _key_of(last) == "answer"
     reason = EndReason.TERMINATED if answered else EndReason.TRUNCATED
@@ -116,19 +114,13 @@ def end_of(steps: list[Mapping[str, Any]]) -> End:
         return End(reason=reason, detail="it had not been graded yet")
     if said == _IN_PROGRESS or value is None:
         return End(reason=reason, detail=_ungraded(last, len(steps)))
-    outcome = Outcome.SUCCESS if value >= 1 else Outcome.FAILURE
-    return End(reason=reason, outcome=outcome, reward=value, detail=said)
-
-
-def fields_of(value: Any) -> Mapping[str, Any]:
-    """Returns an object's fields; none if it is no object."""
-    return value.fields if isinstance(value, OpaqueRecord) else {}
+    return End(reason=reason, outcome=base.outcome_of(value), reward=value, detail=said)
 
 
 def _dummies(steps: list[Mapping[str, Any]]) -> int:
     count = 0
     for step in reversed(steps):
-        said = base.text_of(fields_of(step.get("reward")).get("evaluation"))
+        said = base.text_of(base.fields_of(step.get("reward")).get("evaluation"))
         failed = "error_type" in step or said.startswith(_FAILED)
         if not failed and _key_of(step) not in _ERROR_KEYS:
             break
@@ -138,27 +130,26 @@ def _dummies(steps: list[Mapping[str, Any]]) -> int:
 
 def _failed(step: Mapping[str, Any], dummies: int) -> End:
     kind = base.text_of(step.get("error_type"))
-    said = base.text_of(fields_of(step.get("reward")).get("evaluation"))
-    arguments = fields_of(step.get("action")).get("action")
-    told = arguments.get("arguments", {}) if isinstance(arguments, Mapping) else {}
-    more = base.text_of(told.get("error")) if isinstance(told, Mapping) else ""
+    said = base.text_of(base.fields_of(step.get("reward")).get("evaluation"))
+    action = base.fields_of(base.fields_of(step.get("action")).get("action"))
+    more = base.text_of(base.fields_of(action.get("arguments")).get("error"))
     message = base.text_of(step.get("error_message")) or more or said
     return End(
         reason=EndReason.ERRORED,
         outcome=Outcome.TIMEOUT if kind in _OUT_OF_TIME else Outcome.ENV_ERROR,
         detail=said,
-        error=trajectory_lib.ErrorInfo(type=kind or "ERROR", message=message),
+        error=ErrorInfo(type=kind or "ERROR", message=message),
         dummies=dummies,
     )
 
 
 def _key_of(step: Mapping[str, Any]) -> str:
-    action = fields_of(step.get("action")).get("action")
-    return base.text_of(action.get("key")) if isinstance(action, Mapping) else ""
+    action = base.fields_of(base.fields_of(step.get("action")).get("action"))
+    return base.text_of(action.get("key"))
 
 
 def _ungraded(last: Mapping[str, Any], count: int) -> str:
-    task = fields_of(fields_of(last.get("observation")).get("task"))
+    task = base.fields_of(base.fields_of(last.get("observation")).get("task"))
     limit = task.get("max_steps")
     if isinstance(limit, int) and count >= limit:
         return f"it took all of its {limit} steps without an answer, and was not graded"
@@ -189,14 +180,7 @@ def recognises(path: Path) -> bool:
 def read(source: Source) -> Iterator[Found]:
     """Yields the episodes of a trajectory file, or of all those below a folder."""
     seen: set[str] = set()
-    for path in source.files(_is_wanted):
-        where = base.relative(source.root, path)
-        try:
-            found = _File(source, path, where)
-        except errors.WebtrajError as error:
-            yield Problem(where, error)
-            continue
-        yield from found.read(seen)
+    return source.each(_is_wanted, lambda path, where: _File(source, path, where).read(seen))
 
 
 def _is_wanted(name: str) -> bool:
@@ -264,31 +248,26 @@ class _File:
 
     def _trajectory(
         self, identity: str, index: int, steps: list[Mapping[str, Any]]
-    ) -> trajectory_lib.EpisodeTrajectory:
+    ) -> EpisodeTrajectory:
         end = end_of(steps)
         imported = base.provenance(SYSTEM, self._where, self._sha256, index=index)
         info = self._info(identity, steps, imported, end)
         shown = steps[: len(steps) - end.dummies]
         records = [self._record(i, shown, end) for i in range(len(shown))]
-        if shown and (end.ended or end.in_flight):
-            last = shown[-1]
-            action, decision = self._decided(last)
-            if end.ended:
-                records.append(
-                    trajectory_lib.StepRecord(
-                        index=len(records),
-                        step_type=StepType.LAST,
-                        observation={},
-                        action=action,
-                        reward=end.reward,
-                        discount=0.0 if end.terminated else 1.0,
-                        decision=decision,
-                    )
+        action, decision = self._decided(shown[-1]) if shown else (None, None)
+        if shown and end.ended:
+            records.append(
+                StepRecord(
+                    index=len(records),
+                    step_type=StepType.LAST,
+                    observation={},
+                    action=action,
+                    reward=end.reward,
+                    discount=0.0 if end.reason is EndReason.TERMINATED else 1.0,
+                    decision=decision,
                 )
-            return trajectory_lib.EpisodeTrajectory(
-                info, tuple(records), end.to_record(action, decision)
             )
-        return trajectory_lib.EpisodeTrajectory(info, tuple(records), end.to_record(None, None))
+        return EpisodeTrajectory(info, tuple(records), end.to_record(action, decision))
 
     def _info(
         self,
@@ -296,22 +275,22 @@ class _File:
         steps: list[Mapping[str, Any]],
         imported: dict[str, Any],
         end: End,
-    ) -> trajectory_lib.EpisodeInfo:
-        task = fields_of(fields_of(steps[0].get("observation")).get("task"))
+    ) -> EpisodeInfo:
+        task = base.fields_of(base.fields_of(steps[0].get("observation")).get("task"))
         number = task.get("task_id")
         name = base.text_of(task.get("task_name"))
         metadata: dict[str, Any] = {
             "imported": imported,
             "task": dict(task),
             "webgym": {**self._metadata, "iteration": self._iteration},
-            "rewards": [fields_of(step.get("reward")) for step in steps],
+            "rewards": [base.fields_of(step.get("reward")) for step in steps],
         }
         extra = [_rest(step) for step in steps]
         if any(extra):
             metadata["steps"] = extra
         if end.dummies:
             metadata["dummies"] = [dict(step) for step in steps[-end.dummies :]]
-        return trajectory_lib.EpisodeInfo(
+        return EpisodeInfo(
             episode_id=identity,
             task=f"webgym/{number}"
             if isinstance(number, (str, int)) and number != ""
@@ -323,23 +302,18 @@ class _File:
             metadata=metadata,
         )
 
-    def _record(
-        self, index: int, steps: list[Mapping[str, Any]], end: End
-    ) -> trajectory_lib.StepRecord:
+    def _record(self, index: int, steps: list[Mapping[str, Any]], end: End) -> StepRecord:
         observation = self._observation(steps[index])
         if not index:
-            return trajectory_lib.StepRecord(0, StepType.FIRST, observation)
+            return StepRecord(0, StepType.FIRST, observation)
         action, decision = self._decided(steps[index - 1])
         # Rewards come at the end; before it there are none, if any were given at all.
         reward = None if end.reward is None else 0.0
-        return trajectory_lib.StepRecord(
-            index, StepType.MID, observation, action, reward, 1.0, decision=decision
-        )
+        return StepRecord(index, StepType.MID, observation, action, reward, 1.0, decision=decision)
 
     def _observation(self, step: Mapping[str, Any]) -> dict[str, Any]:
-        fields = fields_of(step.get("observation"))
-        page = fields.get("page_metadata")
-        page = page if isinstance(page, Mapping) else {}
+        fields = base.fields_of(step.get("observation"))
+        page = base.fields_of(fields.get("page_metadata"))
         path = base.text_of(fields.get("image_path"))
         observation = {
             "url": page.get("url", ""),
@@ -369,22 +343,21 @@ class _File:
         self._missing += 1
         return None
 
-    def _decided(self, step: Mapping[str, Any]) -> tuple[Any, trajectory_lib.Decision | None]:
+    def _decided(self, step: Mapping[str, Any]) -> tuple[Any, Decision | None]:
         """Returns the action that was chosen at a step, and how it came about."""
-        response = fields_of(step.get("response"))
-        executed = fields_of(step.get("action"))
+        response = base.fields_of(step.get("response"))
+        executed = base.fields_of(step.get("action"))
         if not response:
             return None, None
         reply = base.text_of(response.get("raw_response"))
-        tokens = response.get("answering_tokens")
-        tokens = tokens if isinstance(tokens, Mapping) else {}
+        tokens = base.fields_of(response.get("answering_tokens"))
         action = _parse(reply)
-        call = trajectory_lib.ModelCall(
+        call = ModelCall(
             model=base.text_of(self._metadata.get("solution_model")),
             messages=_messages(base.text_of(response.get("raw_prompt"))),
             text=reply,
         )
-        decision = trajectory_lib.Decision(
+        decision = Decision(
             action=action,
             thought=base.text_of(tokens.get("thinking")) or base.text_of(tokens.get("thought")),
             memory=base.text_of(tokens.get("memory")),

@@ -6,8 +6,7 @@ from typing import Annotated
 
 from webtraj import errors
 from webtraj.environments.actions import base
-from webtraj.environments.actions.base import Action, verb
-from webtraj.environments.actions.rules import ChoiceRule
+from webtraj.environments.actions.base import Action, ChoiceRule, verb
 
 __all__ = [
     "KEYBOARD",

@@ -181,10 +181,10 @@ _ARGUMENTS = (
 
 
 async def _uninterrupted(start: Awaitable[Playwright]) -> Playwright:
-    """Awaits Playwright's start. If Ctrl-C breaks that off, it fails, as any other start does.
+    """Awaits Playwright's start. If Ctrl-C interrupts it, this raises a `BrowserCrashedError`.
 
-    The KeyboardInterrupt came up already where it struck, in a task of Playwright's own. To await
-    that task raises it a second time, in whatever the loop runs by then: a notebook's next cell.
+    Ctrl-C raises KeyboardInterrupt in a task of Playwright's own, and so stops the event loop.
+    Awaiting that task would raise it a second time: in a notebook, in the next cell.
     """
     try:
         return await start

@@ -9,8 +9,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
 import dm_env
 from dm_env import specs
@@ -19,16 +18,16 @@ import webtraj
 from webtraj import errors as errors_lib
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as actions_lib
+from webtraj.environments import base as base_lib
 from webtraj.environments import redaction as redaction_lib
 from webtraj.environments.browser import access as access_lib
 from webtraj.environments.browser import acting as acting_lib
 from webtraj.environments.browser import observation as observation_lib
 from webtraj.environments.browser import operations as operations_lib
+from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import pool as pool_lib
 from webtraj.environments.browser import secrecy as secrecy_lib
 from webtraj.environments.browser import session as session_lib
-from webtraj.environments.browser import sessions as sessions_lib
-from webtraj.environments.browser import settling as settling_lib
 from webtraj.environments.browser import tasks as tasks_lib
 
 __all__ = ["BrowserEnvironment", "make_web_environment"]
@@ -48,7 +47,7 @@ _SERVER_ERROR = 500
 """A page that begins an episode and answers with this status or above: its site is out of order."""
 
 
-class BrowserEnvironment:
+class BrowserEnvironment(base_lib.Environment):
     """Plays tasks in a browser, each `reset` the next of them.
 
     `step` takes an `Action`, a `Decision` that holds one, or a string in BrowserGym's dialect. An
@@ -91,7 +90,7 @@ class BrowserEnvironment:
         observe: observation_lib.Observe | Iterable[str] | None = None,
         max_steps: int | Literal["task"] | None = "task",
         default_max_steps: int | None = None,
-        settle: settling_lib.SettlePolicy = settling_lib.LOCAL_PAGE,
+        settle: page_script_lib.SettlePolicy = page_script_lib.LOCAL_PAGE,
         policy: access_lib.AccessPolicy | None = None,
         secrets: Mapping[str, str] | None = None,
         redact_passwords: bool = True,
@@ -121,7 +120,7 @@ class BrowserEnvironment:
             "viewport": {"width": viewport[0], "height": viewport[1]},
             **(context_options or {}),
         }
-        self._sessions = sessions_lib.Sessions(
+        self._sessions = session_lib.Sessions(
             pages,
             policy=self._policy,
             observe=self._observe,
@@ -219,17 +218,6 @@ class BrowserEnvironment:
     def discount_spec(self) -> specs.BoundedArray:
         """See `Environment.discount_spec`."""
         return specs.BoundedArray(shape=(), dtype=float, minimum=0.0, maximum=1.0, name="discount")
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     # Episodes.
 
@@ -374,7 +362,7 @@ class BrowserEnvironment:
 
     async def _observation(
         self,
-        place: sessions_lib.Place,
+        place: session_lib.Place,
         seen: Mapping[str, Any],
         last_action: observation_lib.LastAction,
         begun: float,
@@ -393,7 +381,7 @@ class BrowserEnvironment:
         )
 
     async def _look(
-        self, place: sessions_lib.Place, *, begin: Mapping[str, Any] | None = None
+        self, place: session_lib.Place, *, begin: Mapping[str, Any] | None = None
     ) -> Any:
         capture = begin is None and self._observer.camera.may_shoot_early(self._steps + 1)
         seen = await place.session.look(hidden=self.task.hidden, begin=begin, capture=capture)
@@ -489,7 +477,7 @@ class BrowserEnvironment:
 
 
 def _give_back(
-    sessions: sessions_lib.Sessions, share: pool_lib.SharedPool | None, home: pool_lib.Home
+    sessions: session_lib.Sessions, share: pool_lib.SharedPool | None, home: pool_lib.Home
 ) -> None:
     """Gives back what an environment holds that was collected before it was closed."""
     if sessions.place is None and (share is None or not share.used):
@@ -531,7 +519,7 @@ def make_web_environment(
     task: tasks_lib.BrowserTask | Iterable[tasks_lib.BrowserTask],
     pool: pool_lib.BrowserPool | None = None,
     max_steps: int | Literal["task"] | None = "task",
-    settle: settling_lib.SettlePolicy = settling_lib.LIVE_SITE,
+    settle: page_script_lib.SettlePolicy = page_script_lib.LIVE_SITE,
     policy: access_lib.AccessPolicy | None = None,
     **options: Any,
 ) -> BrowserEnvironment:

@@ -1,22 +1,29 @@
-"""The script that looks into pages and helps to act there, and the worlds that it runs in."""
+"""The script that looks into pages and helps to act there; and when a page counts as settled."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import dataclasses
 import functools
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from webtraj import errors as errors_lib
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, CDPSession, Page
+    from playwright.async_api import BrowserContext, CDPSession, Page, Request
 
 __all__ = [
     "IsolatedWorld",
+    "LIVE_SITE",
+    "LOCAL_PAGE",
+    "NetworkWatch",
     "PageWorld",
     "SCRIPT_PROPERTY",
+    "SettlePolicy",
     "World",
     "call",
     "call_in_world",
@@ -25,7 +32,99 @@ __all__ = [
     "page_script",
 ]
 
-# The script that looks into pages and helps to act there: one source, the files in `page/`.
+# When a page counts as settled.
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SettlePolicy:
+    """Waits until the page has stood still for `quiet`, at most `cap`. Times are in seconds.
+
+    Standing still means: the document is parsed, the DOM does not change, no finite animation runs,
+    no picture in view is loading, and, where `network_quiet` is given, no request was in flight for
+    that long. How the wait ended is part of the observation: `quiet`, `cap`, `navigated`.
+    """
+
+    quiet: float = 0.016
+    """How long the DOM stands still; a frame is enough for handlers that run at once."""
+    cap: float = 3.0
+    """The longest wait. Pages that never stand still are observed as they are."""
+    network_quiet: float | None = None
+    """How long no request is in flight; None does not watch the network."""
+    pictures: float = 1.0
+    """How long to wait for each picture in view that is still loading; 0 does not wait."""
+    load: float = 10.0
+    """The longest wait for a navigation to load."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.quiet <= self.cap:
+            raise errors_lib.InvalidInputError(
+                f"SettlePolicy needs 0 <= quiet <= cap; got {self.quiet} and {self.cap}."
+            )
+
+
+LOCAL_PAGE: Final = SettlePolicy()
+"""For pages that live in the browser alone, such as MiniWoB++."""
+
+LIVE_SITE: Final = SettlePolicy(quiet=0.1, cap=10.0, network_quiet=0.5)
+"""For sites that fetch what they show; half a second of network quiet is Stagehand's rule too."""
+
+
+# Which requests are in flight, and waiting until there are none.
+
+_NEVER_END = frozenset({"websocket", "eventsource", "ping", "media"})
+"""Kinds of requests that say nothing about whether a page has what it shows."""
+
+_FORGOTTEN_AFTER = 2.0
+"""Seconds after which a request no longer counts: long polls, trackers. Stagehand's rule."""
+
+
+class NetworkWatch:
+    """Watches the requests of a context."""
+
+    def __init__(self, context: BrowserContext) -> None:
+        self._begun: dict[Request, float] = {}
+        self._changed = asyncio.Event()
+        self._last_change = 0.0
+        context.on("request", self._on_request)
+        context.on("requestfinished", self._on_end)
+        context.on("requestfailed", self._on_end)
+
+    async def wait_until_quiet(self, *, quiet: float, cap: float) -> bool:
+        """Waits until no request has been in flight for `quiet` seconds, at most `cap` seconds.
+
+        Returns:
+            Whether it came to that.
+        """
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        while (now := clock()) < begun + cap:
+            forgotten = [start + _FORGOTTEN_AFTER for start in self._begun.values()]
+            in_flight = [end for end in forgotten if end > now]
+            since = max([begun, self._last_change, *(end for end in forgotten if end <= now)])
+            if not in_flight and now - since >= quiet:
+                return True
+            wake = min(in_flight, default=since + quiet)
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(min(wake, begun + cap)):
+                    await self._changed.wait()
+        return False
+
+    def _on_request(self, request: Request) -> None:
+        if request.resource_type not in _NEVER_END:
+            self._begun[request] = self._note()
+
+    def _on_end(self, request: Request) -> None:
+        if self._begun.pop(request, None) is not None:
+            self._note()
+
+    def _note(self) -> float:
+        self._last_change = asyncio.get_running_loop().time()
+        self._changed.set()
+        return self._last_change
+
+
+# The script has one source, the files in `page/`.
 #
 # It writes nothing into the DOM, and is reached through one property of `window`, keyed by a symbol
 # and not enumerable. Which world it runs in, and so whether the page can see that property, stands

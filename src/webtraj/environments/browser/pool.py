@@ -1,4 +1,4 @@
-"""A pool of browsers that lends isolated pages, and the pool that environments share by default.
+"""A pool of browsers that lends isolated pages.
 
 A few browsers carry many contexts: a context costs 13 MiB and 50 ms where a browser costs 400 MiB
 and a second. The pool answers for everything it starts: each await has a deadline, a browser that
@@ -18,11 +18,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from webtraj import errors as errors_lib
-from webtraj.environments.browser import driver as driver_lib
-from webtraj.environments.browser import executable as executable_lib
-from webtraj.environments.browser import network as network_lib
-from webtraj.environments.browser import operations as operations_lib
-from webtraj.environments.browser import processes as processes_lib
+from webtraj.environments.browser import (
+    driver as driver_lib,
+)
+from webtraj.environments.browser import (
+    network as network_lib,
+)
+from webtraj.environments.browser import (
+    operations as operations_lib,
+)
+from webtraj.environments.browser import (
+    processes as processes_lib,
+)
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page
@@ -171,7 +178,6 @@ class Lease:
 _DIED_OR_HUNG = (errors_lib.BrowserCrashedError, errors_lib.BrowserTimeoutError)
 
 _CLOSED = "The browser pool is closed; make a new one."
-_SHARE_CLOSED = "This environment is closed; make a new one."
 _OTHER_PROCESS = (
     "{what} belongs to process {owner} and cannot be used in its fork, process {here}. Make "
     "another in each process."
@@ -266,7 +272,7 @@ class BrowserPool:
         browsers: int | None = 1,
         contexts_per_browser: int = 16,
         *,
-        executable: executable_lib.BrowserExecutable | None = None,
+        executable: processes_lib.BrowserExecutable | None = None,
         endpoint: str = "",
         headless: bool = True,
         confined: bool = True,
@@ -586,7 +592,7 @@ class BrowserPool:
             self._launched += 1
             return await self._driver.connect(self._endpoint, seconds=self.limits.launch)
         if self._executable is None:
-            self._executable = await asyncio.to_thread(executable_lib.find_browser)
+            self._executable = await asyncio.to_thread(processes_lib.find_browser)
         if self._closed or self._driver is None:  # `_starting` gave up on it.
             raise errors_lib.BrowserCrashedError("The pool gave up the start of this browser.")
         path = self._executable.path or self._driver.playwright.chromium.executable_path
@@ -655,6 +661,10 @@ def _leases(browser: driver_lib.RunningBrowser | None) -> int:
     return 0 if browser is None else browser.leases
 
 
+# One pool of browsers for all environments of an event loop that are given none of their own.
+
+_SHARE_CLOSED = "This environment is closed; make a new one."
+
 _AT_ONCE = operations_lib.OperationLimits(allocate=8, navigate=16)
 """Of a shared pool. Sixty-four environments that begin at once on two cores would otherwise take
 each of their first calls beyond its deadline."""
@@ -718,7 +728,7 @@ class _LoopsPool:
     def of_running_loop(cls, confined: bool) -> _LoopsPool:
         loop = asyncio.get_running_loop()
         pools: dict[Any, _LoopsPool] = loop.__dict__.setdefault(cls._ATTRIBUTE, {})
-        key = (confined, os.environ.get(executable_lib.ENVIRONMENT_VARIABLE))
+        key = (confined, os.environ.get(processes_lib.ENVIRONMENT_VARIABLE))
         if key not in pools:
             pools[key] = cls(pools, key)
         return pools[key]

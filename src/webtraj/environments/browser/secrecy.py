@@ -19,7 +19,8 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.environments import actions as a
 from webtraj.environments.actions import keys as keys_lib
-from webtraj.environments.browser import acting, screenshot
+from webtraj.environments.browser import acting
+from webtraj.environments.browser import screenshot_redaction as redaction_lib
 from webtraj.environments.redaction import MIN_LENGTH, RedactionRules, Redactor
 
 __all__ = ["PASSWORD", "SecretKeeper"]
@@ -104,8 +105,8 @@ class SecretKeeper:
         self._redactor.forget_learned()
         # Where what is typed is secret, with the name that it is replaced by.
         self._refs: dict[str, str] = {}
-        self._password_boxes: list[tuple[screenshot.Box, str]] = []
-        self._private_boxes: list[tuple[screenshot.Box, str]] = []
+        self._password_boxes: list[tuple[redaction_lib.Box, str]] = []
+        self._private_boxes: list[tuple[redaction_lib.Box, str]] = []
         self._password_focused = False
         self._private_focused = ""
         self._private: dict[str, str] = {}
@@ -140,8 +141,10 @@ class SecretKeeper:
         self._redactor.learn_all(self._private)
 
     def boxes(
-        self, before: screenshot.Snapshot | None, after: screenshot.Snapshot | None
-    ) -> list[screenshot.Box] | None:
+        self,
+        before: redaction_lib.Snapshot | None,
+        after: redaction_lib.Snapshot | None,
+    ) -> list[redaction_lib.Box] | None:
         """Returns where a page shows secrets that was looked at before and after a capture.
 
         Returns:
@@ -155,7 +158,7 @@ class SecretKeeper:
             return [
                 box
                 for seen in (before, after)
-                for box in screenshot.secret_boxes(
+                for box in redaction_lib.secret_boxes(
                     seen.shown, self.spellings, find=find, noted=noted
                 )
             ]
@@ -164,7 +167,10 @@ class SecretKeeper:
             return None
 
     def cover(
-        self, image: bytes, boxes: Sequence[screenshot.Box] | None, viewport: tuple[float, float]
+        self,
+        image: bytes,
+        boxes: Sequence[redaction_lib.Box] | None,
+        viewport: tuple[float, float],
     ) -> None:
         """Has a screenshot recorded with boxes painted over; not at all where that fails.
 
@@ -246,7 +252,7 @@ class SecretKeeper:
         return self._redactor.take_counts()
 
     @property
-    def _boxes(self) -> list[tuple[screenshot.Box, str]]:
+    def _boxes(self) -> list[tuple[redaction_lib.Box, str]]:
         return self._password_boxes + self._private_boxes
 
     @property
@@ -265,7 +271,7 @@ class SecretKeeper:
         return self._focused
 
 
-def _box(given: Sequence[float]) -> screenshot.Box:
+def _box(given: Sequence[float]) -> redaction_lib.Box:
     x, y, width, height = given
     return x, y, width, height
 
@@ -279,12 +285,12 @@ def _types_something(keys: str) -> bool:
 
 
 def _painted(
-    image: bytes, boxes: Sequence[screenshot.Box] | None, viewport: tuple[float, float]
+    image: bytes, boxes: Sequence[redaction_lib.Box] | None, viewport: tuple[float, float]
 ) -> bytes:
     if boxes is None:
         return b""
     try:
-        return screenshot.paint_over(image, boxes, viewport=viewport)
+        return redaction_lib.paint_over(image, boxes, viewport=viewport)
     except (errors.MissingDependencyError, OSError) as error:
         _LOGGER.warning("A screenshot with secrets on it is not recorded: %s", error)
         return b""

@@ -12,15 +12,38 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
+from webtraj import errors
 from webtraj import errors as errors_lib
-from webtraj.environments.browser import access as access_lib
-from webtraj.environments.browser import driver as driver_lib
-from webtraj.environments.browser import frames as frames_lib
-from webtraj.environments.browser import observation as observation_lib
-from webtraj.environments.browser import page_script as page_script_lib
-from webtraj.environments.browser import pool as pool_lib
-from webtraj.environments.browser import screenshot as screenshot_lib
-from webtraj.environments.browser import settling as settling_lib
+from webtraj.environments.browser import (
+    access as access_lib,
+)
+from webtraj.environments.browser import (
+    acting as acting_lib,
+)
+from webtraj.environments.browser import (
+    driver as driver_lib,
+)
+from webtraj.environments.browser import (
+    frames as frames_lib,
+)
+from webtraj.environments.browser import (
+    observation as observation_lib,
+)
+from webtraj.environments.browser import (
+    page_script as page_script_lib,
+)
+from webtraj.environments.browser import (
+    pool as pool_lib,
+)
+from webtraj.environments.browser import (
+    screenshot_redaction as redaction_lib,
+)
+from webtraj.environments.browser import (
+    secrecy as secrecy_lib,
+)
+from webtraj.environments.browser import (
+    tasks as tasks_lib,
+)
 
 if TYPE_CHECKING:
     from playwright.async_api import (
@@ -33,7 +56,7 @@ if TYPE_CHECKING:
         Response,
     )
 
-__all__ = ["BLANK", "BrowserSession", "LoadFailure"]
+__all__ = ["BLANK", "BrowserSession", "LoadFailure", "Place", "Sessions"]
 
 _T = TypeVar("_T")
 
@@ -100,7 +123,7 @@ class BrowserSession:
         script: str,
         isolated: bool,
         observe: observation_lib.Observe,
-        settle: settling_lib.SettlePolicy,
+        settle: page_script_lib.SettlePolicy,
         look_for_passwords: bool = False,
         private: Mapping[str, str] | None = None,
         why: Callable[[str], tuple[str, bool]] = lambda url: ("", False),
@@ -135,7 +158,7 @@ class BrowserSession:
         self._next_ref = 1
         self._tab_closed = asyncio.Event()
         self._network = (
-            None if settle.network_quiet is None else settling_lib.NetworkWatch(lease.context)
+            None if settle.network_quiet is None else page_script_lib.NetworkWatch(lease.context)
         )
 
     async def start(self) -> None:
@@ -386,7 +409,7 @@ class BrowserSession:
             )
         return base64.b64decode(answer["data"])
 
-    async def snapshot(self, selector: str = "") -> screenshot_lib.Snapshot | None:
+    async def snapshot(self, selector: str = "") -> redaction_lib.Snapshot | None:
         """Returns what the active tab shows, for blackout; None if that cannot be told.
 
         Args:
@@ -395,19 +418,17 @@ class BrowserSession:
         session = await self._debugger(self._active)
         try:
             noted = await self.run(
-                screenshot_lib.matching_nodes(session.send, selector), what="find private elements"
+                redaction_lib.matching_nodes(session.send, selector), what="find private elements"
             )
-            shown = await self.run(
-                session.send(*screenshot_lib.SNAPSHOT), what="tell what it shows"
-            )
+            shown = await self.run(session.send(*redaction_lib.SNAPSHOT), what="tell what it shows")
             moving = await self.run(
-                screenshot_lib.in_view_transition(session.send), what="tell what it shows"
+                redaction_lib.in_view_transition(session.send), what="tell what it shows"
             )
         except errors_lib.BrowserCrashedError:
             raise
         except (errors_lib.BrowserError, LookupError):
             return None
-        return screenshot_lib.Snapshot(shown, noted, moving)
+        return redaction_lib.Snapshot(shown, noted, moving)
 
     async def viewport(self) -> tuple[float, float]:
         """Returns the width and height of the active tab's viewport in CSS pixels."""
@@ -559,3 +580,152 @@ def _same_document(url: str, other: str) -> bool:
 
 def _leave_alone(event: object) -> None:
     del event  # Whoever expects it takes it.
+
+
+# The session that an environment's episodes take place in, kept from one to the next.
+
+_CLOSED = "The environment was closed while an episode began."
+
+
+class Place:
+    """A session, what acts in it, and what holds it in its bounds."""
+
+    __slots__ = ("boundary", "executor", "session")
+
+    def __init__(
+        self,
+        session: BrowserSession,
+        executor: acting_lib.ActionExecutor,
+        boundary: access_lib.Boundary,
+    ) -> None:
+        self.session = session
+        self.executor = executor
+        self.boundary = boundary
+
+
+class Sessions:
+    """Makes the session for an episode, or gives the last one again if that may be.
+
+    It may if the task shares it and asks for the same script and options, and if nothing has made
+    the session suspect since.
+
+    Args:
+        pool: Where pages come from.
+        policy: What the agent may reach beyond the page.
+        observe: What is to be observed.
+        settle: When a page counts as settled.
+        keeper: Knows what no record may hold.
+        context_options: For each context; a task's own come on top.
+    """
+
+    def __init__(
+        self,
+        pool: pool_lib.BrowserPool | pool_lib.SharedPool,
+        *,
+        policy: access_lib.AccessPolicy,
+        observe: observation_lib.Observe,
+        settle: page_script_lib.SettlePolicy,
+        keeper: secrecy_lib.SecretKeeper,
+        context_options: Mapping[str, Any],
+    ) -> None:
+        self._pool = pool
+        self._policy = policy
+        self._observe = observe
+        self._settle = settle
+        self._keeper = keeper
+        self._context_options = context_options
+        self._key: Any = None
+        self._suspect = False
+        self._waited = 0.0
+        self._closed = False
+        self.place: Place | None = None
+        """The last one; None if there was none, or if it was dropped."""
+        self.browser_version = ""
+        """That of the last session; empty before the first."""
+
+    def suspect(self) -> None:
+        """Lets no further episode have the session: in what state its page is, nobody knows."""
+        self._suspect = True
+
+    async def place_for(self, task: tasks_lib.BrowserTask) -> Place:
+        """Returns where an episode of the task can begin.
+
+        Raises:
+            BrowserError: The browser failed.
+            EnvironmentMisuseError: The sessions were closed meanwhile.
+        """
+        local = getattr(task, "local_sites", {})
+        key = (task.script, dict(task.context_options), dict(local))
+        if self.place is not None and (
+            self._suspect
+            or not task.shares_context
+            or key != self._key
+            or not self.place.session.lease.healthy
+        ):
+            await self.drop()
+        if self.place is None:
+            self.place = await self._make(task)
+            self._key = key
+            self._suspect = False
+            await self.place.session.start()
+        if self.place is None:
+            raise errors.EnvironmentMisuseError(_CLOSED)
+        return self.place
+
+    async def close(self) -> None:
+        """Gives the page back, also one that is being opened. Idempotent."""
+        self._closed = True
+        await self.drop()
+
+    async def drop(self) -> None:
+        """Gives the page back, if there is one."""
+        place, self.place = self.place, None
+        if place is None:
+            return
+        try:
+            await place.session.lease.release()
+            self._waited += place.session.lease.turns.take_waited()
+        finally:
+            await place.boundary.close()
+
+    async def _make(self, task: tasks_lib.BrowserTask) -> Place:
+        boundary = access_lib.Boundary(
+            self._policy, getattr(task, "start_url", ""), getattr(task, "local_sites", None)
+        )
+        lease = await self._lease(task, boundary)
+        self.browser_version = lease.browser_version
+        session = BrowserSession(
+            lease,
+            script=page_script_lib.page_script(task.script),
+            # A task's own script reaches into the page, which is then one to be trusted.
+            isolated=not task.script,
+            observe=self._observe,
+            settle=self._settle,
+            look_for_passwords=self._keeper.watches_passwords,
+            private=self._keeper.selectors,
+            why=boundary.why,
+        )
+        boundary.watch(session)
+        return Place(session, acting_lib.ActionExecutor(session, self._policy), boundary)
+
+    async def _lease(
+        self, task: tasks_lib.BrowserTask, boundary: access_lib.Boundary
+    ) -> pool_lib.Lease:
+        """Returns a lease inside of a boundary, which is then open."""
+        await boundary.open()
+        try:
+            options = {
+                "accept_downloads": "downloads" in self._observe.channels,
+                **self._context_options,
+                **task.context_options,
+            }
+            lease = await self._pool.lease(owner=task.name, **boundary.context_options(options))
+            if self._closed:
+                await lease.release()
+                raise errors.EnvironmentMisuseError(_CLOSED)
+        except BaseException:
+            await boundary.close()
+            raise
+        lease.turns.waited += self._waited
+        self._waited = 0.0
+        return lease

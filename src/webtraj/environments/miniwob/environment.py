@@ -18,14 +18,12 @@ from webtraj.environments.browser import (
 from webtraj.environments.browser import (
     observation as observation_lib,
 )
+from webtraj.environments.browser import page_script as page_script_lib
 from webtraj.environments.browser import (
     pool as pool_lib,
 )
 from webtraj.environments.browser import (
     session as session_lib,
-)
-from webtraj.environments.browser import (
-    settling as settling_lib,
 )
 from webtraj.environments.browser import (
     tasks as browser_tasks_lib,
@@ -242,7 +240,7 @@ class MiniwobEnvironment(environment_lib.BrowserEnvironment):
         max_steps: int | Literal["task"] | None = "task",
         reward: RewardKind = "raw",
         success: str = "full",
-        settle: settling_lib.SettlePolicy = settling_lib.LOCAL_PAGE,
+        settle: page_script_lib.SettlePolicy = page_script_lib.LOCAL_PAGE,
         viewport: tuple[int, int] = VIEWPORT,
     ) -> None:
         names = [tasks] if isinstance(tasks, str) else list(tasks)

@@ -16,9 +16,9 @@ from types import MappingProxyType
 from typing import Final
 
 from webtraj import errors as errors_lib
+from webtraj.environments import local_server as local_server_lib
 from webtraj.environments.browser import network as network_lib
-from webtraj.environments.fixture_site import server as server_lib
-from webtraj.environments.fixture_site.messages import Request, Response
+from webtraj.environments.local_server import Request, Response
 
 __all__ = [
     "LOCAL_SITES",
@@ -81,7 +81,7 @@ def _answer(request: Request) -> Response:
 
 
 async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await server_lib.serve(_answer, reader, writer)
+    await local_server_lib.serve(_answer, reader, writer)
 
 
 LOCAL_SITES: Final[network_lib.LocalSites] = {(_HOST, 80): _serve}

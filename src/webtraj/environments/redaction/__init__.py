@@ -3,8 +3,8 @@
 What a record may not hold (passwords, keys, a person's data) is replaced on its way to the
 collector by `<secret:name>`; the agent's own timestep is never touched. A `Redactor` knows the
 secrets and finds them in any value, in the spellings that pages and protocols give them
-(`spellings`); `RedactionRules` say what else is one, by its shape (`patterns`, own regexes) or by
-its place in a page; a `RedactingCollector` applies all of it to everything that is recorded.
+(`searching`); `RedactionRules` say what else is one, by its shape or by its place in a page; a
+`RedactingCollector` applies all of it to everything that is recorded.
 
 What cannot be found: a secret shorter than `MIN_LENGTH` characters, one that is cut into pieces or
 changed beyond those spellings (encrypted, translated, drawn in a canvas or a video), and one that

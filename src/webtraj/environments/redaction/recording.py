@@ -14,6 +14,7 @@ from webtraj import errors
 from webtraj import trajectory as trajectory_lib
 from webtraj.collectors.base import (
     EpisodeRecorder,
+    NullTrajectoryCollector,
     TrajectoryCollector,
     aclose,
     drain,
@@ -21,7 +22,6 @@ from webtraj.collectors.base import (
     optional,
     seal,
 )
-from webtraj.collectors.null import NullTrajectoryCollector
 from webtraj.environments.base import Redacts
 from webtraj.environments.redaction.redactor import Redactor
 from webtraj.environments.redaction.rules import RedactionRules

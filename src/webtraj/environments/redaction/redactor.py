@@ -96,7 +96,7 @@ class _Visit:
 class Redactor:
     """Finds secrets in values.
 
-    Letter case does not matter, and neither does how the secret is spelt (see `spellings`). A value
+    Letter case does not matter, and neither does how the secret is spelt (see `searching`). A value
     without secrets is returned itself, not a copy.
 
     Args:

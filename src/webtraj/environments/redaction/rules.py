@@ -291,7 +291,7 @@ class RedactionRules:
     """
 
     patterns: Iterable[str] = ()
-    """Names of ready-made patterns (see `webtraj.environments.redaction.patterns`)."""
+    """Names of ready-made patterns (see `PATTERNS`)."""
     regexes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Own regexes by name, in Python's syntax. The `regex` package runs them."""
     elements: Iterable[str] = ()

@@ -8,22 +8,124 @@ channel `info` are left out.
 from __future__ import annotations
 
 import dataclasses
+import numbers
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
-from webtraj.agents.contexts.cutting import cut_lines
-from webtraj.agents.models.images import media_type
-from webtraj.judging.answers import final_answer
-from webtraj.judging.model.case import Case
-from webtraj.judging.model.settings import JudgeSettings
-from webtraj.judging.model.steps import step_list
-from webtraj.trajectory import EpisodeTrajectory, StepRecord
+from webtraj.agents.contexts import cut_lines
+from webtraj.agents.models.base import Image, Message, Part, Text
+from webtraj.agents.models.messages import media_type
+from webtraj.environments.actions.recorded import final_answer
+from webtraj.judging.model.case import Case, JudgeSettings, Question, spread
+from webtraj.judging.model.prompts import Prompts
+from webtraj.structured_output import Quotes
+from webtraj.trajectory import Decision, EndReason, EpisodeTrajectory, StepRecord
 
 if TYPE_CHECKING:
-    from webtraj.rollouts.tasks.spec import TaskSpec
+    from webtraj.tasks import TaskSpec
 
-__all__ = ["Evidence", "gather", "halved"]
+__all__ = ["Composer", "Evidence", "action_text", "gather", "halved", "one_line", "step_list"]
+
+# An episode's steps in words: what was done, why, where that led, what went wrong.
+
+
+def step_list(trajectory: EpisodeTrajectory, settings: JudgeSettings) -> str:
+    """Returns a line for each step, with further lines below it; then how the episode ended."""
+    told = ["\n".join(_told(step, settings)) for step in trajectory.steps]
+    if (left_out := len(told) - settings.max_steps) > 0:
+        first = (settings.max_steps + 1) // 2
+        told[first : first + left_out] = [f"[... {left_out} steps left out]"]
+    return "\n".join([*told, _end(trajectory, settings)])
+
+
+def action_text(action: Any) -> str:
+    """Returns an action as text, in whichever form it was recorded.
+
+    >>> from webtraj.environments import actions
+    >>> action_text(actions.Click("12")), action_text("scroll(0, 100)"), action_text(None)
+    ("click('12')", 'scroll(0, 100)', 'nothing')
+    """
+    from webtraj.environments import actions
+
+    if isinstance(action, Decision):
+        action = action.action
+    if isinstance(action, actions.InvalidAction):
+        return f"a reply that was no action: {action.reason}"
+    if isinstance(action, actions.Action):
+        try:
+            return actions.format_action(action)
+        except errors.UnsupportedActionError:
+            return repr(action)
+    if action is None:
+        return "nothing"
+    return action if isinstance(action, str) else repr(action)
+
+
+def one_line(text: Any, longest: int) -> str:
+    """Returns a text as one line of bounded length.
+
+    >>> one_line("a long  text", 8)
+    'a long t...'
+    """
+    line = " ".join(str(text).split())
+    return line if len(line) <= longest else f"{line[:longest]}..."
+
+
+def _told(step: StepRecord, settings: JudgeSettings) -> Iterator[str]:
+    longest = settings.step_characters
+    seen = step.observation if isinstance(step.observation, Mapping) else {}
+    last = seen.get("last_action")
+    last = last if isinstance(last, Mapping) else {}
+    if step.first:
+        yield f"Step {step.index}: the episode begins"
+    else:
+        done = one_line(action_text(step.action), longest)
+        yield f"Step {step.index}: {done}{_element(last, longest)}"
+    decision = step.decision
+    if decision is not None and decision.thought and settings.thoughts:
+        yield f"  thought: {one_line(decision.thought, longest)}"
+    if decision is not None and decision.parse_error:
+        yield f"  not understood: {one_line(decision.parse_error, longest)}"
+    if error := _text(last.get("error"), longest):
+        yield f"  not done: {error}"
+    url, title = (_text(seen.get(name), longest) for name in ("url", "title"))
+    if url or title:
+        yield f"  page: {' '.join(filter(None, [title, url and f'<{url}>']))}"
+    status = seen.get("http_status")
+    if isinstance(status, numbers.Integral) and int(status) >= 400:
+        yield f"  the site answered with the HTTP status {status}"
+    yield from (f"  dialog: {one_line(dialog, longest)}" for dialog in _texts(seen.get("dialogs")))
+
+
+def _element(last: Mapping[str, Any], longest: int) -> str:
+    role, name = (_text(last.get(field), longest) for field in ("role", "name"))
+    if not role and not name:
+        return ""
+    return f" on {' '.join(filter(None, [role, name and f'{name!r}']))}"
+
+
+def _text(value: Any, longest: int) -> str:
+    """Returns a channel's text as one line; empty if it is none."""
+    return one_line(value, longest) if isinstance(value, str) else ""
+
+
+def _texts(values: Any) -> list[str]:
+    if isinstance(values, (str, bytes)):
+        return []
+    try:
+        return [str(value) for value in values][:10]
+    except TypeError:
+        return []
+
+
+def _end(trajectory: EpisodeTrajectory, settings: JudgeSettings) -> str:
+    if trajectory.end_reason is EndReason.TRUNCATED:
+        detail = trajectory.end.detail if trajectory.end else ""
+        why = f": {one_line(detail, settings.step_characters)}" if detail else ""
+        return f"Then the episode was cut off{why}"
+    return "Then the episode was over"
+
 
 _LEAST_OF_A_PAGE = 200
 
@@ -130,7 +232,7 @@ def _task(trajectory: EpisodeTrajectory) -> tuple[str, tuple[str, ...], str]:
     data = trajectory.info.metadata.get("task")
     if data is None:
         return "", (), ""
-    from webtraj.rollouts.tasks.spec import TaskSpec
+    from webtraj.tasks import TaskSpec
 
     spec = TaskSpec.from_data(data)
     told = (spec.goal, tuple(_facts(spec)), spec.reference_answer)
@@ -201,3 +303,88 @@ def _pages(
 def _page_text(step: StepRecord) -> str:
     texts = (_channel(step, name) for name in ("axtree", "text"))
     return next((text for text in texts if isinstance(text, str) and text.strip()), "")
+
+
+# Composing: questions about evidence as conversations.
+#
+# The order serves the prefix caches of servers. The system message is the same for all episodes;
+# what follows, evidence and pictures, for all criteria of one; the question itself comes last.
+
+_LESS = "Of {of} screenshots there is room for {shown}; the others are left out."
+_NO_ANSWER = "The agent gave no final answer."
+
+
+class Composer:
+    """Composes the conversations about one episode.
+
+    Args:
+        evidence: What is shown.
+        prompts: What the judge is told.
+    """
+
+    def __init__(self, evidence: Evidence, prompts: Prompts) -> None:
+        self._evidence = evidence
+        self._prompts = prompts
+        self._quotes = Quotes.of(evidence.texts)
+        self._task = "\n\n".join(self._about_task())
+        self._all = "\n\n".join([self._task, *self._about_episode()])
+        self._images = {index: Image(data) for index, data in evidence.pictures.items()}
+
+    def messages(self, question: Question, halved: int = 0) -> tuple[Message, ...]:
+        """Returns the conversation that asks a question.
+
+        Args:
+            question: The question.
+            halved: How often its pictures are halved, for models that cannot take all of them.
+        """
+        about = self._task if question.stage == "screenshots" else self._all
+        parts: list[Part] = [Text(about)]
+        shown = spread(question.pictures, max(1, len(question.pictures) >> halved))
+        if len(shown) < len(question.pictures):
+            parts.append(Text(_LESS.format(shown=len(shown), of=len(question.pictures))))
+        for index in shown:
+            parts += [Text(self._caption(index)), self._images[index]]
+        parts.append(Text(self._prompts.ask(question.prompt, self._criterion(question))))
+        return (Message.of("system", self._prompts.system), Message("user", tuple(parts)))
+
+    def _about_task(self) -> Iterator[str]:
+        yield self._quotes.block("task", self._evidence.goal)
+        if self._evidence.facts:
+            facts = [f"Fact {n}. {fact}" for n, fact in enumerate(self._evidence.facts, 1)]
+            yield self._quotes.block("facts that have to hold", "\n".join(facts))
+        yield self._answer() if self._evidence.answer else _NO_ANSWER
+
+    def _about_episode(self) -> Iterator[str]:
+        yield self._quotes.block("steps", self._evidence.steps)
+        for index, text in self._evidence.pages.items():
+            yield self._quotes.block(f"text of the page {_when(index)}", text)
+        if not self._evidence.pictures:
+            yield "There are no screenshots."
+
+    def _answer(self) -> str:
+        return self._quotes.block("final answer of the agent", self._evidence.answer)
+
+    def _caption(self, index: int) -> str:
+        last = index == max(self._images)
+        return f"Screenshot {_when(index)}{', the last one' if last else ''}:"
+
+    def _criterion(self, question: Question) -> str:
+        """Returns the block under judgement."""
+        match question.prompt:
+            case "fact":
+                assert question.criterion is not None
+                fact = self._evidence.facts[question.criterion]
+                label = f"fact {question.criterion + 1}, which is to be judged"
+                return self._quotes.block(label, fact)
+            case "answer":
+                return self._answer()
+            case "goal":
+                return self._quotes.block("task, which is to be judged", self._evidence.goal)
+            case "reference":
+                reference = self._quotes.block("reference answer", self._evidence.reference)
+                return f"{reference}\n\n{self._answer()}"
+        return ""
+
+
+def _when(index: int) -> str:
+    return f"after step {index}" if index else "at the beginning"

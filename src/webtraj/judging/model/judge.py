@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import time
@@ -9,22 +10,18 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import orjson
 
-from webtraj import asking
+from webtraj import errors, structured_output
 from webtraj.agents.models.base import Message, ModelClient, Sampling
 from webtraj.closing import AsyncClosing
 from webtraj.judging.base import is_judgeable
-from webtraj.judging.model.asking import Ask, Asker, Compose
-from webtraj.judging.model.case import Case, Question
-from webtraj.judging.model.composing import Composer
-from webtraj.judging.model.evidence import Evidence, gather, halved
+from webtraj.judging.model.asking import Ask, Asker, Compose, Recorded, Transcript
+from webtraj.judging.model.case import Case, JudgeSettings, Question, Routing
+from webtraj.judging.model.evidence import Composer, Evidence, gather, halved
 from webtraj.judging.model.procedure import Examined, examine
 from webtraj.judging.model.prompts import load_prompts
-from webtraj.judging.model.routing import Routing
-from webtraj.judging.model.settings import JudgeSettings
-from webtraj.judging.model.transcript import Transcript
 from webtraj.trajectory import EpisodeTrajectory, Judgement, ModelCall, Outcome
 
-__all__ = ["ModelJudge", "rewarded"]
+__all__ = ["ModelJudge", "Rerun", "replayed", "rerun", "rewarded"]
 
 _CODE_VERSION = "3"
 """Changes with what the code of this package makes of evidence and replies."""
@@ -58,7 +55,7 @@ class ModelJudge(AsyncClosing):
         self.settings = settings or JudgeSettings()
         self.prompts = load_prompts()
         self._clock = clock
-        self._forms = asking.Forms()
+        self._forms = structured_output.Forms()
         self._version = _version(self.settings, self.prompts.sha256)
 
     def __repr__(self) -> str:
@@ -159,7 +156,7 @@ class ModelJudge(AsyncClosing):
                 functools.partial(asker.ask, clients[number % len(clients)], question, compose)
                 for number in range(votes[-1])
             ]
-        asked = iter(await asking.all_of(jobs, self.settings.max_concurrency))
+        asked = iter(await structured_output.all_of(jobs, self.settings.max_concurrency))
         return [[next(asked) for _ in range(number)] for number in votes]
 
     def _words(self, question: Question) -> tuple[str, ...]:
@@ -186,3 +183,82 @@ def rewarded(outcome: Outcome) -> float | None:
 def _version(settings: JudgeSettings, prompts_sha256: str) -> str:
     data = orjson.dumps([settings.to_data(), prompts_sha256], option=orjson.OPT_SORT_KEYS)
     return f"{_CODE_VERSION}-{hashlib.sha256(data).hexdigest()[:12]}"
+
+
+# Judging again: with a model, as it was asked before; without one, from what it replied then.
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rerun:
+    """What came of asking again."""
+
+    judgement: Judgement
+    """The new judgement."""
+    agrees: bool
+    """Whether its outcome is the recorded one's."""
+    differences: tuple[tuple[str, str, str], ...] = ()
+    """The questions whose verdict is another now: their key, the verdict before, the one now.
+    Empty verdicts are none: the votes decided nothing, or it was not asked."""
+
+
+async def rerun(judgement: Judgement, models: ModelClient | Routing) -> Rerun:
+    """Asks models again what is on record, message for message and picture for picture.
+
+    What was not asked then is not asked now: where a criterion that failed is met this time, those
+    after it have no question on record, and the outcome is JUDGE_ERROR.
+
+    Args:
+        judgement: One by the model judge.
+        models: Who is asked. They are left open.
+
+    Raises:
+        InvalidInputError: The judgement has no transcript that can be read.
+    """
+    recorded = Recorded.of(judgement)
+    judge = ModelJudge(models, settings=recorded.case.settings)
+    again = await judge.examined(recorded.case, recorded.messages)
+    before, after = _verdicts(judgement), _verdicts(again)
+    differences = tuple(
+        (key, before.get(key, ""), after.get(key, ""))
+        for key in {**before, **after}
+        if before.get(key, "") != after.get(key, "")
+    )
+    return Rerun(again, again.outcome is judgement.outcome, differences)
+
+
+def replayed(judgement: Judgement) -> Judgement:
+    """Returns the judgement as it follows from its stored replies. No model is asked.
+
+    So `replayed(judgement) == judgement` shows that the transcript is complete, and that nothing
+    but the transcript has made the outcome.
+
+    Raises:
+        InvalidInputError: The judgement has no transcript that can be read.
+    """
+    recorded = Recorded.of(judgement)
+    examination = examine(recorded.case)
+    try:
+        questions = next(examination)
+        while True:
+            questions = examination.send([recorded.answered(asked) for asked in questions])
+    except StopIteration as stop:
+        examined = stop.value
+    return dataclasses.replace(
+        judgement,
+        outcome=examined.outcome,
+        reward=rewarded(examined.outcome),
+        reason=examined.reason,
+        findings={**judgement.findings, **examined.findings},
+    )
+
+
+def _verdicts(judgement: Judgement) -> dict[str, str]:
+    try:
+        return {
+            str(found["question"]): str(found["verdict"])
+            for found in judgement.findings["questions"]
+        }
+    except (KeyError, TypeError) as error:
+        raise errors.InvalidInputError(
+            f"The findings of the judgement by {judgement.judge!r} have no questions ({error!r})."
+        ) from error

@@ -10,11 +10,103 @@ import dataclasses
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from webtraj.judging.model import blocked, criteria, keyframes
-from webtraj.judging.model.case import Answered, Case, Question
+from webtraj.judging.model.case import Answered, Case, Question, spread
 from webtraj.trajectory import Outcome
 
-__all__ = ["Examination", "Examined", "examine"]
+__all__ = [
+    "Examination",
+    "Examined",
+    "NO_ANSWER",
+    "blocked_questions",
+    "chosen",
+    "criteria",
+    "examine",
+    "screenshot_questions",
+]
+
+# Whether the site kept the agent from its task, for good.
+
+
+def blocked_questions(case: Case) -> tuple[Question, ...]:
+    """Returns the one question, or none if the settings do not want it."""
+    if not case.settings.check_blocked:
+        return ()
+    return (
+        Question(
+            key="blocked",
+            stage="blocked",
+            prompt="blocked",
+            pictures=spread(case.pictures, case.settings.blocked_screenshots),
+            votes=case.settings.votes,
+        ),
+    )
+
+
+# The criteria that make a success, in the order in which they are judged.
+#
+# 1. `answer`: what the final answer claims was seen, if there is an answer.
+# 2. `facts`: each fact of the task; `goal`, the task as a whole, if it has no facts.
+# 3. `reference`: the final answer says the same as the reference answer, if there is one.
+
+NO_ANSWER = "The task has a reference answer, and the agent gave none."
+"""Why an episode fails without that a model is asked."""
+
+
+def criteria(case: Case, pictures: tuple[int, ...]) -> tuple[Question, ...]:
+    """Returns what is asked, in order.
+
+    Args:
+        case: What there is to judge.
+        pictures: The indexes of the steps whose pictures are shown.
+    """
+    votes = case.settings.votes
+
+    def question(key: str, stage: str, prompt: str, criterion: int | None = None) -> Question:
+        return Question(
+            key=key,
+            stage=stage,
+            prompt=prompt,
+            pictures=pictures,
+            votes=votes,
+            criterion=criterion,
+        )
+
+    asked = []
+    if case.has_answer and case.settings.check_answer:
+        asked.append(question("answer", "answer", "answer"))
+    asked += [question(f"fact/{n}", "facts", "fact", n) for n in range(len(case.facts))]
+    if not case.facts:
+        asked.append(question("goal", "goal", "goal"))
+    if case.has_reference:
+        asked.append(question("reference", "reference", "reference"))
+    return tuple(asked)
+
+
+# Which screenshots matter: the model is asked about each but the last.
+#
+# What fails here, fails towards more evidence: a picture whose reply is broken is kept.
+
+
+def screenshot_questions(case: Case) -> tuple[Question, ...]:
+    """Returns what there is to ask; nothing if there are few pictures anyway."""
+    if len(case.pictures) <= case.settings.select_above:
+        return ()
+    return tuple(
+        Question(
+            key=f"screenshot/{index}", stage="screenshots", prompt="screenshot", pictures=(index,)
+        )
+        for index in case.pictures[:-1]
+    )
+
+
+def chosen(case: Case, answers: Sequence[Answered]) -> tuple[int, ...]:
+    """Returns the indexes of the steps whose pictures are shown, in order.
+
+    Of too many, the last ones.
+    """
+    skipped = {answer.question.pictures[0] for answer in answers if answer.verdict == "skip"}
+    kept = tuple(index for index in case.pictures if index not in skipped)
+    return kept[-case.settings.max_screenshots :]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,10 +131,10 @@ def examine(case: Case) -> Examination:
     * BLOCKED: the site blocked the agent.
     * JUDGE_ERROR: anything else.
     """
-    about_pictures = keyframes.screenshot_questions(case)
-    about_blocked = blocked.blocked_questions(case)
+    about_pictures = screenshot_questions(case)
+    about_blocked = blocked_questions(case)
     first = yield (*about_pictures, *about_blocked)
-    pictures = keyframes.chosen(case, first[: len(about_pictures)])
+    pictures = chosen(case, first[: len(about_pictures)])
     answers = list(first[len(about_pictures) :])
     findings: dict[str, Any] = {
         "screenshots": {
@@ -54,8 +146,8 @@ def examine(case: Case) -> Examination:
     if about_blocked and (ended := _ended_by(answers[0])):
         return _examined(*ended, findings, answers)
     if case.has_reference and not case.has_answer:
-        return _examined(Outcome.FAILURE, criteria.NO_ANSWER, findings, answers)
-    asked = criteria.criteria(case, pictures)
+        return _examined(Outcome.FAILURE, NO_ANSWER, findings, answers)
+    asked = criteria(case, pictures)
     batches = [(one,) for one in asked] if case.settings.stop_at_failure else [asked]
     verdicts: list[Answered] = []
     for batch in batches:

@@ -22,8 +22,8 @@ __all__ = ["STEPS", "step_class"]
 STEPS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "clean": "webtraj.processing.steps.clean:Clean",
-        "drop-no-effect": "webtraj.processing.steps.no_effect:DropNoEffect",
-        "prune-loops": "webtraj.processing.steps.loops:PruneLoops",
+        "drop-no-effect": "webtraj.processing.steps.pruning:DropNoEffect",
+        "prune-loops": "webtraj.processing.steps.pruning:PruneLoops",
         "judge": "webtraj.processing.steps.judge:JudgeStep",
         "filter": "webtraj.processing.steps.filters:Filter",
         "filter-outcome": "webtraj.processing.steps.filters:FilterOutcome",
@@ -34,7 +34,7 @@ STEPS: Final[Mapping[str, str]] = MappingProxyType(
         "relabel-forms": "webtraj.processing.steps.forms:RelabelForms",
         "describe": "webtraj.processing.steps.describe:Describe",
         "grade-difficulty": "webtraj.processing.steps.difficulty:GradeDifficulty",
-        "dedupe": "webtraj.processing.steps.dedupe:Dedupe",
+        "dedupe": "webtraj.processing.steps.clean:Dedupe",
         "redact": "webtraj.processing.steps.redact:Redact",
     }
 )

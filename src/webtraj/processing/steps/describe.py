@@ -9,10 +9,10 @@ from typing import Annotated, Any, ClassVar
 
 import pydantic
 
+from webtraj import structured_output
 from webtraj.agents.models.base import ModelClient
-from webtraj.asking import parallel, quoting
 from webtraj.processing.base import Changed
-from webtraj.processing.steps import asking, looking, options, telling
+from webtraj.processing.steps import asking, looking, options
 from webtraj.processing.steps.prompts import Prompt, load_prompt
 from webtraj.trajectory import Decision, EpisodeTrajectory, StepRecord
 
@@ -95,12 +95,14 @@ class Describe:
         positions = [place for place, step in enumerate(steps) if _is_open(step)]
         if not positions:
             return trajectory
-        goal = telling.goal_of(trajectory)
+        goal = asking.goal_of(trajectory)
         jobs = [
             functools.partial(self._described, goal, steps[place - 1], steps[place])
             for place in positions
         ]
-        made = dict(zip(positions, await parallel.all_of(jobs, self.parallel), strict=True))
+        made = dict(
+            zip(positions, await structured_output.all_of(jobs, self.parallel), strict=True)
+        )
         described = tuple(made.get(place, step) for place, step in enumerate(steps))
         thoughts = [
             place
@@ -117,25 +119,23 @@ class Describe:
 
     async def _described(self, goal: str, before: StepRecord, step: StepRecord) -> StepRecord:
         assert self.client is not None
-        shown = quoting.quoted(
+        shown = structured_output.quoted(
             {
                 "task": ("task", goal or "It is not known."),
                 "before": (
                     "page before",
-                    telling.page_text(before.observation, self.page_characters),
+                    asking.page_text(before.observation, self.page_characters),
                 ),
-                "action": ("action", "\n".join(telling.step_lines([before, step])[-1:])),
+                "action": ("action", "\n".join(asking.step_lines([before, step])[-1:])),
                 "after": (
                     "changes",
-                    telling.changes_text(
-                        before.observation, step.observation, self.page_characters
-                    ),
+                    asking.changes_text(before.observation, step.observation, self.page_characters),
                 ),
             }
         )
         pictures = []
         if self.pictures:
-            both = (telling.picture_of(one.observation) for one in (before, step))
+            both = (asking.picture_of(one.observation) for one in (before, step))
             pictures = [picture for picture in both if picture]
         reply, _ = await self._asker.ask(shown, pictures)
         decision = step.decision or Decision(action=step.action)

@@ -8,11 +8,10 @@ from typing import Annotated, Any, ClassVar
 
 import pydantic
 
-from webtraj import errors
+from webtraj import errors, structured_output
 from webtraj.agents.models.base import ModelClient
-from webtraj.asking import quoting
 from webtraj.processing.base import Changed
-from webtraj.processing.steps import asking, options, telling
+from webtraj.processing.steps import asking, options
 from webtraj.processing.steps.prompts import load_prompt
 from webtraj.trajectory import EpisodeInfo, EpisodeTrajectory
 
@@ -80,10 +79,10 @@ class GradeDifficulty:
         score = _counted(trajectory.info)
         if score:
             return _graded(trajectory, {"score": score, "by": "task"})
-        goal = telling.goal_of(trajectory)
+        goal = asking.goal_of(trajectory)
         if self._asker is None or self.client is None or not goal:
             return trajectory
-        shown = quoting.quoted({"task": ("task", goal)})
+        shown = structured_output.quoted({"task": ("task", goal)})
         reply, _ = await self._asker.ask(shown)
         grade = {"score": reply.difficulty, "by": self.client.name, "reason": reply.reason}
         changed = _graded(trajectory, grade)
@@ -96,7 +95,7 @@ def _counted(info: EpisodeInfo) -> int:
     data = info.metadata.get("task")
     if data is None:
         return 0
-    from webtraj.rollouts.tasks.spec import TaskSpec
+    from webtraj.tasks import TaskSpec
 
     try:
         spec = TaskSpec.from_data(data)
@@ -109,7 +108,7 @@ def _counted(info: EpisodeInfo) -> int:
 
 
 def _graded(trajectory: EpisodeTrajectory, grade: Mapping[str, Any]) -> Changed:
-    from webtraj.rollouts.tasks.spec import TaskSpec
+    from webtraj.tasks import TaskSpec
 
     level = TaskSpec(name="graded", difficulty=grade["score"]).level
     grade = {"level": level, **grade}

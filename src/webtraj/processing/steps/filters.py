@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from webtraj import errors
 from webtraj import trajectory as trajectory_lib
-from webtraj.datasets.conditions import parse_condition
+from webtraj.datasets.dataset import parse_condition
 from webtraj.processing.base import Drop
 from webtraj.processing.steps import options
 from webtraj.store.index import EpisodeSummary, version_span
@@ -27,7 +27,7 @@ _OUTCOMES = tuple(outcome.name.lower() for outcome in Outcome)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Keeps the episodes that meet a condition (see `webtraj.datasets.conditions`).
+    """Keeps the episodes that meet a condition (see `webtraj.datasets.dataset`).
 
     A condition is over the fields that a dataset's index has; what is known only of a file
     (`format`, `size`, `sha256`) is at its default here.

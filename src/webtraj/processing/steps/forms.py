@@ -2,20 +2,171 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import hashlib
 import itertools
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final
 
+from webtraj import errors
 from webtraj.environments import actions as actions_lib
-from webtraj.judging.masked import is_masked, typed_texts
+from webtraj.environments.browser.observation import Ref, captions_in, refs_in
+from webtraj.judging.evaluating import is_masked, typed_texts
 from webtraj.processing.base import Changed, Drop
-from webtraj.processing.steps import deriving, looking, options, wordings
-from webtraj.processing.steps.form_state import EXCLUSIVE, Field, FormState, form_in
+from webtraj.processing.steps import clicks, looking, options
 from webtraj.processing.steps.relabel import RELABELLED
 from webtraj.trajectory import EpisodeTrajectory
 
-__all__ = ["RelabelForms"]
+__all__ = ["EXCLUSIVE", "Field", "FormState", "RelabelForms", "checked", "dealt", "form_in"]
+
+# What a form on a page is filled in with, as far as axtree and actions tell.
+
+_CUT = re.compile(r"^ *\.\.\. \d+ more lines$", re.MULTILINE)
+_TOGGLES: Final = {
+    "checkbox": "checked",
+    "radio": "checked",
+    "switch": "checked",
+    "menuitemcheckbox": "checked",
+    "menuitemradio": "checked",
+    "option": "selected",
+}
+"""Roles of what is on or off, and the state that says so."""
+_TYPED: Final = ("textbox", "searchbox", "spinbutton", "combobox")
+EXCLUSIVE: Final = ("radio", "menuitemradio", "option")
+"""Roles of which one goes off when another goes on."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, order=True)
+class Field:
+    """One element of a form."""
+
+    role: str
+    name: str
+    after: str = ""
+    """The text right before it, if it has no name and is no toggle."""
+    place: int = 0
+    """Which of those of this role, name and text before it, from 0."""
+
+    @property
+    def called(self) -> str:
+        """What a person calls it; empty if the page does not say."""
+        return self.name or self.after
+
+    @property
+    def is_toggle(self) -> bool:
+        """Whether it is on or off, and not typed or chosen."""
+        return self.role in _TOGGLES
+
+    @property
+    def state(self) -> str:
+        """The state that says that it is on; empty if it is no toggle."""
+        return _TOGGLES.get(self.role, "")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FormState:
+    """All fields of a page, and what they hold."""
+
+    values: Mapping[Field, str]
+    """`on` or nothing for toggles; else what was typed or chosen. Bullets are what is not known."""
+    shape: tuple[tuple[str, str, str], ...]
+    """What every element of the page is called (its role, its name, for a field without one the
+    text before it): two pages of one shape are one form."""
+
+    @property
+    def key(self) -> tuple[tuple[Field, str], ...]:
+        """What is the same for the same fields with the same values."""
+        return tuple(sorted(self.values.items()))
+
+    def is_only(self, field: Field) -> bool:
+        """Returns whether its role and what it is called tell a field from all others."""
+        alike = (one for one in self.values if one.role == field.role)
+        return sum(one.called == field.called for one in alike) == 1
+
+
+def form_in(axtree: str, typed: Mapping[str, str] | None = None) -> FormState | None:
+    """Returns the state of a page's fields; None if the page was cut short, or has none.
+
+    The options of a combobox are left aside: what is chosen is its value.
+
+    Args:
+        axtree: The page.
+        typed: What fields hold that show bullets, by ref, as `webtraj.judging.evaluating` finds it.
+    """
+    if _CUT.search(axtree):
+        return None
+    elements = refs_in(axtree)
+    has_list = any(element.role == "combobox" for element in elements)
+    captions = captions_in(axtree) if any(map(_wants_caption, elements)) else {}
+    counts: collections.Counter[Field] = collections.Counter()
+    values: dict[Field, str] = {}
+    for element in elements:
+        role = element.role
+        if role not in _TYPED and (role not in _TOGGLES or (has_list and role == "option")):
+            continue
+        kind = Field(role, element.name, _after(element, captions))
+        field = dataclasses.replace(kind, place=counts[kind])
+        counts[kind] += 1
+        value = _value_of(field, element.states)
+        values[field] = (typed or {}).get(element.ref, value) if is_masked(value) else value
+    if not values:
+        return None
+    shape = tuple((one.role, one.name, _after(one, captions)) for one in elements)
+    return FormState(values, shape)
+
+
+def _wants_caption(element: Ref) -> bool:
+    return element.role in _TYPED and not element.name
+
+
+def _after(element: Ref, captions: Mapping[str, str]) -> str:
+    return captions.get(element.ref, "") if _wants_caption(element) else ""
+
+
+def _value_of(field: Field, states: tuple[str, ...]) -> str:
+    wanted = f"{field.state}=" if field.is_toggle else 'value="'
+    if field.is_toggle and field.state in states:
+        return "on"
+    # What is neither on nor off stands there as checked=mixed, and is told apart.
+    found = next((state for state in states if state.startswith(wanted)), "")
+    if field.is_toggle or not found:
+        return found
+    return str(json.loads(found.removeprefix("value=")))
+
+
+# Goals that are worded in one way or in several: who trains on them should learn no one phrase.
+
+
+def checked(step: str, option: str, value: Any, blanks: Iterable[str]) -> tuple[str, ...]:
+    """Returns an option that is a text with blanks to be filled in, or several of them.
+
+    Raises:
+        InvalidInputError: It is none, or one of them lacks one of the blanks.
+    """
+    blanks = tuple(blanks)
+    texts = options.words(step, option, value)
+    if not texts:
+        raise errors.InvalidInputError(
+            f"{step}: {option} is {value!r:.200}; expected a text or some, with "
+            f"{' and '.join(blanks)} in each."
+        )
+    for text in texts:
+        options.check_wording(step, option, text, blanks)
+    return texts
+
+
+def dealt(texts: Sequence[str], key: str) -> str:
+    """Returns one of some texts, the same each time for the same key.
+
+    >>> {dealt(["one", "two"], str(key)) for key in range(9)} == {"one", "two"}
+    True
+    """
+    digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+    return texts[int.from_bytes(digest[:8], "big") % len(texts)]
+
 
 _TASK = "hindsight/form"
 _TYPED_TASK = "hindsight/typed-form"
@@ -42,10 +193,10 @@ class RelabelForms:
     No model is asked: what the fields held when the button was clicked is in the page's axtree. A
     click counts if it ended the episode or changed the page, and if goal and rule can tell the
     button and each field that was changed from all others by role and name. A field without a name
-    is called by the text right before it (`webtraj.environments.browser.captions`), and by its
+    is called by the text right before it (`webtraj.environments.browser.observation`), and by its
     kind if there is none and no other such field. What was there before and stayed is not asked
     for. What a field holds that shows bullets is what was typed into it, where the actions tell
-    (`webtraj.judging.masked`); a text that was redacted is not asked for.
+    (`webtraj.judging.evaluating`); a text that was redacted is not asked for.
 
     Of the steps before the click those stay that brought a field to what it held in the end, each
     on the very page that it was done on. What was undone later is left out, and so is everything
@@ -85,7 +236,7 @@ class RelabelForms:
             ("choose", ("{value}", "{name}")),
             ("enter", ("{value}", "{name}")),
         ):
-            texts = wordings.checked(self.name, option, getattr(self, option), blanks)
+            texts = checked(self.name, option, getattr(self, option), blanks)
             object.__setattr__(self, option, texts)
 
     @property
@@ -96,7 +247,7 @@ class RelabelForms:
     def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed | Drop:
         """Returns the episode and those that were made of its forms."""
         made: list[EpisodeTrajectory] = []
-        if not deriving.is_derived(trajectory) and trajectory.end is not None:
+        if not clicks.is_derived(trajectory) and trajectory.end is not None:
             made = list(itertools.islice(self._made_of(trajectory), self.most))
         if not made:
             return trajectory if self.keep_original else Drop("no form to ask for")
@@ -119,7 +270,7 @@ class RelabelForms:
             words = self._words_for(f"{trajectory.episode_id}{suffix}")
             goal = _goal(words, asked, final, button)
             if goal:
-                made = deriving.derived(
+                made = clicks.derived(
                     trajectory,
                     [*path, sending],
                     suffix=suffix,
@@ -135,7 +286,7 @@ class RelabelForms:
     def _words_for(self, episode_id: str) -> dict[str, str]:
         """Returns the wordings that one episode gets, by option."""
         return {
-            option: wordings.dealt(getattr(self, option), f"{option}/{episode_id}")
+            option: dealt(getattr(self, option), f"{option}/{episode_id}")
             for option in ("wording", "select", "choose", "enter")
         }
 
@@ -175,9 +326,9 @@ def _sendings(
 ) -> Iterator[tuple[int, str]]:
     """Yields the position of each click that sent a form, and the button's name."""
     for position, (before, step) in enumerate(itertools.pairwise(trajectory.steps), 1):
-        if states[position - 1] is None or not deriving.is_plain_click(step):
+        if states[position - 1] is None or not clicks.is_plain_click(step):
             continue
-        element = deriving.named_once(before, step)
+        element = clicks.named_once(before, step)
         if element is None or element[0] not in _SENDS:
             continue
         if step.last or not _is_same_page(trajectory, states, position - 1, position):
@@ -267,7 +418,7 @@ def _is_wordable(field: Field, value: str) -> bool:
     """Returns whether a goal can ask for a value. What another puts out need not be asked for."""
     if field.is_toggle:
         return value == _ON or (field.role in EXCLUSIVE and not value)
-    return deriving.is_sayable(value) and '"' not in value and not is_masked(value)
+    return clicks.is_sayable(value) and '"' not in value and not is_masked(value)
 
 
 def _is_sayable(field: Field, final: FormState) -> bool:
@@ -275,7 +426,7 @@ def _is_sayable(field: Field, final: FormState) -> bool:
     if not final.is_only(field) or not _is_wordable(field, final.values[field]):
         return False
     if field.called:
-        return deriving.is_sayable(field.called)
+        return clicks.is_sayable(field.called)
     return field.role in _UNNAMED and sum(one.role == field.role for one in final.values) == 1
 
 
@@ -288,7 +439,7 @@ def _rule(asked: set[Field], final: FormState, button: str) -> dict[str, Any]:
             element["after"] = {"equals": field.after}
         if field in asked and not field.is_toggle:
             held.append({"element": {**element, "value": {"equals": value}}})
-        elif field.is_toggle and final.is_only(field) and deriving.is_sayable(field.name):
+        elif field.is_toggle and final.is_only(field) and clicks.is_sayable(field.name):
             on = {"element": {**element, "states": [field.state]}}
             held.append(on if value == _ON else {"not": on})
     last = {"last_action": {"role": _SENDS[0], "name": {"equals": button}}}

@@ -9,11 +9,11 @@ from typing import Annotated, Any, ClassVar, Final
 
 import pydantic
 
+from webtraj import structured_output
 from webtraj.agents.models.base import ModelClient
-from webtraj.asking import quoting
 from webtraj.judging.base import is_judgeable
 from webtraj.processing.base import Changed, Drop
-from webtraj.processing.steps import asking, options, telling
+from webtraj.processing.steps import asking, options
 from webtraj.processing.steps.difficulty import DIFFICULTY
 from webtraj.processing.steps.prompts import Prompt, load_prompt
 from webtraj.trajectory import EpisodeTrajectory, Outcome, StepRecord
@@ -112,16 +112,16 @@ class Relabel:
             or not trajectory.num_steps
         ):
             return trajectory
-        steps = "\n".join(telling.step_lines(trajectory.steps)[-self.max_steps :])
+        steps = "\n".join(asking.step_lines(trajectory.steps)[-self.max_steps :])
         pages = _pages(trajectory.steps, self.page_characters)
-        shown = quoting.quoted(
+        shown = structured_output.quoted(
             {
-                "task": ("task", telling.goal_of(trajectory) or "It is not known."),
+                "task": ("task", asking.goal_of(trajectory) or "It is not known."),
                 "steps": ("steps", steps),
                 "pages": ("pages", pages),
             }
         )
-        seen = _squeezed(f"{quoting.defused(steps)}\n{quoting.defused(pages)}")
+        seen = _squeezed(f"{structured_output.defused(steps)}\n{structured_output.defused(pages)}")
         reply, _ = await self._asker.ask(shown, check=lambda reply: _fault_of(reply, seen))
         if not reply.achieved:
             return trajectory if self.keep_original else Drop("nothing achieved")
@@ -156,7 +156,7 @@ def _pages(steps: Sequence[StepRecord], budget: int) -> str:
     shown: list[str] = []
     following = ""
     for step in reversed(steps):
-        text = telling.page_text(step.observation, max(budget, 1))
+        text = asking.page_text(step.observation, max(budget, 1))
         if text != following:
             when = f"After step {step.index}" if step.index else "At the beginning"
             shown.append(f"{when}: {text}")
@@ -174,7 +174,7 @@ def _relabelled(trajectory: EpisodeTrajectory, reply: _Hindsight, model: str) ->
     metadata[RELABELLED] = {
         "episode_id": info.episode_id,
         "task": info.task,
-        "goal": telling.goal_of(trajectory),
+        "goal": asking.goal_of(trajectory),
         "spec": info.metadata.get("task"),
         "group_id": info.group_id,
         "outcome": trajectory.outcome.name.lower(),

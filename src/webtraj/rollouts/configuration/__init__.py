@@ -1,10 +1,9 @@
 """Rollouts from configurations: YAML and `key=value`, checked, and made into a run.
 
-* `loading`: files and overrides, merged into one configuration.
-* `rollout`, `crawl`: the keys there are, with their types and ranges; `refusals`: those of other
-  systems that are not taken, with the reason.
-* `checking`: what is wrong with a configuration, in words.
-* `building`: a configuration made into a `ConfiguredRollout`; `selection`, `players` and `ranks`
+* `loading`: a file and those that it builds on; `webtraj.configuration` does the rest.
+* `rollout`: the keys there are, with their types and ranges, and those of other systems that are
+  not taken, with the reason; `quick` has those of a command line without a file.
+* `building`: a configuration made into a `ConfiguredRollout`; `selection`, `players` and `judges`
   are parts of that.
 * `running`: playing one, and going on with it.
 

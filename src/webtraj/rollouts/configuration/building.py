@@ -10,25 +10,27 @@ from typing import Any
 import orjson
 
 from webtraj import errors
+from webtraj.configuration import without_secrets
 from webtraj.environments.browser.operations import OperationLimits
-from webtraj.rollouts.browsers import Browsers
 from webtraj.rollouts.configuration import selection
-from webtraj.rollouts.configuration.crawl import CrawlConfig
 from webtraj.rollouts.configuration.judges import judging_of
-from webtraj.rollouts.configuration.loading import Configuration, without_secrets
-from webtraj.rollouts.configuration.players import player_of, player_of_crawl
-from webtraj.rollouts.configuration.proposers import proposing_of
-from webtraj.rollouts.configuration.ranks import Rank, rank_of
-from webtraj.rollouts.configuration.rollout import EnvConfig, RolloutConfig
+from webtraj.rollouts.configuration.loading import Configuration
+from webtraj.rollouts.configuration.players import (
+    Rank,
+    player_of,
+    player_of_crawl,
+    proposing_of,
+    rank_of,
+)
+from webtraj.rollouts.configuration.rollout import CrawlConfig, EnvConfig, RolloutConfig
 from webtraj.rollouts.configuration.running import ConfiguredRollout
 from webtraj.rollouts.deadlines import Deadlines
 from webtraj.rollouts.iterations import Iterations, run_ids
-from webtraj.rollouts.observed import channels_for, environment_options
+from webtraj.rollouts.making import Browsers, channels_for, environment_options
 from webtraj.rollouts.plan import PlannedEpisode
-from webtraj.rollouts.retrying import RetryPolicy
 from webtraj.rollouts.runs import Run, new_run_id
 from webtraj.rollouts.sampling import Blocklist
-from webtraj.rollouts.scheduling import Politeness
+from webtraj.rollouts.scheduling import Politeness, RetryPolicy
 from webtraj.rollouts.settings import Completion, RolloutSettings
 from webtraj.store.places import is_url, open_storage
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from webtraj import errors
-from webtraj.rollouts.configuration.checking import Section
+from webtraj.configuration import Section
 from webtraj.rollouts.judging import PARALLEL, When
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import Field
 
+from webtraj import configuration as configuration_lib
 from webtraj import errors
-from webtraj.rollouts.configuration import checking, loading
 from webtraj.rollouts.configuration.judges import Judging
-from webtraj.rollouts.configuration.metrics import MetricsConfig
 from webtraj.rollouts.configuration.players import Player
+from webtraj.rollouts.configuration.rollout import MetricsConfig
 from webtraj.rollouts.configuration.running import ConfiguredRollout
 from webtraj.rollouts.judging import When
-from webtraj.rollouts.observed import channels_for, environment_options
+from webtraj.rollouts.making import channels_for, environment_options
 from webtraj.rollouts.plan import PlannedEpisode, plan_episodes
 from webtraj.rollouts.recording import EpisodeFormat
 from webtraj.rollouts.runs import Run, new_run_id
@@ -31,7 +31,7 @@ __all__ = ["QuickConfig", "build_quick", "resume_quick"]
 _SOURCE = "command.json"
 
 
-class QuickConfig(checking.Section):
+class QuickConfig(configuration_lib.Section):
     """A quick rollout."""
 
     preset: Annotated[list[str], Field(min_length=1)]
@@ -41,7 +41,9 @@ class QuickConfig(checking.Section):
     agent_options: dict[str, Any] = Field(default_factory=dict)
     """What it is to know."""
     episodes: Annotated[int, Field(ge=1)] | None = None
-    """How many episodes in all; by default one of each task."""
+    """How many episodes in all; by default one of each task, or one group."""
+    group_size: Annotated[int, Field(ge=1)] = 1
+    """How many episodes share a task and a seed, and differ in what the agent samples."""
     parallel: Annotated[int, Field(ge=1)] | Literal["auto"] | None = None
     """How many at a time; by default 1, or on a cluster as many as it can. `auto`: as many as this
     machine can bear."""
@@ -77,8 +79,10 @@ def build_quick(
         InvalidInputError: A value is wrong.
         UnknownPresetError: There is no preset of that name.
     """
-    config = checking.validate(dict(given), QuickConfig, checking.COMMAND_LINE)
-    plan = plan_episodes(config.preset, episodes=config.episodes, seed=config.seed)
+    config = configuration_lib.validate(dict(given), QuickConfig, configuration_lib.COMMAND_LINE)
+    plan = plan_episodes(
+        config.preset, episodes=config.episodes, seed=config.seed, group_size=config.group_size
+    )
     return _built(config, plan, out, storage_options, run_id=new_run_id(), resume=False)
 
 
@@ -112,14 +116,14 @@ def resume_quick(
             "not known who plays it. Give its configuration again, by --config-name, with "
             "--resume; or go on with it by webtraj.rollouts.collect(resume=...)."
         )
-    if fixed := sorted({"preset", "episodes", "seed"} & set(given)):
+    if fixed := sorted({"preset", "episodes", "seed", "group_size"} & set(given)):
         raise errors.InvalidInputError(
-            f"Resuming uses the original plan, so --{fixed[0]} cannot be changed. Start a new run "
-            "instead."
+            f"Resuming uses the original plan, so --{fixed[0].replace('_', '-')} cannot be "
+            "changed. Start a new run instead."
         )
-    values = loading.merged(begun, given)
-    loading.check_complete(values, where)
-    config = checking.validate(values, QuickConfig, where)
+    values = configuration_lib.merged(begun, given)
+    configuration_lib.check_complete(values, where)
+    config = configuration_lib.validate(values, QuickConfig, where)
     return _built(config, plan, out, storage_options, run_id=run.run_id, resume=True)
 
 
@@ -146,7 +150,7 @@ def _built(
             plan, config.environment_options, channels_for(player.make())
         ),
         parallel=config.parallel if isinstance(config.parallel, int) else None,
-        source=orjson.dumps(loading.without_secrets(config.model_dump())).decode(),
+        source=orjson.dumps(configuration_lib.without_secrets(config.model_dump())).decode(),
         source_name=_SOURCE,
         format=config.format,
         metrics=config.metrics.targets(),

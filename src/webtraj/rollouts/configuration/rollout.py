@@ -6,28 +6,200 @@ webtraj; the files in `files/` set WebGym's.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from webtraj.agents.contexts import ContextSettings
-from webtraj.rollouts.configuration.checking import Section
+from webtraj.configuration import Section
 from webtraj.rollouts.configuration.judges import OpenAIConfig
-from webtraj.rollouts.configuration.metrics import MetricsConfig
 from webtraj.rollouts.judging import PARALLEL, When
+from webtraj.rollouts.metrics.live import MetricsTargets, WandbTarget
 from webtraj.rollouts.recording import EpisodeFormat
 
 __all__ = [
     "ContextConfig",
+    "CrawlConfig",
     "DifficultyBand",
     "DifficultySteps",
     "EnvConfig",
     "HttpPools",
+    "MetricsConfig",
     "ModelConfig",
     "PolicyConfig",
+    "REFUSED",
     "RetryConfig",
     "RolloutConfig",
+    "WandbConfig",
 ]
+
+# Keys of other systems that a rollout does not take, each with the reason and what to do instead.
+#
+# A key that would do nothing is refused, so that nobody takes it for one that works.
+
+_SERVERS = (
+    "browsers run in the rollout's own process, and need no server; to use others give "
+    "env_config.browser_endpoint"
+)
+_RANK = "give env_config.multinode_rank and env_config.multinode_total_workers, for both splits"
+
+REFUSED: Mapping[str, str] = {
+    "env_config.cpu_cluster_token_env_var": _SERVERS,
+    "env_config.host_ip": _SERVERS,
+    "env_config.master_port": _SERVERS,
+    "env_config.use_rich_actree": (
+        "there is one kind of tree; context_config.page_tokens says how much of it is shown"
+    ),
+    "env_config.screenshot_comparison_workers": (
+        "pictures are kept by their content, so equal ones have the same name and nothing is "
+        "compared"
+    ),
+    "env_config.instance_lifetime_max": (
+        "browsers are replaced by age in contexts and by memory, never under an episode; "
+        "env_config.task_timeout_minutes limits an episode"
+    ),
+    "env_config.resume_checkpoint_path": (
+        "to go on with a run, say --resume, with its id or without"
+    ),
+    "env_config.test_rank": _RANK,
+    "env_config.test_total_workers": _RANK,
+    "env_config.total_workers": _RANK,
+    "policy_config.huggingface_token_env_var": (
+        "a rollout downloads no model; the model's server does"
+    ),
+    "algorithm_config": "it is about training, which a rollout does none of",
+    "log_config": "it is about training, which a rollout does none of",
+}
+"""The reason for each key, by its full name."""
+
+
+# The keys that say where live metrics go.
+
+
+class WandbConfig(Section):
+    """A run of Weights & Biases."""
+
+    project: Annotated[str, Field(min_length=1)]
+    """The project's name."""
+    entity: str | None = None
+    """Whose project it is: a user or a team; by default the account's own."""
+    run_name: str | None = None
+    """What the run is called there; by default as the rollout's run."""
+    mode: Literal["online", "offline", "disabled"] | None = None
+    """`offline` keeps it on this machine, for `wandb sync`; by default what WANDB_MODE says, else
+    `online`."""
+    folder: str | None = None
+    """Where W&B keeps its files; by default the current folder."""
+
+
+class MetricsConfig(Section):
+    """Where live metrics go, if anywhere. `metrics.json` is written in any case."""
+
+    tensorboard: Annotated[str, Field(min_length=1)] | None = None
+    """A folder for TensorBoard: each run has one of its own in it."""
+    wandb: WandbConfig | None = None
+    """Weights & Biases."""
+
+    def targets(self) -> MetricsTargets:
+        """Returns where they go."""
+        given = self.wandb
+        wandb = (
+            None
+            if given is None
+            else WandbTarget(
+                project=given.project,
+                entity=given.entity,
+                run_name=given.run_name,
+                mode=given.mode,
+                folder=given.folder,
+            )
+        )
+        return MetricsTargets(tensorboard=self.tensorboard, wandb=wandb)
+
+
+# The keys of a crawl's configuration: coarse tasks explored by an agent, into a bucket.
+#
+# Names are those of Orby's trajectory collector (its `ParallelComputingController`), and those that
+# it has not are webtraj's.
+
+_ANTHROPIC_MODEL = "claude-3-5-sonnet-20241022"
+"""The trajectory collector's own."""
+
+
+class CrawlConfig(Section):
+    """A crawl."""
+
+    refused_keys = REFUSED
+
+    kind: Literal["crawl"] = "crawl"
+    """Says which keys there are."""
+    source_parquet_path: Annotated[str, Field(min_length=1)]
+    """The task file: `.parquet` or `.jsonl`, a path or a bucket's URL; or a preset."""
+    s3_save_uri: Annotated[str, Field(min_length=1)]
+    """The bucket's URL, or the folder, that episodes go to."""
+    num_raw_data: Annotated[int, Field(ge=1)] | None = None
+    """How many trajectories to make: of one task each, as they come, and then of each once more.
+    By default one of every task."""
+    data_per_batch: Annotated[int, Field(ge=1)] = 16
+    """How many are under way at once."""
+    request_per_minute: Annotated[float, Field(gt=0)] | None = None
+    """Requests to the model begun in a minute; by default as many as there are."""
+    max_steps: Annotated[int, Field(ge=1, le=100_000)] = 15
+    """Steps after which an episode is truncated. A task's own limit goes before it."""
+    agent_name: Literal["basic", "explorer", "curious", "oracle", "random"] = "basic"
+    """Who plays: `basic` asks a model, `explorer` asks one to explore (`webtraj.exploring`), and
+    `curious` explores without one."""
+    agent_model_provider: Literal["anthropic", "openai", "vllm", "auto"] = "anthropic"
+    """What the model's server speaks; `auto` asks an OpenAI-compatible one whether it is vLLM."""
+    agent_model_name: str | None = None
+    """The model's name, as its server knows it; by default `claude-3-5-sonnet-20241022` for the
+    provider anthropic."""
+    agent_model_url: str | None = None
+    """Where the server is; by default the provider's own."""
+    agent_model_api_key_env_var: str | None = None
+    """The environment variable that holds the API key; by default the provider's, on its own server
+    alone."""
+    agent_options: dict[str, Any] = Field(default_factory=dict)
+    """More options of the agent, as `--agent-set` takes them; they go before the other keys."""
+    proposer: Literal["model", "hindsight"] | None = None
+    """Who turns what was seen into concrete tasks, when all is played: `model`, by default the one
+    that plays, or `hindsight`, which asks none; null for nobody."""
+    proposer_options: dict[str, Any] = Field(default_factory=dict)
+    """More options of the proposer `model`, as `--proposer-set` of `webtraj explore` takes them."""
+    proposals_per_trajectory: Annotated[int, Field(ge=1, le=100)] = 3
+    """How many tasks are proposed for a trajectory at most."""
+    temperature: Annotated[float, Field(ge=0)] | None = 0.0
+    """How replies are sampled."""
+    max_tokens: Annotated[int, Field(ge=1)] | None = 500
+    """Tokens of a reply at most."""
+    max_repetitive_actions: Annotated[int, Field(ge=1)] | None = 3
+    """Truncates an episode whose agent takes the same action more often than this in a row."""
+    dp_max_retries: Annotated[int, Field(ge=0)] = 3
+    """How often an episode that an error of environment or model's server ended is tried again."""
+    timeout: Annotated[float, Field(gt=0)] | None = None
+    """Seconds that one try at an episode may take."""
+    format: EpisodeFormat | None = None
+    """What episodes are written as: `json`, `pb` or `pb.zst`; by default what the dataset has, and
+    `pb` in a new one."""
+    metrics: MetricsConfig = MetricsConfig()
+    """Where live metrics go, if anywhere."""
+    verbose: bool = False
+    """Whether the command tells what happens in detail."""
+    seed: int = 0
+    """What episodes' seeds follow from."""
+    storage_options: dict[str, Any] = Field(default_factory=dict)
+    """For buckets: endpoint, region, profile, ...; credentials come from the usual places."""
+    environment_options: dict[str, Any] = Field(default_factory=dict)
+    """More options of the presets."""
+
+    @property
+    def model(self) -> str | None:
+        """The name of the model that plays; None if it is not known."""
+        if self.agent_model_name is None and self.agent_model_provider == "anthropic":
+            return _ANTHROPIC_MODEL
+        return self.agent_model_name
+
 
 _AtLeastOne = Annotated[int, Field(ge=1)]
 _AtLeastZero = Annotated[int, Field(ge=0)]
@@ -110,7 +282,10 @@ class EnvConfig(Section):
     test_tasks_repeat_times: _AtLeastZero = 1
     """How often `test` plays the whole list; 0 is 1."""
     attempts_per_task: _AtLeastOne = 1
-    """How many attempts at each task make a group; each has a seed of its own."""
+    """How many attempts at each task make a group."""
+    group: Literal["own-seeds", "same-seed"] = "own-seeds"
+    """`same-seed`: the attempts of a group share a seed, and differ in what the agent samples, as
+    policy-gradient training (GRPO) compares them."""
     difficulty_ratio: dict[str, DifficultyBand] | None = None
     """The bands of difficulty that the sampler `ratio` picks from, by name."""
     deduplicate_across_iterations: bool = False
@@ -314,6 +489,8 @@ class ModelConfig(Section):
 
 class RolloutConfig(Section):
     """A rollout."""
+
+    refused_keys = REFUSED
 
     model_config = ConfigDict(validate_by_alias=True, validate_by_name=True)
 

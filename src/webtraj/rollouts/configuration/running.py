@@ -11,45 +11,92 @@ so that a dataset says how it came about.
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from webtraj import configuration as configuration_lib
 from webtraj import errors
-from webtraj.rollouts.browsers import Browsers
 from webtraj.rollouts.collecting import collect
-from webtraj.rollouts.configuration import loading, ranks
+from webtraj.rollouts.configuration import players
 from webtraj.rollouts.configuration.judges import Judging, close_judge
-from webtraj.rollouts.configuration.milestones import Milestones
-from webtraj.rollouts.configuration.players import Player
-from webtraj.rollouts.configuration.proposers import Proposing
+from webtraj.rollouts.configuration.players import Player, Proposing
 from webtraj.rollouts.iterations import Iterations
 from webtraj.rollouts.judging import Judged, judge_rollout, judged_place
-from webtraj.rollouts.making import check_environments, check_tasks
+from webtraj.rollouts.making import Browsers, check_environments, check_tasks
 from webtraj.rollouts.metrics.facts import EpisodeFacts
-from webtraj.rollouts.metrics.live import MetricsObserver
-from webtraj.rollouts.metrics.targets import MetricsTargets
-from webtraj.rollouts.observer import RolloutObserver, TeeRolloutObserver
+from webtraj.rollouts.metrics.live import MetricsObserver, MetricsTargets
 from webtraj.rollouts.plan import PlannedEpisode
 from webtraj.rollouts.recording import EpisodeFormat, settle_format
-from webtraj.rollouts.results import EpisodeResult
+from webtraj.rollouts.results import (
+    EpisodeResult,
+    NullRolloutObserver,
+    RolloutObserver,
+    RolloutSummary,
+    TeeRolloutObserver,
+)
 from webtraj.rollouts.runs import Run
 from webtraj.rollouts.sampling import Blocklist
 from webtraj.rollouts.settings import RolloutSettings
-from webtraj.rollouts.summary import RolloutSummary
 from webtraj.store.places import is_url, open_storage
 
 if TYPE_CHECKING:
     from webtraj.exploring.proposing import Proposed
 
-__all__ = ["ConfiguredRollout", "keep_source"]
+__all__ = ["ConfiguredRollout", "Milestones", "keep_source"]
+
+# Milestones: a line each time that so many percent more of a rollout are on record.
 
 _logger = logging.getLogger(__name__)
+
+
+class Milestones:
+    """Tells how far a rollout is, and hands on what it is told to another observer.
+
+    A row that is tried several times counts once: when its first try has ended.
+    """
+
+    def __init__(
+        self,
+        percent: float,
+        observer: RolloutObserver | None = None,
+        *,
+        tell: Callable[[str], None] = _logger.info,
+    ) -> None:
+        self._percent = percent
+        self._observer = observer or NullRolloutObserver()
+        self._tell = tell
+        self._rows = 0
+        self._begun: set[int] = set()
+        self._told = 0
+        self._outcomes: collections.Counter[str] = collections.Counter()
+
+    def rollout_planned(self, plan: Sequence[PlannedEpisode]) -> None:
+        """Begins to count."""
+        self._rows = len(plan)
+        self._observer.rollout_planned(plan)
+
+    def episode_ended(self, result: EpisodeResult) -> None:
+        """Counts, and tells if there is something to tell."""
+        self._observer.episode_ended(result)
+        self._outcomes[result.outcome.name.lower()] += 1
+        self._begun.add(result.row)
+        # Whole steps of so many percent that have been taken, without the errors of floats.
+        steps = int(len(self._begun) * 100 / self._rows / self._percent + 1e-9)
+        if steps > self._told:
+            self._told = steps
+            counts = ", ".join(f"{name} {count}" for name, count in self._outcomes.most_common())
+            self._tell(
+                f"{len(self._begun) / self._rows:.0%} of what was left to play is on record: "
+                f"{len(self._begun)} of {self._rows} episodes ({counts})."
+            )
+
 
 _WHO_PLAYS = ("policy_config.", "context_config.", "model_config.", "agent", "temperature")
 
@@ -182,7 +229,7 @@ class ConfiguredRollout:
     ) -> RolloutSummary:
         """Plays the rollout, or what is left of it, and leaves it at that. See `play`."""
         if ray is not None and self.ranked:
-            raise errors.InvalidInputError(ranks.NOT_ON_RAY)
+            raise errors.InvalidInputError(players.NOT_ON_RAY)
         if self.save_every_percent is not None:
             observer = Milestones(self.save_every_percent, observer)
         try:
@@ -267,7 +314,7 @@ class ConfiguredRollout:
         )
 
     def _open_metrics(self) -> MetricsObserver:
-        config = dict(loading.flattened(_read(self.source)))
+        config = dict(configuration_lib.flattened(_read(self.source)))
         return self.metrics.open(self.run_id, config=config, earlier=self._earlier())
 
     def _earlier(self) -> Iterator[EpisodeFacts]:
@@ -317,7 +364,9 @@ class ConfiguredRollout:
         storage = open_storage(self.out, self.storage_options)
         try:
             kept = storage.read(f"runs/{self.run_id}/{self.source_name}").decode()
-            begun, now = (dict(loading.flattened(_read(text))) for text in (kept, self.source))
+            begun, now = (
+                dict(configuration_lib.flattened(_read(text))) for text in (kept, self.source)
+            )
         except (errors.StorageMissingError, errors.InvalidInputError):
             return  # Begun otherwise, or by hand: there is nothing to compare with.
         for key in sorted(set(begun) | set(now)):
@@ -333,7 +382,7 @@ def _read(source: str) -> Mapping[str, Any]:
     try:
         data = orjson.loads(source)
     except orjson.JSONDecodeError:
-        return loading.parse(source, "A configuration")
+        return configuration_lib.parse(source, "A configuration")
     return data if isinstance(data, dict) else {}
 
 

@@ -16,12 +16,16 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.rollouts import sampling
-from webtraj.rollouts.configuration.crawl import CrawlConfig
-from webtraj.rollouts.configuration.rollout import DifficultySteps, EnvConfig, RolloutConfig
+from webtraj.rollouts.configuration.rollout import (
+    CrawlConfig,
+    DifficultySteps,
+    EnvConfig,
+    RolloutConfig,
+)
 from webtraj.rollouts.iterations import Iterations
 from webtraj.rollouts.plan import PlannedEpisode, plan_tasks, specs_of_presets
-from webtraj.rollouts.tasks import TaskSpec, read_tasks
 from webtraj.store.places import is_url
+from webtraj.tasks import TaskSpec, read_tasks
 
 __all__ = ["digest_of", "plan_crawl", "plan_rollout", "read_sources"]
 
@@ -53,7 +57,8 @@ def plan_rollout(
         if env.deduplicate_across_iterations:
             tasks = sampling.unseen(tasks, iterations.played(before=number))
     picked = _limited(sampler_of(env)(tasks, seed=_sample_seed(config, number)), env)
-    return plan_tasks(picked, attempts=env.attempts_per_task, seed=_sample_seed(config, number))
+    size = "group_size" if env.group == "same-seed" else "attempts"
+    return plan_tasks(picked, seed=_sample_seed(config, number), **{size: env.attempts_per_task})
 
 
 def plan_crawl(config: CrawlConfig) -> tuple[PlannedEpisode, ...]:
@@ -121,9 +126,12 @@ def sampler_of(env: EnvConfig) -> sampling.Sampler:
 def digest_of(config: RolloutConfig) -> str:
     """Returns what tells plans of one iteration apart: all that they follow from."""
     env = config.env_config
+    says: tuple[object, ...]
     says = (config.seed, config.data_path, env.split, _sources(env), sampler_of(env),
             env.attempts_per_task, env.deduplicate_across_iterations, _limits_of(env),
             env.max_steps)  # fmt: skip
+    if env.group != "own-seeds":  # So that the digest of a plan without such groups stays.
+        says = (*says, env.group)
     return hashlib.sha256(repr(says).encode()).hexdigest()[:16]
 
 

@@ -1,14 +1,12 @@
 """Rollouts on many machines: the same plan and the same runner, handed out in small leases.
 
 * `collecting`: such a rollout in one call.
-* `driver`: handing out leases, taking results, and what becomes of those of a node that is lost.
+* `driver`: hands out leases, takes results, and notes for those who watch what is under way where;
+  `ledger`: which rows are open, who has them, and what the store says of a lost node's episodes.
 * `node`: what runs on each machine: one browser pool, one collector, a runner for each lease.
 * `messages`: what driver and nodes say to each other.
-* `sizing`: how many episodes a machine plays at once.
-* `underway`: a note of what is under way on which machine, for those who watch.
-* `record`: what the store says of episodes whose machine says nothing any more.
-* `cluster`: machines, as Ray has them. Ray is imported there, and nowhere else but in `submitting`.
-* `submitting`: such a rollout as a job of Ray's.
+* `cluster`: machines, as Ray has them. Ray is imported there, and nowhere else but in `job`.
+* `job`: such a rollout as a job of Ray's.
 
 Who dies, and what becomes of it:
 
@@ -21,7 +19,7 @@ Who dies, and what becomes of it:
 3. The store. Nodes go on and keep all in their spools; the rollout says so in the end.
 """
 
+from webtraj.rollouts.distributed.cluster import NodeSizing
 from webtraj.rollouts.distributed.collecting import collect_on_ray
-from webtraj.rollouts.distributed.sizing import NodeSizing
 
 __all__ = ["NodeSizing", "collect_on_ray"]

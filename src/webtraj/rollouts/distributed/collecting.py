@@ -14,25 +14,22 @@ from webtraj import errors
 from webtraj.agents import catalog
 from webtraj.agents.base import Agent
 from webtraj.datasets.place import create_place
-from webtraj.rollouts.browsers import Browsers
 from webtraj.rollouts.collecting import Playable, keep_metrics, plan_of
-from webtraj.rollouts.distributed.cluster import RayCluster, connected
+from webtraj.rollouts.distributed.cluster import NodeSizing, RayCluster, connected
 from webtraj.rollouts.distributed.driver import Driver
+from webtraj.rollouts.distributed.ledger import Record
 from webtraj.rollouts.distributed.messages import Work
-from webtraj.rollouts.distributed.record import Record
-from webtraj.rollouts.distributed.sizing import NodeSizing
-from webtraj.rollouts.making import check_environments, check_tasks
-from webtraj.rollouts.observer import NullRolloutObserver, RolloutObserver
+from webtraj.rollouts.making import Browsers, check_environments, check_tasks
 from webtraj.rollouts.recording import EpisodeFormat, settle_format
+from webtraj.rollouts.results import NullRolloutObserver, RolloutObserver, RolloutSummary
 from webtraj.rollouts.runs import Progress, Run, new_run_id, progress_of
 from webtraj.rollouts.scheduling import Turn
 from webtraj.rollouts.settings import RolloutSettings
-from webtraj.rollouts.summary import RolloutSummary
 from webtraj.store.layout import DatasetHeader
 from webtraj.store.places import is_url, open_storage
 
 if TYPE_CHECKING:
-    from webtraj.rollouts.sampling.blocklist import Blocklist
+    from webtraj.rollouts.sampling import Blocklist
 
 __all__ = ["collect_on_ray"]
 
@@ -47,6 +44,7 @@ async def collect_on_ray(
     agent_options: Mapping[str, Any] | None = None,
     episodes: int | None = None,
     attempts: int = 1,
+    group_size: int = 1,
     parallel: int | None = None,
     seed: int = 0,
     run_id: str | None = None,
@@ -83,6 +81,7 @@ async def collect_on_ray(
         agent_options: For an agent by name.
         episodes: As for `collect`.
         attempts: As for `collect`.
+        group_size: As for `collect`.
         parallel: How many to play at a time on all machines together, shared out in proportion to
             their size; by default as many as they can. Of `settings.parallel` nothing is looked at
             but whether it is "auto" or an `Adaptive`: then each machine plays as many as it can
@@ -130,7 +129,11 @@ async def collect_on_ray(
     settings = settings or RolloutSettings()
     observer = observer or NullRolloutObserver()
     place = _place(out)
-    plan = () if resume else plan_of(tasks, episodes=episodes, attempts=attempts, seed=seed)
+    plan = (
+        ()
+        if resume
+        else plan_of(tasks, episodes=episodes, attempts=attempts, seed=seed, group_size=group_size)
+    )
     await check_environments(plan, environment_options or {}, elsewhere=True)
     if agent == "oracle":  # Others by name play any task, or need what this machine may lack.
         await check_tasks(

@@ -9,21 +9,296 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
+import os
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from webtraj import errors
-from webtraj.rollouts.distributed.members import Lease, Member, Members
-from webtraj.rollouts.distributed.messages import Report
-from webtraj.rollouts.observer import RolloutObserver
-from webtraj.rollouts.results import EpisodeResult
+from webtraj.datasets.dataset import open_dataset, summarize_file
+from webtraj.datasets.place import DatasetPlace, map_in_order, open_place
+from webtraj.datasets.recovery import recover
+from webtraj.rollouts.distributed.messages import Node, Place, Report
+from webtraj.rollouts.results import EpisodeResult, RolloutObserver
 from webtraj.rollouts.runs import TRIES_A_SESSION, Run
-from webtraj.rollouts.sampling.blocklist import Blocklist
+from webtraj.rollouts.sampling import Blocklist
 from webtraj.rollouts.scheduling import Politeness, Scheduler, Turn
 from webtraj.rollouts.settings import RolloutSettings
+from webtraj.store.index import EpisodeSummary
+from webtraj.store.layout import episode_key
 from webtraj.trajectory import Outcome
 
-__all__ = ["Ledger"]
+__all__ = ["Lease", "Ledger", "Member", "Members", "Record", "Shares"]
+
+# What the store says of episodes whose machine says nothing any more.
+
+_WORKERS = 16
+
+
+class Record:
+    """The episodes in the shared store. Calls block."""
+
+    def __init__(
+        self, out: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
+    ) -> None:
+        self._out = out
+        self._options = storage_options
+
+    def results(self, turns: Mapping[str, Turn]) -> dict[str, EpisodeResult]:
+        """Returns the results of those turns, by episode id, that the store has a record of.
+
+        In a folder, what dead writers left open is sealed first.
+
+        Raises:
+            StorageError: The store cannot be read.
+            CollectorError: The folder cannot be written.
+        """
+        try:
+            self._seal()
+            place = open_place(self._out, storage_options=self._options)
+        except errors.NotADatasetError:
+            return {}  # No episode has come there yet.
+        found = map_in_order(
+            lambda item: self._result(place, *item), turns.items(), workers=_WORKERS
+        )
+        return {result.episode_id: result for result in found if result is not None}
+
+    def summaries(self) -> Sequence[EpisodeSummary]:
+        """Returns the summaries of all episodes, those without an index line included.
+
+        Raises:
+            StorageError: The store cannot be read or written.
+            CollectorError: The folder cannot be written.
+        """
+        self.complete()
+        try:
+            return open_dataset(self._out, storage_options=self._options).summaries
+        except errors.NotADatasetError:
+            return ()  # No episode has come there yet.
+
+    def complete(self) -> None:
+        """Gives every episode its index line, of those whose writer died before it could.
+
+        Raises:
+            StorageError: The store cannot be read or written.
+            CollectorError: The folder cannot be written.
+        """
+        try:
+            recover(self._out, storage_options=self._options)
+        except errors.NotADatasetError:
+            return
+
+    def _seal(self) -> None:
+        if open_place(self._out, storage_options=self._options).layout is not None:
+            self.complete()
+
+    @staticmethod
+    def _result(place: DatasetPlace, episode_id: str, turn: Turn) -> EpisodeResult | None:
+        name = place.header.format
+        if place.storage.size(episode_key(episode_id, name)) is None:
+            return None
+        try:
+            content = place.read_episode(episode_id, name)
+            summary = summarize_file(episode_id, name, content, place.blobs_of(episode_id))
+        except errors.DatasetError:
+            return None  # `verify` reports it; the row is played again.
+        return EpisodeResult.of_summary(summary, turn.planned, turn.number)
+
+
+# Shares: what part of the limits that hold for all machines together each node may use.
+#
+# A node's part is in proportion to its size. When another comes, the parts of the others shrink
+# first, and only what they have been told to leave is given away; so the parts never add up to more
+# than the whole, whoever hears of it when.
+
+_EXACT = 1e-9
+
+
+class Shares:
+    """Who has which part."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[str, int] = {}
+        self._taken: dict[str, float] = {}
+        """The most that a node may be using, by what it was told or is being told."""
+        self._told: dict[str, float] = {}
+
+    def join(self, key: str, size: int) -> None:
+        """Takes a node in; it has no part yet."""
+        self._sizes[key] = size
+
+    def leave(self, key: str) -> None:
+        """Forgets a node that uses nothing any more."""
+        for known in (self._sizes, self._taken, self._told):
+            known.pop(key, None)
+
+    def has_any(self, key: str) -> bool:
+        """Returns whether a node was told of a part."""
+        return key in self._told
+
+    def offer(self, key: str) -> float | None:
+        """Returns the part to tell a node of now, which `told` has to follow; None for no news.
+
+        >>> shares = Shares()
+        >>> shares.join("a", 3), shares.offer("a"), shares.told("a", 1.0)
+        (None, 1.0, None)
+        >>> shares.join("b", 1), shares.offer("b"), shares.offer("a"), shares.told("a", 0.75)
+        (None, None, 0.75, None)
+        >>> shares.offer("b")
+        0.25
+        """
+        due = self._sizes[key] / sum(self._sizes.values())
+        free = 1.0 - sum(taken for other, taken in self._taken.items() if other != key)
+        share, had = min(due, free), self._told.get(key, 0.0)
+        if share < _EXACT or abs(share - had) < _EXACT:
+            return None
+        self._taken[key] = max(share, had)
+        return share
+
+    def told(self, key: str, share: float) -> None:
+        """Notes that a node goes by its part from now on."""
+        if key in self._sizes:
+            self._taken[key] = self._told[key] = share
+
+
+# The nodes that take part, and what each of them has out.
+
+
+@dataclasses.dataclass(slots=True)
+class Lease:
+    """Turns that a node plays one after the other."""
+
+    turns: dict[str, Turn] = dataclasses.field(default_factory=dict)
+    """Those that have not ended, by the id of their episode."""
+    filling: bool = True
+    """Whether it was not handed out yet."""
+
+
+@dataclasses.dataclass(slots=True)
+class Member:
+    """A node, and the turns that it has."""
+
+    place: Place
+    node: Node
+    leases: list[Lease] = dataclasses.field(default_factory=list)
+    unstored: dict[str, Turn] = dataclasses.field(default_factory=dict)
+    """The turns that have ended, and whose record is not in the store yet."""
+    reports: int = 0
+    """The number of the last report that arrived."""
+    flushing: bool = False
+    room: int | None = None
+    """How many episodes it says that it plays at once; None for as many as its size says."""
+
+    @property
+    def lanes(self) -> int:
+        """How many leases it may have."""
+        size = self.place.episodes
+        return size if self.room is None else min(self.room, size)
+
+    @property
+    def turns(self) -> dict[str, Turn]:
+        """All turns that it has, by the id of their episode."""
+        turns = dict(self.unstored)
+        for lease in self.leases:
+            turns.update(lease.turns)
+        return turns
+
+    @property
+    def plays(self) -> bool:
+        """Whether it has turns that have not ended."""
+        return any(lease.turns for lease in self.leases)
+
+    def ended(self, episode_id: str) -> None:
+        """Notes that a turn has ended, though its record may not be in the store."""
+        turn = self.drop(episode_id)
+        if turn is not None:
+            self.unstored[episode_id] = turn
+
+    def drop(self, episode_id: str) -> Turn | None:
+        """Forgets a turn, and a lease that has none left; returns it if it was there."""
+        turn = self.unstored.pop(episode_id, None)
+        for lease in self.leases:
+            turn = lease.turns.pop(episode_id, None) or turn
+        self.tidy()
+        return turn
+
+    def tidy(self) -> None:
+        """Forgets leases of which nothing is left."""
+        self.leases = [lease for lease in self.leases if lease.turns or lease.filling]
+
+
+class Members:
+    """All of them, and how the lanes are shared out."""
+
+    def __init__(self, parallel: int | None) -> None:
+        self._parallel = parallel
+        self._members: dict[str, Member] = {}
+        self._changed = asyncio.Event()
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(list(self._members.values()))
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys of their places."""
+        return frozenset(self._members)
+
+    @property
+    def capacity(self) -> int:
+        """How many episodes they play at once."""
+        size = sum(member.lanes for member in self)
+        return size if self._parallel is None else min(size, self._parallel)
+
+    @property
+    def rows(self) -> frozenset[int]:
+        """The rows that are out."""
+        return frozenset(turn.planned.row for one in self for turn in one.turns.values())
+
+    def add(self, place: Place, node: Node, room: int | None = None) -> Member:
+        """Takes a node in."""
+        member = self._members[place.key] = Member(place, node, room=room)
+        self.wake()
+        return member
+
+    def remove(self, member: Member) -> None:
+        """Forgets a node."""
+        self._members.pop(member.place.key, None)
+        self.wake()
+
+    def wake(self) -> None:
+        """Lets those look again who wait for a change."""
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def changed(self) -> None:
+        """Waits for a change."""
+        await self._changed.wait()
+
+    @contextlib.asynccontextmanager
+    async def lane(self, member: Member) -> AsyncIterator[Lease]:
+        """Waits for a lane; gives a lease to fill, which holds the lane until all of it ended."""
+        while not self._has_room(member):
+            await self.changed()
+        lease = Lease()
+        member.leases.append(lease)
+        try:
+            yield lease
+        finally:
+            lease.filling = False
+            member.tidy()
+
+    def _has_room(self, member: Member) -> bool:
+        busy = len(member.leases)
+        if busy >= member.lanes:
+            return False
+        if self._parallel is None:
+            return True
+        if sum(len(one.leases) for one in self) >= self._parallel:
+            return False
+        # Each has a share in proportion to its size.
+        size = sum(one.place.episodes for one in self)
+        return busy < max(self._parallel * member.place.episodes / size, 1)
+
 
 _logger = logging.getLogger(__name__)
 

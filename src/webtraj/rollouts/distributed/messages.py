@@ -1,21 +1,34 @@
-"""What driver and nodes say to each other: rows there, results back; never a trajectory."""
+"""What driver and nodes say to each other, and what a node is to the driver, whatever it runs on.
+
+Rows there, results back; never a trajectory.
+"""
 
 from __future__ import annotations
 
 import builtins
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from webtraj import errors
 from webtraj.agents.base import Agent
-from webtraj.rollouts.browsers import Browsers
+from webtraj.rollouts.making import Browsers
 from webtraj.rollouts.recording import EpisodeFormat
 from webtraj.rollouts.results import EpisodeResult
 from webtraj.rollouts.scheduling import Turn
 from webtraj.rollouts.settings import RolloutSettings
 
-__all__ = ["Ended", "Failure", "Opened", "Report", "Work"]
+__all__ = [
+    "Cluster",
+    "Ended",
+    "Failure",
+    "Node",
+    "NodeLostError",
+    "Opened",
+    "Place",
+    "Report",
+    "Work",
+]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,3 +137,58 @@ class Report:
             reports[-1].failure,
             reports[-1].room,
         )
+
+
+# Machines as the driver sees them, whatever they are made of.
+
+
+class NodeLostError(Exception):
+    """A node does not answer any more. What it had open is played elsewhere."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Place:
+    """A machine on which a node can be."""
+
+    key: str
+    """Names it, as long as it lives."""
+    name: str
+    """For people: its address."""
+    episodes: int
+    """How many episodes it plays at once."""
+
+
+class Node(Protocol):
+    """A `node.NodeRunner` on another machine. Every call may raise `NodeLostError`."""
+
+    async def open(self) -> Opened:
+        """See `NodeRunner`, as for all the others."""
+
+    async def accept(self, turns: Sequence[Turn]) -> None:
+        """Takes a lease."""
+
+    async def report(self, got: int) -> Report:
+        """Tells what happened."""
+
+    async def allow(self, share: float) -> None:
+        """Sets its part of limits."""
+
+    async def flush(self) -> str:
+        """Waits for the store."""
+
+    async def close(self, got: int) -> Report:
+        """Ends."""
+
+
+class Cluster(Protocol):
+    """The machines that there are."""
+
+    async def places(self) -> Sequence[Place]:
+        """Returns those that live."""
+
+    async def start(self, place: Place) -> Node:
+        """Starts a node.
+
+        Raises:
+            NodeLostError: The machine is gone.
+        """

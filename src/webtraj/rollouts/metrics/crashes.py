@@ -30,8 +30,8 @@ import enum
 from typing import Literal, get_args
 
 from webtraj import errors
+from webtraj.environments.actions.recorded import ANSWER, INVALID_URL
 from webtraj.rollouts.metrics.facts import EpisodeFacts
-from webtraj.rollouts.metrics.verbs import ANSWER, INVALID_URL
 from webtraj.trajectory import EndReason, Outcome
 
 __all__ = ["CRASH_RULES", "CrashRule", "EpisodeClass", "check_rule", "classify"]

@@ -7,19 +7,266 @@ or its whole record, becomes `EpisodeFacts` here, and metrics know nothing else.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Self
 
-from webtraj.rollouts.metrics.steps import StepFacts
-from webtraj.rollouts.tasks.spec import TaskSpec
-from webtraj.trajectory import EndReason, EpisodeTrajectory, Outcome
+from webtraj import errors
+from webtraj.agents.models.accounting import Account, Price, account_for
+from webtraj.environments.actions.recorded import (
+    DUMMY,
+    GO_BACK,
+    INVALID,
+    INVALID_URL,
+    same_action,
+    verb_of,
+)
+from webtraj.store.blobs import LazyBlob
+from webtraj.tasks import TaskSpec
+from webtraj.trajectory import (
+    Decision,
+    EndReason,
+    EpisodeTrajectory,
+    ModelCall,
+    Outcome,
+    StepRecord,
+)
 
 if TYPE_CHECKING:
     from webtraj.rollouts.plan import PlannedEpisode
     from webtraj.rollouts.results import EpisodeResult
     from webtraj.store.index import EpisodeSummary
 
-__all__ = ["EpisodeFacts", "Origin"]
+__all__ = [
+    "EpisodeFacts",
+    "Origin",
+    "PhaseTimes",
+    "StepFacts",
+    "phase_times",
+    "step_facts",
+]
+
+# Where an episode's time went, phase by phase, from its record alone.
+#
+# A step's `start_time` and `end_time` frame the environment's own `reset` or `step`; within a step,
+# a browser environment's observation says more (the channel `timings`). Between two steps lie the
+# agent's decision and the recording; a model call's `start_time` and `latency` frame the request.
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseTimes:
+    """Seconds of one episode, or of several together."""
+
+    model: float = 0.0
+    """In model calls, from the request's turn to the full reply, retries included."""
+    act: float = 0.0
+    """In the browser, doing actions;"""
+    settle: float = 0.0
+    """waiting for pages to settle;"""
+    observe: float = 0.0
+    """reading pages and taking pictures."""
+    reset: float = 0.0
+    """In `reset`, which also waits for a free browser."""
+    environment: float = 0.0
+    """In `step` otherwise. Without the channel `timings`, that is all of it. So is the time of an
+    action that never came back."""
+    waiting: float = 0.0
+    """From an observation to the request for the next action, and between requests: building
+    prompts, and waiting for a turn."""
+    other: float = 0.0
+    """What is left: the agent's own work, and the recording."""
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return math.fsum(dataclasses.astuple(self))
+
+    def __add__(self, other: Self) -> Self:
+        names = (field.name for field in dataclasses.fields(self))
+        return type(self)(**{n: getattr(self, n) + getattr(other, n) for n in names})
+
+
+def phase_times(trajectory: EpisodeTrajectory) -> PhaseTimes:
+    """Returns where an episode's time went.
+
+    An episode without times has none in any phase. Clocks that were set back meanwhile make no
+    time negative.
+    """
+    spent = dict.fromkeys((field.name for field in dataclasses.fields(PhaseTimes)), 0.0)
+    before: float | None = None
+    for step in trajectory.steps:
+        calls = () if step.decision is None else step.decision.model_calls
+        _add_calls(spent, calls, before)
+        _add_step(spent, step)
+        before = step.end_time
+    end = trajectory.end
+    if end is not None and end.in_flight_decision is not None:
+        _add_calls(spent, end.in_flight_decision.model_calls, before)
+    begun, ended = trajectory.start_time, trajectory.end_time
+    if begun is not None and ended is not None:
+        rest = max(ended - begun - math.fsum(spent.values()), 0.0)
+        spent["environment" if end is not None and end.action_in_flight else "other"] += rest
+    return PhaseTimes(**spent)
+
+
+def _add_calls(spent: dict[str, float], calls: tuple[ModelCall, ...], before: float | None) -> None:
+    """Adds a decision's model calls, given when the observation came."""
+    for call in calls:
+        latency = _positive(call.latency)
+        spent["model"] += latency
+        if call.start_time is None:
+            before = None
+            continue
+        if before is not None:
+            spent["waiting"] += max(call.start_time - before, 0.0)
+        before = call.start_time + latency
+
+
+def _add_step(spent: dict[str, float], step: StepRecord) -> None:
+    if step.start_time is None or step.end_time is None:
+        return
+    seconds = max(step.end_time - step.start_time, 0.0)
+    if step.first:
+        spent["reset"] += seconds
+        return
+    timings = step.observation.get("timings") if isinstance(step.observation, Mapping) else None
+    parts = {"act": ("act",), "settle": ("settle",), "observe": ("observe", "pictures")}
+    for phase, names in parts.items():
+        # A step's parts are never more than all of it, whatever the page's clock says.
+        part = min(math.fsum(_seconds(timings, name) for name in names), seconds)
+        spent[phase] += part
+        seconds -= part
+    spent["environment"] += seconds
+
+
+def _seconds(timings: Any, name: str) -> float:
+    return _positive(timings.get(name) if isinstance(timings, Mapping) else None)
+
+
+def _positive(value: Any) -> float:
+    """Returns a number of seconds if it can be one, and 0 of all else that a file may have."""
+    return float(value) if isinstance(value, (int, float)) and 0 <= value < math.inf else 0.0
+
+
+# What an episode's steps add to its summary: what was done, what was said, what it took.
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StepFacts:
+    """What was counted in the steps of one episode."""
+
+    first_verb: str = ""
+    """The verb of the first action; empty if it has none that is known. WebGym's `invalid_url` if
+    the page that the episode was to begin at did not load."""
+    last_verb: str = ""
+    """The verb of the last one."""
+    dummies: int = 0
+    """Steps that have no action, or WebGym's stand-in for one."""
+    go_backs: int = 0
+    """Steps that went back to the page before."""
+    choices: int = 0
+    """Actions that were chosen: those of steps, and one at which the episode ended."""
+    invalid_choices: int = 0
+    """Those of them that came of a reply that could not be read."""
+    judged_actions: int = 0
+    """Steps whose observation says whether the action could be done (`last_action`)."""
+    failed_actions: int = 0
+    """Those of them that say that it could not."""
+    repeated: int = 0
+    """Steps with the same action as the step before."""
+    longest_repeat: int = 0
+    """The most steps in a row with the same action; 1 if none was repeated."""
+    replies: int = 0
+    """Replies of models,"""
+    reply_characters: int = 0
+    """and the characters in them."""
+    account: Account = dataclasses.field(default_factory=Account)
+    """What the model calls took, latencies left out."""
+    times: PhaseTimes = dataclasses.field(default_factory=PhaseTimes)
+    """Where the time went."""
+
+
+def step_facts(
+    trajectory: EpisodeTrajectory, prices: Mapping[str, Price] | None = None
+) -> StepFacts:
+    """Returns what is counted in an episode's steps.
+
+    Args:
+        trajectory: The episode. Long bytes and text may be `LazyBlob`s; screenshots are not read.
+        prices: As `accounting.account_for` takes them.
+
+    Raises:
+        CorruptDataError: A long reply cannot be read.
+    """
+    taken = [step for step in trajectory.steps if not step.first]
+    verbs = [verb_of(step.action) for step in taken]
+    ends = [step.observation["last_action"] for step in taken if _says_how(step.observation)]
+    invalid = sum(_is_invalid(step.decision, verb) for step, verb in zip(taken, verbs, strict=True))
+    last = _decision_at_the_end(trajectory)
+    calls = list(_calls(trajectory))
+    replies = [_characters(call.text) for call in calls if not call.error]
+    repeated, longest = _repeats([step.action for step in taken])
+    return StepFacts(
+        first_verb=verbs[0] if verbs else INVALID_URL if _did_not_load(trajectory) else "",
+        last_verb=verbs[-1] if verbs else "",
+        dummies=sum(
+            step.action is None or verb == DUMMY for step, verb in zip(taken, verbs, strict=True)
+        ),
+        go_backs=verbs.count(GO_BACK),
+        choices=len(taken) + (last is not None),
+        invalid_choices=invalid + (last is not None and _is_invalid(last, verb_of(last.action))),
+        judged_actions=len(ends),
+        failed_actions=sum(bool(end["error"]) for end in ends),
+        repeated=repeated,
+        longest_repeat=longest,
+        replies=len(replies),
+        reply_characters=sum(replies),
+        account=dataclasses.replace(account_for(calls, prices), latencies=()),
+        times=phase_times(trajectory),
+    )
+
+
+def _did_not_load(trajectory: EpisodeTrajectory) -> bool:
+    error = None if trajectory.end is None else trajectory.end.error
+    return error is not None and error.type.rpartition(".")[2] == errors.PageLoadError.__name__
+
+
+def _says_how(observation: Any) -> bool:
+    """Returns whether an observation has the channel that says how the last action went."""
+    last = observation.get("last_action") if isinstance(observation, Mapping) else None
+    return isinstance(last, Mapping) and "error" in last
+
+
+def _is_invalid(decision: Decision | None, verb: str) -> bool:
+    return verb == INVALID or (decision is not None and bool(decision.parse_error))
+
+
+def _decision_at_the_end(trajectory: EpisodeTrajectory) -> Decision | None:
+    return None if trajectory.end is None else trajectory.end.in_flight_decision
+
+
+def _calls(trajectory: EpisodeTrajectory) -> Iterator[ModelCall]:
+    for step in trajectory.steps:
+        if step.decision is not None:
+            yield from step.decision.model_calls
+    last = _decision_at_the_end(trajectory)
+    if last is not None:
+        yield from last.model_calls
+
+
+def _characters(text: Any) -> int:
+    return len(text.load() if isinstance(text, LazyBlob) else text)
+
+
+def _repeats(actions: list[Any]) -> tuple[int, int]:
+    repeated, longest, row = 0, min(len(actions), 1), 1
+    for before, action in itertools.pairwise(actions):
+        same = same_action(action, before)
+        repeated += same
+        row = row + 1 if same else 1
+        longest = max(longest, row)
+    return repeated, longest
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from webtraj import errors
-from webtraj.rollouts.metrics.facts import EpisodeFacts, Origin
+from webtraj.rollouts.metrics.facts import EpisodeFacts, Origin, step_facts
 from webtraj.rollouts.metrics.report import Measuring, MetricsReport
-from webtraj.rollouts.metrics.steps import step_facts
 from webtraj.rollouts.results import EpisodeResult
 from webtraj.rollouts.runs import Run
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
-from webtraj.rollouts.metrics.metrics import RolloutMetrics
-from webtraj.rollouts.metrics.values import Rate, Ratio
+from webtraj.rates import Rate, Ratio
+from webtraj.rollouts.metrics.tally import RolloutMetrics
 
 __all__ = ["GROUP_COLUMNS", "comparison", "details", "group_row", "group_comparison"]
 

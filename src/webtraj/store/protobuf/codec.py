@@ -14,9 +14,9 @@ from google.protobuf.message import DecodeError, EncodeError
 
 from webtraj import errors
 from webtraj.proto.webtraj.v1 import trajectory_pb2 as pb
-from webtraj.store import budget, decoding
+from webtraj.store import decoding
 from webtraj.store.blobs import Blob, BlobSource
-from webtraj.store.formats import SCHEMA_VERSION, StoredEpisode, check_data, unreadable
+from webtraj.store.layout import SCHEMA_VERSION, StoredEpisode, check_data, unreadable
 from webtraj.store.protobuf import records
 from webtraj.store.protobuf.values import ValueReader, ValueWriter, blob_of, inline_bytes
 from webtraj.store.values import TAG
@@ -34,7 +34,7 @@ __all__ = [
 
 MAX_SIZE = 2**31 - 1
 """Bytes of the largest message that Protobuf can read or write."""
-MAX_RATIO = budget.RATIO
+MAX_RATIO = decoding.RATIO
 """How much larger than the file its content may be,"""
 FLOOR = 16 * 2**20
 """if it is larger than so many bytes at all. Messages made to do harm take 60 times that memory."""

@@ -309,7 +309,7 @@ class _ObservationKind:
             if place is not None and place.take(holder, item):
                 entry.place = place.number
             else:
-                writer.put(entry, item, 1)
+                writer.put(entry, item)
         return True
 
     def get(self, reader: ValueReader, holder: Any, name: str) -> Any:

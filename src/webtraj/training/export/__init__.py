@@ -1,16 +1,15 @@
 """Samples in the files that trainers read.
 
-* `base` says what a format is; `registry` names them; each other module is one format, or what
-  formats share: `conversations`, `markers`, `pictures`, `lengths`, `weighting`, `pairs`.
-* `running` writes an export whole or not at all, and reads it back; `manifest` says what it is of.
-* `selections` exports what a replay buffer holds; `preferences` finds pairs in it.
-* `reading` reads exports back.
+* `base` says what a format is; `running` names them, writes an export whole or not at all, and
+  reads it back.
+* `sharegpt`, `openai`, `trl`, `tokens` and `pointing` are formats; `conversations`, `pictures` and
+  `lengths` are what they share.
+* `preferences` finds pairs in a replay buffer, and exports what one holds.
 """
 
 from webtraj.training.export.base import ExportReport, LeftOut, Row, SampleFormat
-from webtraj.training.export.registry import FORMATS, make_format
-from webtraj.training.export.running import export_samples
-from webtraj.training.export.selections import export_selection
+from webtraj.training.export.preferences import export_selection
+from webtraj.training.export.running import FORMATS, export_samples, make_format, read_export
 
 __all__ = [
     "FORMATS",
@@ -21,4 +20,5 @@ __all__ = [
     "export_samples",
     "export_selection",
     "make_format",
+    "read_export",
 ]

@@ -8,15 +8,33 @@ has to change in a prompt can be changed back, and is counted too.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+import orjson
+
+from webtraj import errors
 from webtraj.training.export.pictures import PictureReader, Pictures, images_of
 from webtraj.training.samples import Sample, SampleKey
 
-__all__ = ["ExportReport", "LeftOut", "Row", "SampleFormat", "Split", "key_of", "name_of"]
+__all__ = [
+    "ExportReport",
+    "LeftOut",
+    "Row",
+    "SampleFormat",
+    "Split",
+    "copies_of",
+    "key_of",
+    "name_of",
+    "read_array",
+    "read_lines",
+    "write_array",
+    "write_lines",
+]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -149,3 +167,98 @@ def key_of(name: str) -> SampleKey:
     """
     episode_id, step, call = name.rsplit("/", 2)
     return SampleKey(episode_id, int(step), int(call))
+
+
+# Weights for trainers that know none: a sample of weight 2 is there twice.
+#
+# What is left of a weight after whole copies is rounded up or down by chance, so that it is right
+# on average; chance follows from the sample's name and a seed, so that an export can be made again.
+
+_MOST = 1000
+
+
+def copies_of(sample: Sample, seed: int, *, column: bool = False) -> int | LeftOut:
+    """Returns how often a sample is written, or why it is not.
+
+    Args:
+        sample: A sample.
+        seed: Rounds weights that are no whole numbers.
+        column: Whether a column says the weight, so that all are written once.
+
+    >>> from webtraj.training.samples import SampleKey
+    >>> key = SampleKey("e1", 1)
+    >>> copies_of(Sample(key=key, messages=(), completion="a", loss_weight=2.0), seed=0)
+    2
+    """
+    weight = sample.loss_weight
+    if not math.isfinite(weight) or (weight < 0 and not column):
+        return LeftOut("its weight is negative or no number, which copies cannot say")
+    if column:
+        return 1
+    if weight == 0:
+        return LeftOut("its weight is 0")
+    if weight > _MOST:
+        return LeftOut(f"its weight is more than {_MOST}")
+    whole = math.floor(weight)
+    digest = hashlib.sha256(f"{seed}/{name_of(sample.key)}".encode()).digest()
+    chance = int.from_bytes(digest[:8]) / 2**64
+    copies = whole + (chance < weight - whole)
+    return copies or LeftOut("its weight is below 1, and chance has left it out")
+
+
+# Rows in JSON files, written and read as they come.
+
+
+def write_array(path: Path, rows: Iterable[Row]) -> None:
+    """Writes rows as one array, a row a line."""
+    with path.open("wb") as file:
+        before = b"[\n"
+        for row in rows:
+            line = orjson.dumps(row.data)
+            for _ in range(row.copies):
+                file.write(before + line)
+                before = b",\n"
+        file.write(b"[]\n" if before == b"[\n" else b"\n]\n")
+
+
+def write_lines(path: Path, rows: Iterable[Row]) -> None:
+    """Writes rows as lines."""
+    with path.open("wb") as file:
+        for row in rows:
+            line = orjson.dumps(row.data) + b"\n"
+            for _ in range(row.copies):
+                file.write(line)
+
+
+def read_array(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Yields the rows that `write_array` wrote, without reading all of them at once.
+
+    Raises:
+        CorruptDataError: They are not as it writes them.
+    """
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip() in (b"[", b"]", b"[]"):
+                continue
+            yield _row(path, number, line.rstrip().removesuffix(b","))
+
+
+def read_lines(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Yields the rows that `write_lines` wrote.
+
+    Raises:
+        CorruptDataError: They are not as it writes them.
+    """
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            yield _row(path, number, line)
+
+
+def _row(path: Path, number: int, line: bytes) -> Mapping[str, Any]:
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise errors.CorruptDataError(f"{path.name}, line {number}: no JSON: {error}.") from error
+    if not isinstance(row, dict):
+        raise errors.CorruptDataError(f"{path.name}, line {number}: no object.")
+    return row

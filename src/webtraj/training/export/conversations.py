@@ -1,20 +1,55 @@
-"""Conversations as trainers want them: strictly in turns, from the user to the assistant.
-
-A record may have two messages of one role in a row, which chat templates of servers take and
-trainers drop without a word. They are made one, with an empty line between, and counted.
-"""
+"""Conversations as trainers want them: in turns, with marks for pictures that are nothing else."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import re
 
 from webtraj.agents.models.base import Image, Message, Part, Text
+from webtraj.agents.models.messages import PICTURE_MARKS
 from webtraj.datasets.exporters.plain import is_unicode
 from webtraj.training.export.base import LeftOut
 from webtraj.training.samples import Sample
 
-__all__ = ["Conversation", "conversation_of", "digest_of"]
+__all__ = ["Conversation", "IMAGE", "conversation_of", "digest_of", "hide", "show"]
+
+# The marks that stand for pictures in text, and text that only looks like them.
+#
+# Trainers that take `<image>` for a picture count those marks, and abort where they are not as many
+# as the pictures are, as do models with tokens of their own (`<|image_pad|>`); a page that says one
+# is enough. So such text is written with a character
+# of no width in it, which can be taken out again, whatever the text was::
+#
+#     >>> hide("see <image>")
+#     ('see <\u200bimage>', 1)
+#     >>> show(hide("see <image>")[0])
+#     'see <image>'
+
+IMAGE = "<image>"
+
+_NO_WIDTH = "\u200b"
+_MARK = f"({PICTURE_MARKS})"
+_LOOKS_LIKE_ONE = re.compile(f"<({_NO_WIDTH}*){_MARK}")
+_HIDDEN = re.compile(f"<{_NO_WIDTH}({_NO_WIDTH}*){_MARK}")
+
+
+def hide(text: str) -> tuple[str, int]:
+    """Returns text in which nothing is a mark, and how many there were."""
+    if "<" not in text:
+        return text, 0
+    return _LOOKS_LIKE_ONE.subn(rf"<{_NO_WIDTH}\1\2", text)
+
+
+def show(text: str) -> str:
+    """Returns the text that `hide` was given."""
+    return _HIDDEN.sub(r"<\1\2", text)
+
+
+# Conversations as trainers want them: strictly in turns, from the user to the assistant.
+#
+# A record may have two messages of one role in a row, which chat templates of servers take and
+# trainers drop without a word. They are made one, with an empty line between, and counted.
 
 _BETWEEN = Text("\n\n")
 

@@ -20,11 +20,11 @@ from webtraj.agents.models.base import Image, Message, Text
 from webtraj.agents.models.messages import estimate_tokens
 from webtraj.training.export.base import LeftOut
 from webtraj.training.export.conversations import Conversation, conversation_of
-from webtraj.training.export.pairs import rejected_of
+from webtraj.training.export.preferences import rejected_of
 from webtraj.training.samples import Sample
 
 if TYPE_CHECKING:
-    from webtraj.training.preparing.tools import ModelTools
+    from webtraj.training.sft.encoding import ModelTools
 
 __all__ = ["LengthOptions", "ModelCounter", "Prepared"]
 
@@ -168,7 +168,7 @@ class ModelCounter:
 
 @functools.lru_cache(maxsize=2)
 def _counter(model: str, image_max_pixels: int) -> ModelCounter:
-    from webtraj.training.preparing.tools import load_tools
+    from webtraj.training.sft.encoding import load_tools
 
     return ModelCounter(load_tools(model), image_max_pixels=image_max_pixels)
 

@@ -24,11 +24,10 @@ from typing import Any, ClassVar, Literal
 from webtraj import errors
 from webtraj.agents.models.base import Image, Message, Part, Text
 from webtraj.datasets.exporters.plain import image_kind
-from webtraj.training.export import conversations, json_files
-from webtraj.training.export.base import ExportReport, LeftOut, Row, key_of, name_of
+from webtraj.training.export import base, conversations
+from webtraj.training.export.base import ExportReport, LeftOut, Row, copies_of, key_of, name_of
 from webtraj.training.export.lengths import LengthOptions
 from webtraj.training.export.pictures import PictureReader, Pictures
-from webtraj.training.export.weighting import copies_of
 from webtraj.training.samples import Sample
 
 __all__ = ["OpenAIFormat"]
@@ -77,14 +76,14 @@ class OpenAIFormat(LengthOptions):
 
     def write(self, rows: Iterable[Row], folder: Path, split: str) -> None:
         """See `SampleFormat.write`."""
-        json_files.write_lines(folder / f"{split}.jsonl", rows)
+        base.write_lines(folder / f"{split}.jsonl", rows)
 
     def finish(self, folder: Path, report: ExportReport) -> None:
         """See `SampleFormat.finish`. Nothing lies beside the rows."""
 
     def read(self, folder: Path, split: str) -> Iterable[Mapping[str, Any]]:
         """See `SampleFormat.read`."""
-        return json_files.read_lines(folder / f"{split}.jsonl")
+        return base.read_lines(folder / f"{split}.jsonl")
 
     def sample_of(self, row: Mapping[str, Any], pictures: PictureReader) -> Sample:
         """See `SampleFormat.sample_of`."""

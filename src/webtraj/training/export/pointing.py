@@ -27,8 +27,8 @@ import pydantic
 
 from webtraj import errors
 from webtraj.agents.models.base import Text
-from webtraj.agents.pointing.prompts import ACT, ELEMENTS, WORDS
-from webtraj.training.export import json_files
+from webtraj.agents.pointing import ACT, ELEMENTS, WORDS
+from webtraj.training.export import base
 from webtraj.training.export.base import ExportReport, LeftOut, Row, key_of, name_of
 from webtraj.training.export.pictures import PictureReader, Pictures
 from webtraj.training.samples import Sample
@@ -89,14 +89,14 @@ class PointingFormat:
 
     def write(self, rows: Iterable[Row], folder: Path, split: str) -> None:
         """See `SampleFormat.write`."""
-        json_files.write_lines(folder / f"{split}.jsonl", self._copied(rows, split))
+        base.write_lines(folder / f"{split}.jsonl", self._copied(rows, split))
 
     def finish(self, folder: Path, report: ExportReport) -> None:
         """See `SampleFormat.finish`. Nothing lies beside the rows."""
 
     def read(self, folder: Path, split: str) -> Iterable[Mapping[str, Any]]:
         """See `SampleFormat.read`."""
-        return json_files.read_lines(folder / f"{split}.jsonl")
+        return base.read_lines(folder / f"{split}.jsonl")
 
     def sample_of(self, row: Mapping[str, Any], pictures: PictureReader) -> Sample:
         """See `SampleFormat.sample_of`."""

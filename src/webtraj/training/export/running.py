@@ -1,23 +1,165 @@
-"""Writing an export: whole or not at all, and read back before it is called written."""
+"""Writing an export: whole or not at all, and read back before it is called written.
+
+`webtraj-export.jsonl` says what it was made of, and how, one JSON object a line. The first line is
+of the whole: the format and its options, what was left out and why, and `origin`: the datasets,
+filters and seeds that the samples came by. Then comes a line for each episode::
+
+    {"episode_id": "...", "sha256": "<of its file>", "samples": {"train": 7}}
+
+It tells no time and no place: the same samples and options give the same bytes.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import os
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import orjson
+
+import webtraj
 from webtraj import errors
-from webtraj.datasets.exporters.running import new_place
+from webtraj.datasets.exporters.base import MANIFEST, VERSION, new_place, read_manifest
 from webtraj.datasets.place import Place
-from webtraj.training.export import manifest
+from webtraj.named import make_of, nearest
 from webtraj.training.export.base import ExportReport, LeftOut, Row, SampleFormat, Split, name_of
 from webtraj.training.export.pictures import PictureReader, Pictures
-from webtraj.training.export.registry import make_format
 from webtraj.training.samples import Sample
 
-__all__ = ["export_samples", "write_samples"]
+__all__ = ["FORMATS", "export_samples", "make_format", "read_export", "write", "write_samples"]
+
+# The formats of training data by name; a module is imported when its format is used.
+
+_HERE = "webtraj.training.export"
+
+FORMATS: Mapping[str, tuple[str, str]] = {
+    "sharegpt": (f"{_HERE}.sharegpt:ShareGptFormat", "ShareGPT, for LLaMA-Factory"),
+    "openai": (f"{_HERE}.openai:OpenAIFormat", "OpenAI's messages, a conversation a line"),
+    "trl": (f"{_HERE}.trl:TrlFormat", "prompt and completion with images in Parquet, for TRL"),
+    "preferences": (f"{_HERE}.sharegpt:RankingFormat", "pairs of replies, for LLaMA-Factory's DPO"),
+    "trl-preferences": (f"{_HERE}.trl:TrlPreferencesFormat", "pairs in Parquet, for TRL's DPO"),
+    "tokens": (f"{_HERE}.tokens:TokensFormat", "exact token ids with log-probabilities, for RL"),
+    "pointing": (
+        f"{_HERE}.pointing:PointingFormat",
+        "token ids of pointing prompts, names dealt anew, for models made from scratch",
+    ),
+}
+"""The class of each, as `module:Class`, and what it is in a line."""
+
+
+def make_format(name: str, options: Mapping[str, Any] | None = None) -> SampleFormat:
+    """Returns a format.
+
+    Args:
+        name: A key of `FORMATS`.
+        options: Values of its fields; text is converted, as from a command line.
+
+    Raises:
+        InvalidInputError: There is no such format or option, or a value does not do.
+    """
+    if name not in FORMATS:
+        raise errors.InvalidInputError(
+            f"There is no format {name!r:.60} of training data. "
+            f"{nearest(name, FORMATS, cutoff=0.5)}The formats are {', '.join(FORMATS)}."
+        )
+    made: SampleFormat = make_of(FORMATS[name][0], name, options)
+    return made
+
+
+# The manifest.
+
+
+def write(
+    folder: Path,
+    made: SampleFormat,
+    report: ExportReport,
+    *,
+    origin: Mapping[str, Any],
+    episodes: Mapping[str, str],
+) -> None:
+    """Writes the manifest of all that is in a folder."""
+    ids = sorted({episode_id for split in report.splits.values() for episode_id in split.episodes})
+    header = {
+        "webtraj_export": VERSION,
+        "format": report.format,
+        "format_version": made.version,
+        "webtraj": webtraj.__version__,
+        "options": dataclasses.asdict(made) if dataclasses.is_dataclass(made) else {},
+        "origin": origin,
+        "num_episodes": len(ids),
+        "num_pictures": report.num_pictures,
+        "splits": {
+            name: {
+                "rows": split.rows,
+                "samples": split.samples,
+                "left_out": dict(sorted(split.left_out.items())),
+                "changes": dict(sorted(split.changes.items())),
+            }
+            for name, split in report.splits.items()
+        },
+        "files": {name: _described(folder / name) for name in report.files},
+    }
+    with (folder / MANIFEST).open("wb") as file:
+        file.write(orjson.dumps(header) + b"\n")
+        for episode_id in ids:
+            counts = {
+                name: split.episodes[episode_id]
+                for name, split in report.splits.items()
+                if episode_id in split.episodes
+            }
+            line = {"episode_id": episode_id, "sha256": episodes.get(episode_id, "")}
+            file.write(orjson.dumps({**line, "samples": counts}) + b"\n")
+
+
+def _described(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"size": path.stat().st_size, "sha256": digest}
+
+
+# Reading exports of samples back, whatever their format.
+
+
+def read_export(folder: str | os.PathLike[str], split: str = "train") -> Iterator[Sample]:
+    """Yields the samples of an export, as its rows have them.
+
+    Raises:
+        InvalidInputError: It is no export of samples, or has no such split.
+        CorruptDataError: A row does not follow the format.
+    """
+    folder = Path(folder)
+    header, _ = read_manifest(folder)
+    if header["format"] not in FORMATS:
+        raise errors.InvalidInputError(
+            f"{str(folder)!r} is an export of the format {header['format']!r:.60}, which holds "
+            f"episodes; expected one of samples: {', '.join(FORMATS)}."
+        )
+    if split not in header["splits"]:
+        raise errors.InvalidInputError(
+            f"{str(folder)!r} has no split {split!r:.60}; it has {', '.join(header['splits'])}."
+        )
+    made: SampleFormat = make_format(header["format"], header["options"])
+    pictures = PictureReader(folder)
+    return _samples(made, made.read(folder, split), pictures)
+
+
+def _samples(
+    made: SampleFormat, rows: Iterable[Mapping[str, Any]], pictures: PictureReader
+) -> Iterator[Sample]:
+    for number, row in enumerate(rows):
+        try:
+            yield made.sample_of(row, pictures)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            if isinstance(error, errors.WebtrajError):
+                raise
+            raise errors.CorruptDataError(
+                f"Row {number} does not follow the format {made.name!r}: {error!r:.200}."
+            ) from error
+
 
 _DIGEST = 16
 
@@ -58,7 +200,7 @@ def export_samples(
     made = make_format(format, options) if isinstance(format, str) else format
     with new_place(out, overwrite=overwrite, storage_options=storage_options) as folder:
         report = write_samples(splits, folder, made)
-        manifest.write(folder, made, report, origin=origin or {}, episodes=episodes or {})
+        write(folder, made, report, origin=origin or {}, episodes=episodes or {})
     return report
 
 

@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 from webtraj import errors
 from webtraj.agents.models.base import Message
-from webtraj.training.export import json_files
+from webtraj.training.export import base
 from webtraj.training.export.base import ExportReport, LeftOut, Row, key_of, name_of
 from webtraj.training.export.pictures import PictureReader, Pictures, images_of
 from webtraj.training.samples import Sample
@@ -82,14 +82,14 @@ class TokensFormat:
 
     def write(self, rows: Iterable[Row], folder: Path, split: str) -> None:
         """See `SampleFormat.write`."""
-        json_files.write_lines(folder / f"{split}.jsonl", rows)
+        base.write_lines(folder / f"{split}.jsonl", rows)
 
     def finish(self, folder: Path, report: ExportReport) -> None:
         """See `SampleFormat.finish`. Nothing lies beside the rows."""
 
     def read(self, folder: Path, split: str) -> Iterable[Mapping[str, Any]]:
         """See `SampleFormat.read`."""
-        return json_files.read_lines(folder / f"{split}.jsonl")
+        return base.read_lines(folder / f"{split}.jsonl")
 
     def sample_of(self, row: Mapping[str, Any], pictures: PictureReader) -> Sample:
         """See `SampleFormat.sample_of`. Its one message has the pictures, and no text."""

@@ -17,25 +17,232 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
 
+import webtraj
 from webtraj import errors
-from webtraj.datasets.exporters.hf_tables import ShardWriter
-from webtraj.datasets.exporters.plain import is_unicode
+from webtraj.agents.models.base import Image, Message, Part, Text
+from webtraj.datasets.exporters.base import MANIFEST
+from webtraj.datasets.exporters.huggingface import (
+    Column,
+    Kind,
+    ShardWriter,
+    front_matter,
+    one_line,
+)
+from webtraj.datasets.exporters.plain import image_kind, is_unicode
 from webtraj.datasets.parquet import pyarrow
-from webtraj.training.export import conversations, trl_card, trl_rows
-from webtraj.training.export.base import ExportReport, LeftOut, Row
+from webtraj.training.export import conversations
+from webtraj.training.export.base import ExportReport, LeftOut, Row, copies_of, key_of, name_of
+from webtraj.training.export.conversations import Conversation
 from webtraj.training.export.lengths import LengthOptions
-from webtraj.training.export.pairs import Rejected, pair_of, rejected_of
 from webtraj.training.export.pictures import PictureReader, Pictures
-from webtraj.training.export.weighting import copies_of
+from webtraj.training.export.preferences import Rejected, pair_of, rejected_of
 from webtraj.training.samples import Sample
 
-__all__ = ["TrlFormat", "TrlPreferencesFormat"]
+__all__ = [
+    "TrlFormat",
+    "TrlPreferencesFormat",
+    "card",
+    "columns_of",
+    "facts_of",
+    "in_text",
+    "messages_of",
+    "parts_row",
+    "reply_row",
+    "sample_of",
+]
+
+# The rows of TRL's files: messages, pictures, and what else is known of a sample.
+#
+# Where there are pictures, a message's content is a list of parts, and `images` has the pictures in
+# the order of the parts that stand for them; without any, content is text, since templates of
+# models for text alone take lists for nothing.
+
+_PARTS = [{"role": "string", "content": [{"type": "string", "text": "string"}]}]
+_TEXT = [{"role": "string", "content": "string"}]
+_FACTS = {
+    "loss_weight": Column("float64", "How much it counts."),
+    "reward": Column("float64", "What its episode was worth; null if that is not known."),
+    "advantage": Column("float64", "The reward minus the mean of its group."),
+    "group": Column("string", "Shared by attempts that are compared with each other."),
+    "task": Column("string", "The task's name."),
+    "goal": Column("string", "What was to be done, in words."),
+    "policy_version": Column("string", "Which weights sampled the reply."),
+    "sample": Column("string", "Where it is from: `<episode>/<step>/<call>`."),
+}
+
+
+def columns_of(replies: Mapping[str, str], *, parts: bool) -> dict[str, Column]:
+    """Returns a table's columns.
+
+    Args:
+        replies: The columns of replies, and what they are.
+        parts: Whether there are pictures.
+    """
+    kind: Kind = _PARTS if parts else _TEXT
+    columns = {"prompt": Column(kind, "The conversation, as the model was sent it.")}
+    columns |= {name: Column(kind, meaning) for name, meaning in replies.items()}
+    if parts:
+        columns["images"] = Column(["image"], "The prompt's pictures, in order.")
+    return columns | _FACTS
+
+
+def parts_row(conversation: Conversation) -> dict[str, Any]:
+    """Returns a prompt's columns, in parts."""
+    return {
+        "prompt": [
+            {"role": message.role, "content": [_part(part) for part in message.parts]}
+            for message in conversation.messages()
+        ],
+        "images": [_picture(image) for image in conversation.images],
+    }
+
+
+def reply_row(completion: str) -> list[dict[str, Any]]:
+    """Returns a reply's column, in parts."""
+    return [{"role": "assistant", "content": [{"type": "text", "text": completion}]}]
+
+
+def facts_of(sample: Sample) -> dict[str, Any]:
+    """Returns the columns of what else is known."""
+    return {
+        "loss_weight": float(sample.loss_weight),
+        "reward": None if sample.reward is None else float(sample.reward),
+        "advantage": None if sample.advantage is None else float(sample.advantage),
+        "group": sample.group_id,
+        "task": sample.task,
+        "goal": sample.goal,
+        "policy_version": sample.policy_version,
+        "sample": name_of(sample.key),
+    }
+
+
+def in_text(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Returns messages whose content is text, of some in parts."""
+    return [
+        {"role": m["role"], "content": "".join(part["text"] for part in m["content"])}
+        for m in messages
+    ]
+
+
+def messages_of(row: Mapping[str, Any]) -> tuple[Message, ...]:
+    """Returns the prompt of a row.
+
+    Raises:
+        CorruptDataError: It has another number of pictures than of parts that stand for them.
+    """
+    images = iter(row.get("images") or ())
+    messages = []
+    for message in row["prompt"]:
+        content = message["content"]
+        parts: list[Part] = []
+        for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+            if part["type"] == "text":
+                parts.append(Text(part["text"]))
+                continue
+            image = next(images, None)
+            if image is None:
+                raise errors.CorruptDataError(f"{row['sample']}: fewer pictures than parts.")
+            parts.append(Image(image["bytes"]))
+        messages.append(Message(message["role"], tuple(parts)))
+    if next(images, None) is not None:
+        raise errors.CorruptDataError(f"{row['sample']}: more pictures than parts for them.")
+    return tuple(messages)
+
+
+def sample_of(row: Mapping[str, Any], reply: str) -> Sample:
+    """Returns the sample of a row, with the reply in a column."""
+    (said,) = row[reply]
+    content = said["content"]
+    return Sample(
+        key=key_of(row["sample"]),
+        messages=messages_of(row),
+        completion=content if isinstance(content, str) else content[0]["text"],
+        loss_weight=row["loss_weight"],
+        reward=row["reward"],
+        advantage=row["advantage"],
+        group_id=row["group"],
+        task=row["task"],
+        goal=row["goal"],
+        policy_version=row["policy_version"],
+    )
+
+
+def _part(part: Part) -> dict[str, Any]:
+    if isinstance(part, Image):
+        return {"type": "image", "text": None}
+    return {"type": "text", "text": part.text}
+
+
+def _picture(image: Image) -> dict[str, Any]:
+    kind = image_kind(image.data)
+    assert kind is not None, "What is no picture was refused."
+    return {"bytes": image.data, "path": f"{image.uuid}.{kind[0]}"}
+
+
+# The dataset card of samples: README.md with the metadata that the Hub and `datasets` read.
+
+_ON_THE_HUB = {"val": "validation"}
+
+
+def card(title: str, license_id: str, columns: Mapping[str, Column], report: ExportReport) -> str:
+    """Returns the card.
+
+    Args:
+        title: The dataset's title.
+        license_id: The licence's identifier on the Hub.
+        columns: The table's columns.
+        report: What was exported.
+    """
+    splits = report.splits
+    on_the_hub = {_ON_THE_HUB.get(name, name): split for name, split in splits.items()}
+    lines = [
+        *front_matter(
+            title,
+            license_id,
+            "trl",
+            sum(split.rows for split in splits.values()),
+            {"default": {_ON_THE_HUB.get(n, n): f"data/{n}-*.parquet" for n in splits}},
+        ),
+        "",
+        f"# {one_line(title)}",
+        "",
+        "Decisions of web agents, one a row: the prompt as it was sent, and the reply.",
+        "",
+        "```python",
+        "from datasets import load_dataset",
+        "",
+        'samples = load_dataset("<this dataset>")',
+        "```",
+        "",
+        "| split | rows | samples | episodes |",
+        "|---|---|---|---|",
+        *(
+            f"| {name} | {split.rows} | {split.samples} | {len(split.episodes)} |"
+            for name, split in on_the_hub.items()
+        ),
+        "",
+        "| column | what it is |",
+        "|---|---|",
+        *(f"| `{name}` | {column.meaning} |" for name, column in columns.items()),
+        "",
+        f"Exported by webtraj {webtraj.__version__} (`webtraj export --format {report.format}`).",
+        f"`{MANIFEST}` names every episode, the filters and the options.",
+    ]
+    left_out = [
+        f"- {name}: {count} {'sample' if count == 1 else 'samples'}: {one_line(why)}"
+        for name, split in splits.items()
+        for why, count in sorted(split.left_out.items())
+    ]
+    if left_out:
+        lines += ["", "Left out:", "", *left_out]
+    return "\n".join(lines) + "\n"
+
 
 _DATA = "data"
 _ROWS_AT_ONCE = 64
@@ -77,12 +284,12 @@ class TrlFormat(LengthOptions):
         replies = self._replies(sample)
         if isinstance(replies, LeftOut):
             return replies
-        facts = trl_rows.facts_of(sample)
+        facts = facts_of(sample)
         if self.weights == "copies":
             facts["loss_weight"] = 1.0
         if not all(is_unicode(fact) for fact in facts.values() if isinstance(fact, str)):
             return LeftOut("its text has a half of a character, which no file can hold")
-        data = {**trl_rows.parts_row(prepared.conversation), **replies, **facts}
+        data = {**parts_row(prepared.conversation), **replies, **facts}
         return Row(data, copies, prepared.changes, prepared.sample)
 
     def write(self, rows: Iterable[Row], folder: Path, split: str) -> None:
@@ -96,23 +303,18 @@ class TrlFormat(LengthOptions):
         if first is None:
             return
         parts = self._in_parts(folder, first)
-        columns = trl_rows.columns_of(self.replies, parts=parts)
-        writer = ShardWriter(folder / _DATA, split, columns, self.shard_mb << 20)
-        try:
+        columns = columns_of(self.replies, parts=parts)
+        with ShardWriter(folder / _DATA, split, columns, self.shard_mb << 20) as writer:
             for row in itertools.chain([first], rows):
                 data = self._laid_out(row.data, parts=parts)
                 for _ in range(row.copies):
                     writer.add(data)
-        except BaseException:
-            writer.close(failed=True)
-            raise
-        writer.close()
 
     def finish(self, folder: Path, report: ExportReport) -> None:
         """See `SampleFormat.finish`."""
         parts = self._written_in_parts(folder)
-        columns = trl_rows.columns_of(self.replies, parts=bool(parts))
-        text = trl_card.card(self.title, self.license, columns, report)
+        columns = columns_of(self.replies, parts=bool(parts))
+        text = card(self.title, self.license, columns, report)
         (folder / "README.md").write_text(text, encoding="utf-8")
 
     def read(self, folder: Path, split: str) -> Iterator[Mapping[str, Any]]:
@@ -127,14 +329,14 @@ class TrlFormat(LengthOptions):
 
     def sample_of(self, row: Mapping[str, Any], pictures: PictureReader) -> Sample:
         """See `SampleFormat.sample_of`."""
-        return trl_rows.sample_of(row, "completion")
+        return sample_of(row, "completion")
 
     def digest(self, sample: Sample) -> bytes:
         """See `SampleFormat.digest`."""
         return _digest(sample, "")
 
     def _replies(self, sample: Sample) -> dict[str, Any] | LeftOut:
-        return {"completion": trl_rows.reply_row(sample.completion)}
+        return {"completion": reply_row(sample.completion)}
 
     def _laid_out(self, data: Mapping[str, Any], *, parts: bool) -> dict[str, Any]:
         if parts:
@@ -145,7 +347,7 @@ class TrlFormat(LengthOptions):
                 "takes a dataset either with pictures or without. Export them apart."
             )
         names = ("prompt", *self.replies)
-        text = {name: trl_rows.in_text(data[name]) for name in names}
+        text = {name: in_text(data[name]) for name in names}
         rest = {name: value for name, value in data.items() if name != "images"}
         return {**rest, **text}
 
@@ -175,7 +377,7 @@ class TrlPreferencesFormat(TrlFormat):
         (said,) = row["rejected"]
         content = said["content"]
         text = content if isinstance(content, str) else content[0]["text"]
-        return pair_of(trl_rows.sample_of(row, "chosen"), Rejected(text, ""))
+        return pair_of(sample_of(row, "chosen"), Rejected(text, ""))
 
     def digest(self, sample: Sample) -> bytes:
         """See `SampleFormat.digest`."""
@@ -189,13 +391,13 @@ class TrlPreferencesFormat(TrlFormat):
         if not rejected.completion or not is_unicode(rejected.completion):
             return LeftOut("the reply that it is compared with is empty, or no text")
         return {
-            "chosen": trl_rows.reply_row(sample.completion),
-            "rejected": trl_rows.reply_row(rejected.completion),
+            "chosen": reply_row(sample.completion),
+            "rejected": reply_row(rejected.completion),
         }
 
 
 def _digest(sample: Sample, more: str) -> bytes:
-    facts = trl_rows.facts_of(sample)
+    facts = facts_of(sample)
     # With copies the column is 1, whatever the weight was.
     del facts["loss_weight"]
     rest = repr((facts, more)).encode("utf-8", "surrogatepass")

@@ -10,6 +10,7 @@ are counted for models of Qwen's kind, and texts are not.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,13 +18,197 @@ from typing import Any
 
 import orjson
 
-from webtraj import errors
+from webtraj import configuration, errors
 from webtraj.datasets.exporters.base import MANIFEST, is_manifest, read_manifest
-from webtraj.training.llamafactory import facts, lengths, rows, settings
-from webtraj.training.llamafactory.problems import Problem
+from webtraj.training.llamafactory import checkpoints, facts, rows
+from webtraj.training.llamafactory.facts import Effect, Installation, Problem
 from webtraj.training.llamafactory.train_config import FILE
 
-__all__ = ["CheckReport", "Problem", "check_export", "read_config"]
+__all__ = ["CheckReport", "Problem", "check", "check_export", "read_config"]
+
+# The settings.
+
+_NEEDED = ("model_name_or_path", "dataset", "template", "output_dir")
+_RENAMED = {
+    "group_by_length": "train_sampling_strategy: group_by_length",
+    "gradient_checkpointing": "disable_gradient_checkpointing, the other way round",
+    "wandb_project": "the environment variable WANDB_PROJECT",
+    "evaluation_strategy": "eval_strategy",
+}
+_WEIGHTS = ("model.safetensors", "pytorch_model.bin", "adapter_model.safetensors")
+
+
+def check(
+    values: Mapping[str, Any], rows: int, with_images: bool, installation: Installation | None
+) -> Iterator[Problem]:
+    """Yields what is wrong.
+
+    Args:
+        values: The configuration.
+        rows: How many rows there are to train on.
+        with_images: Whether any of them has pictures.
+        installation: What LLaMA-Factory's environment can do, if that is known.
+    """
+    yield from _keys(values)
+    yield from _model(values, with_images)
+    yield from _data(values)
+    yield from _output(values)
+    yield from _steps(values, rows, installation)
+    if installation is not None:
+        yield from _installed(values, installation)
+
+
+def _keys(values: Mapping[str, Any]) -> Iterator[Problem]:
+    known = facts.known()
+    for key in values:
+        # `gradient_checkpointing` is taken, and does nothing.
+        if key in _RENAMED and (key not in known.keys or key == "gradient_checkpointing"):
+            effect: Effect = "ignores it" if key in known.keys else "aborts"
+            yield _said(key, "is not the key that it goes by", f"Give {_RENAMED[key]}.", effect)
+        elif key not in known.keys:
+            near = difflib.get_close_matches(key, known.keys, n=1)
+            hint = f"Did you mean {near[0]}?" if near else "Leave it out."
+            yield _said(key, f"is no key of LLaMA-Factory {known.version}", hint)
+    for key in _NEEDED:
+        if not values.get(key):
+            yield _said(key, "is not given", "Give it.")
+    if values.get("stage", "sft") != "sft":
+        yield _said("stage", "is not sft, and no other is checked here", "Give stage: sft.")
+    if not values.get("do_train"):
+        yield _said("do_train", "is not true", "Give do_train: true.", "trains nothing")
+
+
+def _model(values: Mapping[str, Any], with_images: bool) -> Iterator[Problem]:
+    name = values.get("template")
+    templates = facts.known().templates
+    model = str(values.get("model_name_or_path") or "")
+    if isinstance(name, str) and name:
+        template = templates.get(name)
+        if template is None:
+            near = difflib.get_close_matches(name, templates, n=1)
+            hint = f"Did you mean {near[0]}?" if near else "See LLaMA-Factory's list of templates."
+            yield _said("template", f"is {name!r:.60}, which there is not", hint)
+        else:
+            fitting = facts.template_for(model)
+            fits = f"Give template: {fitting}." if fitting else "Give the one of the model."
+            if with_images and template.image is None:
+                yield _said("template", f"{name!r} knows no pictures, and rows have some", fits)
+            elif fitting is not None and templates[fitting].image != template.image:
+                yield _said(
+                    "template", f"{name!r} says pictures in other words than the model does", fits
+                )
+    named_as_folder = Path(model).is_absolute() or model.startswith(".")
+    if named_as_folder and not (Path(model) / "config.json").is_file():
+        yield _said("model_name_or_path", f"{model!r} is no model", "Give a model's folder.")
+
+
+def _data(values: Mapping[str, Any]) -> Iterator[Problem]:
+    if values.get("streaming"):
+        if not values.get("dataloader_num_workers"):
+            yield _said(
+                "streaming", "a file cannot be streamed without workers",
+                "Leave streaming out, or give dataloader_num_workers: 1.",
+            )  # fmt: skip
+        if int(values.get("max_steps", -1)) < 0:
+            yield _said("streaming", "needs max_steps", "Leave streaming out.")
+    evaluates = values.get("do_eval") or values.get("eval_strategy", "no") not in ("no", False)
+    if evaluates and not values.get("eval_dataset") and not values.get("val_size"):
+        yield _said(
+            "eval_strategy", "there is nothing to evaluate on",
+            "Give eval_dataset, or leave do_eval and eval_strategy out.",
+        )  # fmt: skip
+    name = values.get("deepspeed")
+    if name and not Path(str(name)).is_file():
+        yield _said("deepspeed", f"there is no file {name!r}", "Write it, or leave the key out.")
+
+
+def _output(values: Mapping[str, Any]) -> Iterator[Problem]:
+    output = Path(str(values.get("output_dir") or ""))
+    free = values.get("overwrite_output_dir") or values.get("resume_from_checkpoint")
+    if not values.get("output_dir") or free or not output.is_dir():
+        return
+    if found := checkpoints.numbered(output):
+        yield _said(
+            "output_dir",
+            f"has {found[0].name}, which is gone on with unasked; if it is as far already, "
+            "nothing is done",
+            "Give a new folder, or resume_from_checkpoint.",
+            "trains nothing",
+        )
+    elif any((output / name).is_file() for name in _WEIGHTS):
+        yield _said("output_dir", "has a model already", "Give a new folder.")
+
+
+def _steps(
+    values: Mapping[str, Any], rows: int, installation: Installation | None
+) -> Iterator[Problem]:
+    rate = values.get("learning_rate", 5e-5)
+    if not isinstance(rate, (int, float)) or rate <= 0:
+        yield _said("learning_rate", f"is {rate!r:.40}", "Give one above 0.", "trains nothing")
+    epochs, most = values.get("num_train_epochs", 3), values.get("max_steps", -1)
+    if (isinstance(epochs, (int, float)) and epochs <= 0 and most <= 0) or most == 0:
+        yield _said("max_steps", "leaves nothing to do", "Give more.", "trains nothing")
+        return
+    if "resume_from_checkpoint" not in values:
+        return
+    checkpoint = checkpoints.find_checkpoint(Path(str(values["resume_from_checkpoint"])))
+    if checkpoint is None:
+        yield _said(
+            "resume_from_checkpoint", "is no checkpoint with an optimizer's state",
+            "Leave it out to begin with a fresh optimizer.",
+        )  # fmt: skip
+        return
+    last = most if most > 0 else checkpoints.steps_for(
+        max(rows, 1),
+        batch=int(values.get("per_device_train_batch_size", 8)),
+        accumulation=int(values.get("gradient_accumulation_steps", 1)),
+        devices=max(1, installation.num_gpus) if installation is not None else 1,
+        epochs=float(epochs),
+    )  # fmt: skip
+    if last <= checkpoint.global_step:
+        yield _said(
+            "max_steps",
+            f"the run ends at step {last}, and the checkpoint is at {checkpoint.global_step}",
+            "Give max_steps above that.",
+            "trains nothing",
+        )
+    if not values.get("ignore_data_skip"):
+        yield _said(
+            "ignore_data_skip", "as many rows are skipped as the checkpoint has seen",
+            "Give ignore_data_skip: true.", "drops it",
+        )  # fmt: skip
+
+
+def _installed(values: Mapping[str, Any], installation: Installation) -> Iterator[Problem]:
+    known = facts.known().version
+    if installation.version != known:
+        yield _said(
+            "version",
+            f"LLaMA-Factory is {installation.version}, and what is known here is of {known}",
+            f"Install llamafactory=={known}.",
+        )
+    report = values.get("report_to", "none")
+    wanted = dict.fromkeys(report if isinstance(report, list) else [report], "report_to")
+    wanted = {name: key for name, key in wanted.items() if name not in ("none", "all", None)}
+    if values.get("deepspeed"):
+        wanted["deepspeed"] = "deepspeed"
+    if values.get("plot_loss"):
+        wanted["matplotlib"] = "plot_loss"
+    for package, key in wanted.items():
+        if package not in installation.packages:
+            yield _said(
+                key, f"{package} is not installed in LLaMA-Factory's environment",
+                "Install it there, or leave the key out.",
+            )  # fmt: skip
+    for key in ("bf16", "fp16", "pure_bf16"):
+        able = installation.num_gpus and (key == "fp16" or installation.bf16)
+        if values.get(key) and not able:
+            yield _said(key, "needs a GPU that knows it, and there is none", f"Give {key}: false.")
+
+
+def _said(key: str, what: str, to_do: str, effect: Effect = "aborts") -> Problem:
+    return Problem(f"{FILE}, {key}", what, effect, to_do)
+
 
 INFO = "dataset_info.json"
 
@@ -104,15 +289,15 @@ def check_export(
     if config is not None:
         trained = _listed(config.get("dataset"))
         total = sum(counts.get(name, 0) for name in trained)
-        problems += settings.check(config, total, with_images, installation)
+        problems += check(config, total, with_images, installation)
     longest = None
     if config is not None and not problems:
         if python is not None and count_tokens:
-            longest, found_problems = lengths.count(path, python)
+            longest, found_problems = rows.count(path, python)
             problems += found_problems
         else:
             for name in counts:
-                problems += lengths.estimate(name, info[name], path, media, config)
+                problems += rows.estimate(name, info[name], path, media, config)
     return CheckReport(tuple(problems), counts, longest)
 
 
@@ -123,20 +308,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         InvalidInputError: It cannot be read.
         MissingDependencyError: OmegaConf is not installed.
     """
-    from webtraj.rollouts.configuration import loading
-
-    try:
-        import omegaconf  # noqa: F401
-    except ImportError as error:
-        raise errors.missing_dependency("Configurations need OmegaConf", "config") from error
-    path = folder / FILE
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise errors.InvalidInputError(
-            f"{str(path)!r} cannot be read: {errors.reason(error)}."
-        ) from error
-    return loading.parse(text, repr(str(path)))
+    return configuration.read_file(folder / FILE)
 
 
 def _read_info(folder: Path) -> dict[str, Any]:

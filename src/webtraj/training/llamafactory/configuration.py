@@ -5,24 +5,22 @@ The keys are those of WebGym's `update_online.yaml`, and some more.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
-from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import pydantic
 
-from webtraj import errors
-from webtraj.rollouts.configuration import checking, loading
-from webtraj.rollouts.configuration.checking import Section
+from webtraj import configuration
+from webtraj.configuration import Section
 from webtraj.store.places import is_url
-from webtraj.training.replay.splits import SplitBy
+from webtraj.training.replay.selection import SplitBy
 
 __all__ = ["AlgorithmConfig", "LogConfig", "PolicyConfig", "UpdateConfig", "load_update_config"]
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
+_PACKAGE = "webtraj.training.llamafactory"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -214,77 +212,8 @@ def load_update_config(
             wrong.
         MissingDependencyError: OmegaConf is not installed.
     """
-    try:
-        from omegaconf import OmegaConf
-        from omegaconf.errors import OmegaConfBaseException
-    except ImportError as error:
-        raise errors.missing_dependency("Configurations need OmegaConf", "config") from error
-    data = loading.parse(_text(name, config_dir), f"The configuration {name!r}")
-    for text in overrides:
-        key, separator, value = text.lstrip("+").partition("=")
-        parts = key.split(".")
-        if not separator or not all(part.isidentifier() for part in parts):
-            raise errors.InvalidInputError(
-                f"{text!r:.200} is no override; expected key=value, such as "
-                "algorithm_config.learning_rate=1e-5."
-            )
-        nested: Any = loading.parse(f"value: {value}", f"The override {text!r:.200}")["value"]
-        for part in reversed(parts):
-            nested = {part: nested}
-        data = loading.merged(data, nested)
-    checking.check_names(_without_extra(data), UpdateConfig, name)
-    loading.check_complete(data, name)
-    try:
-        values = OmegaConf.to_container(OmegaConf.create(data), resolve=True)
-    except OmegaConfBaseException as error:
-        raise errors.InvalidInputError(
-            f"The configuration {name!r} has a reference that leads nowhere: "
-            f"{str(error).partition(chr(10))[0]}"
-        ) from error
-    return checking.validate(values, UpdateConfig, name)
-
-
-def _without_extra(data: dict[str, Any]) -> dict[str, Any]:
-    """Leaves out what names of keys are not checked here."""
-    found = dict(data)
-    found.pop("storage_options", None)
-    # Rollouts take these keys elsewhere, and say of these sections that they do not take them.
-    return {
-        key: value for key, value in found.items() if key not in ("algorithm_config", "log_config")
-    } | _checked_sections(found)
-
-
-def _checked_sections(data: dict[str, Any]) -> dict[str, Any]:
-    for key, section in (("algorithm_config", AlgorithmConfig), ("log_config", LogConfig)):
-        value = data.get(key)
-        if not isinstance(value, dict):
-            continue
-        known = list(section.model_fields)
-        for name in value:
-            if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                hint = f"; did you mean {key}.{near[0]}?" if near else "."
-                more = " Other keys of LLaMA-Factory go below algorithm_config.extra."
-                raise errors.InvalidInputError(f"{key}.{name} is unknown{hint}{more}")
-    return {}
-
-
-def _text(name: str, config_dir: str | Path | None) -> str:
-    if not _NAME.fullmatch(name):
-        raise errors.InvalidInputError(
-            f"{name!r:.120} names no configuration; expected a file's name without .yaml, and its "
-            "folder as config_dir (--config-dir)."
-        )
-    places: list[Any] = [] if config_dir is None else [Path(config_dir) / f"{name}.yaml"]
-    places.append(resources.files(__package__).joinpath("files", f"{name}.yaml"))
-    for place in places:
-        if place.is_file() and name != "llamafactory":
-            try:
-                return str(place.read_text(encoding="utf-8"))
-            except UnicodeDecodeError as error:
-                raise errors.InvalidInputError(f"{str(place)!r} is no UTF-8: {error}.") from error
-    where = f" in {str(config_dir)!r}" if config_dir is not None else ""
-    raise errors.InvalidInputError(
-        f"There is no configuration {name!r}{where}; update_online ships with webtraj. Files of "
-        "your own are found in the folder that --config-dir names."
+    data = configuration.read_named(name, config_dir=config_dir, package=_PACKAGE)
+    data = configuration.with_overrides(
+        data, overrides, example="algorithm_config.learning_rate=1e-5"
     )
+    return configuration.checked(data, UpdateConfig, name)

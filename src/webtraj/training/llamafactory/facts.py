@@ -9,13 +9,34 @@ import subprocess
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
 from webtraj import errors
 
-__all__ = ["Installation", "Known", "Template", "ask", "known", "template_for"]
+__all__ = ["Effect", "Installation", "Known", "Problem", "Template", "ask", "known", "template_for"]
+
+# What is wrong with files for LLaMA-Factory: where, what it would do, and what to do about it.
+
+Effect = Literal["aborts", "drops it", "cuts it", "ignores it", "trains nothing"]
+"""What LLaMA-Factory does: it aborts the whole run; or goes on, and drops the row, cuts it, ignores
+what it says, or trains nothing at all."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Problem:
+    """One problem."""
+
+    where: str
+    """The file, and the row's number, from 0, or the key."""
+    what: str
+    effect: Effect
+    to_do: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what} (LLaMA-Factory {self.effect}). {self.to_do}"
+
 
 _ASK = """
 import importlib.util, json, sys
@@ -82,7 +103,7 @@ def known() -> Known:
             "Reading what LLaMA-Factory accepts needs PyYAML", "config"
         ) from error
 
-    text = resources.files(__package__).joinpath("files", "llamafactory.yaml").read_text("utf-8")
+    text = resources.files(__package__).joinpath("facts.yaml").read_text("utf-8")
     data = yaml.safe_load(text)
     templates = {
         name: Template(*marks) if marks else Template(None, None)

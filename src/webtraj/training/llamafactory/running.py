@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import orjson
 
 from webtraj.store import files
-from webtraj.training.llamafactory import checking, publishing, resuming
+from webtraj.training.llamafactory import checking, checkpoints
 from webtraj.training.llamafactory.train_config import FILE
 from webtraj.training.sft.failures import TrainingError
 
@@ -91,7 +91,7 @@ def run_training(
     values = checking.read_config(folder)
     output = Path(values["output_dir"])
     begun = Path(values["resume_from_checkpoint"]) if "resume_from_checkpoint" in values else None
-    first = (resuming.read_state(begun) or 0) if begun is not None else 0
+    first = (checkpoints.read_state(begun) or 0) if begun is not None else 0
     started = time.monotonic()
     files.make_folder(output)
     log = output / LOG
@@ -104,15 +104,15 @@ def run_training(
         timeout=timeout,
         observer=observer,
     )
-    last = resuming.read_state(output)
+    last = checkpoints.read_state(output)
     if last is None or last <= first:
         raise TrainingFailedError(
             f"LLaMA-Factory ended well and has trained nothing: step {first} was the last one "
             f"before, and {last} is now. See {str(log)!r}."
         )
-    model = publishing.last_model(output)
+    model = checkpoints.last_model(output)
     before = begun if begun is not None else Path(values["model_name_or_path"])
-    if before.is_dir() and publishing.changed(before, model) is False:
+    if before.is_dir() and checkpoints.changed(before, model) is False:
         raise TrainingFailedError(
             f"LLaMA-Factory has made {last - first} steps and changed no weight of "
             f"{str(before)!r}. Is the learning rate, {values.get('learning_rate')}, too small for "

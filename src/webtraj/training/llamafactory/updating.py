@@ -27,21 +27,14 @@ from typing import Any
 import numpy as np
 
 from webtraj import errors
-from webtraj.datasets.exporters.running import new_place
+from webtraj.datasets.exporters.base import new_place
 from webtraj.rollouts.iterations import Iterations
 from webtraj.serving import interpreters
 from webtraj.store import files
 from webtraj.training.export import ExportReport, export_samples
-from webtraj.training.llamafactory import (
-    checking,
-    deepspeed,
-    facts,
-    publishing,
-    resuming,
-    wandb_env,
-)
+from webtraj.training.llamafactory import checking, checkpoints, facts
+from webtraj.training.llamafactory import train_config as files_lib
 from webtraj.training.llamafactory.configuration import UpdateConfig
-from webtraj.training.llamafactory.train_config import FILE, Start, to_yaml, train_config
 from webtraj.training.replay import (
     AgentRenderer,
     Filters,
@@ -125,7 +118,7 @@ def prepare_update(
     algorithm, policy = config.algorithm_config, config.policy_config
     published = None
     if not policy.init_model_from_hf:
-        published = publishing.publish_finished(config.folder, algorithm.model_output_name)
+        published = checkpoints.publish_finished(config.folder, algorithm.model_output_name)
     selection, short = _drawn(config)
     base, template = _model(config, selection)
     parts = _split(selection, config)
@@ -146,19 +139,19 @@ def prepare_update(
             def write(folder: Path) -> dict[str, Any]:
                 """Writes what names files, as they are found in `folder`."""
                 name = algorithm.deepspeed_config_filename
-                values = train_config(
+                values = files_lib.train_config(
                     config,
                     data=folder,
                     output=output,
                     template=template,
                     start=start,
                     validation=validation is not None,
-                    deepspeed=folder / deepspeed.write(name, draft).name if name else None,
+                    deepspeed=folder / files_lib.write(name, draft).name if name else None,
                 )
-                files.write_atomically(draft / FILE, to_yaml(values).encode())
+                files.write_atomically(draft / files_lib.FILE, files_lib.to_yaml(values).encode())
                 return values
 
-            script = wandb_env.script(config.log_config)
+            script = files_lib.script(config.log_config)
             files.write_atomically(draft / "wandb_env.sh", script.encode())
             write(draft)
             try:
@@ -184,14 +177,14 @@ def prepare_update(
         too_few_tokens=short,
         in_neither_part=len(selection) - len(parts["train"]) - kept,
         published=published,
-        unfinished=publishing.unfinished(config.folder, algorithm.model_output_name),
+        unfinished=checkpoints.unfinished(config.folder, algorithm.model_output_name),
     )
 
 
 def _output(folder: Path, now: datetime.datetime) -> Path:
     """Returns a new run's folder, which LLaMA-Factory makes."""
     name = f"model_{now:%Y%m%dT%H%M%S}"
-    runs = folder / publishing.CHECKPOINTS
+    runs = folder / checkpoints.CHECKPOINTS
     names = (name, *(f"{name}_{number}" for number in range(2, 100)))
     free = (runs / one for one in names if not (runs / one).exists())
     return next(free)
@@ -210,7 +203,7 @@ def _model(config: UpdateConfig, selection: Selection) -> tuple[str, str]:
         base = str(published)
     if base is None:
         base = _played_by(selection)
-    earlier = config.folder / DATA / FILE
+    earlier = config.folder / DATA / files_lib.FILE
     template = policy.template
     if template is None and policy.base_model is None and earlier.is_file():
         found = checking.read_config(earlier.parent).get("template")
@@ -298,23 +291,23 @@ def _split(selection: Selection, config: UpdateConfig) -> dict[str, Selection]:
 
 def _start(
     config: UpdateConfig, base: str, output: Path, rows: int, python: str | Path | None
-) -> Start:
+) -> files_lib.Start:
     algorithm = config.algorithm_config
     published = config.folder / algorithm.model_output_name
     if config.policy_config.init_model_from_hf or not published.exists():
-        return Start(base)
-    if wrong := publishing.incomplete(published):
+        return files_lib.Start(base)
+    if wrong := checkpoints.incomplete(published):
         raise errors.InvalidInputError(
             f"The model {str(published)!r} {wrong}. Put a whole one there, or set "
             "policy_config.init_model_from_hf=true to begin with the base model again."
         )
     if algorithm.resume == "weights":
-        return Start(str(published))
-    folder = publishing.checkpoint_of(published) or published
-    checkpoint = resuming.find_checkpoint(folder)
+        return files_lib.Start(str(published))
+    folder = checkpoints.checkpoint_of(published) or published
+    checkpoint = checkpoints.find_checkpoint(folder)
     if checkpoint is None:
         if algorithm.resume == "auto":
-            return Start(str(published))
+            return files_lib.Start(str(published))
         raise errors.InvalidInputError(
             f"There is no optimizer's state for {str(published)!r}: neither in it nor in the "
             "checkpoint that it was published from. Set algorithm_config.resume=auto to begin "
@@ -322,7 +315,7 @@ def _start(
             "on."
         )
     rate = algorithm.learning_rate
-    rates = resuming.base_rates(checkpoint.path)
+    rates = checkpoints.base_rates(checkpoint.path)
     same_rate = rates is not None and all(one == rate for one in rates)
     devices = algorithm.num_gpus
     if not (same_rate and devices):
@@ -339,14 +332,14 @@ def _start(
                 "algorithm_config.resume=weights to begin with a fresh optimizer."
             )
         devices = devices or max(1, facts.ask(python).num_gpus)
-    new = resuming.steps_for(
+    new = checkpoints.steps_for(
         rows,
         batch=algorithm.per_device_train_batch_size,
         accumulation=algorithm.gradient_accumulation_steps,
         devices=devices,
         epochs=algorithm.num_train_epochs,
     )
-    copy = resuming.copy_checkpoint(
+    copy = checkpoints.copy_checkpoint(
         checkpoint, output, learning_rate=rate, python=None if same_rate else python
     )
-    return Start(str(published), copy, checkpoint.global_step + new)
+    return files_lib.Start(str(published), copy, checkpoint.global_step + new)

@@ -1,18 +1,15 @@
 """The replay buffer: from datasets of many iterations to the samples that a model is trained on.
 
 * `buffer`: `ReplayBuffer`, which reads datasets and draws; `selection`: what was drawn.
-* `cutting`: one decision of an episode as a sample; `recorded`: its messages, read back;
-  `rendering`: prompts for what an oracle decided.
-* `filters`: what is left out, for which reasons; `leaks`: what must be.
-* `weights`: how likely a sample is to be drawn, or how much it counts; `drawing`, `splits`.
+* `scanning`, `filling`: how datasets become its rows; `weights`: rows, weights and drawing.
+* `filters`: what is left out, for which reasons, and what must be.
+* `cutting`: one decision of an episode as a sample; `rendering`: prompts for an oracle's decisions.
 * `report`: all of that in numbers.
-* `sources`, `scanning`, `filling`, `columns`, `loading`, `digests`: how it is held.
 """
 
 from webtraj.training.replay.buffer import ReplayBuffer
 from webtraj.training.replay.cutting import Rendered, Renderer, sample_of, samples_of
-from webtraj.training.replay.filters import Filters, Reason
-from webtraj.training.replay.leaks import HeldOut, LeakError, check_parts
+from webtraj.training.replay.filters import Filters, HeldOut, LeakError, Reason, check_parts
 from webtraj.training.replay.rendering import AgentRenderer
 from webtraj.training.replay.report import ReplayReport
 from webtraj.training.replay.selection import Parts, Selection

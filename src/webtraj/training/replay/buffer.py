@@ -19,19 +19,19 @@ from numpy.typing import NDArray
 
 import webtraj
 from webtraj import errors
-from webtraj.training.replay.columns import View, mixed
 from webtraj.training.replay.cutting import Renderer
-from webtraj.training.replay.drawing import draw, quotas
-from webtraj.training.replay.filling import Contents, fill
-from webtraj.training.replay.filters import Filters, Reason
-from webtraj.training.replay.leaks import HeldOut
+from webtraj.training.replay.filling import Contents, Places, fill, open_sources
+from webtraj.training.replay.filters import Filters, HeldOut, Reason
 from webtraj.training.replay.report import ReplayReport, report_on
 from webtraj.training.replay.selection import Selection
-from webtraj.training.replay.sources import Places, open_sources
 from webtraj.training.replay.weights import (
+    View,
     Weighting,
     by_reward,
     checked,
+    draw,
+    mixed,
+    quotas,
     recency,
     uniform,
 )

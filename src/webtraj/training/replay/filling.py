@@ -3,27 +3,118 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from webtraj.datasets.conditions import parse_condition
+from webtraj import errors
+from webtraj.datasets.dataset import Dataset, parse_condition
+from webtraj.datasets.place import DatasetPlace, Place, open_place
+from webtraj.rollouts.iterations import Iterations
 from webtraj.store.index import EpisodeSummary
-from webtraj.training.replay.columns import EPISODES, LEVELS, STEPS, Growing, Names, View
 from webtraj.training.replay.cutting import Renderer
-from webtraj.training.replay.digests import unit_digest
-from webtraj.training.replay.drawing import ranked
-from webtraj.training.replay.filters import Filters, Reason
-from webtraj.training.replay.leaks import HeldOut
-from webtraj.training.replay.scanning import EpisodeScan, Scanner
-from webtraj.training.replay.sources import Source
+from webtraj.training.replay.filters import Filters, HeldOut, Reason
+from webtraj.training.replay.scanning import EpisodeScan, Scanner, unit_digest
+from webtraj.training.replay.weights import EPISODES, LEVELS, STEPS, Growing, Names, View, ranked
 from webtraj.trajectory import Outcome
 
-__all__ = ["Contents", "fill"]
+__all__ = ["Contents", "Places", "Source", "fill", "open_sources"]
+
+# Where a replay buffer's episodes are: datasets, each of one iteration.
+
+Places = Place | Sequence[Place] | Mapping[int, Place] | Iterations
+"""One dataset, several that followed each other, datasets by iteration, or a rollout's iterations.
+"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Source:
+    """One dataset."""
+
+    iteration: int
+    """From 1; 0 if there is none."""
+    place: DatasetPlace
+
+    def open(self) -> Dataset:
+        """Reads its index, which takes far more memory than what a buffer keeps."""
+        dataset = Dataset(self.place, (), "lazy")
+        return dataset.refresh(complete=True)
+
+
+def open_sources(
+    places: Places,
+    *,
+    last_n_iterations: int | None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> list[Source]:
+    """Opens the datasets of the last iterations, the oldest first.
+
+    Of an iteration that was judged, the judged dataset is meant, which says what its episodes were
+    worth. A number that was claimed, and given up before its first episode, is no iteration.
+
+    Raises:
+        NotADatasetError: One of those that were named is no dataset.
+        InvalidInputError: There is none, or `last_n_iterations` is no number above 0.
+        StorageError: One cannot be read.
+    """
+    if last_n_iterations is not None and (
+        isinstance(last_n_iterations, bool) or last_n_iterations < 1
+    ):
+        raise errors.InvalidInputError(
+            f"last_n_iterations is {last_n_iterations!r}; expected a number above 0, or None."
+        )
+    if isinstance(places, Iterations):
+        options = places.storage_options if storage_options is None else storage_options
+        numbered: dict[int, tuple[Place, ...]] = {
+            number: (places.judged(number), places.dataset(number)) for number in places.numbers()
+        }
+        where, claimed_only = places.place, True
+    else:
+        options, where, claimed_only = storage_options, "", False
+        numbered = {number: (place,) for number, place in _numbered(places).items()}
+    found: list[Source] = []
+    for number in sorted(numbered, reverse=True):
+        if last_n_iterations is not None and len(found) == last_n_iterations:
+            break
+        try:
+            found.append(Source(number, _open_first(numbered[number], options)))
+        except errors.NotADatasetError:
+            if claimed_only:
+                continue
+            raise
+    if not found:
+        raise errors.InvalidInputError(
+            f"There is no dataset to train on{f' in {where!r}' if where else ''}; name datasets, "
+            "or the save_path of a rollout that has recorded some."
+        )
+    return found[::-1]
+
+
+def _open_first(places: tuple[Place, ...], options: Mapping[str, Any] | None) -> DatasetPlace:
+    *others, last = places
+    for place in others:
+        with contextlib.suppress(errors.NotADatasetError):
+            return open_place(place, options)
+    return open_place(last, options)
+
+
+def _numbered(places: Any) -> dict[int, Place]:
+    if isinstance(places, (str, os.PathLike)):
+        return {0: places}
+    if isinstance(places, Mapping):
+        if not all(type(number) is int and number >= 0 for number in places):
+            raise errors.InvalidInputError(
+                f"Datasets go by the number of their iteration; got {list(places)!r:.200}."
+            )
+        return dict(places)
+    return dict(enumerate(places, start=1))
+
 
 _WORKERS = 16
 _MOST_PROBLEMS = 20

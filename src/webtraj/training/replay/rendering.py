@@ -21,8 +21,7 @@ from webtraj.closing import AsyncClosing
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects import Dialect
 from webtraj.environments.actions.verbs import InvalidAction
-from webtraj.training.replay.cutting import Rendered, action_of
-from webtraj.training.replay.recorded import loaded
+from webtraj.training.replay.cutting import Rendered, action_of, loaded
 from webtraj.trajectory import Decision, EpisodeTrajectory, ModelCall
 
 __all__ = ["AgentRenderer"]

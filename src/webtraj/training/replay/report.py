@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from webtraj.training.replay.columns import LEVELS
 from webtraj.training.replay.filters import EPISODE_REASONS, Reason
-from webtraj.training.replay.weights import effective_sample_size
+from webtraj.training.replay.weights import LEVELS, effective_sample_size
 from webtraj.trajectory import Outcome
 
 if TYPE_CHECKING:

@@ -8,23 +8,90 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Mapping
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from webtraj import errors
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.verbs import InvalidAction
 from webtraj.processing.base import Changed
-from webtraj.processing.steps.no_effect import DropNoEffect
-from webtraj.rollouts.tasks.spec import TaskSpec
+from webtraj.processing.steps.pruning import DropNoEffect
 from webtraj.store.blobs import LazyBlob
 from webtraj.store.index import EpisodeSummary
-from webtraj.training.replay import cutting, digests
+from webtraj.tasks import TaskSpec
+from webtraj.training.replay import cutting
+from webtraj.training.replay.cutting import Turn, outline, outline_of_messages
 from webtraj.training.replay.filters import Filters, Reason, matches
-from webtraj.training.replay.recorded import Turn, outline, outline_of_messages
 from webtraj.trajectory import EpisodeTrajectory, ModelCall, Outcome, StepRecord
 
-__all__ = ["EpisodeScan", "Found", "Scanner", "digests_of"]
+__all__ = [
+    "EpisodeScan",
+    "Found",
+    "Scanner",
+    "content_sha256",
+    "digests_of",
+    "page_digest",
+    "prompt_digest",
+    "sample_digest",
+    "unit_digest",
+]
+
+# Digests of what samples hold: equal for equal contents, whether those were loaded or not.
+#
+# A lazy blob's name is the SHA-256 of its bytes, so what lies beside an episode need not be read to
+# tell whether two prompts are the same.
+
+_PAGE = ("url", "axtree", "text", "screenshot")
+_SIZE = 16
+
+
+def prompt_digest(turns: Iterable[Turn]) -> bytes:
+    """Returns 16 bytes that tell a prompt from all others."""
+    digest = hashlib.blake2b(digest_size=_SIZE)
+    for turn in turns:
+        digest.update(b"\1" + turn.role.encode())
+        for leaf in turn.leaves:
+            digest.update(b"\3" if leaf.is_image else b"\2")
+            digest.update(content_sha256(leaf.value))
+    return digest.digest()
+
+
+def sample_digest(prompt: bytes, completion: str | LazyBlob) -> bytes:
+    """Returns 16 bytes that tell a prompt with its completion from all others."""
+    return hashlib.blake2b(prompt + content_sha256(completion), digest_size=_SIZE).digest()
+
+
+def page_digest(goal: Any, observation: Any) -> bytes:
+    """Returns 8 bytes that tell a goal on a page from all others; empty if no page is observed."""
+    if not isinstance(observation, Mapping):
+        return b""
+    shown = [(name, observation[name]) for name in _PAGE if _is_content(observation.get(name))]
+    if not any(name != "url" and value for name, value in shown):
+        return b""
+    digest = hashlib.blake2b(content_sha256(goal), digest_size=8)
+    for name, value in shown:
+        digest.update(name.encode() + content_sha256(value))
+    return digest.digest()
+
+
+def unit_digest(*parts: object) -> int:
+    """Returns a number below 2**64 that follows from the parts alone, anywhere and any time."""
+    text = "\0".join(map(str, parts)).encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+
+
+def content_sha256(value: Any) -> bytes:
+    """Returns the SHA-256 of text or bytes, as blobs are named."""
+    if isinstance(value, LazyBlob):
+        return bytes.fromhex(value.blob.sha256)
+    data = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(data).digest()
+
+
+def _is_content(value: Any) -> bool:
+    return isinstance(value, (str, bytes, LazyBlob))
+
 
 _CHARACTERS_PER_TOKEN = 4
 _TOKENS_PER_IMAGE = 1000
@@ -197,7 +264,7 @@ def _sized(
     completion: str | LazyBlob,
     call: ModelCall | None,
 ) -> Found:
-    prompt = digests.prompt_digest(turns)
+    prompt = prompt_digest(turns)
     counted = call is not None and bool(call.prompt_token_ids and call.completion_token_ids)
     action = cutting.action_of(trajectory, step)
     if counted:
@@ -215,14 +282,14 @@ def _sized(
         counted=counted,
         recorded=call is not None,
         prompt=prompt,
-        sample=digests.sample_digest(prompt, completion),
-        page=digests.page_digest(trajectory.info.goal, trajectory.steps[step - 1].observation),
+        sample=sample_digest(prompt, completion),
+        page=page_digest(trajectory.info.goal, trajectory.steps[step - 1].observation),
     )
 
 
 def digests_of(messages: Any, completion: str) -> bytes:
     """Returns the digest of a sample that was loaded."""
-    return digests.sample_digest(digests.prompt_digest(outline_of_messages(messages)), completion)
+    return sample_digest(prompt_digest(outline_of_messages(messages)), completion)
 
 
 def _estimate(turns: tuple[Turn, ...]) -> int:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import hashlib
+import itertools
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -13,17 +16,170 @@ import orjson
 from numpy.typing import NDArray
 
 from webtraj import errors
-from webtraj.training.replay.columns import View, mixed
-from webtraj.training.replay.leaks import check_parts, leaking_rows
-from webtraj.training.replay.loading import Loader
-from webtraj.training.replay.splits import SplitBy, in_validation
-from webtraj.training.replay.weights import Weighting, checked
+from webtraj.datasets.dataset import Dataset
+from webtraj.datasets.place import map_in_order
+from webtraj.store.index import EpisodeSummary
+from webtraj.training.replay.cutting import Rendered, Renderer, sample_of
+from webtraj.training.replay.filling import Contents
+from webtraj.training.replay.filters import check_parts, leaking_rows
+from webtraj.training.replay.scanning import digests_of, unit_digest
+from webtraj.training.replay.weights import View, Weighting, checked, mixed
 from webtraj.training.samples import Sample, SampleKey
+from webtraj.trajectory import EpisodeTrajectory
 
 if TYPE_CHECKING:
     from webtraj.training.replay.buffer import ReplayBuffer
 
-__all__ = ["Parts", "Selection"]
+__all__ = ["Loader", "Parts", "Selection", "SplitBy", "in_validation"]
+
+# Splitting into training and validation: by episodes, groups, tasks or sites, never by steps.
+#
+# Which part a unit goes to follows from the seed and its name alone, so that it stays there when
+# data is added: what was validated on is never trained on later.
+
+SplitBy = Literal["episode", "group", "task", "site"]
+"""What is kept in one part."""
+
+
+def in_validation(names: Sequence[str], ratio: float, *, seed: int = 0) -> NDArray[np.bool_]:
+    """Returns which of some units are for validation: about `ratio` of them.
+
+    If none would be, and there are two at least, the one that comes nearest to it is: the only case
+    in which a unit can change its part when others are added.
+
+    >>> in_validation(["a", "b"], 0.0).tolist()
+    [False, False]
+
+    Args:
+        names: The units, each once.
+        ratio: From 0 to below 1.
+        seed: Another one gives another split.
+
+    Raises:
+        InvalidInputError: The ratio is another number, or nothing would be left to train on.
+    """
+    if isinstance(ratio, bool) or not 0.0 <= ratio < 1.0:
+        raise errors.InvalidInputError(
+            f"The validation ratio is {ratio!r}; expected a number from 0 to below 1."
+        )
+    luck = np.array([unit_digest("split", seed, name) for name in names], np.uint64)
+    chosen: NDArray[np.bool_] = luck.astype(np.float64) / 2.0**64 < ratio
+    if ratio > 0.0 and len(names) > 1 and not chosen.any():
+        chosen[int(np.argmin(luck))] = True
+    if len(names) and chosen.all():
+        raise errors.InvalidInputError(
+            f"A split of {ratio} leaves nothing to train on: there are only {len(names)} units to "
+            "split. Take a smaller ratio, or split by something finer."
+        )
+    return chosen
+
+
+# Loading the samples of rows: an episode at a time, the last few kept.
+
+_KEPT = 4
+_AHEAD = 4
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Episode:
+    trajectory: EpisodeTrajectory
+    render: _Once | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Once:
+    """A renderer that has done its work for one episode."""
+
+    reference: Mapping[str, Any]
+    rendered: Mapping[int, Rendered]
+
+    def render(self, trajectory: EpisodeTrajectory) -> Mapping[int, Rendered]:
+        """Returns what was rendered."""
+        del trajectory
+        return self.rendered
+
+
+class Loader:
+    """Loads samples. Safe to share between threads."""
+
+    def __init__(self, contents: Contents, render: Renderer | None) -> None:
+        self._contents = contents
+        self._render = render
+        self._lock = threading.Lock()
+        self._kept: collections.OrderedDict[int, _Episode] = collections.OrderedDict()
+
+    def load(self, rows: Sequence[int] | NDArray[np.int64]) -> Iterator[Sample]:
+        """Yields the samples of rows, without loss weights or advantages.
+
+        Raises:
+            CorruptDataError: An episode is missing, damaged, or not what it was when it was read.
+            StorageError: A bucket cannot be read.
+        """
+        episodes = self._contents.steps["episode"]
+        groups = (
+            list(group) for _, group in itertools.groupby(rows, key=lambda row: int(episodes[row]))
+        )
+        if not any(origin.place.is_remote for origin in self._contents.sources):
+            batches: Iterator[list[Sample]] = map(self._samples, groups)
+        else:
+            batches = map_in_order(self._samples, groups, workers=_AHEAD)
+        return itertools.chain.from_iterable(batches)
+
+    def _samples(self, rows: Sequence[int]) -> list[Sample]:
+        number = int(self._contents.steps["episode"][rows[0]])
+        episode = self._episode(number)
+        return [self._sample(row, number, episode) for row in rows]
+
+    def _sample(self, row: int, number: int, episode: _Episode) -> Sample:
+        record = self._contents.steps[row]
+        call = int(record["call"]) if record["recorded"] else None
+        try:
+            sample = sample_of(
+                episode.trajectory,
+                int(record["step"]),
+                call,
+                render=episode.render,
+                iteration=int(self._contents.episodes["iteration"][number]),
+            )
+            same = digests_of(sample.messages, sample.completion) == record["sample"].tobytes()
+        except errors.InvalidInputError:
+            same = False
+        if not same:
+            raise errors.CorruptDataError(
+                f"The episode {episode.trajectory.episode_id!r} is not what it was when the replay "
+                "buffer read it. Make the buffer anew; datasets must not change meanwhile."
+            )
+        return sample
+
+    def _episode(self, number: int) -> _Episode:
+        with self._lock:
+            if number in self._kept:
+                self._kept.move_to_end(number)
+                return self._kept[number]
+        episode = self._read(number)
+        with self._lock:
+            self._kept[number] = episode
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        return episode
+
+    def _read(self, number: int) -> _Episode:
+        contents = self._contents
+        row = contents.episodes[number]
+        summary = EpisodeSummary(
+            episode_id=contents.episode_ids[number],
+            format=contents.formats[row["format"]],
+            sha256=row["sha256"].tobytes().hex(),
+        )
+        place = contents.sources[row["source"]].place
+        # From a bucket all blobs come at once; of a folder, only those that a prompt shows.
+        blobs = functools.partial(Dataset, place, [summary])
+        dataset = blobs("eager" if place.is_remote else "lazy")
+        trajectory = dataset[summary.episode_id]
+        if self._render is None:
+            return _Episode(trajectory, None)
+        once = _Once(self._render.reference, self._render.render(trajectory))
+        return _Episode(trajectory, once)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

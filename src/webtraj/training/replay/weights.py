@@ -1,34 +1,160 @@
-"""Weightings: how likely each sample is to be drawn, or how much it counts.
+"""The rows of a replay buffer, their weights, and drawing by these.
 
-A weighting is a function of a `View` that returns a number of at least 0 for each sample. They are
-multiplied by `product`. Any function of yours is one, too.
+A row has a few numbers, some 70 bytes. Names (of tasks, sites, ...) are held once, and rows have
+their numbers. A million steps take less than 100 MB, however long their prompts are.
+
+A weighting says how likely each sample is to be drawn, or how much it counts: a function of a
+`View` that returns a number of at least 0 for each sample. They are multiplied by `product`. Any
+function of yours is one, too.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from webtraj import errors
-from webtraj.training.replay.columns import View
 
 __all__ = [
+    "EPISODES",
+    "Growing",
+    "LEVELS",
+    "Names",
+    "STEPS",
+    "View",
     "Weighting",
     "advantage",
     "balanced",
     "by_reward",
     "checked",
+    "draw",
     "effective_sample_size",
     "iteration_shares",
+    "mixed",
     "product",
+    "quotas",
+    "ranked",
     "recency",
     "uniform",
 ]
+
+STEPS = np.dtype(
+    [
+        ("episode", "<i4"), ("step", "<i4"), ("call", "<i2"), ("verb", "<i2"), ("version", "<i4"),
+        ("prompt_tokens", "<i4"), ("completion_tokens", "<i4"), ("counted", "?"), ("recorded", "?"),
+        ("prompt", "V16"), ("sample", "V16"), ("page", "V8"),
+    ]
+)  # fmt: skip
+"""A row for each decision that gives a sample."""
+
+EPISODES = np.dtype(
+    [
+        ("source", "<i4"), ("iteration", "<i4"), ("task", "<i4"), ("site", "<i4"),
+        ("group", "<i4"), ("level", "<i1"), ("outcome", "<i1"), ("format", "<i1"),
+        ("reward", "<f8"), ("hash", "<u8"), ("sha256", "V32"),
+    ]
+)  # fmt: skip
+"""A row for each episode that has such decisions."""
+
+LEVELS = ("unknown", "easy", "medium", "hard")
+
+
+class Names:
+    """Numbers for names, in the order of their first coming."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, name: str) -> int:
+        """Returns a name's number."""
+        return self._numbers.setdefault(name, len(self._numbers))
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, in the order of their numbers."""
+        return tuple(self._numbers)
+
+
+class Growing:
+    """A table that rows are added to."""
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self._rows = np.zeros(1024, dtype)
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def extend(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Adds rows."""
+        end = self._length + len(rows)
+        if end > len(self._rows):
+            # In place: a copy would be held beside it.
+            self._rows.resize(max(end, len(self._rows) * 5 // 4), refcheck=False)
+        self._rows[self._length : end] = rows
+        self._length = end
+
+    def take(self) -> NDArray[Any]:
+        """Returns the table, and leaves nothing here."""
+        rows = self._rows
+        rows.resize(self._length, refcheck=False)
+        self._rows, self._length = np.zeros(0, rows.dtype), 0
+        return rows
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """Samples as weightings and splits see them: an array each, one number a sample."""
+
+    episode: NDArray[np.int64]
+    """Number of its episode."""
+    step: NDArray[np.int64]
+    iteration: NDArray[np.int64]
+    task: NDArray[np.int64]
+    """Index into `tasks`."""
+    site: NDArray[np.int64]
+    """Index into `sites`."""
+    level: NDArray[np.int64]
+    """Index into `LEVELS`: how hard the task is."""
+    outcome: NDArray[np.int64]
+    """A `webtraj.Outcome`."""
+    reward: NDArray[np.float64]
+    """What its episode was worth; NaN if that is not known."""
+    advantage: NDArray[np.float64]
+    """The reward minus the mean of its group, of all graded episodes on record, those included
+    that the buffer's filters leave out. NaN if the reward is not known or there is no other."""
+    tokens: NDArray[np.int64]
+    """Of prompt and completion."""
+    version: NDArray[np.int64]
+    """Index into `versions`."""
+    tasks: tuple[str, ...]
+    sites: tuple[str, ...]
+    versions: tuple[str, ...]
+    """Which weights sampled it; empty text where that is not known."""
+    iterations: tuple[int, ...]
+    """The iterations of the buffer, in order."""
+
+    def __len__(self) -> int:
+        return len(self.episode)
+
+
+def mixed(values: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
+    """Returns numbers that look random and follow from each value and the seed (splitmix64)."""
+    with np.errstate(over="ignore"):
+        z = values + np.uint64(seed % 2**64) + np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return z ^ (z >> np.uint64(31))
+
 
 Weighting = Callable[[View], NDArray[Any]]
 """Returns a weight of at least 0 for each sample."""
@@ -171,3 +297,105 @@ def _checked_power(power: float) -> float:
             f"The power of recency is {power!r}; expected a number of at least 0."
         )
     return float(power)
+
+
+# Drawing rows by weight: seeded, and the same on every machine.
+#
+# Each sample's luck follows from the seed and where the sample is from, not from its place in a
+# list. So a draw without replacement from a buffer that has grown differs from the old one only by
+# what the new samples push out.
+
+_Floats = NDArray[np.float64]
+
+
+def draw(
+    weights: _Floats, keys: NDArray[np.uint64], count: int, *, seed: int, replacement: bool
+) -> NDArray[np.int64]:
+    """Returns the indices that were drawn, in order; those of weight 0 never are.
+
+    Args:
+        weights: At least 0 each.
+        keys: What tells the samples apart, the same whatever else is drawn from.
+        count: How many. Without replacement no more are drawn than there are.
+        seed: Another one gives another draw.
+        replacement: Whether one may be drawn several times.
+
+    Raises:
+        InvalidInputError: The count is negative, or there is nothing to draw from.
+    """
+    if isinstance(count, bool) or count < 0:
+        raise errors.InvalidInputError(f"num_samples is {count!r}; expected at least 0.")
+    if count == 0:
+        return np.zeros(0, np.int64)
+    if not len(weights) or weights.max() <= 0.0:
+        raise errors.InvalidInputError(
+            "There is nothing to draw from: no sample has a weight above 0. The buffer's report "
+            "says what was left out, and why."
+        )
+    if replacement:
+        sums = np.cumsum(weights / weights.max())
+        points = _uniform(np.arange(count, dtype=np.uint64), seed) * sums[-1]
+        found = np.searchsorted(sums, points, side="right")
+        last = int(np.flatnonzero(weights)[-1])
+        return np.sort(np.minimum(found, last)).astype(np.int64)
+    # Efraimidis and Spirakis: the least of exponential times, each at the rate of its weight,
+    # by their logarithms, which do not overflow.
+    possible = np.flatnonzero(weights > 0.0)
+    times = np.log(-np.log(_uniform(keys[possible], seed))) - np.log(weights[possible])
+    if count < len(possible):
+        possible = possible[np.lexsort((keys[possible], times))[:count]]
+    return np.sort(possible).astype(np.int64)
+
+
+def quotas(shares: _Floats, sizes: NDArray[np.int64] | None, count: int) -> NDArray[np.int64]:
+    """Returns how many to draw of each part, so that their shares are met as nearly as can be.
+
+    Args:
+        shares: The weight of each part, in sum.
+        sizes: How many there are of each; what a part lacks goes to the others by their shares.
+            None if they are drawn with replacement.
+        count: How many in all.
+
+    >>> quotas(np.array([1.0, 4.0, 9.0, 16.0]), None, 100).tolist()
+    [3, 13, 30, 54]
+    >>> quotas(np.array([1.0, 9.0]), np.array([50, 20]), 40).tolist()
+    [20, 20]
+    """
+    found = np.zeros(len(shares), np.int64)
+    left = count if sizes is None else min(count, int(sizes[shares > 0.0].sum()))
+    while left:
+        room = shares > 0.0 if sizes is None else (shares > 0.0) & (found < sizes)
+        wanted = np.where(room, shares, 0.0)
+        wanted = wanted / wanted.sum() * left
+        given = np.floor(wanted).astype(np.int64)
+        rest = left - int(given.sum())
+        order = np.lexsort((np.arange(len(shares)), given - wanted))
+        given[[index for index in order if room[index]][:rest]] += 1
+        if sizes is not None:
+            given = np.minimum(given, sizes - found)
+        found += given
+        left -= int(given.sum())
+    return found
+
+
+def ranked(groups: NDArray[np.int64], keys: NDArray[np.uint64], *, seed: int) -> NDArray[np.int64]:
+    """Returns each one's place among those of its group, from 0, in an order that the seed gives.
+
+    Which ones of a group come first does not depend on how many there are.
+    """
+    luck = mixed(keys, seed)
+    order = np.lexsort((keys, luck, groups))
+    places = np.empty(len(groups), np.int64)
+    if not len(groups):
+        return places
+    starts = np.flatnonzero(np.r_[True, np.diff(groups[order]) != 0])
+    offsets = np.zeros(len(groups), np.int64)
+    offsets[starts] = starts
+    places[order] = np.arange(len(groups)) - np.maximum.accumulate(offsets)
+    return places
+
+
+def _uniform(keys: NDArray[np.uint64], seed: int) -> _Floats:
+    """Returns numbers above 0 and below 1."""
+    numbers = mixed(mixed(keys, seed), seed + 1) >> np.uint64(11)
+    return (numbers.astype(np.float64) + 0.5) * math.ldexp(1.0, -53)

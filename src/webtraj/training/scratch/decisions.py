@@ -8,11 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from webtraj.agents.models.base import Message
-from webtraj.agents.pointing import Item, Prompt, items_of, make_prompt
-from webtraj.agents.pointing.agent import done_as
+from webtraj.agents.pointing import Item, Prompt, done_as, items_of, make_prompt
 from webtraj.environments.actions import Action, InvalidAction
-from webtraj.training.replay.cutting import Rendered, action_of
-from webtraj.training.replay.recorded import loaded
+from webtraj.training.replay.cutting import Rendered, action_of, loaded
 from webtraj.trajectory import EpisodeTrajectory
 
 __all__ = ["Decided", "PointingRenderer", "decisions_of"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from webtraj import errors
-from webtraj.agents.pointing.prompts import CLICK, ELEMENTS, MARKERS, WORDS
+from webtraj.agents.pointing import CLICK, ELEMENTS, MARKERS, WORDS
 
 if TYPE_CHECKING:
     import tokenizers

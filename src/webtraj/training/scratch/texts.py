@@ -8,7 +8,7 @@ from typing import Any
 
 import webtraj
 from webtraj.agents.pointing import items_of
-from webtraj.training.replay.recorded import loaded
+from webtraj.training.replay.cutting import loaded
 
 __all__ = ["texts_of"]
 

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from webtraj import errors
-from webtraj.training.preparing.batches import Batch, make_batch
-from webtraj.training.preparing.encoding import Encoded, Encoder, images_of
-from webtraj.training.preparing.planning import MicroBatch
 from webtraj.training.samples import Sample
+from webtraj.training.sft.batches import Batch, MicroBatch, make_batch
+from webtraj.training.sft.encoding import Encoded, Encoder, images_of
 from webtraj.training.sft.settings import SftSettings
 
 __all__ = ["DataReport", "TrainingData", "check_base", "digest_of_base"]

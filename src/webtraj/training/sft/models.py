@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from webtraj import errors
-from webtraj.training.preparing.tools import ModelTools
+from webtraj.training.sft.encoding import ModelTools
 from webtraj.training.sft.settings import SftSettings
 
 __all__ = [

@@ -1,14 +1,20 @@
-"""The settings of a training run."""
+"""The settings of a training run, as a file or a command line gives them.
+
+YAML, and `key=value` on top.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pydantic
 
-from webtraj.rollouts.configuration.checking import Section
+from webtraj import configuration, errors
+from webtraj.configuration import Section
 
-__all__ = ["LoraSettings", "SftSettings"]
+__all__ = ["LoraSettings", "SftSettings", "TrainConfig", "load_train_config"]
 
 _Positive = Annotated[int, pydantic.Field(ge=1)]
 _NotNegative = Annotated[float, pydantic.Field(ge=0)]
@@ -118,3 +124,51 @@ _FREE = frozenset(
         "tensorboard", "wandb_project", "data", "eval_data", "publish",
     }
 )  # fmt: skip
+
+
+# From files and command lines.
+
+
+class TrainConfig(SftSettings):
+    """Settings, with what is trained on and where the result goes."""
+
+    data: list[str]
+    """Files of samples, as `webtraj.training.sft.rows` reads them, or folders of exports."""
+    eval_data: list[str] | None = None
+    """What to measure the loss on, likewise. If not given, the split `val` of the exports among
+    `data`; `[]` is nothing."""
+    publish: str | None = None
+    """The folder in which the trained model is put, as `model.pt`, when all is done."""
+
+
+def load_train_config(
+    path: Path | None, overrides: Iterable[str] = (), given: dict[str, Any] | None = None
+) -> TrainConfig:
+    """Returns a configuration.
+
+    Args:
+        path: A YAML file. References such as `${oc.env:HOME}` are followed.
+        overrides: `key=value` each, the value YAML: `lora.rank=8`.
+        given: Values that go before all others.
+
+    Raises:
+        InvalidInputError: The file cannot be read, or a key is unknown, missing or wrong.
+        MissingDependencyError: OmegaConf is not installed, and there is something to read.
+    """
+    name = "train" if path is None else str(path)
+    data = {} if path is None else configuration.read_file(path)
+    data = configuration.with_overrides(data, overrides, example="learning_rate=1e-4")
+    data = configuration.merged(data, given or {})
+    configuration.check_names(data, TrainConfig, name)
+    _check_needed(data, name)
+    return configuration.checked(data, TrainConfig, name)
+
+
+def _check_needed(data: dict[str, Any], name: str) -> None:
+    missing = [key for key in ("model", "data", "output") if key not in data]
+    if missing:
+        flags = ", ".join(f"--{key}" for key in missing)
+        raise errors.InvalidInputError(
+            f"The configuration {name!r} does not say {', '.join(missing)}; give {flags}, or the "
+            "same in a YAML file, --config train.yaml."
+        )

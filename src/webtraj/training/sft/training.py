@@ -2,30 +2,117 @@
 
 from __future__ import annotations
 
+import collections
+import concurrent.futures
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from webtraj import errors
 from webtraj.store import files
-from webtraj.training.preparing.batches import Batch
-from webtraj.training.preparing.encoding import Encoder
-from webtraj.training.preparing.planning import MicroBatch, Plan
-from webtraj.training.preparing.tools import ModelTools, load_tools
 from webtraj.training.samples import Sample
 from webtraj.training.sft import checkpoints, models
+from webtraj.training.sft.batches import Batch, MicroBatch, Plan, Step
 from webtraj.training.sft.data import DataReport, TrainingData, check_base, digest_of_base
-from webtraj.training.sft.evaluation import evaluate
+from webtraj.training.sft.encoding import Encoder, ModelTools, load_tools
 from webtraj.training.sft.failures import TrainingError
-from webtraj.training.sft.feeding import Meter, batches_ahead
 from webtraj.training.sft.logs import NullTrainObserver, TrainLog, TrainObserver, plot_loss
-from webtraj.training.sft.processes import make_accelerator
 from webtraj.training.sft.settings import SftSettings
-from webtraj.training.sft.stepping import learning_rate, make_optimizer, make_step
+from webtraj.training.sft.stepping import evaluate, learning_rate, make_optimizer, make_step
 
-__all__ = ["TrainResult", "train"]
+__all__ = ["Meter", "TrainResult", "batches_ahead", "is_sharded", "make_accelerator", "train"]
+
+# What a run computes on: one process or several, weights whole or in shards.
+
+
+def make_accelerator(settings: SftSettings) -> Any:
+    """Returns accelerate's own, for a run.
+
+    Raises:
+        InvalidInputError: Sharded weights are wanted, and accelerate would not shard them, or in a
+            way that is not trained on here.
+        MissingDependencyError: It is not installed.
+    """
+    try:
+        import accelerate
+    except ImportError as error:
+        raise errors.missing_dependency("Training needs accelerate", "train") from error
+    accelerator = accelerate.Accelerator(
+        mixed_precision="bf16" if models.computes_in_bf16(settings) else "no"
+    )
+    _check_sharding(accelerator)
+    return accelerator
+
+
+def is_sharded(accelerator: Any) -> bool:
+    """Returns whether each process has a part of the weights only (FSDP)."""
+    return str(accelerator.distributed_type).endswith("FSDP")
+
+
+def _check_sharding(accelerator: Any) -> None:
+    wanted = os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true"
+    if wanted and not is_sharded(accelerator):  # Of which accelerate says nothing.
+        raise errors.InvalidInputError(
+            "FSDP is wanted, and accelerate shards weights on several GPUs only; this run has "
+            f"{accelerator.num_processes} process(es) on {accelerator.device.type}. Launch it "
+            "without FSDP."
+        )
+    if is_sharded(accelerator) and accelerator.state.fsdp_plugin.fsdp_version != 2:
+        raise errors.InvalidInputError(
+            "fsdp_version is 1, which makes one vector of all weights, so that weight_decay would "
+            "meet biases too, or none; expected fsdp_version: 2 in accelerate's configuration."
+        )
+
+
+# Batches made while the model computes, and how fast they are used up.
+
+_AHEAD = 2
+
+
+def batches_ahead(
+    steps: Iterable[Step], rank: int, make: Callable[[MicroBatch], Batch]
+) -> Iterator[tuple[Step, list[Batch]]]:
+    """Yields one process's passes for each step, made ahead in another thread."""
+
+    def made_for(step: Step) -> tuple[Step, list[Batch]]:
+        return step, [make(planned) for planned in step.ranks[rank]]
+
+    with concurrent.futures.ThreadPoolExecutor(1, "webtraj-batches") as pool:
+        made: collections.deque[concurrent.futures.Future[tuple[Step, list[Batch]]]]
+        made = collections.deque()
+        for step in steps:
+            made.append(pool.submit(made_for, step))
+            if len(made) > _AHEAD:
+                yield made.popleft().result()
+        while made:
+            yield made.popleft().result()
+
+
+class Meter:
+    """Measures speed since it was last read."""
+
+    def __init__(self) -> None:
+        self._tokens = 0
+        self._start = time.perf_counter()
+
+    def count(self, batches: Iterable[Batch]) -> None:
+        """Counts batches that the model has computed."""
+        self._tokens += sum(batch.num_tokens for batch in batches)
+
+    def read(self) -> dict[str, float]:
+        """Returns tokens per second since the last time, and the GPU's highest use of memory."""
+        import torch
+
+        now = time.perf_counter()
+        read = {"tokens_per_second": round(self._tokens / (now - self._start), 1)}
+        if torch.cuda.is_available():
+            read["peak_memory_gib"] = round(torch.cuda.max_memory_allocated() / 2**30, 3)
+        self._tokens, self._start = 0, now
+        return read
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

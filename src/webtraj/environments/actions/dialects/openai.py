@@ -15,7 +15,6 @@ from webtraj.environments.actions import keys as keys_lib
 from webtraj.environments.actions import verbs
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects import replies
-from webtraj.environments.actions.dialects.frames import Frame
 from webtraj.environments.actions.dialects.phrases import (
     Argument,
     FormatError,
@@ -26,6 +25,7 @@ from webtraj.environments.actions.dialects.phrases import (
     invalid,
     value,
 )
+from webtraj.environments.actions.dialects.replies import Frame
 
 __all__ = ["OpenAIDialect"]
 

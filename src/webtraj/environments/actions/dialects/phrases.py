@@ -470,13 +470,13 @@ class PhrasebookDialect:
 
 
 class ObjectDialect(PhrasebookDialect):
-    """A dialect of JSON objects, in which one key has the word: a computer tool's.
+    """A dialect of JSON objects that name the verb under one key, as computer tools do.
 
     Args:
         name: The dialect.
         phrases: What can be said.
-        word_key: That key.
-        call: The `type` of the calls that hold such objects among other items.
+        word_key: The key of the verb.
+        call: The `type` of the item in a reply that holds the object.
     """
 
     def __init__(self, name: str, phrases: tuple[Phrase, ...], *, word_key: str, call: str) -> None:

@@ -17,7 +17,6 @@ from typing import Any
 from webtraj.environments.actions import verbs
 from webtraj.environments.actions.base import Action
 from webtraj.environments.actions.dialects import replies
-from webtraj.environments.actions.dialects.frames import Frame
 from webtraj.environments.actions.dialects.phrases import (
     Argument,
     FormatError,
@@ -30,6 +29,7 @@ from webtraj.environments.actions.dialects.phrases import (
     tool_call_prompt,
     value,
 )
+from webtraj.environments.actions.dialects.replies import Frame
 
 __all__ = ["WebGymDialect", "WebGymMarksDialect", "page_scroll", "with_scheme"]
 

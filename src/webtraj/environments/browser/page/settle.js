@@ -24,8 +24,8 @@ function isAnimating() {
     Number.isFinite(animation.effect?.getComputedTiming().endTime ?? Infinity));
 }
 
-// A picture moves what stands around it when it comes: a click that is on its way then hits something
-// else. One that has been missed for `patience` ms is waited for no more.
+// A picture that loads moves the elements around it, and a click may then hit the wrong one. So a
+// page is not settled while a picture in view is loading, for `patience` ms at most.
 const imagesOf = accessor(Document.prototype, "images");
 const isComplete = accessor(HTMLImageElement.prototype, "complete");
 const firstMissed = new WeakMap();

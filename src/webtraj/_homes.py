@@ -1,0 +1,104 @@
+"""Where public names live, and where they lived before.
+
+`face` imports a package's names when they are first used. A module that has moved still imports,
+and warns; it needs one line here, not a file of its own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+import types
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+__all__ = ["face", "install"]
+
+_MOVED = {
+    "webtraj.environments.browser.policies": "webtraj.environments.browser.access",
+    "webtraj.formats": "webtraj.store.layout",
+    "webtraj.formats.protobuf": "webtraj.store.protobuf",
+    "webtraj.formats.protobuf.orby": "webtraj.store.protobuf.orby",
+    "webtraj.serialization": "webtraj.store",
+    "webtraj.serialization.dtypes": "webtraj.store.values",
+    "webtraj.serialization.values": "webtraj.store.values",
+    "webtraj.storage": "webtraj.store",
+    "webtraj.storage.bucket": "webtraj.store.bucket",
+    "webtraj.collectors.index": "webtraj.store.index",
+    "webtraj.collectors.json": "webtraj.collectors.local",
+    "webtraj.collectors.journaling": "webtraj.collectors.local",
+    "webtraj.collectors.object_store": "webtraj.collectors.bucket",
+    "webtraj.collectors.protobuf": "webtraj.collectors.local",
+    "webtraj.training.export.reading": "webtraj.training.export",
+    "webtraj.asking": "webtraj.structured_output",
+    "webtraj.rollouts.tasks": "webtraj.tasks",
+    "webtraj.datasets.exporters.running": "webtraj.datasets.exporters.base",
+    "webtraj.environments.fixture_site": "webtraj.testing.site",
+    "webtraj.datasets.conditions": "webtraj.datasets.dataset",
+    "webtraj.datasets.pushing": "webtraj.datasets.transfer",
+    "webtraj.datasets.splitting": "webtraj.datasets.transfer",
+    "webtraj.collectors.null": "webtraj.collectors.base",
+    "webtraj.judging.labels": "webtraj.judging.quality",
+    "webtraj.agents.models.markup": "webtraj.agents.models.messages",
+    "webtraj.environments.gymnasium_export": "webtraj.environments.gymnasium",
+}
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds former modules. Asked first: an empty folder left behind would count as a package."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Return a spec for a former module's name; None for any other."""
+        del path, target
+        if fullname not in _MOVED:
+            return None
+        is_package = any(name.startswith(f"{fullname}.") for name in _MOVED)
+        return importlib.util.spec_from_loader(fullname, self, is_package=is_package)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Give the module the names of the one that took its place; each use warns."""
+        former, home = module.__name__, _MOVED[module.__name__]
+
+        def find(name: str) -> Any:
+            value = getattr(importlib.import_module(home), name)
+            if not name.startswith("__"):
+                warnings.warn(
+                    f"{former} has moved: import {name} from {home} instead.",
+                    DeprecationWarning,
+                    stacklevel=2,
+                )
+            return value
+
+        module.__getattr__ = find  # type: ignore[method-assign]
+
+
+def install() -> None:
+    """Make former modules importable. Idempotent."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+
+
+def face(
+    package: str, homes: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Returns a package's `__getattr__` and `__dir__` (PEP 562).
+
+    Args:
+        package: Its name.
+        homes: Its public names, and the module in the package that each is from.
+    """
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return find, lambda: sorted({*vars(sys.modules[package]), *homes})

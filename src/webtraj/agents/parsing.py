@@ -1,0 +1,334 @@
+"""Parsing: a model's reply becomes a thought, a memory and exactly one action, or an invalid one.
+
+The dialect finds and reads the action (`webtraj.environments.actions.dialects`): it never raises on
+what a model wrote, never evaluates it, never guesses. This package adds what is the prompt's: the
+sections of a reply, the numbers of marks, and tool calls that a server has taken out of the text.
+
+A reply that cannot be read is an `InvalidAction` that says why. It is never a click.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from webtraj import errors
+from webtraj import trajectory as trajectory_lib
+from webtraj.agents.models import replies as model_replies
+from webtraj.environments.actions.base import Action
+from webtraj.environments.actions.dialects.phrases import Dialect, invalid
+from webtraj.environments.actions.verbs import InvalidAction
+
+__all__ = [
+    "Reply",
+    "parse_call",
+    "parse_reply",
+    "reasoning_of",
+    "repeats",
+    "sections_of",
+    "tool_calls_in",
+    "without_reasoning",
+]
+
+# Tool calls that a server has taken out of a reply's text, in the raw response.
+
+
+def tool_calls_in(response: Any) -> tuple[Mapping[str, Any], ...]:
+    """Returns the tool calls of a raw response, as dialects read them.
+
+    Known are chat completions (`choices[0].message.tool_calls`) and Anthropic's messages (blocks
+    `tool_use`). Anything else has none.
+    """
+    calls: list[Mapping[str, Any]] = []
+    for call in _list(_message(response).get("tool_calls")):
+        function = _mapping(_mapping(call).get("function"))
+        calls.append({"name": function.get("name"), "arguments": function.get("arguments")})
+    blocks = _list(_mapping(response).get("content"))
+    return (*calls, *(block for block in blocks if _mapping(block).get("type") == "tool_use"))
+
+
+def _message(response: Any) -> Mapping[str, Any]:
+    choices = _list(_mapping(response).get("choices"))
+    return _mapping(_mapping(choices[0]).get("message")) if choices else {}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else []
+
+
+# Taking a reply's text apart: its reasoning, and the labelled sections that a prompt asks for.
+#
+# A section begins with its label at the start of a line (`Memory: ...`, `**Memory:** ...`,
+# `2) Memory: ...`, `## Memory`) and ends where a later one begins, or the markup of the action.
+# Sections come in the prompt's order, each once. A label out of turn, as in a quoted page, is text;
+# which of two in turn is the real one, nobody can tell (`repeats`).
+
+_MARKUP = re.compile(r"<tool_call>|<action>")
+
+
+def reasoning_of(reply: str) -> str:
+    """Returns what a reply says inside `<think>...</think>`.
+
+    The opening tag may be missing, since it is often part of the prompt; the closing one too, where
+    the reply breaks off.
+
+    >>> reasoning_of("<think>It is 12.</think>click('12')")
+    'It is 12.'
+    """
+    before, closed, _ = reply.partition("</think>")
+    if closed:
+        return before.partition("<think>")[2].strip() if "<think>" in before else before.strip()
+    return reply.lstrip().removeprefix("<think>").strip() if _is_thinking(reply) else ""
+
+
+def without_reasoning(reply: str) -> str:
+    """Returns a reply without its `<think>...</think>`; empty if it breaks off inside.
+
+    >>> without_reasoning("<think>It is 12.</think>click('12')")
+    "click('12')"
+    """
+    _, closed, after = reply.partition("</think>")
+    if closed:
+        return after.strip()
+    return "" if _is_thinking(reply) else reply.strip()
+
+
+def sections_of(text: str, labels: Sequence[str]) -> Mapping[str, str]:
+    r"""Returns the sections of a text by label, those that it has.
+
+    >>> sections_of("Thought: Two.\nOf four.\nAction: click('2')", ("Thought", "Action"))
+    {'Thought': 'Two.\nOf four.', 'Action': "click('2')"}
+    """
+    found: dict[str, str] = {}
+    open_label, begin, position = "", 0, 0
+    for index, label in enumerate(labels):
+        match = _label(label).search(text, position)
+        if match is None:
+            continue
+        later = [_label(other).search(text, position) for other in labels[index + 1 :]]
+        if any(other and other.start() < match.start() for other in later):
+            continue  # It is out of turn: a later section is open already.
+        if open_label:
+            found[open_label] = _body(text[begin : match.start()])
+        open_label, begin, position = label, match.end(), match.end()
+    if open_label:
+        found[open_label] = _body(text[begin:])
+    return found
+
+
+def repeats(text: str, label: str) -> bool:
+    """Returns whether a label begins more than one line of a text."""
+    return len(_label(label).findall(text)) > 1
+
+
+def _label(label: str) -> re.Pattern[str]:
+    return re.compile(
+        rf"^[ \t]*(?:[-*][ \t]+|\d[.)][ \t]*|\#+[ \t]*)?(?:\*\*)?{re.escape(label)}"
+        r"(?:\*\*:|:\*\*|:|\*\*[ \t]*$|(?<=\w)[ \t]*$)[ \t]*",
+        re.IGNORECASE | re.MULTILINE,
+    )
+
+
+def _body(text: str) -> str:
+    markup = _MARKUP.search(text)
+    return text[: markup.start() if markup else None].strip()
+
+
+def _is_thinking(text: str) -> bool:
+    return text.lstrip().startswith("<think>")
+
+
+MEMORY = "Memory"
+ACTION = "Action"
+
+_BEFORE_ACTION = re.compile(r"<tool_call>|<action>|^[ \t]*```", re.MULTILINE)
+_ACTION_LABEL = re.compile(
+    r"^[ \t]*(?:[-*][ \t]+|\d[.)][ \t]*)?(?:\*\*)?action(?:\*\*)?:(?:\*\*)?[ \t]*",
+    re.IGNORECASE | re.MULTILINE,
+)
+_LABEL = re.compile(r"^[ \t]*(?:\*\*)?\w+(?:\*\*)?:(?:\*\*)?[ \t]*", re.MULTILINE)
+
+_NO_CALL = ("empty", "no_action", "code", "malformed")
+"""Kinds of unreadable text in which there is no call."""
+
+_REF_FIELDS = ("ref", "target_ref")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reply:
+    """What a reply says."""
+
+    action: Action
+    """The one action; an `InvalidAction` if there is not exactly one."""
+    thought: str = ""
+    """The reasoning, by whichever means the model gave it."""
+    memory: str = ""
+    """What is to be remembered; empty if the reply has no such section, or two of them."""
+    said: str = ""
+    """What the section Action says in words, where the action itself follows in markup."""
+    answer: str = ""
+    """The reply's text without its reasoning."""
+
+    @property
+    def parse_error(self) -> str:
+        """Why the reply is no action; empty if it is one."""
+        return self.action.reason if isinstance(self.action, InvalidAction) else ""
+
+
+def parse_reply(
+    reply: Any,
+    dialect: Dialect,
+    *,
+    sections: Sequence[str] = (),
+    marks: Sequence[str] | None = None,
+) -> Reply:
+    r"""Reads a reply.
+
+    >>> from webtraj.environments.actions.dialects import make_dialect
+    >>> parse_reply("Thought: Go on.\nAction: click('12')", make_dialect("webtraj"))
+    Reply(action=Click(ref='12', button='left', modifiers=(), count=1), thought='Go on.', ...)
+
+    Args:
+        reply: The text, or whatever structured form the dialect reads.
+        dialect: How actions are said.
+        sections: The labels of a reply's parts, in order, as the prompt has them.
+        marks: The refs of the marks on the screenshot, if elements go by their numbers.
+    """
+    action = _action_in(reply, dialect)
+    if not isinstance(reply, str):
+        return Reply(_by_mark(action, marks, reply))
+    valid = not isinstance(action, InvalidAction)
+    text, reasoned = without_reasoning(reply), reasoning_of(reply)
+    if reasoned and valid and not _same(text, action, dialect):
+        text, reasoned = reply.strip(), ""  # An action that quotes the tags of reasoning.
+    labels = sections or ("Thought", ACTION)
+    parts = sections_of(text, labels)
+    if valid and ACTION not in parts:
+        before = _prose_before(text, dialect, action)
+        parts = sections_of(before, labels) or {"": before}
+    said = parts.get(ACTION, "") if _BEFORE_ACTION.search(text) else ""
+    reasoning = [reasoned]
+    reasoning += [part for label, part in parts.items() if label not in (MEMORY, ACTION)]
+    return Reply(
+        _by_mark(action, marks, reply),
+        thought="\n".join(part for part in reasoning if part),
+        memory="" if repeats(text, MEMORY) else parts.get(MEMORY, ""),
+        said=" ".join(said.split()),
+        answer=text,
+    )
+
+
+def parse_call(
+    call: trajectory_lib.ModelCall,
+    dialect: Dialect,
+    *,
+    sections: Sequence[str] = (),
+    marks: Sequence[str] | None = None,
+) -> Reply:
+    """Reads the reply of a model call: its text, or the tool call that the server took out of it.
+
+    A reply with an action in its text and another in a tool call has two.
+    """
+    calls = tool_calls_in(call.response)
+    spoken = parse_reply(call.text, dialect, sections=sections, marks=marks)
+    reasoning = model_replies.reasoning_of(call).strip()
+    if calls:
+        in_text = not isinstance(spoken.action, InvalidAction)
+        if (number := len(calls) + in_text) > 1:
+            reason = f"The reply holds {number} actions; exactly one was expected."
+            action: Action = invalid("several_actions", reason, call.text or calls)
+        else:
+            action = parse_reply(calls[0], dialect, marks=marks).action
+        thought = spoken.thought or call.text.strip()
+        spoken = dataclasses.replace(spoken, action=action, thought=thought)
+    elif call.finish_reason in _CUT_OFF and isinstance(spoken.action, InvalidAction):
+        reason = f"{spoken.action.reason} (The reply was cut off at its longest: be shorter.)"
+        cut = dataclasses.replace(spoken.action, reason=reason)
+        spoken = dataclasses.replace(spoken, action=cut)
+    if reasoning and reasoning not in spoken.thought:
+        thought = "\n".join(part for part in (reasoning, spoken.thought) if part)
+        spoken = dataclasses.replace(spoken, thought=thought)
+    return spoken
+
+
+_CUT_OFF = ("length", "max_tokens")
+
+
+def _action_in(reply: Any, dialect: Dialect) -> Action:
+    action = dialect.parse(reply)
+    if not isinstance(reply, str) or not isinstance(action, InvalidAction):
+        return action
+    if action.kind not in ("code", "no_action"):
+        return action
+    # Labelled lines such as `Thought: done` are also valid Python, which a dialect takes for code;
+    # and JSON after a label is not looked for by all. What follows the one label `Action:` is the
+    # action, if nothing before it is a call.
+    text = without_reasoning(reply)
+    labels = list(_ACTION_LABEL.finditer(text))
+    if len(labels) != 1:
+        if len(labels) > 1:
+            return invalid("several_actions", _SEVERAL.format(number=len(labels)), reply)
+        return (action.kind == "code" and _after_labels(text, dialect)) or action
+    before, after = text[: labels[0].start()], text[labels[0].end() :]
+    if any(_has_call(part, dialect) for part in (before, *before.splitlines())):
+        return invalid("several_actions", _SEVERAL.format(number="several"), reply)
+    found = dialect.parse(after)
+    return invalid(found.kind, found.reason, reply) if isinstance(found, InvalidAction) else found
+
+
+_SEVERAL = "The reply holds {number} actions; exactly one was expected."
+
+
+def _after_labels(text: str, dialect: Dialect) -> Action | None:
+    """Reads `Thought: done`, then a call on a line of its own."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    calls = [line for line in lines if _has_call(line, dialect)]
+    if len(calls) != 1 or calls[0] is not lines[-1]:
+        return None
+    if not all(_LABEL.match(line) for line in lines[:-1]):
+        return None  # Code, indeed.
+    return dialect.parse(calls[0])
+
+
+def _has_call(line: str, dialect: Dialect) -> bool:
+    found = dialect.parse(_LABEL.sub("", line, count=1))
+    return not isinstance(found, InvalidAction) or found.kind not in _NO_CALL
+
+
+def _prose_before(text: str, dialect: Dialect, action: Action) -> str:
+    """Returns what is said before the action, in a reply that has no labels."""
+    words = "|".join(map(re.escape, dialect.words(type(action))))
+    call = re.compile(rf"^[ \t`]*(?:(?:{words})[ \t]*[(\[]|\{{)", re.MULTILINE)
+    starts = [found.start() for found in (_BEFORE_ACTION.search(text), call.search(text)) if found]
+    return text[: min(starts)].strip() if starts else ""
+
+
+def _same(text: str, action: Action, dialect: Dialect) -> bool:
+    return _action_in(text, dialect) == action
+
+
+def _by_mark(action: Action, marks: Sequence[str] | None, reply: Any) -> Action:
+    """Returns the action with the numbers of marks turned into refs, where there are marks."""
+    if marks is None:
+        return action
+    changed: dict[str, str] = {}
+    for field in _REF_FIELDS:
+        number = getattr(action, field, None)
+        if number is None:
+            continue
+        if not number.isascii() or not number.isdigit() or not 1 <= int(number) <= len(marks):
+            shown = f"marks go from 1 to {len(marks)}" if marks else "the page has no marks"
+            return invalid("bad_arguments", f"There is no mark {number[:40]!r}; {shown}.", reply)
+        changed[field] = marks[int(number) - 1]
+    if not changed:
+        return action
+    try:
+        return dataclasses.replace(action, **changed)  # type: ignore[type-var]
+    except errors.InvalidInputError as error:
+        return invalid("bad_arguments", str(error), reply)

@@ -1,0 +1,346 @@
+"""`webtraj ls`, `show`, `verify`, `recover`, `index`: what a dataset holds, and if it is whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from webtraj.cli.options import OPTION_HELP, PLACE_HELP, WHERE_HELP
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from webtraj import trajectory as trajectory_lib
+
+__all__ = ["find_episode", "index", "ls", "recover", "show", "verify"]
+
+# `webtraj ls`: the episodes of a dataset.
+
+_MOST_TASKS = 10
+
+
+def ls(
+    dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
+    task: Annotated[str | None, typer.Option(help="Only this task.")] = None,
+    policy: Annotated[str | None, typer.Option(help="Only this policy.")] = None,
+    outcome: Annotated[
+        str | None, typer.Option(help="Only this outcome: success, failure, env_error, ...")
+    ] = None,
+    end_reason: Annotated[
+        str | None, typer.Option(help="Only this end: terminated, truncated, crashed, ...")
+    ] = None,
+    min_reward: Annotated[float | None, typer.Option(help="At least this total reward.")] = None,
+    where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
+    limit: Annotated[int, typer.Option(help="Show so many, the latest; 0: all.")] = 50,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+) -> None:
+    """List a dataset's episodes, also while it is being written."""
+    import sys
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from webtraj.cli import terminal
+    from webtraj.cli.options import storage_options
+    from webtraj.datasets.dataset import open_dataset, parse_condition
+
+    whole = open_dataset(dataset, storage_options=storage_options(option))
+    found = whole.filter(
+        None if where is None else parse_condition(where),
+        task=task,
+        policy=policy,
+        outcome=outcome,
+        end_reason=end_reason,
+        min_reward=min_reward,
+    )
+    shown = found.summaries[-limit:] if limit else found.summaries
+    if json:
+        for summary in shown:
+            sys.stdout.write(summary.to_line().decode())
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in ("episode", "task", "policy", "began (UTC)", "steps", "reward", "end", "outcome"):
+        table.add_column(column, no_wrap=True, overflow="fold")
+    for summary in shown:
+        table.add_row(
+            summary.episode_id,
+            terminal.printable(summary.task),
+            terminal.printable(summary.policy),
+            terminal.clock(summary.start_time),
+            str(summary.num_steps),
+            f"{summary.total_reward:g}",
+            summary.end_reason.name.lower(),
+            summary.outcome.name.lower(),
+        )
+    console = Console(markup=False, highlight=False)
+    if not console.is_terminal:  # A file or a pipe has no width.
+        console.width = 250
+    console.print(table)
+    if task is not None and not found.summaries:
+        known = sorted({summary.task for summary in whole.summaries})
+        if task not in known and known:
+            console.print(terminal.printable(_no_such_task(task, known)))
+    still_open = len(whole.open_episodes)
+    console.print(
+        f"{len(shown)} shown of {len(found)} found among {len(whole)}"
+        + (f"; {still_open} still open or waiting for recovery" if still_open else "")
+    )
+
+
+def _no_such_task(task: str, known: list[str]) -> str:
+    from webtraj.named import nearest
+
+    some = ", ".join(known[:_MOST_TASKS]) + (", ..." if len(known) > _MOST_TASKS else "")
+    return f"No episode has the task {task!r}. {nearest(task, known)}The tasks here: {some}."
+
+
+# `webtraj show`: one episode, step by step.
+
+
+def show(
+    dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
+    episode: Annotated[
+        str, typer.Argument(help="An episode's id, the beginning of one, or its position.")
+    ] = "-1",
+    step: Annotated[
+        int | None, typer.Option(help="Show this step's whole observation and decision.")
+    ] = None,
+    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+) -> None:
+    """Show one episode: what it was, each step, and how it ended. By default the latest."""
+    from rich.console import Console
+
+    from webtraj.cli.options import storage_options
+    from webtraj.datasets.dataset import open_dataset
+
+    opened = open_dataset(dataset, storage_options=storage_options(option))
+    trajectory = opened[find_episode(opened.episode_ids, episode)]
+    console = Console(markup=False, highlight=False)
+    if step is None:
+        _print_episode(console, trajectory)
+    else:
+        _print_step(console, trajectory, step)
+
+
+def find_episode(episode_ids: Any, wanted: str) -> str:
+    """Returns the one id that `wanted` means.
+
+    Raises:
+        UnknownEpisodeError: It means none, or several.
+    """
+    from webtraj import errors
+
+    if wanted in episode_ids:
+        return wanted
+    matching = [episode_id for episode_id in episode_ids if episode_id.startswith(wanted)]
+    if len(matching) == 1:
+        return str(matching[0])
+    try:
+        return str(episode_ids[int(wanted)])
+    except (ValueError, IndexError):
+        found = f"{len(matching)} episodes match" if matching else "No episode matches"
+        raise errors.UnknownEpisodeError(
+            f"{found} {wanted!r}; the dataset has {len(episode_ids)}. Give an id, the beginning of "
+            "one, or a position such as 0 or -1. `webtraj ls` lists the ids."
+        ) from None
+
+
+def _print_episode(console: Console, trajectory: trajectory_lib.EpisodeTrajectory) -> None:
+    import dataclasses
+
+    from rich.table import Table
+
+    from webtraj.cli import terminal
+
+    facts = Table(box=None, show_header=False, pad_edge=False)
+    for field in dataclasses.fields(trajectory.info):
+        value = getattr(trajectory.info, field.name)
+        if value not in ("", None, {}, ()) and field.name != "derivation":
+            facts.add_row(field.name.replace("_", " "), terminal.brief(value, 200))
+    for derivation in trajectory.info.derivation:
+        facts.add_row("made by", terminal.printable(_derivation(derivation)))
+    facts.add_row("began", f"{terminal.clock(trajectory.start_time)} UTC")
+    facts.add_row("ended", f"{terminal.clock(trajectory.end_time)} UTC")
+    console.print(facts)
+
+    table = Table("step", "type", "action", "reward", "discount", "seconds", box=None)
+    for record in trajectory.steps:
+        table.add_row(
+            str(record.index),
+            record.step_type.name,
+            "" if record.first else terminal.brief(record.action),
+            terminal.brief(record.reward),
+            terminal.brief(record.discount),
+            _seconds(record),
+        )
+    console.print(table)
+
+    end = trajectory.end
+    assert end is not None  # A sealed episode has one.
+    console.print(
+        f"{end.reason.name} in {end.phase or '?'}"
+        f"{end.detail and f': {terminal.printable(end.detail)}'}, "
+        f"outcome {end.outcome.name.lower()}, {terminal.counted(trajectory.num_steps, 'step')}, "
+        f"total reward {trajectory.total_reward:g}"
+    )
+    for judgement in end.judgements:
+        console.print(
+            f"judged by {terminal.printable(judgement.judge)}: {judgement.outcome.name.lower()}"
+            f"{judgement.reason and f': {terminal.printable(judgement.reason)}'}"
+        )
+    if end.action_in_flight:
+        console.print(f"in flight: {terminal.brief(end.in_flight_action, 200)}")
+    for note in (*end.violations, *end.recording_errors):
+        console.print(f"noted: {terminal.printable(note)}")
+    if end.error is not None:
+        console.print(terminal.printable(end.error.traceback, keep_lines=True))
+
+
+def _derivation(derivation: trajectory_lib.Derivation) -> str:
+    said = f"{derivation.step} {derivation.version} of {derivation.software}"
+    if derivation.model:
+        said += f", with {derivation.model}"
+    if derivation.source:
+        said += f", from {derivation.source}"
+    changes = ", ".join(f"{name} {value}" for name, value in derivation.changes.items())
+    return f"{said}: {changes}"[:500] if changes else said
+
+
+def _print_step(console: Console, trajectory: trajectory_lib.EpisodeTrajectory, index: int) -> None:
+    from collections.abc import Mapping
+
+    from webtraj import errors
+    from webtraj.cli import terminal
+
+    if not 0 <= index < len(trajectory.steps):
+        raise errors.InvalidInputError(
+            f"--step {index}: the episode has the steps 0 to {len(trajectory.steps) - 1}."
+        )
+    record = trajectory.steps[index]
+    console.print(f"{record.step_type.name}, action {terminal.brief(record.action, 500)}")
+    observation = record.observation
+    channels = observation if isinstance(observation, Mapping) else {"observation": observation}
+    for name, value in channels.items():
+        whole = value if isinstance(value, str) else terminal.brief(value, 2000)
+        console.rule(terminal.printable(str(name)), align="left")
+        console.print(terminal.printable(whole, keep_lines=True))
+    if record.decision is not None:
+        console.rule("decision", align="left")
+        console.print(terminal.printable(record.decision.thought or "-", keep_lines=True))
+        for call in record.decision.model_calls:
+            console.print(f"{terminal.printable(call.model)}: {terminal.printable(call.text)}")
+
+
+def _seconds(record: trajectory_lib.StepRecord) -> str:
+    if record.start_time is None or record.end_time is None:
+        return "-"
+    return f"{max(record.end_time - record.start_time, 0.0):.3f}"
+
+
+# `webtraj verify`: whether a dataset is whole.
+
+
+def verify(
+    dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
+    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+) -> None:
+    """Check every byte of a dataset. Exits with 1 if anything is wrong."""
+    from rich.console import Console
+
+    from webtraj.cli.options import storage_options
+    from webtraj.cli.terminal import counted, printable
+    from webtraj.datasets import verification
+
+    report = verification.verify(dataset, storage_options=storage_options(option))
+    console = Console(markup=False, highlight=False)
+    for problem in report.problems:
+        console.print(f"{printable(problem.where)}: {printable(problem.what)}")
+    console.print(
+        f"{counted(report.num_episodes, 'episode')}, {counted(report.num_steps, 'step')}, "
+        f"{counted(report.num_blobs, 'blob')}: "
+        + ("all is well" if report.clean else counted(len(report.problems), "problem"))
+    )
+    if report.being_written:
+        console.print(f"{len(report.being_written)} episodes are being written")
+    if not report.clean:
+        raise typer.Exit(1)
+
+
+# `webtraj recover`: seal what a dead process left open.
+
+
+def recover(
+    dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
+    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+) -> None:
+    """Seal the episodes whose writer died. Exits with 1 if one cannot be."""
+    from rich.console import Console
+
+    from webtraj.cli.options import storage_options
+    from webtraj.cli.terminal import counted, printable
+    from webtraj.datasets import recovery
+
+    report = recovery.recover(dataset, storage_options=storage_options(option))
+    console = Console(markup=False, highlight=False)
+    for summary in report.sealed:
+        console.print(
+            f"{summary.episode_id}  {printable(summary.task)}: "
+            f"{summary.end_reason.name.lower()} after {counted(summary.num_steps, 'step')}"
+        )
+    for what in report.unreadable:
+        console.print(printable(what))
+    console.print(
+        f"{len(report.sealed)} sealed, {len(report.indexed)} added to the index, "
+        f"{len(report.being_written)} being written, {len(report.unreadable)} cannot be read"
+    )
+    if report.unreadable:
+        raise typer.Exit(1)
+
+
+# `webtraj index`: a dataset's index made anew, or as Parquet.
+
+
+def index(
+    dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Make it anew from the episodes, reading them all.")
+    ] = False,
+    parquet: Annotated[
+        str | None, typer.Option(help="Write it as a Parquet file, to this path or URL.")
+    ] = None,
+    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+) -> None:
+    """Make a dataset's index anew, or write it as a table. Safe beside writers and readers."""
+    from webtraj import errors
+    from webtraj.cli import terminal
+    from webtraj.cli.options import storage_options
+    from webtraj.cli.terminal import counted, printable
+    from webtraj.datasets.dataset import open_dataset
+    from webtraj.datasets.parquet import write_parquet
+    from webtraj.datasets.recovery import rebuild as rebuild_index
+    from webtraj.store.places import is_url
+
+    console = terminal.make_console()
+    options = storage_options(option)
+    if rebuild == (parquet is not None):
+        raise errors.InvalidInputError("Give either --rebuild or --parquet.")
+    if parquet is not None:
+        opened = open_dataset(dataset, storage_options=options if is_url(dataset) else None)
+        elsewhere = options if is_url(parquet) else None
+        rows = write_parquet(opened.summaries, parquet, storage_options=elsewhere)
+        console.print(f"{parquet}: {counted(rows, 'row')}")
+        return
+    report = rebuild_index(dataset, storage_options=options)
+    for episode_id in report.dropped:
+        console.print(f"{episode_id}: its file is missing; taken out of the index")
+    for what in report.unreadable:
+        console.print(printable(what))
+    console.print(
+        f"{counted(report.num_episodes, 'episode')}, {report.files_before} index files before, "
+        f"{report.files_after} now"
+        + (f", {report.being_written} of them being written" if report.being_written else "")
+    )
+    if report.unreadable:
+        raise typer.Exit(1)

@@ -1,0 +1,329 @@
+"""`webtraj convert`, `copy`, `merge`, `split`, `push` and `import`: datasets made of others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from webtraj.cli.options import OPTION_HELP, PLACE_HELP, WHERE_HELP
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from webtraj.datasets.transfer import PushReport, TransferReport
+
+__all__ = ["convert", "copy", "import_", "merge", "print_report", "push", "split"]
+
+# `webtraj convert`: a dataset in another format, or elsewhere.
+
+
+def convert(
+    source: Annotated[str, typer.Argument(help=PLACE_HELP)],
+    target: Annotated[str, typer.Argument(help="A new folder or URL, or one to go on with.")],
+    to: Annotated[str, typer.Option("--format", help="The format: json, pb or pb.zst.")],
+    where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
+    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+) -> None:
+    """Write a dataset's episodes in another format. Loses nothing; may be run again to go on."""
+    from webtraj.cli.options import storage_options
+    from webtraj.datasets import transfer
+    from webtraj.datasets.dataset import parse_condition
+    from webtraj.store.places import is_url
+
+    options = storage_options(option)
+    report = transfer.convert(
+        source,
+        target,
+        format=to,
+        where=None if where is None else parse_condition(where),
+        source_options=options if is_url(source) else None,
+        target_options=options if is_url(target) else None,
+    )
+    print_report(report, target)
+
+
+def print_report(report: TransferReport, target: str) -> None:
+    """Says what became of the episodes; exits with 1 if some are not where they should be."""
+    from webtraj.cli import terminal
+    from webtraj.cli.terminal import counted, printable
+
+    console = terminal.make_console()
+    for what in (*report.clashes, *report.failed):
+        console.print(printable(what))
+    console.print(
+        f"{target}: {counted(len(report.added), 'episode')} written, "
+        f"{len(report.skipped)} there already"
+        + (f", {len(report.clashes)} clash with others" if report.clashes else "")
+        + (f", {len(report.failed)} cannot be read" if report.failed else "")
+    )
+    if not report.complete:
+        raise typer.Exit(1)
+
+
+# `webtraj copy`: a dataset, or some of its episodes, somewhere else.
+
+
+def copy(
+    source: Annotated[str, typer.Argument(help=PLACE_HELP)],
+    target: Annotated[str, typer.Argument(help="A new folder or URL, or one to add to.")],
+    where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
+    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+) -> None:
+    """Copy a dataset, checking every byte. May be run again to go on."""
+    from webtraj.cli.options import storage_options
+    from webtraj.datasets import transfer
+    from webtraj.datasets.dataset import parse_condition
+    from webtraj.store.places import is_url
+
+    options = storage_options(option)
+    report = transfer.copy(
+        source,
+        target,
+        where=None if where is None else parse_condition(where),
+        source_options=options if is_url(source) else None,
+        target_options=options if is_url(target) else None,
+    )
+    print_report(report, target)
+
+
+# `webtraj merge`: several datasets into one.
+
+
+def merge(
+    places: Annotated[
+        list[str], typer.Argument(help="The datasets to merge, and last where they go.")
+    ],
+    to: Annotated[
+        str | None, typer.Option("--format", help="The format; by default the first one's.")
+    ] = None,
+    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+) -> None:
+    """Copy several datasets into one. Exits with 1 if two episodes have the same id."""
+    from webtraj import errors
+    from webtraj.cli.options import storage_options
+    from webtraj.datasets import transfer
+    from webtraj.store.places import is_url
+
+    if len(places) < 2:
+        raise errors.InvalidInputError(
+            "One place was named; expected the datasets to merge, and last where they go."
+        )
+    *sources, target = places
+    options = storage_options(option)
+    report = transfer.merge(
+        sources,
+        target,
+        format=to,
+        source_options=options if any(map(is_url, sources)) else None,
+        target_options=options if is_url(target) else None,
+    )
+    print_report(report, target)
+
+
+# `webtraj split`: a dataset into parts.
+
+
+def split(
+    source: Annotated[str, typer.Argument(help=PLACE_HELP)],
+    into: Annotated[str, typer.Argument(help="The folder or URL under which the parts go.")],
+    part: Annotated[
+        list[str],
+        typer.Option(help='A part, as name=share or name=condition: train=0.8, won="...".'),
+    ],
+    together: Annotated[
+        str, typer.Option(help="What is kept in one part: episode, task, site or group.")
+    ] = "episode",
+    seed: Annotated[int, typer.Option(help="Another one gives another split by shares.")] = 0,
+    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+) -> None:
+    """Copy a dataset's episodes into parts: train and test, won and lost."""
+    from webtraj import errors
+    from webtraj.cli.options import storage_options
+    from webtraj.datasets import transfer
+    from webtraj.store.places import is_url
+
+    parts: dict[str, Any] = {}
+    for item in part:
+        name, found, what = item.partition("=")
+        if not found or name in parts:
+            raise errors.InvalidInputError(
+                f"--part {item!r:.100} is none, or there twice; expected name=share or "
+                "name=condition, such as train=0.8."
+            )
+        parts[name] = _share(what)
+    options = storage_options(option)
+    reports = transfer.split(
+        source,
+        into,
+        parts,
+        together=together,  # type: ignore[arg-type]  # It is checked there.
+        seed=seed,
+        source_options=options if is_url(source) else None,
+        target_options=options if is_url(into) else None,
+    )
+    failed = False
+    for name, report in reports.items():
+        try:
+            print_report(report, name)
+        except typer.Exit:
+            failed = True
+    if failed:
+        raise typer.Exit(1)
+
+
+def _share(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+# `webtraj push`: send what waits in a spool to its bucket, or elsewhere.
+
+
+def push(
+    spool: Annotated[
+        list[Path] | None,
+        typer.Argument(help="The spool folders; by default all that were given no folder."),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLACE",
+            help="A folder or URL to send to instead, if the bucket is gone for good.",
+        ),
+    ] = None,
+    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+    max_uploads: Annotated[int, typer.Option(min=1, help="Requests at once.")] = 16,
+) -> None:
+    """Send the episodes that wait in spools to their buckets. Exits with 1 if any is left.
+
+    Episodes whose writer died are sealed first. The options are those that the collector was given,
+    unless given here, or with --to; credentials come from the usual places.
+    """
+    from webtraj import errors
+    from webtraj.cli import options, terminal
+    from webtraj.collectors.spool import spools
+    from webtraj.datasets import transfer
+
+    if to is not None and not spool:
+        raise errors.InvalidInputError(
+            f"--to says where episodes go, {to!r:.200}, and not which; name their spool folders."
+        )
+    given = options.storage_options(option)
+    console = terminal.make_console()
+    folders = spool or spools()
+    if not folders:
+        console.print("no spool is there: nothing to send")
+    complete = True
+    for folder in folders:
+        try:
+            report = transfer.push(folder, to=to, storage_options=given, max_uploads=max_uploads)
+        except errors.WebtrajError as error:
+            if len(folders) == 1:
+                raise
+            console.print(terminal.printable(f"{folder}: {error}"))
+            complete = False
+            continue
+        _show(console, folder, report)
+        complete = complete and report.complete
+    if not complete:
+        raise typer.Exit(1)
+
+
+def _show(console: Console, folder: Path, report: PushReport) -> None:
+    from webtraj.cli import terminal
+
+    for one in report.unsent:
+        console.print(
+            terminal.printable(f"{one.episode_id}  not sent: {one.reason or 'no answer'}")
+        )
+    for what in report.recovery.unreadable:
+        console.print(terminal.printable(what))
+    left = len(report.unsent) + len(report.recovery.unreadable)
+    console.print(
+        terminal.printable(
+            f"{folder} to {report.destination}: {report.sent_episodes} sent "
+            f"({report.sent_bytes:,} bytes), {len(report.recovery.sealed)} had to be sealed, "
+            f"{len(report.recovery.being_written)} being written, {left} left"
+        )
+    )
+
+
+# `webtraj import`: take in what other systems recorded.
+
+
+def import_(
+    source: Annotated[Path, typer.Argument(help="The file or folder to import.")],
+    out: Annotated[str, typer.Option(help="The dataset: a folder or a URL.")],
+    system: Annotated[
+        str,
+        typer.Option(
+            "--from", help="What it comes from: agentlab, webgym, orby, miniwob-demos or atif."
+        ),
+    ] = "auto",
+    format: Annotated[  # noqa: A002  (The option's name.)
+        str, typer.Option(help="The format of a new dataset: json, pb or pb.zst.")
+    ] = "json",
+    descriptor: Annotated[
+        Path | None,
+        typer.Option(help="For orby: the schema, made by protoc --descriptor_set_out."),
+    ] = None,
+    images: Annotated[
+        Path | None, typer.Option(help="For webgym: the folder of its screenshots.")
+    ] = None,
+    allow_class: Annotated[
+        list[str] | None,
+        typer.Option(help="A further class that pickles may name; taken as data, never loaded."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say only what went wrong.")] = False,
+) -> None:
+    """Import what other systems recorded. Exits with 1 if something could not be read.
+
+    Run again it adds what is new. Pickles are read as data: nothing in them is loaded or run.
+    """
+    from webtraj.cli import terminal
+    from webtraj.cli.terminal import counted, printable
+    from webtraj.datasets import importers
+    from webtraj.store.index import EpisodeSummary
+
+    console = terminal.make_console()
+
+    def tell(found: EpisodeSummary | importers.Problem | importers.Skipped) -> None:
+        if isinstance(found, importers.Problem):
+            console.print(printable(f"failed   {found.where}: {found.error}"))
+        elif quiet:
+            return
+        elif isinstance(found, importers.Skipped):
+            console.print(printable(f"skipped  {found.where}: {found.why}"))
+        else:
+            console.print(
+                printable(
+                    f"imported {found.episode_id}  {found.task}: "
+                    f"{counted(found.num_steps, 'step')}, "
+                    f"{found.end_reason.name.lower()}, {found.outcome.name.lower()}"
+                )
+            )
+
+    report = importers.import_episodes(
+        importers.Source(
+            path=source,
+            descriptor=descriptor,
+            images=images,
+            allow_classes=tuple(allow_class or ()),
+        ),
+        out,
+        system=system,
+        format=format,
+        on_found=tell,
+    )
+    console.print(
+        printable(
+            f"{report.system}: {len(report.imported)} imported, {len(report.skipped)} skipped, "
+            f"{len(report.problems)} failed"
+        )
+    )
+    if report.problems:
+        raise typer.Exit(1)

@@ -1,0 +1,132 @@
+"""Recorded actions, in whichever form they were recorded: what kind they are, what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from webtraj.store.values import OpaqueRecord
+from webtraj.trajectory import Decision, EpisodeTrajectory
+
+__all__ = [
+    "ANSWER",
+    "ANSWERING",
+    "DUMMY",
+    "GO_BACK",
+    "INVALID",
+    "INVALID_URL",
+    "answer_of",
+    "final_answer",
+    "same_action",
+    "verb_of",
+]
+
+ANSWER = "answer"
+GO_BACK = "go_back"
+INVALID = "invalid"
+
+DUMMY = "none"
+"""What WebGym puts in the place of an action that is None,"""
+INVALID_URL = "invalid_url"
+"""and where a task's page could not be opened."""
+
+_KEYS = {"goback": GO_BACK}
+"""WebGym's words where they differ from ours."""
+
+
+def verb_of(action: Any) -> str:
+    """Returns an action's verb; empty if it is none that is known here.
+
+    Actions, strings of BrowserGym's dialect, and what WebGym stores (`{"key": "goback"}`) have one.
+    A string that is not read by that dialect is some other environment's action, and not invalid.
+
+    >>> verb_of("go_back()"), verb_of({"key": "goback"}), verb_of("up"), verb_of(3)
+    ('go_back', 'go_back', '', '')
+    """
+    if isinstance(action, str):
+        from webtraj.environments.actions import parse_action
+
+        verb = parse_action(action).verb
+        return "" if verb == INVALID else verb
+    if isinstance(action, Mapping):
+        key = action.get("key")
+        return _KEYS.get(key, key) if isinstance(key, str) else ""
+    if isinstance(action, OpaqueRecord):
+        name = action.type_name
+        return name.removeprefix(_RECORDED) if name.startswith(_RECORDED) else ""
+    verb = getattr(type(action), "verb", "")
+    return verb if isinstance(verb, str) else ""
+
+
+def same_action(action: Any, other: Any) -> bool:
+    """Returns whether two actions are the same."""
+    try:
+        return bool(action == other)
+    except (ValueError, TypeError):  # Arrays: they have no one truth, or cannot be compared.
+        return repr(action) == repr(other)
+
+
+ANSWERING: Mapping[str, str] = {
+    "answer": "text",
+    "send_message": "text",
+    "report_infeasible": "reason",
+}
+"""The verbs that tell the user something, and the field that holds what."""
+
+_RECORDED = "action/"
+_WEBGYM_TEXTS = ("content", "text", "answer")
+
+
+def final_answer(trajectory: EpisodeTrajectory) -> str | None:
+    """Returns what the agent last told the user; None if it never told anything.
+
+    That is the text of its last answer, message, or report that the task cannot be done.
+
+    >>> from webtraj.environments import actions
+    >>> from webtraj.trajectory import EpisodeInfo, StepRecord, StepType
+    >>> steps = (
+    ...     StepRecord(0, StepType.FIRST, {}),
+    ...     StepRecord(1, StepType.LAST, {}, actions.Answer("12 dollars"), 0.0, 0.0),
+    ... )
+    >>> final_answer(EpisodeTrajectory(EpisodeInfo(), steps))
+    '12 dollars'
+    """
+    answers = (answer_of(step.action) for step in reversed(trajectory.steps) if not step.first)
+    return next((answer for answer in answers if answer is not None), None)
+
+
+def answer_of(action: Any) -> str | None:
+    """Returns what an action tells the user; None if it tells nothing.
+
+    Actions, strings of BrowserGym's dialect, and what WebGym stores (`{"key": "answer", ...}`) are
+    understood.
+
+    >>> answer_of("send_msg_to_user('It is red.')"), answer_of("click('12')")
+    ('It is red.', None)
+    """
+    if isinstance(action, Decision):
+        action = action.action
+    if isinstance(action, str):
+        from webtraj.environments.actions import parse_action
+
+        action = parse_action(action)
+    if isinstance(action, Mapping):
+        return _told_in_webgym(action)
+    if isinstance(action, OpaqueRecord):
+        if not action.type_name.startswith(_RECORDED):
+            return None
+        field = ANSWERING.get(action.type_name.removeprefix(_RECORDED), "")
+        told = action.fields.get(field)
+    else:
+        verb = getattr(type(action), "verb", None)
+        field = ANSWERING.get(verb, "") if isinstance(verb, str) else ""
+        told = getattr(action, field, None) if field else None
+    return told if isinstance(told, str) else None
+
+
+def _told_in_webgym(action: Mapping[Any, Any]) -> str | None:
+    arguments = action.get("arguments")
+    if action.get("key") != "answer" or not isinstance(arguments, Mapping):
+        return None
+    texts = (arguments.get(name) for name in _WEBGYM_TEXTS)
+    return next((text for text in texts if isinstance(text, str)), None)

@@ -1,0 +1,748 @@
+"""Bridges between the asynchronous contract of webtraj and the synchronous one of dm_env.
+
+`as_sync` gives any webtraj environment as a true `dm_env.Environment`; `as_async` gives any dm_env
+environment as a webtraj one. A bridge keeps its environment on one thread: environments hold things
+that belong to one event loop or one thread (a browser, a simulator), and never notice the bridge.
+The thread is the bridge's own, but for browser environments behind `as_sync`: those share one, and
+so share their browsers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import concurrent.futures
+import contextlib
+import contextvars
+import dataclasses
+import functools
+import inspect
+import logging
+import os
+import queue
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, ClassVar, NoReturn, Protocol, Self, TypeVar, cast
+
+import dm_env
+
+from webtraj import errors
+from webtraj.environments import base
+
+__all__ = [
+    "Abandonable",
+    "AsyncEnvironment",
+    "LoopThread",
+    "SyncEnvironment",
+    "WorkerThread",
+    "WrapsEnvironment",
+    "as_async",
+    "as_sync",
+    "at_end_of",
+    "forget",
+    "is_async",
+]
+
+# The threads that bridges own: one that makes every call on an object, one that runs an event loop.
+
+# Ends the threads of bridges that nobody closed: when they are collected, and when Python exits.
+#
+# A backstop, not a way of life: it closes on a best-effort basis, in the background, and reports
+# what went wrong to the log only, because nobody is left to raise to. Close environments.
+
+EXIT_GRACE = 10.0
+"""Seconds that exiting Python waits for abandoned environments to close, all of them together."""
+
+
+class Abandonable(Protocol):
+    """A thread that can be told to close what it holds and to end."""
+
+    def abandon(self) -> None:
+        """Begins to close and to end. Returns at once. Any thread may call it, repeatedly."""
+
+    def join(self, timeout: float | None = None) -> None:
+        """Waits until the thread has ended, at most `timeout` seconds."""
+
+
+_running: set[Abandonable] = set()
+
+
+def at_end_of(owner: object, thread: Abandonable) -> None:
+    """Abandons `thread` when `owner` is collected, or else when Python exits."""
+    _running.add(thread)
+    # Collection may happen in any thread, this one's included, so it must not wait.
+    weakref.finalize(owner, thread.abandon).atexit = False
+
+
+def forget(thread: Abandonable) -> None:
+    """Says that `thread` has ended."""
+    _running.discard(thread)
+
+
+@atexit.register
+def _abandon_all() -> None:
+    threads = list(_running)
+    for thread in threads:
+        thread.abandon()
+    deadline = time.monotonic() + EXIT_GRACE
+    for thread in threads:
+        thread.join(max(deadline - time.monotonic(), 0.0))
+
+
+_LOGGER = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Job:
+    call: Callable[[], Any]
+    future: concurrent.futures.Future[Any]
+
+    def run(self) -> None:
+        if not self.future.set_running_or_notify_cancel():
+            return
+        try:
+            result = self.call()
+        except StopIteration as error:
+            # An asyncio future refuses a StopIteration, and whoever awaits it would wait for ever.
+            replacement = RuntimeError(f"The call raised StopIteration({error.value!r}).")
+            replacement.__cause__ = error
+            self.future.set_exception(replacement)
+        except BaseException as error:
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(result)
+
+
+class WorkerThread:
+    """Makes calls on one daemon thread, one at a time, in the order in which they were submitted.
+
+    The thread starts with the first call and ends with `stop`; a call after that starts another. It
+    is a daemon, unlike a ThreadPoolExecutor's, so that a call that hangs cannot keep Python from
+    exiting.
+
+    Args:
+        name: The thread's name, for debuggers and logs.
+        last_call: What to call before the thread ends, if it is abandoned rather than stopped.
+    """
+
+    def __init__(self, *, name: str, last_call: Callable[[], object]) -> None:
+        self._name = name
+        self._last_call = last_call
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether the thread is there."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def submit(self, function: Callable[..., _T], *args: Any) -> concurrent.futures.Future[_T]:
+        """Has `function(*args)` called on the thread, in a copy of the caller's context."""
+        if not self.running:
+            self._start()
+        context = contextvars.copy_context()
+        future: concurrent.futures.Future[_T] = concurrent.futures.Future()
+        self._jobs.put(_Job(call=lambda: context.run(function, *args), future=future))
+        return future
+
+    def stop(self) -> None:
+        """Ends the thread after the calls that were submitted before, and waits for that."""
+        self._jobs.put(None)
+        thread, self._thread = self._thread, None
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def abandon(self) -> None:
+        """Makes the last call and ends the thread, without waiting for either."""
+        if self.running:
+            self._jobs.put(_Job(call=self._finish, future=concurrent.futures.Future()))
+            self._jobs.put(None)
+
+    def join(self, timeout: float | None = None) -> None:
+        """Waits until the thread has ended, at most `timeout` seconds."""
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    def _start(self) -> None:
+        # A queue of its own: the old thread, if there was one, may still be on its way out.
+        self._jobs = queue.SimpleQueue()
+        self._thread = threading.Thread(
+            target=self._serve, args=(self._jobs,), name=self._name, daemon=True
+        )
+        self._thread.start()
+
+    def _serve(self, jobs: queue.SimpleQueue[_Job | None]) -> None:
+        try:
+            while (job := jobs.get()) is not None:
+                job.run()
+                del job  # An idle thread must not keep the last timestep alive.
+        finally:
+            forget(self)
+
+    def _finish(self) -> None:
+        try:
+            self._last_call()
+        except Exception:
+            _LOGGER.warning(
+                "%s was never closed, and closing it failed.", self._name, exc_info=True
+            )
+
+
+_CALLED_FROM_ITS_OWN_LOOP = (
+    "A synchronous environment was called from inside its own event loop, where waiting for the "
+    "answer would wait for ever. Expected: a call from any other thread. In asynchronous code, use "
+    "the asynchronous environment itself, with await."
+)
+
+_LONGEST_WAIT = 0.5
+"""Seconds that a thread waits for a lock at a time. A Ctrl-C that comes when it is just about to
+wait is seen when the wait ends: of one without an end, only the next Ctrl-C would make an end."""
+
+
+class LoopThread:
+    """Runs coroutines on an event loop in a background thread and waits for their results.
+
+    The thread starts with the first `run` and ends with `stop`; a `run` after that starts another.
+    Not for use by two threads at once.
+
+    Args:
+        name: The thread's name, for debuggers and logs.
+        last_call: What to run on the loop before it ends, if it is abandoned rather than stopped.
+        shared: Whether to run on the one loop of this process that all who say so share. It ends
+            with the last of them.
+    """
+
+    def __init__(
+        self, *, name: str, last_call: Callable[[], Awaitable[object]], shared: bool = False
+    ) -> None:
+        self._name = name
+        self._last_call = last_call
+        self._shared = shared
+        self._host: _Host | None = None
+        self._left = threading.Event()
+        self._unfinished: concurrent.futures.Future[Any] | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether it has a thread."""
+        return self._host is not None and self._host.alive and not self._left.is_set()
+
+    def run(self, call: Callable[[], Awaitable[_T]]) -> _T:
+        """Awaits `call()` on the loop, in a copy of the caller's context, and returns its result.
+
+        An exception that arrives in the waiting thread, such as KeyboardInterrupt, cancels the call
+        and is raised once the call has ended, so that nothing goes on behind the caller's back. A
+        second one is raised at once; the next `run` then begins by waiting for the call to end.
+
+        Raises:
+            EnvironmentMisuseError: The caller is on the loop's own thread.
+        """
+        self._refuse_own_thread()
+        if not self.running:
+            self._unfinished = None
+            self._left.clear()
+            self._host = _Host.shared_by(self) if self._shared else _Host(self._name, self)
+        if self._unfinished is not None:
+            _wait_for(self._unfinished)
+            self._unfinished = None
+        return self._run(call)
+
+    def _run(self, call: Callable[[], Awaitable[_T]]) -> _T:
+        assert self._host is not None
+        loop = self._host.loop
+        # Not run_coroutine_threadsafe: cancelling its future marks that as done at once, while the
+        # coroutine is still on its way out, and we must wait for exactly that.
+        finished: concurrent.futures.Future[_T] = concurrent.futures.Future()
+        tasks: list[asyncio.Task[None]] = []
+
+        async def supervise() -> None:
+            # Everything goes to the waiting thread: KeyboardInterrupt or SystemExit would otherwise
+            # end the loop, and with it the thread.
+            try:
+                result = await call()
+            except BaseException as error:
+                finished.set_exception(error)
+            else:
+                finished.set_result(result)
+
+        def begin() -> None:
+            task = loop.create_task(supervise(), name=self._name)
+            tasks.append(task)
+            task.add_done_callback(lambda _: _ensure_finished(finished))
+
+        def cancel() -> None:
+            if tasks:
+                tasks[0].cancel()
+            else:  # Interrupted before the call was even handed over.
+                _ensure_finished(finished)
+
+        try:
+            loop.call_soon_threadsafe(begin)  # It copies the caller's context.
+            return _result_of(finished)
+        except BaseException:
+            if not finished.done():  # It was not the call that raised, but this thread.
+                self._unfinished = finished
+                loop.call_soon_threadsafe(cancel)
+                _wait_for(finished)
+                self._unfinished = None
+            raise
+
+    def stop(self) -> None:
+        """Ends the thread, unless others share it: cancels what still runs on it, and joins it."""
+        self._refuse_own_thread()
+        self._leave()
+        self.join()
+
+    def abandon(self) -> None:
+        """Runs the last call and ends the thread, without waiting for either."""
+        if self.running and self._host is not None:
+            loop = self._host.loop
+            try:
+                loop.call_soon_threadsafe(lambda: loop.create_task(self._finish()))
+            except RuntimeError:  # The loop was closed a moment ago.
+                _LOGGER.debug("%s ended before it could be abandoned.", self._name)
+
+    def join(self, timeout: float | None = None) -> None:
+        """Waits until it has left its thread, and that has ended; at most `timeout` seconds."""
+        host = self._host
+        if host is not None and host.alive and self._left.wait(timeout) and not host.users:
+            host.thread.join(timeout)
+
+    def _refuse_own_thread(self) -> None:
+        if self._host is not None and threading.current_thread() is self._host.thread:
+            raise errors.EnvironmentMisuseError(_CALLED_FROM_ITS_OWN_LOOP)
+
+    def _leave(self) -> None:
+        if self._host is not None:
+            self._host.end_for(self)
+        self._left.set()
+        forget(self)
+
+    async def _finish(self) -> None:
+        try:
+            await self._last_call()
+        except Exception:
+            _LOGGER.warning(
+                "%s was never closed, and closing it failed.", self._name, exc_info=True
+            )
+        finally:
+            self._leave()
+
+
+class _Host:
+    """A thread with an event loop, which ends when its last user has left."""
+
+    _shared: ClassVar[_Host | None] = None
+    _lock: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(self, name: str, user: LoopThread) -> None:
+        self.users = {user}
+        self.thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._started = threading.Event()
+        self.thread.start()
+        self._started.wait()
+
+    loop: asyncio.AbstractEventLoop
+    _stop_requested: asyncio.Event
+
+    @classmethod
+    def shared_by(cls, user: LoopThread) -> _Host:
+        """Returns the shared host, started if need be."""
+        with cls._lock:
+            if cls._shared is None or not cls._shared.alive:
+                cls._shared = cls("as_sync", user)
+            cls._shared.users.add(user)
+            return cls._shared
+
+    @classmethod
+    def forget_shared(cls) -> None:
+        """Forgets the shared host: a fork has none of its parent's."""
+        cls._lock = threading.Lock()
+        cls._shared = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self.thread.is_alive()
+
+    def end_for(self, user: LoopThread) -> None:
+        """Ends the thread if no other uses it. Does not wait for the end."""
+        with _Host._lock:
+            self.users.discard(user)
+            if self.users:
+                return
+            if _Host._shared is self:  # Who comes now starts another.
+                _Host._shared = None
+        if self.alive:
+            with contextlib.suppress(RuntimeError):  # The loop was closed a moment ago.
+                self.loop.call_soon_threadsafe(self._stop_requested.set)
+
+    def _serve(self) -> None:
+        # On leaving it, Runner cancels all tasks, shuts down asynchronous generators and the
+        # default executor, and closes the loop.
+        try:
+            with asyncio.Runner() as runner:
+                self.loop = runner.get_loop()
+                self._stop_requested = asyncio.Event()
+                self._started.set()
+                runner.run(self._stop_requested.wait())
+        finally:
+            self._started.set()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Host.forget_shared)
+
+
+def _ensure_finished(finished: concurrent.futures.Future[_T]) -> None:
+    # A task that is cancelled before its first step never gets to run its own code.
+    if not finished.done():
+        finished.set_exception(asyncio.CancelledError())
+
+
+def _result_of(future: concurrent.futures.Future[_T]) -> _T:
+    while not future.done():
+        try:
+            return future.result(_LONGEST_WAIT)
+        except TimeoutError:
+            continue  # Of this wait; or of the call, which is done then.
+    return future.result()
+
+
+def _wait_for(future: concurrent.futures.Future[Any]) -> None:
+    while not concurrent.futures.wait([future], _LONGEST_WAIT).done:
+        pass
+
+
+# What both bridges do alike: forward attributes, tell kinds of environment, refuse copies.
+
+_NO_COPY = (
+    "{bridge} cannot be pickled or copied: it owns a thread and the environment that lives there. "
+    "Send a function that builds the environment instead, and call as_sync or as_async there."
+)
+
+
+class WrapsEnvironment:
+    """A bridge around `_environment`, whose attributes stay reachable through the bridge."""
+
+    _environment: Any
+
+    @property
+    def environment_name(self) -> str:
+        """The name of the wrapped environment, usually its class, for the record."""
+        name = getattr(self._environment, "environment_name", None)
+        return name if isinstance(name, str) else type(self._environment).__name__
+
+    def __getattr__(self, name: str) -> Any:
+        # Dunders are the bridge's own affair: forwarded, they would make copy and pickle answer for
+        # the wrong object. `_environment` is missing only while under construction.
+        if name == "_environment" or (name.startswith("__") and name.endswith("__")):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self._environment, name)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._environment!r})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(_NO_COPY.format(bridge=type(self).__name__))
+
+
+def is_async(environment: Any) -> bool:
+    """Returns whether an environment follows webtraj's asynchronous contract, not dm_env's."""
+    return hasattr(type(environment), "__aenter__") or inspect.iscoroutinefunction(
+        getattr(environment, "step", None)
+    )
+
+
+_NOT_AN_ENVIRONMENT = (
+    "as_async takes an environment with reset, step and close, as dm_env defines them; "
+    "got {given}. {remedy}"
+)
+
+
+def as_async(environment: dm_env.Environment | base.Environment) -> base.Environment:
+    """Returns `environment` as an asynchronous one; an asynchronous one as it is.
+
+    Raises:
+        InvalidInputError: It is not an environment of either kind.
+    """
+    if is_async(environment):
+        return cast(base.Environment, environment)
+    gymnasium = sys.modules.get("gymnasium")
+    if gymnasium is not None and isinstance(environment, gymnasium.Env):
+        raise errors.InvalidInputError(
+            _NOT_AN_ENVIRONMENT.format(
+                given=f"the Gymnasium environment {environment}",
+                remedy="Use webtraj.from_gymnasium for it.",
+            )
+        )
+    if not all(callable(getattr(environment, name, None)) for name in ("reset", "step", "close")):
+        raise errors.InvalidInputError(
+            _NOT_AN_ENVIRONMENT.format(
+                given=f"{environment!r}", remedy="Pass an instance, not a class or a name."
+            )
+        )
+    return AsyncEnvironment(cast(dm_env.Environment, environment))
+
+
+class AsyncEnvironment(WrapsEnvironment):
+    """An asynchronous environment that makes every call on a synchronous one in its own thread.
+
+    * All calls, specs included, are made on one thread, one at a time, in the order in which they
+      came. The thread starts with the first call and ends with `close`.
+    * A thread cannot be interrupted. When a task is cancelled while it waits for a call, it stops
+      waiting at once, but the environment stays busy until that call returns. The next call waits
+      for that, and the late timestep is thrown away: it belongs to an episode that nobody follows.
+    * The episode of a call that was cancelled is lost, so the environment then counts as fresh: by
+      dm_env's rule the next `step` resets, ignores its action and returns FIRST.
+    * Context variables of the caller are seen by the environment.
+    * Other attributes are forwarded as they are, on the caller's thread; `call` uses the
+      environment's.
+
+    Args:
+        environment: The synchronous environment. It belongs to the bridge from now on.
+    """
+
+    def __init__(self, environment: dm_env.Environment) -> None:
+        self._environment = environment
+        self._worker = WorkerThread(
+            name=f"as_async({type(environment).__name__})", last_call=environment.close
+        )
+        self._closed = False
+        # These two belong to the environment's thread.
+        self._episode_lost = False
+        self._environment_closed = False
+
+    async def reset(self) -> dm_env.TimeStep:
+        """See `webtraj.Environment.reset`."""
+        return await self._advance(self._reset)
+
+    async def step(self, action: Any) -> dm_env.TimeStep:
+        """See `webtraj.Environment.step`."""
+        return await self._advance(self._step, action)
+
+    async def call(self, function: Callable[..., _T], *args: Any) -> _T:
+        """Returns `function(*args)`, called on the environment's thread, after calls before it.
+
+        For what is bound to that thread, such as the page of a synchronous Playwright::
+
+            title = await env.call(lambda: env.unwrapped.page.title())
+        """
+        return await asyncio.wrap_future(self._submit(function, *args))
+
+    async def close(self) -> None:
+        """Closes the environment and ends its thread, after any call still running. Idempotent."""
+        if self._closed:
+            return
+        try:
+            await asyncio.wrap_future(self._submit(self._close))
+        except asyncio.CancelledError:
+            # Still closing, or about to: a second close waits for that and ends the thread.
+            raise
+        except BaseException:
+            self._end()
+            raise
+        self._end()
+
+    def observation_spec(self) -> Any:
+        """See `dm_env.Environment.observation_spec`. Blocks while a call is running."""
+        return self._submit(self._environment.observation_spec).result()
+
+    def action_spec(self) -> Any:
+        """See `dm_env.Environment.action_spec`. Blocks while a call is running."""
+        return self._submit(self._environment.action_spec).result()
+
+    def reward_spec(self) -> Any:
+        """See `dm_env.Environment.reward_spec`. Blocks while a call is running."""
+        return self._submit(self._environment.reward_spec).result()
+
+    def discount_spec(self) -> Any:
+        """See `dm_env.Environment.discount_spec`. Blocks while a call is running."""
+        return self._submit(self._environment.discount_spec).result()
+
+    async def __aenter__(self) -> Self:
+        if hasattr(self._environment, "__enter__"):
+            await self.call(self._environment.__enter__)
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if hasattr(self._environment, "__exit__"):
+                await self.call(self._environment.__exit__, exc_type, exc, traceback)
+        finally:
+            await self.close()
+
+    async def _advance(
+        self, function: Callable[..., dm_env.TimeStep], *args: Any
+    ) -> dm_env.TimeStep:
+        try:
+            return await asyncio.wrap_future(self._submit(function, *args))
+        except asyncio.CancelledError:
+            # Its timestep, even if it is there already, goes to nobody. A call whose turn had not
+            # come is never made, but that is a matter of luck, and what follows must not be.
+            self._submit(self._lose_episode)
+            raise
+
+    def _submit(self, function: Callable[..., _T], *args: Any) -> Any:
+        if not self._worker.running:
+            at_end_of(self, self._worker)
+        self._closed = False
+        return self._worker.submit(function, *args)
+
+    def _end(self) -> None:
+        self._worker.stop()
+        self._closed = True
+
+    # What follows runs on the environment's thread, after every call before it.
+
+    def _reset(self) -> dm_env.TimeStep:
+        self._environment_closed = False
+        timestep = self._environment.reset()
+        self._episode_lost = False
+        return timestep
+
+    def _step(self, action: Any) -> dm_env.TimeStep:
+        if self._episode_lost:
+            return self._reset()
+        self._environment_closed = False
+        return self._environment.step(action)
+
+    def _lose_episode(self) -> None:
+        self._episode_lost = True
+
+    def _close(self) -> None:
+        # A close that was cancelled goes on, and must not be made a second time.
+        if not self._environment_closed:
+            self._environment.close()
+            self._environment_closed = True
+
+
+def as_sync(environment: base.Environment | dm_env.Environment) -> dm_env.Environment:
+    """Returns `environment` as a synchronous one; a synchronous one as it is.
+
+    >>> from webtraj.testing import fakes
+    >>> with as_sync(fakes.CatchEnvironment()) as env:
+    ...     env.reset().first()
+    True
+    """
+    if not is_async(environment):
+        return environment
+    return SyncEnvironment(environment)
+
+
+class SyncEnvironment(WrapsEnvironment, dm_env.Environment):  # type: ignore[misc]
+    """A `dm_env.Environment` that runs an asynchronous environment on a loop in another thread.
+
+    * The wrapped environment sees one event loop from its first call to `close`. The thread starts
+      with the first call, and is the environment's own. Environments whose `shares_event_loop` is
+      true share one thread, and with it what belongs to a loop, such as browsers. A call after
+      `close` is forwarded, on a new loop: whether an environment can be used again is its own
+      affair.
+    * An exception in the calling thread (Ctrl-C, a test's time limit) cancels the call, waits until
+      it has ended and is then raised. No call goes on unseen and takes the next action's place.
+    * Context variables of the caller are seen by the environment.
+    * Other attributes are forwarded; coroutine functions among them become plain functions.
+    * `with` enters and leaves the wrapped environment, which thus learns of an exception inside; it
+      cannot hide it.
+
+    Args:
+        environment: The asynchronous environment. It belongs to the bridge from now on: using it
+            from another event loop is an error of the caller's.
+
+    Raises:
+        EnvironmentMisuseError: From any call made on the environment's own event loop.
+    """
+
+    def __init__(self, environment: base.Environment) -> None:
+        self._environment = environment
+        self._loop_thread = LoopThread(
+            name=f"as_sync({type(environment).__name__})",
+            last_call=environment.close,
+            shared=getattr(environment, "shares_event_loop", False) is True,
+        )
+        self._closed = False
+
+    def reset(self) -> dm_env.TimeStep:
+        """See `dm_env.Environment.reset`."""
+        return self._call(self._environment.reset)
+
+    def step(self, action: Any) -> dm_env.TimeStep:
+        """See `dm_env.Environment.step`."""
+        return self._call(self._environment.step, action)
+
+    def observation_spec(self) -> Any:
+        """See `dm_env.Environment.observation_spec`."""
+        return self._environment.observation_spec()
+
+    def action_spec(self) -> Any:
+        """See `dm_env.Environment.action_spec`."""
+        return self._environment.action_spec()
+
+    def reward_spec(self) -> Any:
+        """See `dm_env.Environment.reward_spec`."""
+        return self._environment.reward_spec()
+
+    def discount_spec(self) -> Any:
+        """See `dm_env.Environment.discount_spec`."""
+        return self._environment.discount_spec()
+
+    def close(self) -> None:
+        """Closes the environment. Ends its loop and joins the thread, if no other uses them.
+
+        Idempotent.
+
+        Raises:
+            Exception: What closing the environment raised, after the thread has ended.
+        """
+        if self._closed:
+            return
+        try:
+            self._call(self._environment.close)
+        finally:
+            self._loop_thread.stop()
+            self._closed = True
+
+    def __enter__(self) -> Self:
+        if hasattr(self._environment, "__aenter__"):
+            self._call(self._environment.__aenter__)
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if hasattr(self._environment, "__aexit__"):
+                self._call(self._environment.__aexit__, exc_type, exc, traceback)
+        finally:
+            self.close()
+
+    def __getattr__(self, name: str) -> Any:
+        value = super().__getattr__(name)
+        if not inspect.iscoroutinefunction(value):
+            return value
+
+        @functools.wraps(value)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return self._call(functools.partial(value, **kwargs), *args)
+
+        return call
+
+    def _call(self, function: Any, *args: Any) -> Any:
+        if not self._loop_thread.running:
+            at_end_of(self, self._loop_thread)
+        self._closed = False
+        return self._loop_thread.run(functools.partial(function, *args))

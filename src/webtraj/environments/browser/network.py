@@ -1,0 +1,803 @@
+"""What a page may reach: the rules, and their enforcement.
+
+The rules are enforced outside the browser, by a proxy that all of its traffic must pass: pages,
+frames, popups and workers, every hop of a redirect, WebSockets. Request interception inside the
+browser misses some of these; a page cannot talk its way around a proxy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import dataclasses
+import functools
+import ipaddress
+import os
+import re
+import socket
+import struct
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Protocol, Self
+from urllib.parse import urlsplit
+
+from webtraj import errors
+from webtraj.environments.local_server import LocalServer
+
+__all__ = [
+    "Denial",
+    "FilteringProxy",
+    "Gateway",
+    "LocalSites",
+    "NETWORK_ARGUMENTS",
+    "NO_NETWORK",
+    "NetworkPolicy",
+    "OriginPolicy",
+    "PUBLIC_WEB",
+    "SCHEMES",
+    "Serve",
+    "Verdict",
+    "destination_of",
+    "is_address",
+    "is_host",
+    "is_link_local",
+    "is_public",
+    "normal_host",
+    "origin_of",
+]
+
+# Which destinations a page may reach.
+#
+# A pattern names origins::
+#
+#     example.com              http and https, their usual ports
+#     *.example.com            all hosts below example.com, not itself
+#     https://example.com      this scheme only
+#     http://localhost:8000    this port only
+#     example.com:*            any port
+#     *                        everything
+#
+# `deny` goes before `allow`, and what neither names is denied. A `deny` pattern without a port
+# means every port, and one without a scheme every scheme; it holds for the address that a name
+# resolves to as well as for the name. A destination at a private, loopback, link-local or otherwise
+# special address, or at an address of this machine, is denied unless an `allow` pattern names that
+# very host and port, so that no page and no model reaches the machine's own network (or a cloud's
+# metadata service) through a public name. What an IPv6 address carries of IPv4 (NAT64, 6to4,
+# Teredo, mapped addresses) is judged by that IPv4 address.
+
+SCHEMES: Final = ("http", "https")
+"""What a connection may speak. WebSockets speak one of them at first."""
+
+_DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
+_SAME_SCHEME = {"ws": "http", "wss": "https"}
+_PATTERN = re.compile(
+    r"(?:(?P<scheme>https?)://)?"
+    r"(?P<host>\*|(?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?|\[[0-9a-f:.]+\])"
+    r"(?::(?P<port>\d{1,5}|\*))?/?",
+    re.IGNORECASE,
+)
+_HOST = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*")
+_ANY = "*"
+
+_CARRIES_IPV4_AT_ITS_END: Final = tuple(
+    ipaddress.IPv6Network(network)
+    for network in ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96")
+)
+_SIX_TO_FOUR: Final = ipaddress.IPv6Network("2002::/16")
+_TEREDO: Final = ipaddress.IPv6Network("2001::/32")
+_ISATAP: Final = (0x00005EFE, 0x02005EFE)
+_NEVER_PUBLIC: Final = tuple(
+    ipaddress.IPv6Network(network)
+    # Site-local addresses, and NAT64 within one network: where it puts the IPv4 address varies.
+    for network in ("fec0::/10", "64:ff9b:1::/48")
+)
+_METADATA: Final = frozenset(
+    ipaddress.ip_address(address)
+    for address in ("fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "192.0.0.192")
+)
+"""Metadata services of clouds that are not at a link-local address."""
+
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether something may be reached, and why or why not."""
+
+    allowed: bool
+    reason: str
+
+
+class NetworkPolicy(Protocol):
+    """Decides what may be reached. May change its mind; each connection is judged anew."""
+
+    @property
+    def denies_everything(self) -> bool:
+        """Whether nothing at all may ever be reached."""
+
+    def judge_url(self, url: str) -> Verdict:
+        """Judge a URL by its origin, before its host is resolved."""
+
+    def judge(self, scheme: str, host: str, port: int, address: str = "") -> Verdict:
+        """Judge a destination.
+
+        Args:
+            scheme: http or https.
+            host: A name or an address.
+            port: The port.
+            address: What the host resolved to; empty before that.
+        """
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OriginPattern:
+    """A parsed pattern."""
+
+    text: str
+    scheme: str
+    """Empty: http and https."""
+    host: str
+    port: str
+    """A number, `*` for any, or empty: the scheme's usual one."""
+
+    @classmethod
+    def parse(cls, text: str) -> OriginPattern:
+        """Returns the pattern that `text` writes.
+
+        Raises:
+            InvalidInputError: It does not follow the grammar.
+        """
+        match = _PATTERN.fullmatch(text.strip()) if isinstance(text, str) else None
+        if match is None or int((match["port"] or "0").replace("*", "0")) > 65535:
+            raise errors.InvalidInputError(
+                f"{text!r:.200} is no pattern of origins. Expected one such as 'example.com', "
+                "'*.example.com', 'https://example.com', 'http://localhost:8000' or '*'."
+            )
+        host = normal_host(match["host"])
+        port = match["port"] or ""
+        port = str(int(port)) if port.isdigit() else port
+        return cls(text, (match["scheme"] or "").lower(), host, port)
+
+    @property
+    def names_a_host(self) -> bool:
+        """Whether it names one host, with no wildcard."""
+        return not self.host.startswith("*")
+
+    def allows(self, scheme: str, host: str, port: int) -> bool:
+        """Return whether it names an origin, in normal form. No port is the usual one."""
+        if not self._names(scheme, host):
+            return False
+        if self.port == _ANY or (self.host == _ANY and not self.port):
+            return True
+        return port == (int(self.port) if self.port else _DEFAULT_PORTS[scheme])
+
+    def denies(self, scheme: str, host: str, port: int) -> bool:
+        """Return whether it names an origin, in normal form. No port is every port."""
+        return self._names(scheme, host) and self.port in ("", _ANY, str(port))
+
+    def _names(self, scheme: str, host: str) -> bool:
+        if self.scheme and self.scheme != scheme:
+            return False
+        if self.host.startswith("*."):
+            return host.endswith(self.host[1:])
+        return self.host in (_ANY, host)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OriginPolicy:
+    """Which origins may be reached. See the module's docstring for the patterns.
+
+    Raises:
+        InvalidInputError: A pattern does not follow the grammar.
+    """
+
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("allow", "deny"):
+            if isinstance(getattr(self, name), str):
+                raise errors.InvalidInputError(
+                    f"{name}={getattr(self, name)!r} is one string; expected a tuple of patterns."
+                )
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+            _parse(getattr(self, name))
+
+    @property
+    def denies_everything(self) -> bool:
+        """Whether nothing at all may be reached."""
+        return not self.allow
+
+    def judge_url(self, url: str) -> Verdict:
+        """See `NetworkPolicy.judge_url`."""
+        try:
+            parts = urlsplit(url)
+            scheme, host, port = parts.scheme.lower(), parts.hostname or "", parts.port
+        except ValueError:
+            return Verdict(False, f"{url!r:.200} is no URL")
+        if scheme not in _DEFAULT_PORTS:
+            return Verdict(
+                False, f"the scheme {scheme!r} is not one of {', '.join(_DEFAULT_PORTS)}"
+            )
+        return self.judge(scheme, host, port or _DEFAULT_PORTS[scheme])
+
+    def judge(self, scheme: str, host: str, port: int, address: str = "") -> Verdict:
+        """See `NetworkPolicy.judge`. A host that is an address needs no other."""
+        scheme = _SAME_SCHEME.get(scheme, scheme)
+        host = normal_host(host)
+        address = address or (host if is_address(host) else "")
+        names = {host, *([normal_host(address), *map(str, _carried(address))] if address else ())}
+        origin = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+        for pattern in _parse(self.deny):
+            if any(pattern.denies(scheme, name, port) for name in names):
+                return Verdict(False, f"{origin} is denied by {pattern.text!r}")
+        reason = f"{origin} is not among the allowed origins"
+        for pattern in _parse(self.allow):
+            if not pattern.allows(scheme, host, port):
+                continue
+            if not address or pattern.names_a_host or is_public(address):
+                return Verdict(True, f"{origin} is allowed by {pattern.text!r}")
+            reason = f"{host} resolves to the private or special address {address}"
+        return Verdict(False, reason)
+
+
+def origin_of(url: str) -> str:
+    """Returns the origin of an http or https URL as a pattern; empty if it has none.
+
+    >>> origin_of("http://localhost:8000/shop"), origin_of("https://example.com"), origin_of("x")
+    ('http://localhost:8000', 'https://example.com:443', '')
+    """
+    try:
+        parts = urlsplit(url)
+        scheme, host, port = parts.scheme.lower(), parts.hostname, parts.port
+    except ValueError:
+        return ""
+    if scheme not in ("http", "https") or not host:
+        return ""
+    host = normal_host(host)
+    shown = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{shown}:{port or _DEFAULT_PORTS[scheme]}"
+
+
+@functools.lru_cache(maxsize=1024)
+def _parse(patterns: tuple[str, ...]) -> tuple[OriginPattern, ...]:
+    return tuple(OriginPattern.parse(pattern) for pattern in patterns)
+
+
+def destination_of(url: str) -> tuple[str, int] | None:
+    """Return host and port of an http, https or WebSocket URL; None if it has none.
+
+    >>> destination_of("https://Example.com./cart"), destination_of("about:blank")
+    (('example.com', 443), None)
+    """
+    try:
+        parts = urlsplit(url)
+        scheme, host, port = parts.scheme.lower(), parts.hostname, parts.port
+    except ValueError:
+        return None
+    if scheme not in _DEFAULT_PORTS or not host:
+        return None
+    return normal_host(host), port or _DEFAULT_PORTS[scheme]
+
+
+def normal_host(host: str) -> str:
+    """Return a host as browsers write it: in lower case and ASCII, addresses in short form."""
+    host = host.lower()
+    if not host.isascii():
+        try:
+            host = host.encode("idna").decode()
+        except UnicodeError:
+            return host
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    host = host.removesuffix(".")
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return host
+
+
+def is_host(host: str) -> bool:
+    """Return whether a host, in normal form, is one that can be looked up: a name or an address."""
+    return is_address(host) or (len(host) <= 253 and _HOST.fullmatch(host) is not None)
+
+
+def is_address(host: str) -> bool:
+    """Return whether a host is an address, not a name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def is_public(address: str) -> bool:
+    """Return whether an address is one of the public internet, and not one of this machine.
+
+    >>> is_public("93.184.216.34"), is_public("10.0.0.1"), is_public("64:ff9b::a00:1")
+    (True, False, False)
+    """
+    ip = _ip(address)
+    carried = list(_carried(address))
+    if carried:
+        return all(map(_is_global, carried)) and not any(map(_is_own, (ip, *carried)))
+    return _is_global(ip) and not _is_own(ip)
+
+
+def is_link_local(address: str) -> bool:
+    """Return whether an address is valid on one network link only, or is a metadata service's."""
+    every = (_ip(address), *_carried(address))
+    return any(ip.is_link_local or ip.is_unspecified or ip in _METADATA for ip in every)
+
+
+def _ip(address: str) -> _Address:
+    return ipaddress.ip_address(address.partition("%")[0])
+
+
+def _carried(address: str) -> Iterator[ipaddress.IPv4Address]:
+    """Yield the IPv4 addresses that an IPv6 address stands for."""
+    ip = _ip(address)
+    if not isinstance(ip, ipaddress.IPv6Address):
+        return
+    number = int(ip)
+    if any(ip in network for network in _CARRIES_IPV4_AT_ITS_END):
+        yield ipaddress.IPv4Address(number & 0xFFFFFFFF)
+    elif ip in _SIX_TO_FOUR:
+        yield ipaddress.IPv4Address(number >> 80 & 0xFFFFFFFF)
+    elif ip in _TEREDO:
+        yield ipaddress.IPv4Address(number >> 64 & 0xFFFFFFFF)
+        yield ipaddress.IPv4Address(~number & 0xFFFFFFFF)
+    elif number >> 32 & 0xFFFFFFFF in _ISATAP and _is_global(ip):
+        yield ipaddress.IPv4Address(number & 0xFFFFFFFF)
+
+
+def _is_global(ip: _Address) -> bool:
+    if isinstance(ip, ipaddress.IPv6Address) and any(ip in network for network in _NEVER_PUBLIC):
+        return False
+    return ip.is_global and not ip.is_multicast and not ip.is_reserved
+
+
+def _is_own(ip: _Address) -> bool:
+    """Return whether an address is one of this machine's: the kernel would talk to it from itself.
+
+    Nothing is sent.
+    """
+    family = socket.AF_INET if ip.version == 4 else socket.AF_INET6
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((str(ip), 9))
+            return bool(_ip(probe.getsockname()[0]) == ip)
+    except OSError:  # No such family here, or no way there.
+        return False
+
+
+NO_NETWORK = OriginPolicy()
+"""Nothing may be reached: for bundled pages."""
+PUBLIC_WEB = OriginPolicy(allow=(_ANY,))
+"""The public web, and nothing private."""
+
+
+# A SOCKS5 proxy that connects a browser to what a network policy allows, and to nothing else.
+#
+# The browser names a host and a port for each connection; the proxy decides once, before any byte
+# of a page is passed on. It resolves the name itself, judges scheme, host, port and address
+# together, and dials the very address that it judged. A new connection is judged anew:
+#
+# * A name that had a public address when it was first looked up is never followed to a private one,
+#   whatever the policy names (DNS rebinding).
+# * A name is never followed to a link-local address or a cloud's metadata service. Such an address
+#   must be asked for as a number, by a policy that names that number.
+# * The scheme is what the browser speaks: its first byte begins a TLS record, or it is plain HTTP.
+#
+# The proxy speaks no HTTP. A connection that fails or is refused ends as a network error in the
+# browser, so no text of ours can pass for a page, and no page for an error of ours.
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+"""Answers one connection of a browser, until either side ends it."""
+
+LocalSites = Mapping[tuple[str, int], Serve]
+"""Sites in this process, by host and port. Connections to them never reach the network."""
+
+_CHUNK: Final = 64 * 1024
+_REQUEST_SECONDS: Final = 30.0
+_CONNECT_SECONDS: Final = 20.0
+_NOTES_KEPT: Final = 100
+_TLS_HANDSHAKE: Final = b"\x16"
+
+_GRANTED, _FAILED, _FORBIDDEN, _UNSUPPORTED = 0, 1, 2, 7
+"""Replies of RFC 1928. Browsers make the same network error of all but the first."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Denial:
+    """A connection that the policy does not allow."""
+
+    target: str
+    """`host:port`."""
+    reason: str
+
+
+class _RefusedError(Exception):
+    def __init__(self, reply: int, reason: str) -> None:
+        super().__init__(reason)
+        self.reply, self.reason = reply, reason
+
+
+class FilteringProxy:
+    """The proxy, listening on a free port of the loopback interface while it is entered.
+
+    Args:
+        policy: What to let through.
+        local: Sites that the proxy answers for without asking the policy.
+        resolve: Return the addresses of a host; by default the system's resolver.
+    """
+
+    def __init__(
+        self,
+        policy: NetworkPolicy,
+        *,
+        local: LocalSites | None = None,
+        resolve: Resolve | None = None,
+    ) -> None:
+        self._policy = policy
+        self._local = dict(local or {})
+        self._resolve = resolve or _system_resolve
+        self._server = LocalServer(self._answer)
+        self._denials: collections.deque[Denial] = collections.deque(maxlen=_NOTES_KEPT)
+        self._failures: dict[tuple[str, int], tuple[str, bool]] = {}
+        self._private_from_the_start: dict[str, bool] = {}
+
+    @property
+    def url(self) -> str:
+        """The proxy server's address, for the browser."""
+        return f"socks5://{self._server.address}"
+
+    def take_denials(self) -> list[Denial]:
+        """Return what was not let through since the last call; the latest hundred at most."""
+        taken = list(self._denials)
+        self._denials.clear()
+        return taken
+
+    def failure(self, host: str, port: int) -> tuple[str, bool]:
+        """Return why the last connection to a destination failed, and whether it was denied.
+
+        The reason is empty if the connection did not fail on the way.
+        """
+        return self._failures.get((normal_host(host), port), ("", False))
+
+    async def start(self) -> None:
+        """Start listening."""
+        await self._server.start()
+
+    async def stop(self) -> None:
+        """Stop listening and cut all connections. Idempotent."""
+        await self._server.stop()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            if _same_user(writer):
+                await self._serve(reader, writer)
+        except (OSError, EOFError, TimeoutError, asyncio.CancelledError):
+            pass  # One side went away, or the proxy is being stopped.
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(_REQUEST_SECONDS):
+            try:
+                host, port = await _read_request(reader, writer)
+            except _RefusedError as refusal:
+                await _reply(writer, refusal.reply)
+                return
+        serve = self._local.get((host, port))
+        if serve is not None:
+            await _reply(writer, _GRANTED)
+            await serve(reader, writer)
+            return
+        try:
+            schemes, far = await self._connect(host, port)
+        except _RefusedError as refusal:
+            self._note(host, port, refusal)
+            await _reply(writer, refusal.reply)
+            return
+        self._failures.pop((host, port), None)
+        try:
+            await _reply(writer, _GRANTED)
+            if len(schemes) < len(SCHEMES):
+                begun = await reader.read(_CHUNK)
+                scheme = "https" if begun.startswith(_TLS_HANDSHAKE) else "http"
+                if begun and scheme not in schemes:
+                    verdict = self._policy.judge(scheme, host, port)
+                    self._note(host, port, _RefusedError(_FORBIDDEN, verdict.reason))
+                    return
+                far[1].write(begun)
+            await _pipe_both((reader, writer), far)
+        finally:
+            far[1].close()
+
+    def _note(self, host: str, port: int, refusal: _RefusedError) -> None:
+        denied = refusal.reply == _FORBIDDEN
+        if denied:
+            shown = f"[{host}]" if ":" in host else host
+            self._denials.append(Denial(f"{shown}:{port}", refusal.reason))
+        self._failures.pop((host, port), None)
+        self._failures[host, port] = refusal.reason, denied
+        if len(self._failures) > _NOTES_KEPT:
+            del self._failures[next(iter(self._failures))]
+
+    async def _connect(
+        self, host: str, port: int
+    ) -> tuple[set[str], tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+        """Return the schemes that may be spoken over a connection, and the connection.
+
+        Raises:
+            _RefusedError: The destination is denied, or cannot be reached.
+        """
+        # First by name alone: a name that may not be reached is not looked up either.
+        self._schemes(host, port)
+        refusal = _RefusedError(_FAILED, f"{host} has no address")
+        for address in await self._addresses(host, port):
+            try:
+                schemes = self._schemes(host, port, address)
+            except _RefusedError as denial:
+                refusal = denial
+                continue
+            try:
+                async with asyncio.timeout(_CONNECT_SECONDS):
+                    far = await asyncio.open_connection(address, port, limit=_CHUNK)
+            except TimeoutError:
+                reason = f"{host} at {address} did not answer in {_CONNECT_SECONDS:g} s"
+                refusal = _RefusedError(_FAILED, reason)
+            except OSError as error:
+                why = os.strerror(error.errno) if error.errno else str(error)
+                refusal = _RefusedError(_FAILED, f"{host} at {address} cannot be reached: {why}")
+            else:
+                return schemes, far
+        raise refusal
+
+    def _schemes(self, host: str, port: int, address: str = "") -> set[str]:
+        """Return the schemes in which a destination may be reached.
+
+        Raises:
+            _RefusedError: There is none.
+        """
+        if address and not is_address(host) and not is_public(address):
+            if is_link_local(address):
+                reason = f"{host} resolves to {address}, which no name may lead to"
+                raise _RefusedError(_FORBIDDEN, reason)
+            if not self._private_from_the_start[host]:
+                reason = f"{host} had a public address before, and now resolves to {address}"
+                raise _RefusedError(_FORBIDDEN, reason)
+        verdicts = {s: self._policy.judge(s, host, port, address) for s in SCHEMES}
+        allowed = {scheme for scheme, verdict in verdicts.items() if verdict.allowed}
+        if not allowed:
+            likely = "http" if port == 80 else "https"
+            raise _RefusedError(_FORBIDDEN, verdicts[likely].reason)
+        return allowed
+
+    async def _addresses(self, host: str, port: int) -> Sequence[str]:
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                addresses = await self._resolve(host, port)
+        except TimeoutError:
+            raise _RefusedError(_FAILED, f"{host} was not resolved in time") from None
+        except (OSError, UnicodeError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise _RefusedError(_FAILED, f"{host} cannot be resolved: {why}") from error
+        if addresses:
+            private = not any(is_public(address) for address in addresses)
+            self._private_from_the_start.setdefault(host, private)
+        return addresses
+
+
+async def _read_request(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> tuple[str, int]:
+    """Return host and port of a request for a connection (RFC 1928, without authentication).
+
+    Raises:
+        _RefusedError: It asks for something else.
+    """
+    version, count = await reader.readexactly(2)
+    if version != 5:
+        raise ConnectionError("not SOCKS5")
+    if 0 not in await reader.readexactly(count):
+        raise ConnectionError("no method of authentication that is known")
+    writer.write(b"\x05\x00")
+    version, command, _, kind = await reader.readexactly(4)
+    if kind == 1:
+        name = str(ipaddress.IPv4Address(await reader.readexactly(4)))
+    elif kind == 4:
+        name = str(ipaddress.IPv6Address(await reader.readexactly(16)))
+    else:
+        (length,) = await reader.readexactly(1)
+        name = (await reader.readexactly(length)).decode("latin-1")
+    (port,) = struct.unpack("!H", await reader.readexactly(2))
+    host = normal_host(name)
+    plain = name.isascii() and is_host(host)
+    if version != 5 or command != 1 or not port or not plain:
+        raise _RefusedError(_UNSUPPORTED, "no request for a connection to a host")
+    return host, port
+
+
+async def _reply(writer: asyncio.StreamWriter, code: int) -> None:
+    writer.write(struct.pack("!BBBB4sH", 5, code, 0, 1, bytes(4), 0))
+    await writer.drain()
+
+
+_Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def _pipe_both(near: _Stream, far: _Stream) -> None:
+    """Copy both ways until either side ends. A far side that breaks off breaks off the near one."""
+    upward = asyncio.ensure_future(_pipe(near[0], far[1]))
+    downward = asyncio.ensure_future(_pipe(far[0], near[1]))
+    try:
+        await asyncio.wait((upward, downward), return_when=asyncio.FIRST_COMPLETED)
+        if downward.done() and downward.exception() is not None:
+            # An orderly end would make a cut page look whole.
+            near[1].get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
+            near[1].transport.abort()
+    finally:
+        for task in (upward, downward):
+            task.cancel()
+        await asyncio.gather(upward, downward, return_exceptions=True)
+
+
+async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while chunk := await reader.read(_CHUNK):
+        writer.write(chunk)
+        await writer.drain()
+
+
+async def _system_resolve(host: str, port: int) -> Sequence[str]:
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
+
+
+# Who may use the proxy: browsers know no way to prove themselves to a SOCKS5 proxy, but the kernel
+# knows whose each connection is.
+
+_SOCK_DIAG: Final = 4  # NETLINK_SOCK_DIAG, linux/netlink.h
+_SOCK_DIAG_BY_FAMILY: Final = 20  # linux/sock_diag.h
+_NLM_F_REQUEST: Final = 1
+
+
+def _same_user(writer: asyncio.StreamWriter) -> bool:
+    """Return whether the other end of a loopback connection is a process of this user.
+
+    True where the kernel does not tell: outside Linux, and in sandboxes without socket diagnosis.
+    """
+    if sys.platform != "linux":
+        return True
+    near, far = writer.get_extra_info("peername"), writer.get_extra_info("sockname")
+    ends = struct.pack("!HH4s12x4s12x", near[1], far[1], *map(_packed, (near[0], far[0])))
+    # struct inet_diag_req_v2: family, protocol, extensions, padding, states, then the socket's
+    # ports, addresses, interface and cookie (none given).
+    asked = struct.pack("=BBBxI", socket.AF_INET, socket.IPPROTO_TCP, 0, 0xFFFFFFFF) + ends
+    asked += struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)
+    head = struct.pack("=IHHII", 16 + len(asked), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 0, 0)
+    with contextlib.suppress(OSError, struct.error):
+        family = socket.AF_NETLINK
+        with socket.socket(family, socket.SOCK_RAW | socket.SOCK_NONBLOCK, _SOCK_DIAG) as kernel:
+            kernel.sendto(head + asked, (0, 0))
+            told = kernel.recv(4096)
+        if struct.unpack_from("=H", told, 4)[0] == _SOCK_DIAG_BY_FAMILY:
+            # struct inet_diag_msg: 4 bytes, the socket's 48, expiry and two queues of 4 each, uid.
+            (user,) = struct.unpack_from("=I", told, 16 + 4 + 48 + 12)
+            return bool(user == os.getuid())
+    return True
+
+
+def _packed(address: str) -> bytes:
+    return socket.inet_aton(address)
+
+
+# The way of one browser context to the network.
+
+_NOWHERE: Final = "http://127.0.0.1:0"
+"""A proxy that is never there: port 0 cannot be listened on."""
+
+_EVERYTHING: Final = "<-loopback>"
+"""A list of hosts that go past the proxy: none, not even the loopback ones, which do by default."""
+
+NETWORK_ARGUMENTS: Final = (
+    # WebRTC speaks UDP, which no proxy sees: its packets would tell the machine's addresses, and go
+    # where a page sends them. Chromium and its headless shell call the switch differently.
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--disable-quic",
+    # A name is looked up by the proxy, or else not at all: a look-up tells its server the name.
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
+    # Nobody is there to answer a prompt; a page that waits for an answer would never settle.
+    "--deny-permission-prompts",
+    # The browser's own traffic.
+    "--disable-background-networking",
+    "--disable-domain-reliability",
+    "--no-pings",
+)
+"""Command-line arguments of a browser without which its traffic could go past the proxy."""
+
+
+class Gateway:
+    """The way of one browser context to the network: a proxy of its own that enforces a policy.
+
+    Args:
+        policy: What may be reached. If that is nothing, and no site is local, there is no proxy and
+            there are no denials to report.
+        local: Sites in this process, by host and port, which may always be reached.
+        resolve: Return the addresses of a host; by default the system's resolver.
+    """
+
+    def __init__(
+        self,
+        policy: NetworkPolicy,
+        *,
+        local: LocalSites | None = None,
+        resolve: Resolve | None = None,
+    ) -> None:
+        self.policy = policy
+        self._proxy = (
+            FilteringProxy(policy, local=local, resolve=resolve)
+            if local or not policy.denies_everything
+            else None
+        )
+
+    @property
+    def context_options(self) -> dict[str, Any]:
+        """Options for Playwright's `Browser.new_context` that lead through the gateway."""
+        server = _NOWHERE if self._proxy is None else self._proxy.url
+        return {"proxy": {"server": server, "bypass": _EVERYTHING}}
+
+    def take_denials(self) -> list[Denial]:
+        """Return what was not let through since the last call."""
+        return [] if self._proxy is None else self._proxy.take_denials()
+
+    def failure(self, url: str) -> tuple[str, bool]:
+        """Return why the last connection for a URL failed, and whether it was denied.
+
+        The reason is empty if the connection did not fail on the way.
+        """
+        destination = destination_of(url)
+        if self._proxy is None or destination is None:
+            return "", False
+        return self._proxy.failure(*destination)
+
+    async def open(self) -> None:
+        """Start to let through what is allowed."""
+        if self._proxy is not None:
+            await self._proxy.start()
+
+    async def close(self) -> None:
+        """Stop letting anything through. Idempotent."""
+        if self._proxy is not None:
+            await self._proxy.stop()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()

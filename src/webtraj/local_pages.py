@@ -1,0 +1,323 @@
+"""Web pages that are served on this machine, to whom they are meant for and to no one else.
+
+The viewer and the monitor are such pages. An application is what it shows; the rest is here: which
+requests reach it (`webtraj.hosts` says what headers and URLs say of hosts), the headers that keep
+its answers shut, and an address of this machine for as long as a context lasts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import re
+import secrets
+import socket
+import urllib.parse
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+import orjson
+
+from webtraj import errors
+from webtraj.hosts import LOOPBACK, host_of, is_address, is_loopback, netloc
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["Guard", "HEADERS", "missing", "serving"]
+
+# Who may look: requests by this address alone, with the token if there is one, and no one else's.
+#
+# Any page that a browser has open can send requests to this machine. So:
+#
+# * a request must name the page by an address, or by a name of this machine: names of others may be
+#   made to lead here (DNS rebinding);
+# * what pages of other sites ask of `/api/` and `/static/` is refused, by what browsers say of who
+#   asks;
+# * where others can reach the address, who asks must have the token. It comes once in the URL that
+#   the page's command prints, and from then on in a cookie that no script or other site can use.
+#
+# Answers say that nothing but the page's own is to be run, loaded or asked: what is shown was
+# written by strangers.
+
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data: blob:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+_CACHE_CONTROL = b"cache-control"
+HEADERS = (
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (_CACHE_CONTROL, b"no-store"),
+)
+"""What every answer says, but for `cache-control` where the application has said it."""
+
+_SAFE = ("GET", "HEAD")
+
+
+class Guard:
+    """Answers for an application what it must not answer itself (ASGI).
+
+    Args:
+        app: The application. What it has under `/api/` and `/static/` is for its own pages.
+        what: What it is called where a request is refused, such as "The viewer".
+        command: The command that printed its URL.
+        hosts: The names that it may be asked by, without ports, in small letters.
+        any_address: Whether it may be asked by any numeric address, too.
+        methods: The methods that it may be asked by; None leaves that to the application.
+        token: What who asks must have: once as `?token=`, then in a cookie. None for nothing.
+        cookie: The cookie's name.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        what: str,
+        command: str,
+        hosts: frozenset[str],
+        any_address: bool = False,
+        methods: frozenset[str] | None = None,
+        token: str | None = None,
+        cookie: str = "webtraj",
+    ) -> None:
+        self._app = app
+        self._what = what
+        self._printed = f"open the URL that `{command}` printed"
+        self._hosts = hosts
+        self._any_address = any_address
+        self._methods = methods
+        self._token = token
+        self._cookie = cookie
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request, or has it answered."""
+        if scope["type"] != "http":
+            if scope["type"] == "websocket":  # There are none here.
+                await send({"type": "websocket.close", "code": 1008})
+            return
+
+        async def send_closed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given = message["headers"]
+                cached = any(name == _CACHE_CONTROL for name, _ in given)
+                closed = [pair for pair in HEADERS if not (cached and pair[0] == _CACHE_CONTROL)]
+                message["headers"] = [*given, *closed]
+            await send(message)
+
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        refused = self._why_refused(scope, headers)
+        if refused is not None:
+            await _refuse(send_closed, *refused)
+        elif self._token is None or self._has_cookie(headers.get(b"cookie", "")):
+            await self._app(scope, receive, send_closed)
+        elif self._has_token(scope):
+            await _let_in(send_closed, f"{self._cookie}={self._token}")
+        else:
+            why = f"{self._what} wants its token: {self._printed}, to the end."
+            await _refuse(send_closed, 401, why)
+
+    def _why_refused(self, scope: Scope, headers: dict[bytes, str]) -> tuple[int, str] | None:
+        """Returns the status and the reason, if even a token would not help."""
+        host = headers.get(b"host", "")
+        if not self._is_ours(host_of(host)):
+            return 421, f"{self._what} answers to its address alone: {self._printed}."
+        if not _is_own(scope, headers, host):
+            return 403, f"{self._what} answers to no other site's pages."
+        if self._methods is not None and scope["method"] not in self._methods:
+            methods = " and ".join(sorted(self._methods))
+            return 405, f"{self._what} can be asked by {methods} alone."
+        return None
+
+    def _is_ours(self, name: str) -> bool:
+        return name in self._hosts or (self._any_address and is_address(name))
+
+    def _has_token(self, scope: Scope) -> bool:
+        if scope["method"] not in _SAFE or scope["path"].startswith("/api/"):
+            return False
+        query = urllib.parse.parse_qs(scope["query_string"].decode("latin-1"))
+        return self._matches(query.get("token", [""])[-1])
+
+    def _has_cookie(self, cookies: str) -> bool:
+        for part in cookies.split(";"):  # Others set cookies that a strict parser stops at.
+            name, _, value = part.strip().partition("=")
+            if name == self._cookie and self._matches(value):
+                return True
+        return False
+
+    def _matches(self, given: str) -> bool:
+        expected = self._token or ""
+        return hmac.compare_digest(given.encode(), expected.encode())
+
+
+def _is_own(scope: Scope, headers: dict[bytes, str], host: str) -> bool:
+    """Returns whether a request comes from a page of the application's own, or from no page."""
+    origin = headers.get(b"origin")
+    if origin is not None and _netloc_of(origin) != host.lower():
+        return False
+    # Others may lead to the page by a link, but not use it.
+    asks = scope["path"].startswith(("/api/", "/static/")) or scope["method"] not in _SAFE
+    return not asks or headers.get(b"sec-fetch-site") in (None, "same-origin", "none")
+
+
+def _netloc_of(origin: str) -> str:
+    try:
+        return urllib.parse.urlsplit(origin).netloc.lower()
+    except ValueError:  # It is no URL.
+        return ""
+
+
+async def _let_in(send: Send, cookie: str) -> None:
+    jar = f"{cookie}; HttpOnly; SameSite=Strict; Path=/"
+    headers = [(b"location", b"/"), (b"set-cookie", jar.encode()), (b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": 303, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _refuse(send: Send, status: int, why: str) -> None:
+    body = orjson.dumps({"error": why})
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(body)),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+# Serving a page: at an address of this machine, until it is told to end.
+
+_STARTED = 0.01
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{16,}")
+_EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Addresses that are listened at and cannot be opened, and what to open instead."""
+
+
+def missing(what: str) -> errors.MissingDependencyError:
+    """Returns what to raise where a page's libraries are not installed.
+
+    Args:
+        what: What the page is called, such as "The viewer".
+    """
+    return errors.missing_dependency(f"{what} needs starlette and uvicorn", "web")
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    app: ASGIApp,
+    *,
+    host: str,
+    port: int,
+    token: str | None,
+    what: str,
+    command: str,
+    cookie: str,
+    methods: frozenset[str] | None = None,
+) -> AsyncIterator[str]:
+    """Serves an application, behind a guard, for as long as the context lasts.
+
+    Args:
+        app: The application.
+        host: The address to listen at.
+        port: The port; 0 has the system choose one that is free.
+        token: What who looks must have. None is none for an address of this machine alone, and a
+            new one for any other.
+        what: What it is called where something is refused, such as "The viewer".
+        command: The command that prints its URL.
+        cookie: What the name of its cookie begins with. The port comes after: browsers share
+            cookies among the ports of a host.
+        methods: The methods that it may be asked by; None leaves that to the application.
+
+    Yields:
+        The URL to open, with the token.
+
+    Raises:
+        InvalidInputError: It cannot listen there, or the token is too short to keep anyone out.
+        MissingDependencyError: uvicorn is not installed.
+    """
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise missing(what) from error
+    alone = is_loopback(host)
+    if token is None and not alone:
+        token = secrets.token_urlsafe(24)
+    if token is not None and not _TOKEN.fullmatch(token):
+        raise errors.InvalidInputError(
+            "A token has at least 16 characters of A-Z a-z 0-9 _ -; leave it out, and one is made "
+            "where it is needed."
+        )
+    with contextlib.closing(_listen(what, host, port)) as listener:
+        port = listener.getsockname()[1]
+        names = {*LOOPBACK, host.lower()} | (set() if alone else {socket.gethostname().lower()})
+        guard = Guard(
+            app,
+            what=what,
+            command=command,
+            hosts=frozenset(names),
+            any_address=not alone,
+            methods=methods,
+            token=token,
+            cookie=f"{cookie}-{port}",
+        )
+        server = uvicorn.Server(
+            uvicorn.Config(
+                guard,
+                http="h11",
+                ws="none",
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=2,
+            )
+        )
+        # Signals are for who serves: they cancel this.
+        server.capture_signals = contextlib.nullcontext  # type: ignore[assignment]
+        running = asyncio.ensure_future(server.serve(sockets=[listener]))
+        try:
+            while not server.started:
+                if running.done():
+                    running.result()
+                    raise errors.InvalidInputError("The server ended before it had begun.")
+                await asyncio.sleep(_STARTED)
+            shown = netloc(_EVERYWHERE.get(host, host), port)
+            yield f"http://{shown}/" + (f"?token={token}" if token else "")
+        finally:
+            server.should_exit = True
+            await asyncio.shield(running)
+
+
+def _listen(what: str, host: str, port: int) -> socket.socket:
+    """Returns a socket that listens there: who comes before it is served waits."""
+    try:
+        ((family, kind, protocol, _, address), *_) = socket.getaddrinfo(
+            host, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            # `getaddrinfo` makes another port of one that is too large; `bind` refuses it.
+            listener.bind((address[0], port, *address[2:]))
+            listener.listen()
+        except BaseException:
+            listener.close()
+            raise
+    except (OSError, OverflowError) as error:
+        raise errors.InvalidInputError(
+            f"{what} cannot be served at {host!r:.100}, port {port}: {error}. Name an address of "
+            "this machine, and a port that is free (0 finds one)."
+        ) from error
+    return listener

@@ -1,0 +1,373 @@
+"""Pruning: `prune-loops` cuts detours, `drop-no-effect` takes out steps that changed nothing."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar, Final
+
+from webtraj import errors
+from webtraj import trajectory as trajectory_lib
+from webtraj.processing.base import Changed
+from webtraj.processing.steps import looking, options
+from webtraj.trajectory import StepRecord
+
+__all__ = ["COMPARED", "DropNoEffect", "PruneLoops", "is_neutral", "renumbered", "without"]
+
+# Taking steps out of an episode so that what is left is an episode again.
+
+
+def is_neutral(step: trajectory_lib.StepRecord) -> bool:
+    """Returns whether taking a step out changes neither reward nor return, nor begin nor end."""
+    if step.first or step.last:
+        return False
+    if trajectory_lib.reward_value(step.reward) != 0:  # NaN is not 0 either.
+        return False
+    return step.discount is None or _is_one(step.discount)
+
+
+def without(
+    trajectory: trajectory_lib.EpisodeTrajectory, dropped: Collection[int]
+) -> trajectory_lib.EpisodeTrajectory:
+    """Returns an episode without the steps at some positions, numbered from 0 again."""
+    gone = frozenset(dropped)
+    kept = [step for position, step in enumerate(trajectory.steps) if position not in gone]
+    return dataclasses.replace(trajectory, steps=renumbered(kept))
+
+
+def renumbered(
+    steps: Collection[trajectory_lib.StepRecord],
+) -> tuple[trajectory_lib.StepRecord, ...]:
+    """Returns steps numbered from 0, those that are already as they are."""
+    return tuple(
+        step if step.index == index else dataclasses.replace(step, index=index)
+        for index, step in enumerate(steps)
+    )
+
+
+def _is_one(discount: Any) -> bool:
+    try:
+        return float(discount) == 1.0
+    except (TypeError, ValueError):
+        return False
+
+
+# `prune-loops`: cuts detours that led back to where they began.
+
+_HARMLESS = (
+    "wait", "screenshot", "cursor_position", "hover", "move_mouse", "scroll", "scroll_at", "focus",
+    "goto", "go_back", "go_forward", "reload", "new_tab", "close_tab", "focus_tab",
+)  # fmt: skip
+"""Verbs that look around: they are taken not to change anything at the server."""
+_VIEW = ("scroll", "scroll_at")
+_CLICKS = ("click", "click_at")
+_LOOKED_AT = ("link", "tab")
+"""What may be clicked to look around."""
+_TELLING = ("answer", "send_message", "report_infeasible")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PruneLoops:
+    """Cuts the steps between two states of a page that are the same.
+
+    States are the same if URL, tabs, scroll position and the page's lines are, refs and focus
+    aside, and the picture where there is one. A detour is only cut if all its steps look around:
+    history, addresses, tabs, scrolling, waiting, and clicks on links. A click on anything else,
+    typing, dialogs, downloads, rewards: the state that does not show may be another one afterwards,
+    so the detour stays. (A link that logs out, or buys, is taken for a link.) The last step stays.
+
+    What cutting means: the step before the detour now leads straight to the step after it. Where
+    the page was opened anew, and so has other refs, it is shown as it looked when the agent went
+    on, so that the next action's ref is there. Decisions, thoughts and prompts stay as they were
+    recorded: a prompt with a history still tells of the detour, and a thought may refer to what was
+    seen there. Train on such a step by its observation, or leave recorded prompts aside.
+    """
+
+    name: str = dataclasses.field(default="prune-loops", init=False)
+    version: str = dataclasses.field(default="1", init=False)
+    needs_model: ClassVar[bool] = False
+    cut_side_effects: bool = False
+    """Whether detours are cut in which something was typed, clicked or sent."""
+    compare_screenshots: bool = True
+    """Whether pictures must be the same too. They often are not, by a blinking cursor or a banner,
+    and then a detour stays."""
+
+    def __post_init__(self) -> None:
+        options.check_flags(
+            self.name,
+            cut_side_effects=self.cut_side_effects,
+            compare_screenshots=self.compare_screenshots,
+        )
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What it was told."""
+        return options.settings_of(self)
+
+    def __call__(
+        self, trajectory: trajectory_lib.EpisodeTrajectory
+    ) -> trajectory_lib.EpisodeTrajectory | Changed:
+        """Returns the episode without its detours."""
+        steps = trajectory.steps
+        cuts = self._cuts(steps)
+        if not cuts:
+            return trajectory
+        ends = dict(cuts)
+        kept: list[StepRecord] = []
+        position = 0
+        while position < len(steps):
+            end = ends.get(position, position)
+            kept.append(_arrived_at(steps[position], steps[end]))
+            position = end + 1
+        made = dataclasses.replace(trajectory, steps=renumbered(kept))
+        changes = [{"first": begin + 1, "last": end} for begin, end in cuts]
+        return Changed((made,), {"cut": changes})
+
+    def _cuts(self, steps: tuple[StepRecord, ...]) -> list[tuple[int, int]]:
+        """Returns where detours begin and end: positions of two steps with the same state."""
+        states = [
+            looking.fingerprint(step.observation, screenshot=self.compare_screenshots)
+            for step in steps
+        ]
+        cuts = []
+        position = 0
+        while position < len(steps):
+            end = self._end_of_detour(steps, states, position)
+            if end > position:
+                cuts.append((position, end))
+            position = end + 1
+        return cuts
+
+    def _end_of_detour(
+        self, steps: tuple[StepRecord, ...], states: list[str | None], begin: int
+    ) -> int:
+        end = begin
+        if states[begin] is None:
+            return end
+        for position in range(begin + 1, len(steps) - 1):
+            if not self._may_go(steps[position - 1], steps[position]):
+                break
+            if states[position] == states[begin]:
+                end = position
+        return end
+
+    def _may_go(self, before: StepRecord, step: StepRecord) -> bool:
+        verb = looking.verb_of(step.action)
+        if not is_neutral(step) or verb in _TELLING:
+            return False
+        if self.cut_side_effects:
+            return True
+        if set(looking.events_in(step.observation)) - {"console"}:
+            return False
+        if looking.is_invalid(step):
+            return True  # The page was left alone.
+        if verb in _VIEW:
+            return _view_is_known(step.observation, self.compare_screenshots)
+        if verb in _CLICKS:
+            return looking.element_of(before.observation, step).role in _LOOKED_AT
+        return verb in _HARMLESS
+
+
+def _view_is_known(observation: Any, compare_screenshots: bool) -> bool:
+    if looking.channel(observation, "scroll") is not None:
+        return True
+    return compare_screenshots and looking.channel(observation, "screenshot") is not None
+
+
+def _arrived_at(step: StepRecord, end: StepRecord) -> StepRecord:
+    """Returns a step that shows the page as it was at a later one of the same state."""
+    before, after = step.observation, end.observation
+    if not isinstance(before, Mapping) or not isinstance(after, Mapping):
+        return step
+    if looking.content_of(before.get("axtree")) == looking.content_of(after.get("axtree")):
+        return step
+    page = {name: after[name] for name in looking.OF_THE_PAGE if name in after}
+    observation = {name: value for name, value in before.items() if name not in looking.OF_THE_PAGE}
+    return dataclasses.replace(step, observation={**observation, **page})
+
+
+# `drop-no-effect`: takes out steps after which the page was as before.
+
+COMPARED: Final = (
+    "url",
+    "title",
+    "axtree",
+    "changes",
+    "text",
+    "screenshot",
+    "set_of_marks",
+    "focused",
+    "scroll",
+    "tabs",
+    "active_tab",
+)
+"""The channels that tell whether the page is another one, where they were observed."""
+
+_FOCUS_ONLY = ("focused",)
+_MOVES_VIEW = ("scroll", "scroll_at", "hover", "move_mouse")
+"""What these do shows in a picture or in how far the page is scrolled, and nowhere else."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class DropNoEffect:
+    """Drops steps that changed nothing that was observed, unless they may have had an effect.
+
+    Pages have state that does not show: of two buttons that must be clicked in turn, the first
+    click shows nowhere. WebGym's rule, which drops every step whose picture is that of the step
+    before, makes such tasks unlearnable. So a step is kept if it
+
+    * changed any of the channels that were compared, or came with a dialog, a download, a request
+      that was blocked or an error in the console;
+    * acted on an interactive element: one that has such a role, or lies in one that has;
+    * carries a reward, or a discount other than 1, so that reward and return stay what they were;
+    * is the first or the last one, or tells the user something;
+    * cannot be told of: neither picture nor text of the page was recorded.
+
+    A click that only took the focus away counts as without effect. What goes is waiting, looking,
+    moving, clicking on what is no control, and (unless `keep_errors`) what could not be done.
+
+    Each step is compared with the last one that is kept, so that doing it twice changes nothing.
+    Prompts of the later steps stay as they were recorded: they may speak of steps that are gone.
+    """
+
+    name: str = dataclasses.field(default="drop-no-effect", init=False)
+    version: str = dataclasses.field(default="1", init=False)
+    needs_model: ClassVar[bool] = False
+    channels: tuple[str, ...] = COMPARED
+    """What is compared. `screenshot` alone is WebGym's rule, but for what is said above."""
+    keep_interactive: bool = True
+    """Whether a step on an interactive element stays, whatever it changed."""
+    keep_errors: bool = False
+    """Whether steps stay that could not be read or done: how an agent recovers is worth learning,
+    its mistakes may not be."""
+    except_tasks: tuple[str, ...] = ()
+    """Glob patterns of tasks that are left alone."""
+    except_environments: tuple[str, ...] = ()
+    """Glob patterns of environments that are left alone."""
+
+    def __post_init__(self) -> None:
+        for option in ("channels", "except_tasks", "except_environments"):
+            words = options.words(self.name, option, getattr(self, option))
+            object.__setattr__(self, option, words)
+        options.check_flags(
+            self.name, keep_interactive=self.keep_interactive, keep_errors=self.keep_errors
+        )
+        unknown = sorted(set(self.channels) - set(COMPARED))
+        if unknown or not self.channels:
+            raise errors.InvalidInputError(
+                f"{self.name}: channels is {list(self.channels)}; expected some of "
+                f"{', '.join(COMPARED)}."
+            )
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What it was told."""
+        return options.settings_of(self)
+
+    def __call__(
+        self, trajectory: trajectory_lib.EpisodeTrajectory
+    ) -> trajectory_lib.EpisodeTrajectory | Changed:
+        """Returns the episode without its steps of no effect."""
+        info = trajectory.info
+        if options.matches(info.task, self.except_tasks) or options.matches(
+            info.environment, self.except_environments
+        ):
+            return trajectory
+        dropped = self._dropped(trajectory.steps)
+        if not dropped:
+            return trajectory
+        verbs = (looking.verb_of(trajectory.steps[index].action) for index in dropped)
+        counts = collections.Counter(verb or "unknown" for verb in verbs)
+        return Changed(
+            (without(trajectory, dropped),),
+            {"dropped": dropped, "actions": dict(sorted(counts.items()))},
+        )
+
+    def _dropped(self, steps: tuple[StepRecord, ...]) -> list[int]:
+        dropped: list[int] = []
+        kept = 0
+        for position in range(1, len(steps) - 1):
+            if self._goes(steps[kept], steps[position]):
+                dropped.append(position)
+            else:
+                kept = position
+        return dropped
+
+    def _goes(self, before: StepRecord, step: StepRecord) -> bool:
+        if not is_neutral(step) or looking.verb_of(step.action) in _TELLING:
+            return False
+        if looking.events_in(step.observation):
+            return False
+        changed = self._changed(before.observation, step.observation)
+        if changed is None or changed.difference(_FOCUS_ONLY):
+            return False
+        if not _can_tell(step):
+            return False
+        if looking.is_invalid(step) or _error_of(step):
+            return not self.keep_errors and not changed
+        element = looking.element_of(before.observation, step)
+        return not (self.keep_interactive and element.is_interactive)
+
+    def _changed(self, before: Any, after: Any) -> set[str] | None:
+        """Returns the channels that differ; None if none shows the page."""
+        if not isinstance(before, Mapping) or not isinstance(after, Mapping):
+            return None
+        changed: set[str] = set()
+        shown = False
+        for name in self.channels:
+            different = _differs(before, after, name)
+            if different is not None:
+                shown = shown or name in ("axtree", "changes", "text", "screenshot", "set_of_marks")
+                changed.update([name] if different else [])
+            if shown and changed.difference(_FOCUS_ONLY):
+                break  # It has had an effect, and comparing pages takes long.
+        return changed if shown else None
+
+
+def _differs(before: Mapping[str, Any], after: Mapping[str, Any], name: str) -> bool | None:
+    """Returns whether a channel differs; None if it was not observed both times."""
+    if name == "changes":
+        return _has_changes(after)
+    one, other = _comparable(before, name), _comparable(after, name)
+    return None if one is None or other is None else bool(one != other)
+
+
+def _comparable(observation: Mapping[str, Any], name: str) -> Any:
+    """Returns what a channel holds, to be compared; None if it was not observed this time."""
+    if name not in observation:
+        return None
+    if name == "axtree":
+        return looking.tree_without(looking.text_channel(observation, name), focus=True)
+    if name == "set_of_marks":
+        marks = looking.channel(observation, name)
+        return looking.content_of(marks.get("image")) if isinstance(marks, Mapping) else None
+    value = observation[name]
+    if name == "screenshot" and (value is None or value == b""):
+        return None  # A step that took none: `screenshot_stride`, or pictures not shared.
+    return value if isinstance(value, (str, bytes)) else looking.content_of(value)
+
+
+def _has_changes(observation: Mapping[str, Any]) -> bool | None:
+    """Returns whether the page's lines changed in more than where the focus is."""
+    if "changes" not in observation:
+        return None
+    gone: collections.Counter[str] = collections.Counter()
+    lines = looking.channel(observation, "changes")
+    for line in () if lines is None else map(str, lines):
+        sign, _, rest = line.partition(" ")
+        gone[looking.tree_without(rest, focus=True)] += 1 if sign == "+" else -1
+    return any(gone.values())
+
+
+def _can_tell(step: StepRecord) -> bool:
+    if looking.verb_of(step.action) not in _MOVES_VIEW:
+        return True
+    return any(
+        looking.channel(step.observation, name) is not None for name in ("screenshot", "scroll")
+    )
+
+
+def _error_of(step: StepRecord) -> str:
+    last = looking.channel(step.observation, "last_action")
+    return str(last.get("error") or "") if isinstance(last, Mapping) else ""

@@ -1,0 +1,531 @@
+"""Tasks of a rollout: what one is, its rows in files as other systems and people write them.
+
+A task is data, wherever it comes from and whatever plays it. Files are JSON lines or Parquet, in a
+folder or a bucket, and are read a row at a time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, BinaryIO, Literal, Self
+from urllib.parse import urlsplit
+
+import orjson
+import pydantic
+from pydantic_core import PydanticCustomError
+
+from webtraj import errors
+from webtraj.store.places import open_file
+
+__all__ = [
+    "Difficulty",
+    "FORM",
+    "Fact",
+    "FactGroup",
+    "Facts",
+    "TaskSpec",
+    "Text",
+    "groups_of",
+    "place_of",
+    "read_tasks",
+    "site_of",
+    "spec_of_row",
+    "url_of",
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fact:
+    """Something that has to hold when the task is done."""
+
+    description: str
+    difficulty: int = 1
+    """How hard it is, from 1; WebGym counts 1 for each."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FactGroup:
+    """Facts that belong together, such as those of one item that was asked for."""
+
+    facts: tuple[Fact, ...]
+    id: str = ""
+    description: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSpec:
+    """One task."""
+
+    name: str
+    """The task's name, unique in its set: what episodes have as `task`."""
+    preset: str = "web"
+    """The preset that plays it: one with a single task, or `web` for any site."""
+    goal: str = ""
+    """What to do, in words; empty if the environment says it."""
+    start_url: str = ""
+    """Where it begins, for `web`."""
+    site: str = ""
+    """The site's host name, without `www.`."""
+    domain: str = ""
+    """What it is about, in coarse: shopping, travel, ..."""
+    subdomain: str = ""
+    """What it is about, in fine."""
+    difficulty: int = 0
+    """How hard it is, from 1; 0 if that is not known. WebGym has the number of its facts here."""
+    facts: tuple[FactGroup, ...] = ()
+    """What has to hold in the end, for a judge."""
+    reference_answer: str = ""
+    """The answer that is right, where there is only one."""
+    coarse: bool = False
+    """Whether `goal` only describes what may be done on the site, for an explorer."""
+    max_steps: int | None = None
+    """Steps after which it is truncated; None leaves that to the rollout."""
+    metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """All else that its file says of it."""
+
+    @property
+    def level(self) -> str:
+        """The difficulty in a word, in WebGym's bands: easy to 3, medium to 6, then hard.
+
+        >>> TaskSpec(name="a", difficulty=4).level
+        'medium'
+        """
+        if self.difficulty < 1:
+            return "unknown"
+        return "easy" if self.difficulty <= 3 else "medium" if self.difficulty <= 6 else "hard"
+
+    @property
+    def is_described(self) -> bool:
+        """Whether it says more than which preset plays it: what a judge or a filter may go by."""
+        return self != TaskSpec(name=self.name, preset=self.preset)
+
+    def to_data(self) -> dict[str, Any]:
+        """Returns the task as JSON data, without what is at its default."""
+        data: dict[str, Any] = {"name": self.name}
+        for field in dataclasses.fields(self)[1:]:
+            value = getattr(self, field.name)
+            if value and value != field.default:
+                data[field.name] = dict(value) if field.name == "metadata" else value
+        if self.facts:
+            data["facts"] = [dataclasses.asdict(group) for group in self.facts]
+        return data
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """Return the task that `to_data` made data of.
+
+        Raises:
+            ValueError: It is not such data; the message names the field.
+        """
+        from webtraj.store import records
+
+        if not isinstance(data, Mapping):
+            raise records.WrongFieldError("", f"is {data!r:.60}; expected an object")
+        fields = dict(data)
+        metadata = fields.pop("metadata", {})  # Stays as its file had it.
+        if not isinstance(metadata, Mapping):
+            raise records.WrongFieldError("metadata", f"is {metadata!r:.60}; expected an object")
+        spec = records.read_object(cls, fields)
+        known = {field.name for field in dataclasses.fields(cls)}
+        if unknown := sorted(map(str, fields.keys() - known)):
+            raise records.WrongFieldError(unknown[0], "is not a field of a task")
+        return dataclasses.replace(spec, metadata=metadata)
+
+
+# The forms in which a row may say the facts of its task, as in WebGym's `evaluator_reference`.
+#
+# A text; or a list, each item of which is a text, `{description, difficulty}`, or a group of facts,
+# `{id, description, facts}`, whose facts are texts or `{description, difficulty}`.
+
+Text = Annotated[str, pydantic.StringConstraints(strip_whitespace=True, min_length=1)]
+Difficulty = Annotated[int, pydantic.Field(ge=0, le=1000)]
+
+FORM = "form"
+"""The type of the error that says which forms there are."""
+_FACT = "a text or {description, difficulty}"
+_ITEM = "a text, {description, difficulty}, or a group {id, description, facts}"
+
+
+def _form_of(item: Any) -> str | None:
+    """Returns which form of facts an item is meant to be; None if it is none."""
+    if isinstance(item, str):
+        return "text"
+    if not isinstance(item, Mapping):
+        return None
+    if item.get("facts") is not None:
+        return "group"
+    return "fact" if "description" in item else None
+
+
+def _one_of(expected: str) -> pydantic.Discriminator:
+    return pydantic.Discriminator(
+        _form_of, custom_error_type=FORM, custom_error_message=f"expected {expected}"
+    )
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, (list, tuple)):
+        raise PydanticCustomError(FORM, f"expected a text, or a list whose items are each {_ITEM}")
+    return value
+
+
+class _Part(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="ignore")
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _without_gaps(cls, data: Any) -> Any:
+        # Parquet has every column in every row, here too.
+        return {key: value for key, value in data.items() if value is not None}
+
+
+class _GradedFact(_Part):
+    description: Text
+    difficulty: Difficulty = 1
+
+
+_TextForm = Annotated[Text, pydantic.Tag("text")]
+_FactForm = Annotated[_GradedFact, pydantic.Tag("fact")]
+
+
+class _GroupOfFacts(_Part):
+    id: str | int = ""
+    description: str = ""
+    facts: list[Annotated[_TextForm | _FactForm, _one_of(_FACT)]] = pydantic.Field(min_length=1)
+
+
+_GroupForm = Annotated[_GroupOfFacts, pydantic.Tag("group")]
+Facts = Annotated[
+    list[Annotated[_TextForm | _FactForm | _GroupForm, _one_of(_ITEM)]],
+    pydantic.BeforeValidator(_listed),
+]
+_PARTS = frozenset({*_GradedFact.model_fields, *_GroupOfFacts.model_fields})
+
+
+def groups_of(facts: Facts) -> tuple[FactGroup, ...]:
+    """Returns a list of facts as groups; facts without a group are one each."""
+    return tuple(map(_group, facts))
+
+
+def _group(item: str | _GradedFact | _GroupOfFacts) -> FactGroup:
+    if isinstance(item, _GroupOfFacts):
+        return FactGroup(tuple(map(_fact, item.facts)), str(item.id), item.description)
+    return FactGroup((_fact(item),))
+
+
+def _fact(item: str | _GradedFact) -> Fact:
+    return Fact(item) if isinstance(item, str) else Fact(item.description, item.difficulty)
+
+
+def place_of(location: tuple[int | str, ...]) -> str:
+    """Returns where in a row something is, without the names of forms and types.
+
+    >>> place_of(("facts", 1, "group", "facts", 0, "fact", "difficulty"))
+    'facts[1].facts[0].difficulty'
+    >>> place_of(("definite_answer", "int"))
+    'definite_answer'
+    """
+    field, *parts = location
+    steps = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts]
+    known = [isinstance(part, int) or part in _PARTS for part in parts]
+    return str(field) + "".join(itertools.compress(steps, known))
+
+
+# Rows of task files. Three kinds are known, told apart by their fields:
+#
+# * WebGym's: `task_name` (the goal), `website`, `difficulty`, `evaluator_reference`,
+#   `definite_answer`, `domain`, `subdomain`; optional `task_id`, `distribution`, `benchmark_name`,
+#   `attempt_level`.
+# * Coarse tasks as Orby has them: a site (`url`, `website` or `site`) and a `description` of what
+# may
+#   be done there.
+# * webtraj's own: `preset`, or the fields of `TaskSpec` by their names; `facts` may be in any form
+# of
+#   WebGym's `evaluator_reference`.
+#
+# Fields that are not known are kept in `metadata`.
+
+
+def url_of(website: str) -> str:
+    """Returns a site as a URL: `https://` goes in front of a bare host.
+
+    >>> url_of("example.org/shop"), url_of("http://example.org")
+    ('https://example.org/shop', 'http://example.org')
+
+    Raises:
+        ValueError: It is no web address.
+    """
+    url = website.strip()
+    if "://" not in url:
+        url = f"https://{url}"
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or " " in url:
+        raise ValueError(f"{website!r:.200} is no http or https address")
+    return url
+
+
+def site_of(url: str) -> str:
+    """Returns the name of the site that a URL leads to.
+
+    >>> site_of("https://www.Example.org:8080/shop")
+    'example.org:8080'
+    """
+    return urlsplit(url).netloc.rpartition("@")[2].lower().removeprefix("www.")
+
+
+def spec_of_row(row: Any) -> TaskSpec:
+    """Returns the task that a row of a file means.
+
+    Raises:
+        InvalidInputError: It is none; the message names the fields that are wrong.
+    """
+    if not isinstance(row, Mapping):
+        raise errors.InvalidInputError(f"expected an object, got {type(row).__name__}")
+    # Parquet has every column in every row.
+    present = {key: value for key, value in row.items() if value is not None}
+    model: type[_Row]
+    if "task_name" in present:
+        model = _WebGymRow
+    elif "preset" in present or "name" in present:
+        model = _OwnRow
+    elif "description" in present:
+        model = _CoarseRow
+    else:
+        raise errors.InvalidInputError(
+            "expected a field task_name (WebGym), name or preset (webtraj), or description "
+            f"(coarse tasks); got {', '.join(sorted(map(str, present))) or 'none'}"
+        )
+    try:
+        return model.model_validate(present).to_spec()
+    except pydantic.ValidationError as error:
+        raise errors.InvalidInputError(_told(error)) from error
+    except ValueError as error:
+        raise errors.InvalidInputError(str(error)) from error
+
+
+class _Row(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="allow", frozen=True)
+
+    def to_spec(self) -> TaskSpec:
+        raise NotImplementedError
+
+    @property
+    def _rest(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
+
+
+class _WebGymRow(_Row):
+    task_name: Text
+    website: Text
+    domain: str = ""
+    subdomain: str = ""
+    difficulty: Annotated[int, pydantic.Field(ge=1, le=1000)]
+    evaluator_reference: Facts
+    definite_answer: str | bool | int | float = ""
+    task_id: str | int | None = None
+    max_steps: Annotated[int, pydantic.Field(ge=1)] | None = None
+
+    def to_spec(self) -> TaskSpec:
+        url = url_of(self.website)
+        name = _digest(self.subdomain, self.website, self.difficulty, self.task_name)
+        answer = self.definite_answer
+        return TaskSpec(
+            name=name if self.task_id is None else str(self.task_id),
+            goal=self.task_name,
+            start_url=url,
+            site=site_of(url),
+            domain=self.domain,
+            subdomain=self.subdomain,
+            difficulty=self.difficulty,
+            facts=groups_of(self.evaluator_reference),
+            reference_answer=answer if isinstance(answer, str) else str(answer),
+            max_steps=self.max_steps,
+            metadata=self._rest,
+        )
+
+
+class _CoarseRow(_Row):
+    description: Text
+    url: str | None = None
+    website: str | None = None
+    site: str | None = None
+    task_id: str | int | None = None
+    domain: str = ""
+
+    def to_spec(self) -> TaskSpec:
+        given = self.url or self.website or self.site
+        if not given:
+            raise ValueError("url: expected the site's address (or website, or site)")
+        url = url_of(given)
+        name = _digest("coarse", url, self.description)
+        return TaskSpec(
+            name=name if self.task_id is None else str(self.task_id),
+            goal=self.description,
+            start_url=url,
+            site=site_of(url),
+            domain=self.domain,
+            coarse=True,
+            metadata=self._rest,
+        )
+
+
+class _OwnRow(_Row):
+    preset: Text | None = None
+    name: Text | None = None
+    goal: str = ""
+    start_url: str = ""
+    site: str = ""
+    domain: str = ""
+    subdomain: str = ""
+    difficulty: Difficulty = 0
+    facts: Facts = []
+    reference_answer: str = ""
+    coarse: bool = False
+    max_steps: Annotated[int, pydantic.Field(ge=1)] | None = None
+    metadata: dict[str, Any] = {}
+    kind: Literal["task"] = "task"
+
+    def to_spec(self) -> TaskSpec:
+        preset = self.preset or "web"
+        url = url_of(self.start_url) if self.start_url else ""
+        if preset == "web" and not (url and self.goal):
+            raise ValueError("goal, start_url: a task of the preset 'web' needs both")
+        return TaskSpec(
+            name=self.name or preset,
+            preset=preset,
+            goal=self.goal,
+            start_url=url,
+            site=self.site or (site_of(url) if url else ""),
+            domain=self.domain,
+            subdomain=self.subdomain,
+            difficulty=self.difficulty,
+            facts=groups_of(self.facts),
+            reference_answer=self.reference_answer,
+            coarse=self.coarse,
+            max_steps=self.max_steps,
+            metadata={**self.metadata, **self._rest},
+        )
+
+
+def _digest(*parts: object) -> str:
+    """Returns a name that follows from what a task says, for rows without one."""
+    text = "\0".join(map(str, parts))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _told(error: pydantic.ValidationError) -> str:
+    """Returns what is wrong, by field; a union's attempts at one field in a line of their own."""
+    problems: dict[str, None] = {}
+    for problem in error.errors(include_url=False):
+        what = f"{place_of(problem['loc'])}: {problem['msg']}"
+        if problem["type"] == FORM:
+            what += f"; got {problem['input']!r:.60}"
+        problems[what] = None
+    return "; ".join(list(problems)[:4])
+
+
+# Reading task files: JSON lines or Parquet, a row at a time, in a folder or a bucket.
+#
+# A file with bad rows is refused as a whole, since a rollout that leaves out some of its tasks
+# would be taken for one that played them all; the error names the first bad rows by number.
+
+_MAX_PROBLEMS = 10
+_MAX_LINE = 16 * 2**20
+_BATCH = 1024
+
+
+def read_tasks(
+    place: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+) -> Iterator[TaskSpec]:
+    """Yields the tasks of a file, in order; only a few are in memory at a time.
+
+    Args:
+        place: A `.jsonl` or `.parquet` file: its path, or its URL in a bucket. What a row may be
+            stands in `webtraj.tasks.rows`.
+        storage_options: For a bucket, as `webtraj.store.open_storage` takes them.
+
+    Raises:
+        InvalidInputError: The file is missing or of another kind; or rows of it are wrong, which
+            is known when the first of them has been come to.
+        StorageError: The bucket cannot be read.
+    """
+    name = os.fspath(place)
+    if not name.endswith((".jsonl", ".parquet")):
+        raise errors.InvalidInputError(
+            f"{name!r} is no task file; expected one that ends in .jsonl or .parquet."
+        )
+    return _read(name, storage_options)
+
+
+def _read(name: str, storage_options: Mapping[str, Any] | None) -> Iterator[TaskSpec]:
+    expected = "a .jsonl or .parquet file"
+    with open_file(name, storage_options, what="task file", expected=expected) as file:
+        rows = _rows_of_parquet(file, name) if name.endswith(".parquet") else _rows_of_lines(file)
+        yield from _checked(rows, name)
+
+
+def _checked(rows: Iterable[tuple[int, Any]], name: str) -> Iterator[TaskSpec]:
+    problems: list[str] = []
+    for number, row in rows:
+        try:
+            spec = spec_of_row(row() if callable(row) else row)
+        except errors.InvalidInputError as error:
+            problems.append(f"row {number}: {error}")
+            if len(problems) == _MAX_PROBLEMS:
+                break
+            continue
+        if not problems:
+            yield spec
+    if problems:
+        more = " (there may be more)" if len(problems) == _MAX_PROBLEMS else ""
+        raise errors.InvalidInputError(
+            f"{name!r} has bad rows{more}:\n  " + "\n  ".join(problems) + "\nMend or remove them."
+        )
+
+
+def _rows_of_lines(file: BinaryIO) -> Iterator[tuple[int, Any]]:
+    number = 0
+    while line := file.readline(_MAX_LINE):
+        number += 1
+        if len(line) == _MAX_LINE:
+            yield number, _raiser(f"longer than {_MAX_LINE} bytes")
+            return
+        if line.strip():
+            yield number, _parser(line)
+
+
+def _parser(line: bytes) -> Any:
+    def parse() -> Any:
+        try:
+            return orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise errors.InvalidInputError(f"no JSON: {error}") from error
+
+    return parse
+
+
+def _raiser(problem: str) -> Any:
+    def fail() -> Any:
+        raise errors.InvalidInputError(problem)
+
+    return fail
+
+
+def _rows_of_parquet(file: BinaryIO, name: str) -> Iterator[tuple[int, Any]]:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        raise errors.missing_dependency(f"Reading {name!r} needs pyarrow", "parquet") from error
+    try:
+        batches = parquet.ParquetFile(file).iter_batches(_BATCH)
+        rows = (row for batch in batches for row in batch.to_pylist())
+        yield from enumerate(rows, start=1)
+    except pa.ArrowException as error:
+        raise errors.InvalidInputError(f"{name!r} is no readable Parquet file: {error}.") from error

@@ -1,0 +1,291 @@
+"""What a task of the fixture site is, and how one is written.
+
+A task is a function from a seeded world to an assignment, registered by decorator::
+
+    @task("log-out", difficulty=1)
+    def log_out(world: World, rng: random.Random) -> Assignment:
+        world.user = world.customer
+        steps = (click("button", "Log out"),)
+        return Assignment("Log out.", done=lambda w: not w.user, steps=steps)
+
+The function chooses what is asked for, with `rng`, and may change the world before the visit
+begins.
+`done` looks at the world and at nothing else: a task is judged by what happened on the server.
+`steps` are the oracle; unlike an agent it knows the world, so it need not read to find its way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import random
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import TypeAlias
+
+from webtraj.environments import actions as a
+from webtraj.environments.miniwob.oracles import OracleError, OracleView
+from webtraj.testing.site import names, world
+from webtraj.testing.site.world import World
+
+__all__ = [
+    "Assignment",
+    "Judge",
+    "SiteTask",
+    "Step",
+    "act",
+    "answer",
+    "check",
+    "click",
+    "click_inside",
+    "drag",
+    "fill",
+    "hover",
+    "log_in",
+    "open_product",
+    "registered",
+    "scroll_until",
+    "select",
+    "task",
+    "upload",
+    "wait_for_end",
+    "wait_until",
+]
+
+# The steps that oracles are made of. Each looks its element up when its turn has come.
+
+Step: TypeAlias = Callable[[OracleView], AsyncIterator[a.Action]]
+
+_MAX_WAITS = 30
+
+_FIND = """
+([path, text], refOf) => {
+  let roots = [document];
+  for (const [i, selector] of path.entries()) {
+    let found = roots.flatMap(root => [...root.querySelectorAll(selector)]);
+    if (i === path.length - 1) {
+      const squeezed = element => element.textContent.trim().replace(/\\s+/g, " ");
+      const fitting = found.filter(element => text === null || squeezed(element) === text);
+      return fitting.length ? refOf(fitting[0]) : null;
+    }
+    roots = found.map(element => element.shadowRoot ?? element.contentDocument ?? element);
+  }
+}
+"""
+
+
+async def _ref(page: OracleView, path: tuple[str, ...], text: str | None) -> str:
+    found = await page.evaluate(_FIND, [path, text])
+    if found is None:
+        raise OracleError(f"The page has no element {' > '.join(path)!r} with the text {text!r}.")
+    return str(found)
+
+
+_HAS_MORE = "() => scrollY + innerHeight < document.documentElement.scrollHeight - 1"
+"""Whether the page scrolls any further down."""
+
+
+def act(action: a.Action) -> Step:
+    """Does an action that needs no element."""
+
+    async def step(page: OracleView) -> AsyncIterator[a.Action]:
+        yield action
+
+    return step
+
+
+def answer(text: str) -> Step:
+    """Gives the answer."""
+    return act(a.Answer(text))
+
+
+def _on_element(
+    make: Callable[[str], a.Action], path: tuple[str, ...], text: str | None = None
+) -> Step:
+    async def step(page: OracleView) -> AsyncIterator[a.Action]:
+        yield make(await _ref(page, path, text))
+
+    return step
+
+
+def click(selector: str, text: str | None = None, *, inside: tuple[str, ...] = ()) -> Step:
+    """Clicks an element.
+
+    Args:
+        selector: A CSS selector.
+        text: The element's whole text, if more than one matches.
+        inside: Selectors of the elements, frames or shadow hosts it is in, from the outermost.
+    """
+    return _on_element(a.Click, (*inside, selector), text)
+
+
+def hover(selector: str) -> Step:
+    """Moves the mouse over an element."""
+    return _on_element(a.Hover, (selector,))
+
+
+def fill(selector: str, value: str, *, inside: tuple[str, ...] = ()) -> Step:
+    """Fills in a field."""
+    return _on_element(lambda ref: a.Fill(ref, value), (*inside, selector))
+
+
+def select(selector: str, *options: str, inside: tuple[str, ...] = ()) -> Step:
+    """Chooses options."""
+    return _on_element(lambda ref: a.SelectOption(ref, options), (*inside, selector))
+
+
+def check(selector: str) -> Step:
+    """Ticks a box."""
+    return _on_element(a.Check, (selector,))
+
+
+def upload(selector: str, path: str) -> Step:
+    """Chooses a file."""
+    return _on_element(lambda ref: a.UploadFile(ref, (path,)), (selector,))
+
+
+def drag(selector: str, text: str, target: str) -> Step:
+    """Drags an element onto another."""
+
+    async def step(page: OracleView) -> AsyncIterator[a.Action]:
+        onto = await _ref(page, (target,), None)
+        yield a.DragTo(await _ref(page, (selector,), text), onto)
+
+    return step
+
+
+def click_inside(selector: str, x: float, y: float) -> Step:
+    """Clicks at a point of an element, counted from its top left corner."""
+
+    async def step(page: OracleView) -> AsyncIterator[a.Action]:
+        left, top, _, _ = (await page.one(selector)).box
+        yield a.ClickAt(left + x, top + y)
+
+    return step
+
+
+def wait_for_end() -> Step:
+    """Waits for what the page cannot see: the answer to a frame of another origin."""
+
+    async def step(page: OracleView) -> AsyncIterator[a.Action]:
+        for _ in range(_MAX_WAITS):
+            yield a.Wait(0.1)
+
+    return step
+
+
+def scroll_until(selector: str) -> Step:
+    """Scrolls down until an element is there; waits where the page is still fetching more."""
+
+    async def step(page: OracleView) -> AsyncIterator[a.Action]:
+        for _ in range(_MAX_WAITS):
+            if await page.evaluate(_FIND, [(selector,), None]) is not None:
+                return
+            yield a.Scroll(0, 2000) if await page.evaluate(_HAS_MORE) else a.Wait(0.1)
+
+    return step
+
+
+def wait_until(selector: str) -> Step:
+    """Waits until an element is there: the page of a tab that is about to open."""
+
+    async def step(page: OracleView) -> AsyncIterator[a.Action]:
+        for _ in range(_MAX_WAITS):
+            if await page.evaluate(_FIND, [(selector,), None]) is not None:
+                return
+            yield a.Wait(0.1)
+
+    return step
+
+
+def open_product(name: str) -> tuple[Step, ...]:
+    """Opens a product's page by searching for it."""
+    return (
+        fill("header input[name=q]", name),
+        click("header button", "Search"),
+        click(".products a", name),
+    )
+
+
+def log_in(username: str, password: str) -> tuple[Step, ...]:
+    """Logs in, from any page."""
+    return (
+        click("header a", "Log in"),
+        fill("#field-username", username),
+        fill("#field-password", password),
+        click("main button", "Log in"),
+    )
+
+
+Judge: TypeAlias = Callable[[World], bool]
+
+
+def _never(_: World) -> bool:
+    return False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Assignment:
+    """What one episode asks for."""
+
+    goal: str
+    """What the agent is told."""
+    done: Judge
+    """Whether it has done it. Must be false at first."""
+    spoiled: Judge = _never
+    """Whether it has done what cannot be undone, so that the episode has failed."""
+    steps: tuple[Step, ...] = ()
+    """The oracle's way; empty if there is none."""
+    files: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
+    """Files that the agent has at hand, by name."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SiteTask:
+    """A task of the fixture site."""
+
+    name: str
+    difficulty: int
+    """1 (a click or two) to 5 (long, or with an obstacle that few agents pass)."""
+    start: str
+    """The path where it begins."""
+    assign: Callable[[World, random.Random], Assignment]
+
+    def begin(self, world: World) -> Assignment:
+        """Makes a world ready for an episode of this task, and returns what is asked for in it."""
+        return self.assign(world, random.Random(f"{self.name} {world.seed}"))
+
+    @property
+    def has_oracle(self) -> bool:
+        """Whether its assignments come with the steps that do them."""
+        return _has_oracle(self)
+
+
+_TASKS: dict[str, SiteTask] = {}
+
+
+def task(
+    name: str, *, difficulty: int, start: str = "/"
+) -> Callable[[Callable[[World, random.Random], Assignment]], SiteTask]:
+    """Registers a task.
+
+    Raises:
+        ValueError: `names.TASKS` does not list it, or it is there already.
+    """
+    if name not in names.TASKS or name in _TASKS:
+        raise ValueError(f"The task {name!r} is not listed in names.TASKS, or written twice.")
+
+    def register(assign: Callable[[World, random.Random], Assignment]) -> SiteTask:
+        made = _TASKS[name] = SiteTask(name, difficulty, start, assign)
+        return made
+
+    return register
+
+
+def registered() -> Mapping[str, SiteTask]:
+    """Returns the tasks registered so far."""
+    return _TASKS
+
+
+@functools.cache
+def _has_oracle(site_task: SiteTask) -> bool:
+    return bool(site_task.begin(world.make_world(0)).steps)

@@ -1,0 +1,429 @@
+"""Checkpoints of LLaMA-Factory: going on from the last, and publishing it as `model.pt`."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+import os
+import secrets
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from webtraj import errors
+from webtraj.store import files
+
+__all__ = [
+    "ABOUT",
+    "CHECKPOINTS",
+    "Checkpoint",
+    "STATE",
+    "base_rates",
+    "changed",
+    "checkpoint_of",
+    "copy_checkpoint",
+    "find_checkpoint",
+    "incomplete",
+    "last_model",
+    "numbered",
+    "publish",
+    "publish_finished",
+    "read_about",
+    "read_state",
+    "steps_for",
+    "tensors_of",
+    "unfinished",
+]
+
+# Going on from the last update: its checkpoint, and how many steps there are to go.
+#
+# Nothing that was published is ever changed. Where the optimizer goes on, a copy of the checkpoint
+# is made in the new run's folder, and the learning rate is set in that: LLaMA-Factory takes the one
+# of the checkpoint, whatever its configuration says.
+
+STATE = "trainer_state.json"
+
+_REWRITTEN = ("scheduler.pt", "optimizer.pt")
+_SECONDS = 600
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A folder that training can go on from, optimizer and all."""
+
+    path: Path
+    global_step: int
+    """Steps that it was trained for."""
+    deepspeed: bool
+    """Whether the optimizer's state is DeepSpeed's."""
+
+
+def read_state(folder: Path) -> int | None:
+    """Returns for how many steps the model in a folder was trained; None if that is not known."""
+    try:
+        step = orjson.loads((folder / STATE).read_bytes())["global_step"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return step if isinstance(step, int) and not isinstance(step, bool) else None
+
+
+def find_checkpoint(folder: Path) -> Checkpoint | None:
+    """Returns the checkpoint that a folder is, or the last one of those that are in it.
+
+    Its optimizer's state is there, and its count of steps; otherwise it is none.
+    """
+    if (found := _checkpoint(folder)) is not None:
+        return found
+    inside = (_checkpoint(path) for path in numbered(folder))
+    return next((one for one in inside if one is not None), None)
+
+
+def numbered(folder: Path) -> list[Path]:
+    """Returns a run's folders `checkpoint-<step>`, the last one first."""
+    found = [
+        path
+        for path in folder.glob("checkpoint-*")
+        if path.is_dir() and path.name.removeprefix("checkpoint-").isdecimal()
+    ]
+    return sorted(found, key=lambda path: -int(path.name.removeprefix("checkpoint-")))
+
+
+def _checkpoint(folder: Path) -> Checkpoint | None:
+    step = read_state(folder)
+    if step is None or not (folder / "scheduler.pt").is_file():
+        return None
+    if (folder / "optimizer.pt").is_file():
+        return Checkpoint(folder, step, deepspeed=False)
+    return Checkpoint(folder, step, deepspeed=True) if _has_deepspeed(folder) else None
+
+
+def _has_deepspeed(folder: Path) -> bool:
+    """Returns whether the tag that `latest` names has states of an optimizer."""
+    try:
+        tag = (folder / "latest").read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return False
+    return bool(tag) and "/" not in tag and any((folder / tag).glob("*optim_states.pt"))
+
+
+def steps_for(rows: int, *, batch: int, accumulation: int, devices: int, epochs: float) -> int:
+    """Returns how many steps rows are for, counted as the trainer counts; never 0.
+
+    >>> steps_for(40, batch=2, accumulation=2, devices=1, epochs=2)
+    20
+    >>> steps_for(1, batch=3, accumulation=4, devices=8, epochs=1)
+    1
+    """
+    batches = math.ceil(rows / (batch * devices))
+    return max(1, math.ceil(epochs * max(1, math.ceil(batches / accumulation))))
+
+
+def base_rates(checkpoint: Path) -> tuple[float, ...] | None:
+    """Returns the learning rates of a checkpoint's scheduler; None if they cannot be read here.
+
+    The file is read as plain data; nothing in it is run, and torch is not needed.
+    """
+    from webtraj.datasets.importers.torch_files import read_torch_file
+
+    path = checkpoint / "scheduler.pt"
+    try:
+        rates = read_torch_file(path.read_bytes(), str(path))["base_lrs"]
+        return tuple(float(rate) for rate in rates) or None
+    except (OSError, errors.WebtrajError, KeyError, TypeError, ValueError):
+        return None
+
+
+def copy_checkpoint(
+    checkpoint: Checkpoint,
+    folder: Path,
+    *,
+    learning_rate: float,
+    python: str | os.PathLike[str] | None,
+) -> Path:
+    """Copies a checkpoint into a new run's folder, whole or not at all, with its learning rate set.
+
+    Files that nobody changes are linked, where the file system can.
+
+    Args:
+        checkpoint: It stays as it is.
+        folder: The run's folder.
+        learning_rate: The one to resume with.
+        python: LLaMA-Factory's; None if the checkpoint has this rate already.
+
+    Returns:
+        The copy.
+
+    Raises:
+        InvalidInputError: The learning rate cannot be set, or there is a copy already.
+    """
+    target = folder / f"checkpoint-{checkpoint.global_step}"
+    if target.exists():
+        raise errors.InvalidInputError(
+            f"{str(target)!r} is there already; expected a new folder for each run."
+        )
+    draft = folder / f".{target.name}.tmp"
+    shutil.rmtree(draft, ignore_errors=True)
+    files.make_folder(folder)
+    try:
+        shutil.copytree(checkpoint.path, draft, copy_function=_copied)
+        if python is not None:
+            _set_rate(draft, learning_rate, python)
+        draft.rename(target)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return target
+
+
+def _copied(source: str, target: str) -> None:
+    name = Path(source).name
+    if name in _REWRITTEN or name.endswith(".json"):
+        shutil.copy2(source, target)
+        return
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def _set_rate(folder: Path, learning_rate: float, python: str | os.PathLike[str]) -> None:
+    from webtraj.training.llamafactory import rescheduling
+
+    script = Path(rescheduling.__file__)
+    done = subprocess.run(
+        [os.fspath(python), "-W", "ignore", str(script), str(folder), repr(learning_rate)],
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise errors.InvalidInputError(
+            f"The learning rate of {str(folder)!r} cannot be set: {last}. Set "
+            "algorithm_config.resume=weights to begin with a fresh optimizer."
+        )
+
+
+# Publishing: a run's last checkpoint as a folder that transformers and vLLM load as it is.
+#
+# ::
+#
+#     <folder>/checkpoints/model_<time>/   a run's folder, as LLaMA-Factory leaves it
+#     <folder>/model.pt/                   the published model
+#     <folder>/model.pt/webtraj.json       which checkpoint it is
+
+ABOUT = "webtraj.json"
+CHECKPOINTS = "checkpoints"
+"""The folder of all runs."""
+
+_LEFT_OUT = (
+    "optimizer.pt", "scheduler.pt", "training_args.bin", "scaler.pt", "latest", "zero_to_fp32.py",
+    "rng_state*.pth", "global_step*", "checkpoint-*", "runs", "*.log", "trainer_log.jsonl", "*.png",
+)  # fmt: skip
+"""What is for going on with training, and for no one who serves it. Some of it is pickled."""
+
+
+def last_model(output: Path) -> Path:
+    """Returns the complete model of a run that was trained for the most steps.
+
+    A checkpoint goes before the run's folder itself where both are of the same step: it also has
+    the optimizer.
+
+    Raises:
+        InvalidInputError: There is none.
+    """
+    found = [(int(path.name.removeprefix("checkpoint-")), path) for path in numbered(output)]
+    found.append((read_state(output) or -1, output))
+    for _, folder in sorted(found, key=lambda one: -one[0]):
+        if not incomplete(folder):
+            return folder
+    raise errors.InvalidInputError(
+        f"{str(output)!r} has no complete model; expected the output of a finished training."
+    )
+
+
+def publish(
+    output: str | os.PathLike[str], save_path: str | os.PathLike[str], *, name: str = "model.pt"
+) -> Path:
+    """Publishes a run's last checkpoint at `save_path/model.pt/`: whole, or as it was before.
+
+    Beside the model, `webtraj.json` says which checkpoint it is.
+
+    Args:
+        output: The run's folder.
+        save_path: Where the folder `model.pt` is made, or replaced.
+        name: What the folder is called.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InvalidInputError: The run has no complete model.
+    """
+    from webtraj.training.sft.checkpoints import replace_folder
+
+    source = last_model(Path(output))
+    folder = Path(save_path)
+    files.make_folder(folder)
+    draft = folder / f".{secrets.token_hex(8)}.tmp"
+    try:
+        shutil.copytree(source, draft, ignore=shutil.ignore_patterns(*_LEFT_OUT))
+        about = {
+            "trainer": "llamafactory",
+            "checkpoint": str(source.absolute()),
+            "global_step": read_state(source),
+        }
+        (draft / ABOUT).write_bytes(orjson.dumps(about, option=orjson.OPT_INDENT_2) + b"\n")
+        if wrong := incomplete(draft):
+            raise errors.InvalidInputError(f"What was copied of {str(source)!r} {wrong}.")
+        files.sync_tree(draft)
+        replace_folder(draft, folder / name)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return folder / name
+
+
+def publish_finished(folder: Path, name: str = "model.pt") -> Path | None:
+    """Publishes the latest finished run, unless it is published already.
+
+    A run is finished if LLaMA-Factory saved its model and its state, whoever started it: this is
+    how a training that was run by hand becomes `model.pt`.
+
+    Args:
+        folder: The folder that holds `checkpoints`.
+        name: The published model's name.
+
+    Returns:
+        The run's folder; None if there was nothing to publish.
+    """
+    run = next(filter(_is_finished, _runs(folder)), None)
+    if run is None or not _is_newer(run, folder / name):
+        return None
+    publish(run, folder, name=name)
+    return run
+
+
+def unfinished(folder: Path, name: str = "model.pt") -> Path | None:
+    """Returns the latest run if it began after the published one and did not finish."""
+    run = next(_runs(folder), None)
+    if run is None or _is_finished(run) or not _is_newer(run, folder / name):
+        return None
+    return run
+
+
+def _runs(folder: Path) -> Iterator[Path]:
+    """Yields the folders of runs, the latest first."""
+    yield from sorted((folder / CHECKPOINTS).glob("model_*/"), reverse=True)
+
+
+def _is_finished(run: Path) -> bool:
+    # LLaMA-Factory writes the state last.
+    return bool(read_state(run)) and not incomplete(run)
+
+
+def _is_newer(run: Path, published: Path) -> bool:
+    if not published.exists():
+        return True
+    checkpoint = read_about(published).get("checkpoint")
+    if isinstance(checkpoint, str):
+        parts = Path(checkpoint).parts
+        known = next((part for part in reversed(parts) if part.startswith("model_")), None)
+        if known is not None:
+            return run.name > known
+    # Another trainer's, or copied by hand.
+    state = run / STATE
+    at = state if state.exists() else run
+    return at.stat().st_mtime > max(path.stat().st_mtime for path in published.rglob("*"))
+
+
+def checkpoint_of(published: Path) -> Path | None:
+    """Returns the folder of the checkpoint that a model was published from, if it still exists."""
+    named = read_about(published).get("checkpoint")
+    if not isinstance(named, str):
+        return None
+    parts = Path(named).parts
+    places = [Path(named)]
+    if CHECKPOINTS in parts:  # Beside the model, if the whole run was moved or copied.
+        last = len(parts) - 1 - parts[::-1].index(CHECKPOINTS)
+        places.insert(0, published.parent.joinpath(*parts[last:]))
+    return next((place for place in places if place.is_dir()), None)
+
+
+def read_about(folder: Path) -> dict[str, Any]:
+    """Returns what `webtraj.json` of a published model says; empty if there is none."""
+    try:
+        data = orjson.loads((folder / ABOUT).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def incomplete(folder: Path) -> str:
+    """Returns what a folder lacks to be a model; empty if it is one."""
+    if not (folder / "config.json").is_file():
+        return "has no config.json"
+    weights = sorted(folder.glob("*.safetensors"))
+    if not weights:
+        return "has no weights in safetensors"
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        try:
+            wanted = set(orjson.loads(index.read_bytes())["weight_map"].values())
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return "has an index of weights that cannot be read"
+        if missing := sorted(wanted - {path.name for path in weights}):
+            return f"lacks {missing[0]}"
+    for path in weights:
+        try:
+            header, begin = tensors_of(path)
+        except ValueError as error:
+            return f"has weights that cannot be read: {error}"
+        end = max((entry["data_offsets"][1] for entry in header.values()), default=0)
+        if path.stat().st_size != begin + end:
+            return f"has only a part of {path.name}"
+    return ""
+
+
+def tensors_of(path: Path) -> tuple[dict[str, Any], int]:
+    """Returns the tensors that a file of safetensors says it holds, and where they begin.
+
+    Raises:
+        ValueError: It is no such file.
+    """
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        if not 0 < size < 1 << 28:
+            raise ValueError(f"{path.name} is no file of safetensors")
+        header = orjson.loads(file.read(size))
+    header.pop("__metadata__", None)
+    return header, 8 + size
+
+
+def changed(before: Path, after: Path) -> bool | None:
+    """Returns whether any weight of a model differs; None if they cannot be compared."""
+    one, other = dict(_digests(before)), dict(_digests(after))
+    common = [name for name in one.keys() & other.keys() if one[name][0] == other[name][0]]
+    if not common:
+        return None
+    return any(one[name] != other[name] for name in common)
+
+
+def _digests(folder: Path) -> Iterator[tuple[str, tuple[str, bytes]]]:
+    """Yields each tensor's name, its type and shape, and a hash of its numbers."""
+    for path in sorted(folder.glob("*.safetensors")):
+        header, begin = tensors_of(path)
+        with path.open("rb") as file:
+            for name, entry in header.items():
+                first, last = entry["data_offsets"]
+                file.seek(begin + first)
+                digest = hashlib.blake2b(digest_size=16)
+                left = last - first
+                while left and (chunk := file.read(min(left, 1 << 24))):
+                    digest.update(chunk)
+                    left -= len(chunk)
+                yield name, (f"{entry['dtype']}{entry['shape']}", digest.digest())

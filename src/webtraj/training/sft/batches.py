@@ -1,0 +1,268 @@
+"""Which samples are trained on in which step: a function of the seed, with no state to keep.
+
+A *row* is one sample, or several packed together. A step has `batch_size * accumulation * world`
+rows; the last step of an epoch has what is left. Within a step, rows of like length go together, so
+that little is padded; that changes no sum.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from webtraj.training.sft.encoding import Encoded
+
+__all__ = ["Batch", "MicroBatch", "Plan", "Step", "make_batch", "pack"]
+
+Row = tuple[int, ...]
+"""Samples by number, one after the other."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MicroBatch:
+    """What one device computes in one pass."""
+
+    rows: tuple[Row, ...]
+    counts: bool = True
+    """Whether it adds to the loss. Those that do not are there so that all devices make the same
+    number of passes."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Step:
+    """What one update of the weights is made from."""
+
+    epoch: int
+    ranks: tuple[tuple[MicroBatch, ...], ...]
+    """For each process its passes: the same number for all."""
+
+    @property
+    def samples(self) -> tuple[int, ...]:
+        """All its samples, each once."""
+        return tuple(
+            sample
+            for passes in self.ranks
+            for batch in passes
+            if batch.counts
+            for row in batch.rows
+            for sample in row
+        )
+
+
+class Plan:
+    """All steps of a run.
+
+    Args:
+        lengths: Each sample's number of tokens.
+        batch_size: Rows in a pass.
+        accumulation: Passes to a step.
+        world: How many processes train together.
+        row_length: Packs samples into rows of up to so many tokens; None leaves each by itself.
+        epochs: How often each sample is trained on, unless `max_steps` is given.
+        max_steps: How many steps there are.
+        seed: Of the order.
+    """
+
+    def __init__(
+        self,
+        lengths: Sequence[int],
+        *,
+        batch_size: int,
+        accumulation: int = 1,
+        world: int = 1,
+        row_length: int | None = None,
+        epochs: int = 1,
+        max_steps: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        self._lengths = lengths
+        self._batch_size = batch_size
+        self._accumulation = accumulation
+        self._world = world
+        self._row_length = row_length
+        self._seed = seed
+        self._rows_of = functools.lru_cache(maxsize=2)(self._make_rows)
+        if max_steps is None and lengths:
+            max_steps = sum(self._steps_in(epoch) for epoch in range(epochs))
+        self.num_steps = max_steps if lengths and max_steps is not None else 0
+
+    def steps(self, start: int = 0) -> Iterator[Step]:
+        """Yields the steps from number `start` on."""
+        number = 0
+        for epoch in itertools.count():
+            if number >= self.num_steps:
+                return
+            in_epoch = self._steps_in(epoch)
+            for index in range(max(start - number, 0), min(in_epoch, self.num_steps - number)):
+                yield self._step(epoch, index)
+            number += in_epoch
+
+    def _steps_in(self, epoch: int) -> int:
+        return -(-len(self._rows_of(epoch)) // self._rows_of_step)
+
+    @property
+    def _rows_of_step(self) -> int:
+        return self._batch_size * self._accumulation * self._world
+
+    def _make_rows(self, epoch: int) -> list[Row]:
+        order = np.random.default_rng([self._seed, epoch]).permutation(len(self._lengths))
+        if self._row_length is None:
+            return [(int(sample),) for sample in order]
+        return pack(order, self._lengths, self._row_length)
+
+    def _step(self, epoch: int, index: int) -> Step:
+        size = self._rows_of_step
+        rows = self._rows_of(epoch)[index * size : (index + 1) * size]
+        rows = sorted(rows, key=lambda row: -sum(self._lengths[sample] for sample in row))
+        batches = [MicroBatch(tuple(part)) for part in _parts(rows, self._batch_size)]
+        passes = -(-len(batches) // self._world)
+        filler = MicroBatch((rows[-1],), counts=False)
+        batches += [filler] * (passes * self._world - len(batches))
+        ranks = tuple(tuple(batches[rank :: self._world]) for rank in range(self._world))
+        return Step(epoch, ranks)
+
+
+def pack(
+    order: Sequence[int] | npt.NDArray[np.int_], lengths: Sequence[int], room: int
+) -> list[Row]:
+    """Packs samples into rows: each into the first open row that has room for it.
+
+    >>> pack([0, 1, 2, 3], [6, 5, 4, 3], room=10)
+    [(0, 2), (1, 3)]
+    """
+    rows: list[list[int]] = []
+    free: list[int] = []
+    first_open = 0
+    for item in order:
+        sample = int(item)
+        length = lengths[sample]
+        for row in range(first_open, len(rows)):
+            if free[row] >= length:
+                break
+        else:
+            row = len(rows)
+            rows.append([])
+            free.append(room)
+        rows[row].append(sample)
+        free[row] -= length
+        # Few are looked at, so that packing takes no longer than it is worth.
+        first_open = max(first_open, len(rows) - _OPEN_ROWS)
+    return [tuple(row) for row in rows]
+
+
+_OPEN_ROWS = 64
+
+
+def _parts(rows: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]
+
+
+# Rows of token ids as tensors.
+
+_IGNORED = -100
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Batch:
+    """What one pass takes. All tensors are on the CPU."""
+
+    inputs: dict[str, Any]
+    """The model's arguments."""
+    targets: Any
+    """For each position the token after it, or -100 if it is not trained on: int64, rows by
+    length."""
+    weights: Any
+    """How much each counts: float32, rows by length."""
+    owners: Any
+    """Which sample each is of, by its place in `names`: int64, rows by length."""
+    names: tuple[str, ...]
+    """The samples."""
+    num_tokens: int
+    """How many tokens there are, without padding."""
+
+
+def make_batch(
+    rows: Sequence[Sequence[Encoded]],
+    *,
+    pad_id: int,
+    counts: bool = True,
+    masked: bool = True,
+    image_token_id: int | None = None,
+    pixels: dict[str, Any] | None = None,
+) -> Batch:
+    """Returns rows as tensors, padded on the right.
+
+    Args:
+        rows: Samples; those of one row are packed together, and do not see each other.
+        pad_id: What fills rows up.
+        counts: Whether anything is trained on.
+        masked: Whether packed rows get a mask; without one, attention has to go by positions.
+        image_token_id: For models that have to be told which tokens are images.
+        pixels: The model's other arguments.
+    """
+    import torch
+
+    packed = any(len(row) > 1 for row in rows)
+    width = max(sum(map(len, row)) for row in rows)
+    shape = (len(rows), width)
+    ids = np.full(shape, pad_id, dtype=np.int64)
+    segments = np.full(shape, -1, dtype=np.int64)
+    positions = np.zeros(shape, dtype=np.int64)
+    targets = np.full(shape, _IGNORED, dtype=np.int64)
+    weights = np.zeros(shape, dtype=np.float32)
+    owners = np.zeros(shape, dtype=np.int64)
+    names: list[str] = []
+    for index, row in enumerate(rows):
+        at = 0
+        for segment, sample in enumerate(row):
+            end = at + len(sample)
+            ids[index, at:end] = sample.input_ids
+            segments[index, at:end] = segment
+            positions[index, at:end] = np.arange(len(sample))
+            if counts and sample.weight > 0:
+                # Position t predicts token t + 1, of the same sample.
+                trained = sample.trained[1:]
+                targets[index, at : end - 1][trained] = sample.input_ids[1:][trained]
+                weights[index, at : end - 1] = sample.weight
+            owners[index, at:end] = len(names)
+            names.append(sample.name)
+            at = end
+    tensor = torch.from_numpy
+    inputs: dict[str, Any] = {"input_ids": tensor(ids)}
+    if not packed:
+        inputs["attention_mask"] = tensor((segments >= 0).astype(np.int64))
+    else:
+        inputs["position_ids"] = tensor(positions)
+        if masked:
+            inputs["attention_mask"] = _block_mask(tensor(segments))
+    if pixels:
+        inputs |= pixels
+    if image_token_id is not None:
+        inputs["mm_token_type_ids"] = tensor((ids == image_token_id).astype(np.int64))
+    return Batch(
+        inputs,
+        tensor(targets),
+        tensor(weights),
+        tensor(owners),
+        tuple(names),
+        int(np.count_nonzero(segments >= 0)),
+    )
+
+
+def _block_mask(segments: Any) -> Any:
+    """Returns who sees whom: earlier tokens of the same sample. Padding sees itself alone."""
+    import torch
+
+    length = segments.shape[1]
+    same = segments[:, :, None] == segments[:, None, :]
+    causal = torch.ones(length, length, dtype=torch.bool).tril()
+    real = (segments >= 0)[:, None, :]
+    alone = torch.eye(length, dtype=torch.bool)
+    return ((same & causal & real) | alone)[:, None]
