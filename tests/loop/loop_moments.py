@@ -23,11 +23,12 @@ from webtraj.loop.state import read_entries
 
 __all__ = ["KILLS", "Kill", "Watch"]
 
-_POLL = 0.02
+_POLL = 0.005
 _SOON = 0.4
 """Seconds after a moment of a long phase within which the kill comes."""
-_GUESSED = {"scratch": 4.0, "postprocess": _SOON, "export": 3.0, "publish": 0.15}
-"""Seconds that a phase is taken to last as long as none has ended."""
+_GUESSED = {"scratch": 1.0, "postprocess": _SOON, "export": 0.5, "publish": 0.02}
+"""Seconds that a phase surely lasts, taken as long as none has ended: a phase that was over before
+its kill is not killed at all."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -124,6 +125,8 @@ class Watch:
                 return lambda: begun() and _sealed(made) >= 0.3 * share * _sealed(read)
             case "train":
                 return lambda: begun() and self._trained(number, 0.1 + 0.8 * share)
+            case _ if kill.target == "phase":  # It is begun a little before its process is there.
+                return lambda: begun() and loop.phase() is not None
             case _:
                 return begun
 
