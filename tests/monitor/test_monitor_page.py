@@ -139,7 +139,7 @@ def test_many_who_ask_at_once_are_one_look(monitor, monkeypatch):
 # The command alone, so that the test knows no other.
 COMMAND = """
 from webtraj.cli import app
-app.COMMANDS = {"ls": "datasets", "monitor": "view"}
+app.COMMANDS = {"ls": ("", "datasets"), "monitor": ("", "view")}
 app.main()
 """
 

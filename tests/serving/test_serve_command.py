@@ -13,7 +13,7 @@ import pytest
 COMMAND = """
 from webtraj.cli import app
 # With one alone, its name would not be asked for.
-app.COMMANDS = {"ls": "datasets", "serve": "serve"}
+app.COMMANDS = {"ls": ("", "datasets"), "serve": ("", "serve")}
 app.main()
 """
 

@@ -473,7 +473,7 @@ def test_what_is_no_dataset_is_told(tmp_path, dataset):
 # The command alone, so that the test knows no other.
 COMMAND = """
 from webtraj.cli import app
-app.COMMANDS = {"ls": "datasets", "view": "view"}
+app.COMMANDS = {"ls": ("", "datasets"), "view": ("", "view")}
 app.main()
 """
 

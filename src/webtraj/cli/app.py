@@ -28,36 +28,36 @@ from webtraj.cli.positions import PositionCommand
 __all__ = ["COMMANDS", "DEBUG_VARIABLE", "main", "make_app"]
 
 COMMANDS = {
-    "rollout": "rollout",
-    "ray": "ray",
-    "explore": "explore",
-    "ls": "datasets",
-    "show": "datasets",
-    "verify": "datasets",
-    "recover": "datasets",
-    "push": "transfer",
-    "index": "datasets",
-    "convert": "transfer",
-    "copy": "transfer",
-    "merge": "transfer",
-    "split": "transfer",
-    "import": "transfer",
-    "export": "export",
-    "metrics": "metrics",
-    "report": "metrics",
-    "view": "view",
-    "monitor": "view",
-    "judge": "judge",
-    "postprocess": "postprocess",
-    "scratch": "train",
-    "update": "update",
-    "train": "train",
-    "loop": "loop",
-    "serve": "serve",
-    "presets": "doctor",
-    "doctor": "doctor",
+    "rollout": ("Play", "rollout"),
+    "ray": ("Play", "ray"),
+    "explore": ("Play", "explore"),
+    "presets": ("Play", "doctor"),
+    "doctor": ("Play", "doctor"),
+    "ls": ("Look", "datasets"),
+    "show": ("Look", "datasets"),
+    "view": ("Look", "view"),
+    "monitor": ("Look", "view"),
+    "metrics": ("Look", "metrics"),
+    "report": ("Look", "metrics"),
+    "verify": ("Keep", "datasets"),
+    "recover": ("Keep", "datasets"),
+    "index": ("Keep", "datasets"),
+    "push": ("Keep", "transfer"),
+    "convert": ("Keep", "transfer"),
+    "copy": ("Keep", "transfer"),
+    "merge": ("Keep", "transfer"),
+    "split": ("Keep", "transfer"),
+    "import": ("Keep", "transfer"),
+    "export": ("Keep", "export"),
+    "judge": ("Judge and process", "judge"),
+    "postprocess": ("Judge and process", "postprocess"),
+    "train": ("Train", "train"),
+    "scratch": ("Train", "train"),
+    "update": ("Train", "update"),
+    "serve": ("Train", "serve"),
+    "loop": ("Train", "loop"),
 }
-"""The commands, in the order of the help text, and the modules that they live in."""
+"""The commands, in the order of the help text: the heading of each there, and its module."""
 
 _GROUPS = ("export",)
 """Commands that are groups of several."""
@@ -97,14 +97,15 @@ def make_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_global_options)
-    for name, where in COMMANDS.items():
+    for name, (heading, where) in COMMANDS.items():
         module = importlib.import_module(f"webtraj.cli.{where}")
         if name in _GROUPS:
-            app.add_typer(module.group, name=name)
+            app.add_typer(module.group, name=name, rich_help_panel=heading)
             continue
         command = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
         made_by = PositionCommand if name in _TAKE_POSITIONS else None
-        app.command(name, help=_unwrapped(command), cls=made_by)(command)
+        text = _unwrapped(command)
+        app.command(name, cls=made_by, help=text, rich_help_panel=heading)(command)
     return app
 
 
@@ -123,7 +124,9 @@ def _show_version(wanted: bool) -> None:
 def _global_options(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Say the version."),
+        typer.Option(
+            "--version", "-V", callback=_show_version, is_eager=True, help="Say the version."
+        ),
     ] = False,
 ) -> None:
     del version  # Its callback has done all there is to do.
