@@ -1,7 +1,8 @@
 """What stands in the fences of a page, and what a page says of them in comments.
 
 Before a fence there may be a line `<!-- not run: WHY -->`, or `<!-- needs: MODULE -->`: it is run
-where the module can be imported. A page that takes long says `<!-- slow -->` anywhere.
+where the module can be imported. A fence with `title="FILE"` is written to that file. A page that
+takes long says `<!-- slow -->` anywhere.
 """
 
 import dataclasses
@@ -11,7 +12,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
-WALKTHROUGHS = [*sorted((DOCS / "start").glob("*.md")), *sorted((DOCS / "guides").glob("*.md"))]
 
 FENCE = re.compile(
     r"^(?:<!-- (?P<kind>not run|needs): (?P<said>[^>]*?) -->\n)?"

@@ -1,0 +1,244 @@
+"""The desk at which a page of the documentation is followed.
+
+A folder with what the pages take for granted:
+
+    runs/x, runs/y      four episodes of miniwob/click-button each, by the oracle and at random
+    tasks/train.jsonl   a task on a small site that runs here
+    coarse.jsonl        a rough idea of what to do on that site
+    results/            results of AgentLab, to import
+
+and an environment in which `webtraj` is this checkout, `s3://bucket` a real S3 server on this
+machine, and `http://127.0.0.1:8000` (the address is replaced in what runs) a model server that
+answers as an agent or a judge would.
+"""
+
+import contextlib
+import functools
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from documented_blocks import ROOT, Block
+
+from bucket_servers import REGION, running
+from webtraj.environments.browser.processes import find_browser
+from webtraj.testing.model_server import FakeModelServer
+
+MODEL_SERVER = "http://127.0.0.1:8000"
+MODELS = ("gpt-5", "Qwen/Qwen3-VL-8B-Instruct")
+OTHERS = (".venv-train", ".venv-browsergym")
+"""Environments of the checkout that have what a block may need, if they were made."""
+AGENTLAB = ROOT / "tests/datasets/importers/data/browsergym"
+
+# These serve until Ctrl-C: they get it once they have printed a line.
+_WEBTRAJ = """\
+import signal, subprocess, sys
+words = [word for word in sys.argv[1:3] if not word.startswith("-")]
+command = [sys.executable, "-m", "webtraj", *sys.argv[1:]]
+serves = words and (words[0] in ("view", "monitor", "serve") or words == ["openenv", "serve"])
+if not serves or "--help" in sys.argv:
+    sys.exit(subprocess.run(command).returncode)
+process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+line = process.stdout.readline()
+process.send_signal(signal.SIGINT)
+print(line + process.communicate()[0], end="")
+sys.exit(0 if process.returncode in (0, 130) else process.returncode)
+"""
+
+_VERDICTS = {
+    "You see one screenshot of several.": "keep",
+    "Did the site keep the agent from its task": "open",
+    "every claim in it was seen": "success",
+    "Judge one fact and no other": "success",
+    "Judge the whole task": "success",
+}
+
+
+class Desk:
+    """A folder and an environment to run blocks in."""
+
+    def __init__(self, folder: Path, model_url: str, environment: dict[str, str]) -> None:
+        self.folder = folder
+        self._model_server = model_url.removesuffix("/v1")
+        self._environment = environment
+
+    def run(self, block: Block) -> None:
+        """Run a block; fail with what it printed if it does not succeed."""
+        python = python_for(block.needs)
+        assert python is not None
+        script = self.folder / f"block_{block.line}.py"
+        text = block.text.replace(MODEL_SERVER, self._model_server)
+        # Other projects' packages may warn.
+        checked = [str(python), *([] if block.needs else ["-W", "error"])]
+        if block.language == "sh":
+            command = ["bash", "-euc", text]
+        elif "\ndef test_" in text or "\nclass Test" in text or text.startswith("import pytest"):
+            script = script.with_name(f"test_{script.name}")
+            script.write_text(text)
+            config = ("-q", "-o", "asyncio_default_fixture_loop_scope=function")
+            command = [*checked, "-m", "pytest", *config, str(script)]
+        else:
+            script.write_text(text)
+            command = [*checked, str(script)]
+        variables = browsergym(python, self.folder) if block.needs.startswith("browsergym") else {}
+        result = subprocess.run(
+            command,
+            cwd=self.folder,
+            env={
+                **self._environment,
+                **variables,
+                "PATH": os.pathsep.join(
+                    (str(shim(python, self.folder)), str(python.parent), os.environ["PATH"])
+                ),
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert result.returncode == 0, f"{block.name}\n{result.stdout}{result.stderr}"[-6000:]
+
+
+@contextlib.contextmanager
+def desk_in(folder: Path, played: Path, servers: object) -> Iterator[Desk]:
+    """Set a desk up in an empty folder.
+
+    Args:
+        folder: The folder.
+        played: A folder with `x` and `y`, to be the desk's `runs`.
+        servers: The S3 servers of the test session.
+    """
+    shutil.copytree(played, folder / "runs")
+    shutil.copytree(AGENTLAB, folder / "results")
+    server = running(servers, "rclone")
+    shutil.rmtree(server.folder / "bucket", ignore_errors=True)
+    (server.folder / "bucket").mkdir()
+    key = "sk-" + "k" * 40
+    with site() as url, FakeModelServer(reply, models=MODELS) as models:
+        tell_tasks(folder, url)
+        yield Desk(
+            folder,
+            models.url,
+            {
+                **os.environ,
+                "AWS_ENDPOINT_URL": server.endpoint,
+                "AWS_ALLOW_HTTP": "true",
+                "AWS_REGION": REGION,
+                "AWS_ACCESS_KEY_ID": server.access_key_id,
+                "AWS_SECRET_ACCESS_KEY": server.secret_access_key,
+                "OPENAI_API_KEY": key,
+                "ANTHROPIC_API_KEY": key,
+                "XDG_STATE_HOME": str(folder / "state"),
+                "HF_HUB_OFFLINE": "1",
+                "OMP_NUM_THREADS": "1",
+            },
+        )
+        assert not models.errors
+
+
+def play(folder: Path) -> None:
+    """Record the datasets `x` and `y`, by the oracle and at random."""
+    for name, agent in (("x", "oracle"), ("y", "random")):
+        subprocess.run(
+            [
+                *(sys.executable, "-m", "webtraj", "rollout", "--preset", "miniwob/click-button"),
+                *("--agent", agent, "--episodes", "4", "--parallel", "2", "--seed", "0"),
+                *("--out", str(folder / name)),
+            ],
+            check=True,
+            capture_output=True,
+        )
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def site() -> Iterator[str]:
+    """Serve a site of one page; yields its URL."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as pages:
+        page = "<title>Shop</title><h1>Lamp</h1><p>12 dollars</p>"
+        (Path(pages) / "index.html").write_text(page)
+        handler = functools.partial(_Quiet, directory=pages)
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            yield f"http://127.0.0.1:{server.server_port}/"
+            server.shutdown()
+            thread.join()
+
+
+def tell_tasks(folder: Path, url: str) -> None:
+    task = {
+        "task_name": "Find the price of the lamp.",
+        "website": url,
+        "difficulty": 2,
+        "evaluator_reference": ["a price is named"],
+    }
+    (folder / "tasks").mkdir()
+    (folder / "tasks/train.jsonl").write_text(json.dumps(task) + "\n")
+    coarse = {"url": url, "description": "See what is for sale."}
+    (folder / "coarse.jsonl").write_text(json.dumps(coarse) + "\n")
+
+
+def reply(request: object) -> str:
+    """Answer the questions of judges, and agents."""
+    for words, verdict in _VERDICTS.items():
+        if words in request.text:  # type: ignore[attr-defined]
+            return json.dumps({"reasoning": "It was seen.", "verdict": verdict})
+    answer = {"name": "computer_use", "arguments": {"action": "answer", "text": "12 dollars"}}
+    return (
+        'Memory: {"price": "12 dollars"}\nProgress: {"find": "done"}\nIntention: Tell the price.\n'
+        f"Action: Answer with the price.\n<tool_call>\n{json.dumps(answer)}\n</tool_call>"
+    )
+
+
+def shim(python: Path, folder: Path) -> Path:
+    """Return a folder whose `webtraj` runs this checkout by a Python."""
+    place = folder / ".desk" / python.parent.parent.name
+    if not place.exists():
+        place.mkdir(parents=True)
+        (place / "webtraj.py").write_text(_WEBTRAJ)
+        command = place / "webtraj"
+        command.write_text(f'#!/bin/sh\nexec "{python}" "{place / "webtraj.py"}" "$@"\n')
+        command.chmod(0o755)
+    return place
+
+
+@functools.cache
+def python_for(needed: str) -> Path | None:
+    """Return a Python that has a module, or this one if none is needed; None if none has it."""
+    own = Path(sys.executable)
+    if not needed:
+        return own
+    candidates = (own, *(ROOT / folder / "bin" / "python" for folder in OTHERS))
+    return next((one for one in candidates if has(one, needed)), None)
+
+
+def has(python: Path, module: str) -> bool:
+    command = [python, "-c", f"import {module}, webtraj"]
+    return python.exists() and subprocess.run(command, capture_output=True).returncode == 0
+
+
+def browsergym(python: Path, folder: Path) -> dict[str, str]:
+    """Return the variables by which BrowserGym finds its pages and its browser."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        import peers
+    finally:
+        sys.path.pop(0)
+    from webtraj.environments.miniwob import tasks
+
+    places = folder / "browsers", find_browser().path or "", tasks.html_folder() / "miniwob"
+    places[0].mkdir()
+    return dict(peers.browsergym_variables(python, *places))
