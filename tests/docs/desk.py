@@ -212,6 +212,10 @@ def shim(python: Path, folder: Path) -> Path:
         command = place / "webtraj"
         command.write_text(f'#!/bin/sh\nexec "{python}" "{place / "webtraj.py"}" "$@"\n')
         command.chmod(0o755)
+        # A block that installs packages would change the environment of the tests.
+        pip = place / "pip"
+        pip.write_text("#!/bin/sh\necho 'Mark a block that installs as not run.' >&2\nexit 1\n")
+        pip.chmod(0o755)
     return place
 
 
