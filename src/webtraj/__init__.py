@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from webtraj import _homes
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _homes.install()
 

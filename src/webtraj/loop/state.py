@@ -2,7 +2,7 @@
 
 ::
 
-    {"event": "loop", "version": 1, "webtraj": "0.1.0", "config": {...}, "time": ...}
+    {"event": "loop", "version": 1, "webtraj": "0.2.0", "config": {...}, "time": ...}
     {"event": "begun", "iteration": 1, "phase": "rollout", "attempt": 1, "command": [...],
      "seed": 7, "policy": 0, "before": {"<path>": "<digest>"}, "time": ...}
     {"event": "ended", "iteration": 1, "phase": "rollout", "seconds": 8.1, "found": false,

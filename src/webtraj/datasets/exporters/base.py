@@ -234,7 +234,7 @@ def options_of(exporter: Any) -> dict[str, Any]:
 #
 # The first line is of the whole::
 #
-#     {"webtraj_export": 1, "format": "atif", "format_version": 1, "webtraj": "0.1.0",
+#     {"webtraj_export": 1, "format": "atif", "format_version": 1, "webtraj": "0.2.0",
 #      "libraries": {"numpy": "2.4.6"}, "options": {...}, "selection": {...}, "transform": "",
 #      "num_episodes": 2, "num_left_out": 0,
 #      "files": {"<path>": {"size": 1234, "sha256": "..."}, ...}}

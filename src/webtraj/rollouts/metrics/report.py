@@ -2,7 +2,7 @@
 
 `metrics.json`, beside a run's plan, holds a report::
 
-    {"kind": "metrics", "version": 1, "webtraj_version": "0.1.0", "source": "...", "run": "...",
+    {"kind": "metrics", "version": 1, "webtraj_version": "0.2.0", "source": "...", "run": "...",
      "planned": 64, "played": 64, "unreadable": [],
      "overall": {"crash_rule": "typed", "total": 66, ...},
      "by": {"task": {"miniwob/click-test": {...}, ...}, "level": {...}, ...},
