@@ -54,6 +54,17 @@ async def test_a_collector_of_three_methods_records(teed):
     assert small.said == ["begin", "FIRST", "MID", "MID", "LAST", "TERMINATED"]
 
 
+async def test_an_environment_that_holds_nothing_needs_no_close():
+    class Open:
+        reset, step = Corridor.reset, Corridor.step
+
+    small = Small()
+    async with webtraj.TrajectoryCollectingEnvironment(Open(), small) as env:
+        await env.reset()
+    await env.close()
+    assert small.said == ["begin", "FIRST", "CLOSED"]
+
+
 def test_a_plain_environment_works_without_a_loop():
     with webtraj.as_sync(Corridor()) as env:
         assert env.reset().first()

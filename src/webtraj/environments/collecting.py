@@ -175,7 +175,7 @@ class TrajectoryCollectingEnvironment:
         try:
             self._tracker.ended(EndReason.CLOSED, Phase.CLOSE)
         finally:
-            await self._env.close()
+            await self._close_inner()
         await self._seal()
 
     async def __aenter__(self) -> Self:
@@ -198,7 +198,7 @@ class TrajectoryCollectingEnvironment:
             if hasattr(self._env, "__aexit__"):
                 await self._env.__aexit__(exc_type, exc, traceback)
             else:
-                await self._env.close()
+                await self._close_inner()
         await self._seal(during=exc)
 
     def mark_truncated(
@@ -267,6 +267,11 @@ class TrajectoryCollectingEnvironment:
         else:  # Cancelled before anything was done.
             self._tracker.raised(error, phase)
             raise error
+
+    async def _close_inner(self) -> None:
+        # An environment that holds nothing needs no `close`.
+        if hasattr(self._env, "close"):
+            await self._env.close()
 
     async def _seal(self, during: BaseException | None = None) -> None:
         try:
