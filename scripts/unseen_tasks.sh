@@ -9,11 +9,11 @@ cd "$(dirname "$0")/.."
 sh scripts/environment.sh train vllm
 webtraj=".venv-train/bin/python -m webtraj"
 
-tasks=$(sed 's/#.*//' configs/loop/unseen_tasks.txt | tr -s '\n ' ',,' | sed 's/^,//; s/,$//')
+tasks=$(sed 's/#.*//' scripts/unseen_tasks.txt | tr -s '\n ' ',,' | sed 's/^,//; s/,$//')
 common="env_config.test_tasks=[$tasks] env_config.split=test env_config.attempts_per_task=25"
 common="$common env_config.server_size=8 env_config.max_steps=10 iteration=1 seed=77"
 
-# As in configs/loop/two_cores.yaml, with room for longer pages.
+# As in the recipe two_cores, with room for longer pages.
 port=${PORT:-18555}
 OMP_NUM_THREADS=1 VLLM_CPU_OMP_THREADS_BIND=nobind VLLM_ENABLE_V1_MULTIPROCESSING=0 \
     $webtraj serve "$loop/model.pt" --name policy --port "$port" --dtype float32 \

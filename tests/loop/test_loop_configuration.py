@@ -1,8 +1,11 @@
 """A loop's configuration: what it takes, and what it says of what it does not take."""
 
 import pytest
+import typer
 
 from webtraj import errors
+from webtraj.cli.app import make_app
+from webtraj.configuration import shipped
 from webtraj.loop import configuration, load_loop_config
 from webtraj.loop.building import make_phase
 from webtraj.loop.phases import Policy, Slot
@@ -74,6 +77,24 @@ def test_what_is_wrong_is_said(given, said):
 def test_missing_file_is_said(tmp_path):
     with pytest.raises(errors.InvalidInputError, match=r"none\.yaml.*expected a YAML file"):
         load_loop_config(tmp_path / "none.yaml")
+
+
+def test_a_bare_name_is_a_recipe_unless_a_file_has_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert load_loop_config("two_cores").out == "runs/two_cores"
+    (tmp_path / "two_cores").write_text("{out: mine, train: {model: a/b}}")
+    assert load_loop_config("two_cores").out == "mine"
+
+
+def test_mistyped_recipe_names_the_nearest():
+    with pytest.raises(errors.InvalidInputError, match="Did you mean 'two_cores'"):
+        load_loop_config("two_core")
+
+
+def test_help_names_every_recipe():
+    options = typer.main.get_command(make_app()).commands["loop"].params
+    (told,) = [option.help for option in options if option.name == "config"]
+    assert told.endswith(f": {', '.join(shipped('webtraj.loop'))}.")
 
 
 def command(config, slot, policy=None):

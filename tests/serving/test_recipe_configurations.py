@@ -1,4 +1,4 @@
-"""The recipes in `configs/`: what cannot run here is checked as far as it can be.
+"""The recipes of `webtraj loop`: what cannot run here is checked as far as it can be.
 
 Each phase's command is read by the real command line, and what it says by the real settings.
 """
@@ -23,7 +23,7 @@ from webtraj.training.llamafactory import load_update_config
 from webtraj.training.sft import SftSettings
 
 ROOT = Path(__file__).resolve().parents[2]
-RECIPES = sorted((ROOT / "configs" / "loop").glob("*.yaml"))
+RECIPES = sorted((ROOT / "src/webtraj/loop/files").glob("*.yaml"))
 
 
 @pytest.fixture(params=RECIPES, ids=lambda path: path.stem)
@@ -130,7 +130,7 @@ def test_server_is_one_that_can_be_launched(recipe):
 
 def test_server_of_one_gpu_may_sleep_and_take_adapters():
     changes = ["train.begin=base", "serve.update=lora", "serve.while_training=sleep"]
-    given = load_loop_config(ROOT / "configs/loop/one_gpu.yaml", [
+    given = load_loop_config("one_gpu", [
         *changes, "serve.options.sleep_mode=true"
     ])  # fmt: skip
     launch = prepare_launch(given.serve.update, VllmLaunch(model="a/b", **given.serve.options))

@@ -28,7 +28,12 @@ def loop(
         ),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="The configuration, a YAML file.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="The configuration: a YAML file, or a recipe that ships: all_tasks, node_of_8, "
+            "one_gpu, ray_cluster, two_cores.",
+            show_default=False,
+        ),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a loop that was begun before, if one was.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -41,6 +42,8 @@ __all__ = [
     "to_yaml",
 ]
 
+_PACKAGE = "webtraj.loop"
+"""Has the recipes in its folder `files`."""
 _AtLeastOne = Annotated[int, Field(ge=1)]
 _AtLeastZero = Annotated[int, Field(ge=0)]
 _Values = dict[str, Any]
@@ -493,20 +496,32 @@ def load_loop_config(
     """Returns a loop's configuration.
 
     Args:
-        path: A YAML file. References such as `${out}` and `${oc.env:HOME}` are followed.
+        path: A YAML file, or the name of a recipe that ships, such as `two_cores`. References such
+            as `${out}` and `${oc.env:HOME}` are followed.
         overrides: `key=value` each, the key dotted, the value YAML: `iterations=5`.
         given: Values that go before all others.
 
     Raises:
-        InvalidInputError: The file cannot be read; a key is unknown, missing or wrong, and the
-            message names the nearest that is known.
+        InvalidInputError: The file cannot be read; a recipe or key is unknown, or a key missing or
+            wrong, and the message names the nearest that is known.
         MissingDependencyError: OmegaConf is not installed, and there is something to read.
     """
     name = "loop" if path is None else os.fspath(path)
-    data = {} if path is None else configuration.read_file(path)
+    if path is None:
+        data = {}
+    elif _names_recipe(name):
+        data = configuration.read_named(name, config_dir=None, package=_PACKAGE)
+    else:
+        data = configuration.read_file(path)
     data = configuration.with_overrides(data, overrides, example="iterations=5")
     data = configuration.merged(data, given or {})
     return check(configuration.checked(data, LoopConfig, name))
+
+
+def _names_recipe(name: str) -> bool:
+    """Whether it is a bare name, and no file has it."""
+    path = Path(name)
+    return path.name == name and path.suffix not in (".yaml", ".yml") and not path.is_file()
 
 
 def check(config: LoopConfig) -> LoopConfig:

@@ -38,7 +38,7 @@ def press(request):
 
 def recipe(out, url, model):
     """The recipe with a server that needs no GPU, no judge, a tiny model and few tasks."""
-    told = OmegaConf.load(ROOT / "configs/loop/node_of_8.yaml")
+    told = OmegaConf.load(ROOT / "src/webtraj/loop/files/node_of_8.yaml")
     small = [*ON_A_CPU, "algorithm_config.min_steps=1", "algorithm_config.cutoff_len=4096"]
     told.train.overrides.merge_with_dotlist(small)
     told = OmegaConf.to_container(told)
