@@ -24,7 +24,7 @@ LOOP ?= --resume
 
 help:
 	@echo "make setup      .venv with everything, and a browser"
-	@echo "make demo       play real tasks in a real browser, and record them to runs/demo; installs only what that needs"
+	@echo "make demo       webtraj demo: play real pages, record them in runs/demo, show them; installs only what that needs"
 	@echo "make check      formatting, lint, types"
 	@echo "make test       check, and the fast lane: all tests that are quick (EXAMPLES=$(EXAMPLES) of each property)"
 	@echo "make test-slow  the slow lane: browsers, kills (KILLS=$(KILLS)), every oracle (ORACLE_SEEDS=$(ORACLE_SEEDS)), properties again (MORE_EXAMPLES=$(MORE_EXAMPLES))"
@@ -57,7 +57,7 @@ setup:
 
 demo:
 	@sh scripts/setup.sh web
-	@sh scripts/demo.sh
+	@$(BIN)/webtraj demo
 
 check: setup
 	$(BIN)/ruff format --check .

@@ -28,6 +28,7 @@ from webtraj.cli.positions import PositionCommand
 __all__ = ["COMMANDS", "DEBUG_VARIABLE", "main", "make_app"]
 
 COMMANDS = {
+    "demo": ("Play", "demo"),
     "rollout": ("Play", "rollout"),
     "ray": ("Play", "ray"),
     "explore": ("Play", "explore"),

@@ -20,14 +20,19 @@ __all__ = ["play"]
 _MOST_SHOWN = 5
 
 
-def play(built: ConfiguredRollout, ray: str | None, go_on: str, *, monitor: bool = False) -> None:
-    """Plays a rollout, has it judged and proposed for as it is configured, and tells of it.
+def play(
+    built: ConfiguredRollout, ray: str | None, go_on: str, *, monitor: bool = False
+) -> RolloutSummary:
+    """Play a rollout, judge and propose as it is configured, and report the result.
 
     Args:
         built: The rollout.
         ray: The address of a Ray cluster to play on; None for this machine.
         go_on: The command that goes on with it.
         monitor: Whether to show each row of its plan while it is played, instead of a bar.
+
+    Returns:
+        What came of it, a resumed run's earlier episodes included.
 
     Raises:
         Exit: Errors ended all episodes, the judge failed on all of them, or some are left to be
@@ -46,6 +51,7 @@ def play(built: ConfiguredRollout, ray: str | None, go_on: str, *, monitor: bool
     done = _propose(built, go_on) and done
     if not done or len(summary.errors) == len(summary.results):
         raise typer.Exit(1)
+    return summary
 
 
 @contextlib.contextmanager

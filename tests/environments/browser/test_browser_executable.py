@@ -98,3 +98,11 @@ def test_a_script_that_does_more_is_kept(machine):
     wrapper.write_text(f'#!/bin/sh -e\nexport FLAGS=1\n{program} "$@"\n')
     wrapper.chmod(0o755)
     assert find_browser().path == str(wrapper)
+
+
+def test_a_download_that_does_not_start_is_named_with_what_it_may_lack(machine):
+    path = machine / "downloads/chromium_headless_shell-1/chrome-linux/headless_shell"
+    make_program(path, code=127)
+    with pytest.raises(errors.BrowserNotFoundError, match="playwright install-deps") as caught:
+        find_browser()
+    assert str(path) in str(caught.value)

@@ -74,16 +74,23 @@ def find_browser() -> BrowserExecutable:
     named = os.environ.get(ENVIRONMENT_VARIABLE)
     if named:
         return _browser_named_by_user(named)
+    broken = None
     for path in _playwright_downloads():
         version = _version_of(path)
         if version:
             return BrowserExecutable(str(path), version, "playwright")
+        broken = broken or path
     for name in _SYSTEM_NAMES:
         found = shutil.which(name)
         version = _version_of(Path(found)) if found else ""
         if found and version:
             return BrowserExecutable(str(_without_wrapper(Path(found))), version, "system")
     looked = f"not in Playwright's downloads, and none of {', '.join(_SYSTEM_NAMES)} runs from PATH"
+    if broken:
+        looked = (
+            f"{str(broken)!r} does not start, probably for missing system libraries, which "
+            "`python -m playwright install-deps chromium` installs"
+        )
     raise errors_lib.BrowserNotFoundError(_NOT_FOUND.format(looked=looked))
 
 

@@ -26,9 +26,10 @@ from webtraj.rollouts.runs import Run, new_run_id
 from webtraj.rollouts.settings import RolloutSettings
 from webtraj.store.places import is_url, open_storage
 
-__all__ = ["QuickConfig", "build_quick", "resume_quick"]
+__all__ = ["SOURCE", "QuickConfig", "build_quick", "resume_quick"]
 
-_SOURCE = "command.json"
+SOURCE = "command.json"
+"""The file beside the plan that keeps what a run was begun with."""
 
 
 class QuickConfig(configuration_lib.Section):
@@ -108,8 +109,8 @@ def resume_quick(
     storage = open_storage(out, storage_options)
     run = Run.last(storage) if run_id is None else Run(storage, run_id)
     plan = run.read_plan()
-    where = f"{out}/runs/{run.run_id}/{_SOURCE}"
-    begun = run.read_begun(_SOURCE)
+    where = f"{out}/runs/{run.run_id}/{SOURCE}"
+    begun = run.read_begun(SOURCE)
     if begun is None:
         raise errors.InvalidInputError(
             f"The run {run.run_id!r} in {out!r} was not begun by a command line alone, so it is "
@@ -151,7 +152,7 @@ def _built(
         ),
         parallel=config.parallel if isinstance(config.parallel, int) else None,
         source=orjson.dumps(configuration_lib.without_secrets(config.model_dump())).decode(),
-        source_name=_SOURCE,
+        source_name=SOURCE,
         format=config.format,
         metrics=config.metrics.targets(),
         judging=_judging(config),
