@@ -1,7 +1,8 @@
 """The pages of the documentation that are made when it is built, and links that lead out of `docs`.
 
-Made are the first page (the README), the changelog, the examples, the reference of the commands and
-that of the API: a page for each package, with every module that README, docs or examples name.
+Made are the first page (the README), the changelog, how to contribute, the examples, the reference
+of the commands and that of the API: a page for each package, with every module that README, docs or
+examples name.
 So what a reader meets on a page has its reference, and nothing else is promised.
 """
 
@@ -19,6 +20,12 @@ __all__ = ["ROOT", "made_pages", "relinked"]
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
+TOP_FILES = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+}
+"""The files beside `docs` that are pages of the site, and where."""
 FACES = sorted(
     path
     for path in (ROOT / "src" / "webtraj").glob("**/__init__.py")
@@ -26,7 +33,12 @@ FACES = sorted(
 )
 """The packages whose names come from their modules when they are first used."""
 
-LINK = re.compile(r"(!?\[[^\]]*\]\()([^)#\s:]+)((?:#[^)\s]*)?\))")
+LINK = re.compile(
+    r"(!?\[[^\]]*\]\()(https://github\.com/webtraj/webtraj/(?:blob|tree)/main/"
+    r"|https://raw\.githubusercontent\.com/webtraj/webtraj/main/)?([^)#\s:]+)((?:#[^)\s]*)?\))"
+)
+"""A link or picture within the repository. The README, which package indexes show as well, names
+the repository's address; the site has the files themselves."""
 MODULE = re.compile(r"\bwebtraj(?:\.[a-z_0-9]+)+")
 IMPORT = re.compile(r"from (webtraj[a-z_0-9.]*) import (?:\(([^)]*)\)|(.*))")
 FACE = re.compile(r"from (webtraj[a-z_.]+) import \(?\s*(\w+) as")
@@ -50,8 +62,7 @@ package itself, without the module; it is loaded when it is first used.
 def made_pages() -> dict[str, str]:
     """Returns the Markdown of each page that is made, by its place in the site."""
     pages = {
-        "index.md": relinked((ROOT / "README.md").read_text(), "README.md"),
-        "changelog.md": relinked((ROOT / "CHANGELOG.md").read_text(), "CHANGELOG.md"),
+        **{page: relinked((ROOT / name).read_text(), name) for name, page in TOP_FILES.items()},
         "examples.md": "\n".join([EXAMPLES_HEAD, *_examples()]),
         "reference/cli.md": docs_cli.cli_reference(),
     }
@@ -71,31 +82,37 @@ def relinked(text: str, source: str) -> str:
         text: The page.
         source: Its place in the repository, such as `README.md` or `docs/guides/agent.md`.
     """
-    folder = posixpath.dirname(source)
     in_site = posixpath.dirname(source.removeprefix("docs/"))
 
     def relink(match: re.Match[str]) -> str:
-        target = posixpath.normpath(posixpath.join(folder, match[2]))
+        target = _target(match, source)
         if target.startswith("docs/"):
             to = target.removeprefix("docs/")
         elif target == "examples" or target.startswith("examples/"):
             to = "examples.md"
-        elif target in ("README.md", "CHANGELOG.md"):
-            to = {"README.md": "index.md", "CHANGELOG.md": "changelog.md"}[target]
+        elif target in TOP_FILES:
+            to = TOP_FILES[target]
         else:
             to = f"files/{target}"
-        return match[1] + posixpath.relpath(to, in_site or ".") + match[3]
+        return match[1] + posixpath.relpath(to, in_site or ".") + match[4]
 
     return LINK.sub(relink, text)
 
 
+def _target(match: re.Match[str], source: str) -> str:
+    """Returns where a link of a page leads, by its place in the repository."""
+    folder = "" if match[2] else posixpath.dirname(source)
+    return posixpath.normpath(posixpath.join(folder, match[3]))
+
+
 def linked_files() -> Iterator[str]:
     """Yields each file outside `docs` that a page links to and that is no page of the site."""
-    for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.rglob("*.md")]:
+    for page in [*(ROOT / name for name in TOP_FILES), *DOCS.rglob("*.md")]:
         source = page.relative_to(ROOT).as_posix()
         for match in LINK.finditer(page.read_text()):
-            target = posixpath.normpath(posixpath.join(posixpath.dirname(source), match[2]))
-            if (ROOT / target).is_file() and not target.startswith(("docs/", "examples/")):
+            target = _target(match, source)
+            made = target in TOP_FILES or target.startswith(("docs/", "examples/"))
+            if (ROOT / target).is_file() and not made:
                 yield target
 
 
