@@ -5,10 +5,7 @@ import os
 import re
 import shutil
 import subprocess
-import sys
-import tarfile
 import tomllib
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -116,34 +113,3 @@ def test_version_is_the_same_everywhere():
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["version"] == webtraj.__version__ == importlib.metadata.version("webtraj")
-
-
-@pytest.mark.slow
-def test_the_archives_hold_what_a_user_needs_and_no_tests(tmp_path):
-    checkout = tmp_path / "checkout"
-    checkout.mkdir()
-    for name in ("src", "tests"):
-        shutil.copytree(
-            ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
-        )
-    for name in ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "MANIFEST.in"):
-        shutil.copy(ROOT / name, checkout)
-    build = (
-        "import sys; from setuptools import build_meta as b; to = sys.argv[1]; "
-        "b.build_sdist(to); b.build_wheel(to)"
-    )
-    subprocess.run(
-        [sys.executable, "-c", build, str(tmp_path)],
-        cwd=checkout,
-        check=True,
-        capture_output=True,
-        timeout=300,
-    )
-    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
-        source = {name.partition("/")[2] for name in archive.getnames()}
-    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as archive:
-        wheel = set(archive.namelist())
-    assert {"README.md", "LICENSE", "CHANGELOG.md"} <= source
-    assert any(name.endswith("/licenses/LICENSE") for name in wheel)
-    assert not [name for name in source | wheel if re.search(r"(^|/)(tests/|test_\w*\.py$)", name)]
-    assert "webtraj/py.typed" in wheel
