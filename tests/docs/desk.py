@@ -41,7 +41,8 @@ _WEBTRAJ = """\
 import signal, subprocess, sys
 words = [word for word in sys.argv[1:3] if not word.startswith("-")]
 command = [sys.executable, "-m", "webtraj", *sys.argv[1:]]
-serves = words and (words[0] in ("view", "monitor", "serve") or words == ["openenv", "serve"])
+serves = words and (words[0] in ("view", "serve") or words == ["openenv", "serve"])
+serves = serves or words[:1] == ["monitor"] and "--web" in sys.argv  # Else it looks once.
 if not serves or "--help" in sys.argv:
     sys.exit(subprocess.run(command).returncode)
 process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

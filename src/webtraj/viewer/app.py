@@ -1,7 +1,24 @@
-"""What is answered over HTTP. The paths and their answers stand in `docs/viewer.md`.
+"""The viewer's HTTP API: JSON over HTTP. A failure is `{"error": "what to do"}`.
 
-An answer is JSON, made by orjson; a failure is `{"error": "what to do"}`. Nothing is changed but by
-`PUT /api/labels/...`, which takes JSON and a header that no other site's page can send.
+::
+
+    GET /api/datasets               {"datasets": [{"name", "place", "episodes", "iteration", "open",
+                                    "writing"}]}
+    GET /api/episodes               {"total", "offset", "rows", "facets"}
+    GET /api/episodes/DATASET/ID    what `webtraj.viewer.episode.episode_data` returns, with
+                                    "state", "label" and "note"
+    GET /api/blobs/DATASET/SHA256.EXT    bytes, as an episode's data names them
+    GET /api/iterations             what `webtraj.viewer.iterations.iterations_data` returns
+    GET /api/changes?since=VERSION  {"version", "changed", "datasets": [{"name", "open",
+                                    "writing"}]}
+    PUT /api/labels/DATASET/ID      takes {"label", "note"} as application/json, with the header
+                                    X-Webtraj: 1, which no other site's page can send
+
+`/api/episodes` takes `dataset`, `task`, `site`, `outcome`, `end_reason`, `policy`,
+`policy_version`, `iteration` and `label` (`none`: without one), each repeatable; `min_reward` and
+`max_reward`; `q`, words that must all occur; `sort`, a column, with `-` in front for descending;
+`offset`, and `limit` up to 1,000. `facets` has the 200 most frequent values of each field, with the
+number of episodes that have it and match everything else.
 """
 
 from __future__ import annotations

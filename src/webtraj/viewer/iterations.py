@@ -82,7 +82,20 @@ def series_of(sources: Iterable[Source]) -> list[Series]:
 def iterations_data(
     table: Table, sources: Iterable[Source], *, writing: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Returns success by iteration and task as JSON data. Its form stands in `docs/viewer.md`.
+    """Returns success by iteration and task as JSON data.
+
+    ::
+
+        {"series": [{"title": "evaluation", "split": "test", "after": 1, "points": [
+           {"at": 1, "dataset": "test-iteration_0002", "iteration": 2, "judged": False,
+            "writing": False,
+            "mean": {"value": 0.8, "low": 0.74, "high": 0.86, "tasks": 3},
+            "all": {"successes": 77, "graded": 96, "low": 0.71, "high": 0.87}}]}],
+         "tasks": [{"task": "miniwob/click-test", "rates": [[0, 0, 31, 32, 0.84, 0.99]]}],
+         "left_out": 0}
+
+    A task's rate is its series, its point there, successes, graded episodes, and the ends of the
+    95 % interval.
 
     Args:
         table: The episodes.

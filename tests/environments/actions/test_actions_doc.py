@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 from webtraj.environments.actions import VERBS, InvalidAction
@@ -14,17 +15,32 @@ BEGIN = "<!-- table: begin (written by tests/environments/actions/test_actions_d
 END = "<!-- table: end -->"
 
 
+COLUMNS = [("webtraj", "browsergym"), ("webgym", "webgym_marks"), ("anthropic",), ("openai",)]
+"""Dialects in one column share most words."""
+
+
+def cell(verb: type, names: tuple[str, ...]) -> str:
+    """Returns a verb's words; marked where only the first or second dialect has one."""
+    words = [make_dialect(name).words(verb) for name in names]
+    marked = []
+    for word in dict.fromkeys(itertools.chain(*words)):
+        owners = [word in own for own in words]
+        marked.append(f"`{word}`" + ("" if all(owners) else "†" if owners[0] else "‡"))
+    return ", ".join(marked) or "—"
+
+
 def verb_table() -> str:
     """Returns the table of verbs by dialects, in Markdown."""
-    dialects = [make_dialect(name) for name in DIALECTS]
+    assert set(itertools.chain(*COLUMNS)) == set(DIALECTS)
     rows = [
-        ["verb", *(f"`{dialect.name}`" for dialect in dialects)],
-        ["---"] * (len(dialects) + 1),
+        ["verb", *(", ".join(f"`{name}`" for name in names) for names in COLUMNS)],
+        ["---"] * (len(COLUMNS) + 1),
     ]
-    for verb in VERBS.values():
-        if verb is not InvalidAction:
-            cells = [", ".join(f"`{word}`" for word in d.words(verb)) or "—" for d in dialects]
-            rows.append([f"`{verb.__name__}`", *cells])
+    rows += [
+        [f"`{verb.__name__}`", *(cell(verb, names) for names in COLUMNS)]
+        for verb in VERBS.values()
+        if verb is not InvalidAction
+    ]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
