@@ -20,7 +20,7 @@ SEED ?= 0
 OUT ?= runs/two_cores
 LOOP ?= --resume
 
-.PHONY: help setup demo check format test test-slow test-full test-lowest test-newest-python test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-llamafactory test-docs test-demo test-loop test-peers test-soak environments loop docs images clean
+.PHONY: help setup demo check format test test-slow test-full test-lowest test-newest-python test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-llamafactory test-docs test-demo test-wheel test-loop test-peers test-soak environments loop docs images clean
 
 help:
 	@echo "make setup      .venv with everything, and a browser"
@@ -43,6 +43,7 @@ help:
 	@echo "make test-soak  a long rollout while browsers fail (EPISODES=$(EPISODES) SEED=$(SEED))"
 	@echo "make test-docs  every block of the documentation; the whole of it after make environments"
 	@echo "make test-demo  the demo from nothing, in a copy of the checkout: its seconds and megabytes"
+	@echo "make test-wheel the built wheel in fresh environments, as a stranger installs it: oldest and newest Python"
 	@echo "make test-loop  the loop in small, killed in every phase (ITERATIONS=$(ITERATIONS) SEED=$(SEED)); must beat chance clearly"
 	@echo "make environments  the virtual environments of the tests above"
 	@echo "make loop       from no model to a good one on two cores: runs/two_cores (OUT=$(OUT))"
@@ -131,6 +132,9 @@ images: setup
 
 test-demo:
 	@sh scripts/test_demo.sh
+
+test-wheel: setup
+	@sh scripts/test_wheel.sh
 
 test-peers: setup
 	$(BIN)/python scripts/test_peers.py

@@ -1,0 +1,73 @@
+#!/bin/sh
+# What a stranger gets: builds the archives, checks them as a package index does, and installs the wheel
+# in fresh environments, with the oldest Python that it is for and the newest that is found here. In
+# each, first with the core alone, then with `web`: an episode is recorded and read, one is played in a
+# browser, and the viewer is asked for its page. No versions are pinned, as none are for a stranger.
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/packages.sh
+. scripts/other_pythons.sh
+checkout=$(pwd -P)
+work=$(mktemp -d)
+viewer=
+trap '[ -z "$viewer" ] || kill "$viewer" 2>/dev/null; rm -rf "$work"' EXIT
+unset PYTHONPATH
+
+# In a copy, where nothing lies that an earlier build has made.
+mkdir "$work/copy"
+tar --exclude=__pycache__ --exclude='*.egg-info' -cf - src pyproject.toml README.md LICENSE CHANGELOG.md \
+    MANIFEST.in | tar -xf - -C "$work/copy"
+.venv/bin/python -m venv "$work/tools"
+install "$work/tools" build twine 'setuptools>=77'
+"$work/tools/bin/python" -m build --no-isolation --outdir "$work/dist" "$work/copy" >"$work/build.log" 2>&1 ||
+    { cat "$work/build.log" >&2; exit 1; }
+"$work/tools/bin/twine" check --strict "$work"/dist/*
+wheel=$(echo "$work"/dist/*.whl)
+files=$("$work/tools/bin/python" -m zipfile -l "$wheel" | tail -n +2 | wc -l)
+echo "test_wheel: ${wheel##*/} has $files files, $(($(wc -c <"$wheel") / 1024)) KiB"
+
+used_like_a_stranger() {
+    venv=$work/$1
+    began=$(date +%s)
+    "$(find_other_python "$1")" -m venv "$venv"
+    install "$venv" "$wheel"
+    mkdir "$venv/place" && cd "$venv/place"
+    case $("$venv/bin/python" -c 'import webtraj; print(webtraj.__file__)') in
+    "$venv"/*) ;;
+    *) echo "test_wheel: another webtraj is imported" >&2 && return 1 ;;
+    esac
+    "$venv/bin/webtraj" --help >help.txt
+    "$venv/bin/webtraj" presets >presets.txt
+    "$venv/bin/python" "$checkout/examples/01_record_your_environment.py" recorded
+    "$venv/bin/webtraj" verify recorded
+
+    cd "$checkout"
+    install "$venv" "webtraj[web,config] @ file://$wheel"
+    cd "$venv/place"
+    "$venv/bin/webtraj" loop --config two_cores --print-config >loop.yaml
+    "$venv/bin/webtraj" rollout --preset miniwob/click-test --agent oracle --episodes 1 --out played
+    "$venv/bin/webtraj" view --no-open played >view.txt 2>&1 &
+    viewer=$!
+    "$venv/bin/python" - <<'PYTHON' || { cat view.txt >&2; return 1; }
+import pathlib, re, time, urllib.request
+
+deadline = time.monotonic() + 60
+while not (found := re.search(r"http://\S+", pathlib.Path("view.txt").read_text())):
+    assert time.monotonic() < deadline, "the viewer did not start"
+    time.sleep(0.1)
+page = urllib.request.urlopen(found[0], timeout=30).read()
+assert b"<html" in page, page[:200]
+PYTHON
+    kill "$viewer" && wait "$viewer" 2>/dev/null || true
+    viewer=
+    cd "$checkout"
+    echo "test_wheel: $("$venv/bin/python" -V) took $(($(date +%s) - began)) s, $(du -sh "$venv" | cut -f1)"
+}
+
+oldest=python3.11
+newest=$oldest
+for each in python3.14 python3.13 python3.12; do
+    find_other_python "$each" >/dev/null && newest=$each && break
+done
+used_like_a_stranger "$oldest"
+[ "$newest" = "$oldest" ] || used_like_a_stranger "$newest"
