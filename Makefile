@@ -48,7 +48,7 @@ help:
 	@echo "make environments  the virtual environments of the tests above"
 	@echo "make loop       from no model to a good one on two cores: runs/two_cores (OUT=$(OUT))"
 	@echo "make docs       the documentation site, in build/site"
-	@echo "make images     the viewer's pictures for the documentation"
+	@echo "make images     the pictures of the documentation: the viewer, and the demo as it runs"
 	@echo "make format     put the formatting right"
 	@echo "make bench-X    run benchmarks/X.py"
 	@echo "CONTRIBUTING.md says what each lane holds."
@@ -129,6 +129,7 @@ docs: setup
 
 images: setup
 	$(BIN)/python scripts/viewer_images.py
+	$(BIN)/python scripts/first_picture.py
 
 test-demo:
 	@sh scripts/test_demo.sh

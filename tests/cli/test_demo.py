@@ -35,7 +35,7 @@ def play(tmp_path):
 def test_demo_records_both_agents_and_says_how_to_look(play, tmp_path):
     done = play()
     assert done.returncode == 0, done.stderr
-    assert "Success rate: oracle 100% (2 of 2), random " in done.stdout
+    assert ", oracle 100% (2 of 2)." in done.stdout
     assert done.stdout.endswith("    webtraj view runs/demo\n")
     episodes = list(webtraj.open_dataset(tmp_path / "runs/demo"))
     assert len(episodes) == 4

@@ -21,7 +21,8 @@ TASKS = (
     "email-inbox",
     "use-autocomplete",
 )
-AGENTS = ("oracle", "random")
+AGENTS = ("random", "oracle")
+"""In the order in which they play: the viewer shows the latest episodes first."""
 EPISODES = 24
 """Episodes of each agent, on all tasks together."""
 
@@ -39,8 +40,8 @@ def demo(
 ) -> None:
     """Play real web pages, record every episode and show them in the viewer.
 
-    Two agents play six MiniWoB++ tasks in a headless browser: the oracle, which knows the answers,
-    and one that clicks at random. No account, model or network is needed. A demo that was
+    Two agents play six MiniWoB++ tasks in a headless browser: one that clicks at random, and the
+    oracle, which knows the answers. No account, model or network is needed. A demo that was
     interrupted continues; one that is complete is only shown.
     """
     from webtraj.cli import playing
