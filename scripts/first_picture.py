@@ -151,7 +151,8 @@ def _line_html(line: str) -> str:
     for code, text in zip(parts[1::2], parts[2::2], strict=True):
         codes = [*codes, *code.split(";")] if code not in ("", "0") else []
         classes = " ".join(f"s{each}" for each in codes)
-        made.append(f'<span class="{classes}">{html.escape(text)}</span>' if text else "")
+        shown = html.escape(text)
+        made.append(f'<span class="{classes}">{shown}</span>' if codes and text else shown)
     return "".join(made)
 
 
