@@ -59,7 +59,7 @@ def test_runs_and_conditions_pick_episodes(play):
     assert some.main.report.overall.total == 5
     with pytest.raises(errors.InvalidInputError, match="no episode to report of that meets"):
         subjects_of(place, condition=lambda summary: False)
-    with pytest.raises(errors.InvalidInputError, match="has no run 'none'"):
+    with pytest.raises(errors.InvalidInputError, match="No run 'none' in"):
         subjects_of(place, run="none")
 
 

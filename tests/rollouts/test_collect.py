@@ -125,7 +125,7 @@ async def test_errors_in_a_row_stop_the_rollout(climber, collector, ladder):
             trajectory_collector=collector,
             observer=observer,
         )
-    assert "4 episodes in a row" in str(caught.value)
+    assert "4 in a row ended in an error" in str(caught.value)
     assert "after 24 of 40" in str(caught.value)
     assert "BrowserCrashedError: the ladder broke" in str(caught.value)
     assert len(observer.results) == len(collector.trajectories) == 24
@@ -134,7 +134,7 @@ async def test_errors_in_a_row_stop_the_rollout(climber, collector, ladder):
 
 @pytest.mark.parametrize(("parallel", "expected"), [(1, 10), (5, 10), (8, 16)])
 async def test_default_patience_outlasts_one_browser(parallel, expected, climber):
-    with pytest.raises(errors.RolloutStoppedError, match=f"^{expected} episodes in a row"):
+    with pytest.raises(errors.RolloutStoppedError, match=f"because {expected} in a row ended"):
         await collect("ladder/crash", climber(), episodes=100, parallel=parallel)
 
 
@@ -220,7 +220,7 @@ async def test_environment_that_cannot_be_closed_is_logged_and_left(climber, lad
     summary = await collect("ladder/stuck", climber(), episodes=6)
     assert len(summary.results) == 6
     assert [bool(result.error) for result in summary.results] == [False] * 4 + [True] * 2
-    assert "could not be closed" in caplog.text
+    assert "Could not close an environment" in caplog.text
     assert "the door is stuck" in caplog.text
 
 
@@ -330,7 +330,7 @@ async def test_collector_that_was_given_is_left_open_and_out_is_closed(climber, 
         ({"parallel": 0}, "parallel must be 1 or more; got 0"),
         ({"max_steps": 0}, "max_steps must be 1 or more; got 0"),
         ({"max_consecutive_errors": 0}, "max_consecutive_errors must be 1 or more"),
-        ({"out": "x", "trajectory_collector": NullTrajectoryCollector()}, "not both"),
+        ({"out": "x", "trajectory_collector": NullTrajectoryCollector()}, "give only one of them"),
         ({"environment_options": {"depth": 1}}, "depth"),
         ({"agent": "orakle"}, "Did you mean 'oracle'"),
         ({"agent": object()}, "has begin_episode.*got <object"),

@@ -69,7 +69,7 @@ def test_configuration_is_played_into_iterations(folder):
             ("miniwob/login-user", Outcome.SUCCESS): 2,
         }
         assert f"4 of 4 episodes are in runs/train_trajectories/{out.name}." in done.stdout
-        assert "100% of what was left to play is on record" in done.stderr
+        assert "100% of the remaining episodes are recorded" in done.stderr
         assert verify(out).clean
 
 
@@ -250,7 +250,7 @@ def test_what_is_left_is_played_by_the_command_that_is_told(kind, signum, folder
          "did you mean env_config.server_size?"),
         (["--config-name", "rollout_train", "save_path=x", "openai_config.votes=2",
           "policy_config.agent=oracle"],
-         "openai_config.votes is for the judge 'model'"),
+         "openai_config.votes applies only to the judge 'model'"),
         (["--config-name", "rollout_train", "save_path=x", "policy_config.base_model=m"],
          "There is no task file"),
         (["--config-name", "rollout_train", "save_path=x"], "policy_config.base_model"),
@@ -263,7 +263,7 @@ def test_what_is_left_is_played_by_the_command_that_is_told(kind, signum, folder
         (["--preset", "miniwob/click-test", "some-run"], "'some-run' is not understood"),
         (["--resume"], "Say where the run is"),
         (["--resume", "a", "b", "--out", "x"], "'b' is not understood"),
-        (["--resume", "--out", "nowhere"], "has no run to resume"),
+        (["--resume", "--out", "nowhere"], "No run to resume"),
     ],
 )  # fmt: skip
 def test_wrong_command_is_told_in_one_line_and_leaves_nothing(

@@ -53,7 +53,7 @@ async def test_who_adds_to_a_dataset_takes_its_format(climber, out, name):
 async def test_another_format_is_refused_and_changes_nothing(climber, out, resume):
     await collect("ladder/climb", climber(), out=out, format="pb")
     before = {entry.key for entry in open_storage(out).list()}
-    with pytest.raises(errors.InvalidInputError, match="has the format 'pb', and 'json'"):
+    with pytest.raises(errors.InvalidInputError, match="has format 'pb', but 'json'"):
         await collect("ladder/climb", climber(), out=out, format="json", resume=resume)
     assert {entry.key for entry in open_storage(out).list()} == before
 
@@ -87,7 +87,7 @@ def test_before_the_first_episode_a_bucket_knows_the_format_by_the_run():
     run = Run(storage, "one")
     run.write_plan((), seed=0, settings={"format": "pb"})
     assert settle_format(None, "memory://test-formats/begun", None, run=run) == "pb"
-    with pytest.raises(errors.InvalidInputError, match="has the format 'pb'"):
+    with pytest.raises(errors.InvalidInputError, match="has format 'pb'"):
         settle_format("json", "memory://test-formats/begun", None, run=run)
     assert settle_format(None, "memory://test-formats/new", None) == "json"
 
@@ -100,7 +100,7 @@ async def test_no_other_format_is_taken(climber, tmp_path, name):
 
 
 async def test_a_format_needs_a_place(climber):
-    with pytest.raises(errors.InvalidInputError, match="format needs out"):
+    with pytest.raises(errors.InvalidInputError, match="format works only with out"):
         await collect("ladder/climb", climber(), format="pb")
 
 

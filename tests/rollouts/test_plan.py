@@ -83,7 +83,7 @@ def test_preset_without_tasks_is_one_task_by_its_own_name():
     ("presets", "arguments", "error", "words"),
     [
         ([], {}, errors.InvalidInputError, "at least one preset"),
-        ("ladder/climb", {"episodes": 0}, errors.InvalidInputError, "1 episode or more; got 0"),
+        ("ladder/climb", {"episodes": 0}, errors.InvalidInputError, "must be 1 or more; got 0"),
         ("ladder/none", {}, errors.UnknownPresetError, "'ladder/none'"),
         ("ladder/climb:1", {}, errors.InvalidSelectorError, "'ladder/climb:1'"),
     ],
@@ -129,7 +129,7 @@ def test_a_group_shares_task_and_seed_and_numbers_its_attempts():
 
 @pytest.mark.parametrize(
     ("episodes", "group_size", "words"),
-    [(8, 3, "multiple of 3, such as 9"), (None, 0, "1 episode or more; got 0")],
+    [(8, 3, "multiple of 3, such as 9"), (None, 0, "must be 1 or more; got 0")],
 )
 def test_groups_that_cannot_be_are_refused(episodes, group_size, words):
     with pytest.raises(errors.InvalidInputError, match=words):

@@ -264,9 +264,9 @@ async def test_a_run_in_a_bucket_that_has_no_episode_yet(climber, tmp_path, monk
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"resume": True}, "no run"),
+        ({"resume": True}, "No run to resume"),
         ({"resume": "nobody"}, "nobody"),
-        ({"run_id": "../up"}, "cannot name a run"),
+        ({"run_id": "../up"}, "Invalid run id"),
     ],
     ids=["nothing yet", "no such run", "hostile"],
 )

@@ -1,14 +1,13 @@
-"""Rollouts: an agent plays many episodes at once, and every one of them is accounted for.
+"""Rollouts: run an agent on many episodes at once and account for every one.
 
-* `tasks`, `sampling`: what there is to play, and which of it is played.
-* `plan`: which episodes that makes, with their seeds.
-* `collecting`: a rollout in one call; `settings`: how it is run.
-* `runner`: playing the plan, a few at a time, with `scheduling`, `deadlines` and `retrying`.
-* `adapting`: how many at a time the machine can bear.
-* `episode`: playing one, to a result that says how it ended.
-* `runs`: a rollout on record, to be gone on with after any death.
-* `observer`: looking on meanwhile.
-* `results`, `summary`: what came of it.
+* `sampling`: which tasks a rollout plays.
+* `plan`: the episodes of a rollout, with their seeds.
+* `collecting`: a rollout in one call. `settings`: how it runs.
+* `runner`: plays the plan, several episodes at a time, with `scheduling` and `deadlines`.
+* `adapting`: adjusts the number of workers to the machine.
+* `episode`: plays one episode and returns how it ended.
+* `runs`: a rollout's files, from which it can be resumed.
+* `results`: episode results, their summary, and observers.
 """
 
 from webtraj.rollouts.adapting import Adaptive

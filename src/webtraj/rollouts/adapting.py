@@ -1,13 +1,13 @@
-"""How many workers a machine can bear: raised while nothing suffers, lowered when something does.
+"""The number of workers, adjusted to what the machine can bear.
 
-The rule is that of TCP. The number doubles until the CPU is first busy; from then on it creeps up
-by one, and falls by a quarter when steps take much longer than they did, by half when memory runs
-out. A busy CPU alone is no reason to fall, since others may be why: what counts is what it does to
-our own steps. No episode is cancelled for it: a worker that is one too many rests after the episode
-it is in.
+The rule resembles TCP's congestion control. The number of workers doubles until the CPU is first
+busy. From then on it grows by one at a time, drops by a quarter when steps become much slower, and
+by half when memory runs out. A busy CPU alone does not lower it, since other processes may be the
+cause; only slower steps do. No episode is cancelled: a surplus worker stops after its current
+episode.
 
-`AdaptiveControl` is the rule, and reads nothing by itself; `MachineReader` reads the machine;
-`Foreman` lets the one heed the other, and a `Crew` be as large as it says.
+`AdaptiveControl` is the rule and reads nothing itself. `MachineReader` reads the machine.
+`Foreman` applies the rule to a `Crew` of workers.
 """
 
 from __future__ import annotations
@@ -30,56 +30,56 @@ __all__ = ["Adaptive", "AdaptiveControl", "Crew", "Foreman", "MachineReader", "R
 _logger = logging.getLogger(__name__)
 
 _PER_CPU: Final = 16
-"""Episodes that one CPU may carry at most: with a model they mostly wait for its replies."""
+"""Most episodes per CPU. With a model, episodes mostly wait for replies."""
 _SLOW_READINGS: Final = 2
-"""In so many readings in a row steps must be slow: a few hard pages are no reason to give way."""
+"""Steps must be slow in this many readings in a row, so that a few hard pages change nothing."""
 _SMOOTHING: Final = 0.3
-"""How much of the pace each reading makes up."""
+"""Weight of each new reading in the moving average of the pace."""
 _NO_FASTER: Final = 0.8
-"""If half the workers still need more than this share of the time, their number is not why."""
+"""If halving the workers leaves steps slower than this share, their number is not the cause."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What is known at one moment."""
+    """One measurement of the machine and the rollout."""
 
     at: float
-    """When, in seconds by any clock."""
+    """Time of the reading, in seconds by any clock."""
     cpu_pressure: float | None = None
-    """The share of time, 0 to 1, in which some task had to wait for a CPU; None if unknown."""
+    """Share of time, 0 to 1, in which some task waited for a CPU; None if unknown."""
     memory_available: int | None = None
-    """Bytes that can be had without swapping; None if unknown."""
+    """Bytes available without swapping; None if unknown."""
     seconds_per_step: float | None = None
-    """How long a step took lately, the agent's part included; None if no episode ended."""
+    """Recent seconds per step, agent included; None if no episode ended."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Adaptive:
-    """Between which numbers of workers to choose, and what the machine is to keep.
+    """Bounds and thresholds for adjusting the number of workers.
 
     `Adaptive(2, 32)` never leaves that range; `Adaptive()` goes from 1 to 16 for each CPU.
     """
 
     low: int = 1
-    """This many work whatever happens."""
+    """Fewest workers."""
     high: int = dataclasses.field(default_factory=lambda: _PER_CPU * _cpus())
-    """More than this never do."""
+    """Most workers."""
     _: dataclasses.KW_ONLY
     interval: float = 2.0
-    """Seconds from one reading to the next."""
+    """Seconds between readings."""
     patience: float = 20.0
-    """Seconds without a raise after the number was lowered."""
+    """Seconds to wait after lowering the number before raising it again."""
     cpu_free: float = 0.8
-    """Up to this pressure on the CPU the number rises at once; above it only by one, with each
-    reading by which steps are as fast as before."""
+    """CPU pressure up to which the number doubles. Above it, the number grows by one per reading,
+    and only while steps are as fast as before."""
     cpu_full: float = 0.95
-    """Above this pressure steps may not become much slower."""
+    """CPU pressure above which `slower_when_full` applies instead of `slower`."""
     memory_kept: int = 1 << 30
-    """Bytes that are to stay available. The number rises only while twice as many are."""
+    """Bytes to keep available. The number grows only while twice as many are available."""
     slower: float = 3.0
-    """The number falls when steps take this many times as long as they took at best,"""
+    """Lower the number when steps take this many times as long as at best."""
     slower_when_full: float = 1.5
-    """or this many times, if the CPU is full."""
+    """The same threshold while the CPU is full."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.low <= self.high:
@@ -105,17 +105,17 @@ class Adaptive:
 
 
 class AdaptiveControl:
-    """The rule from readings to a number of workers.
+    """Turns readings into a number of workers.
 
     Args:
-        adaptive: Its bounds and thresholds.
+        adaptive: Bounds and thresholds.
     """
 
     def __init__(self, adaptive: Adaptive) -> None:
         self.workers = adaptive.low
-        """How many may work now."""
+        """Workers allowed now."""
         self.reason = ""
-        """Why the number last changed."""
+        """Reason for the last change."""
         self._adaptive = adaptive
         self._doubles = True
         self._rests_until = -math.inf
@@ -125,7 +125,7 @@ class AdaptiveControl:
         self._blamed: tuple[int, float] | None = None
 
     def heed(self, reading: Reading) -> int:
-        """Takes a reading into account; returns how many workers may work."""
+        """Take a reading into account and return the number of workers allowed."""
         slow = self._is_slow(reading)
         memory, kept = reading.memory_available, self._adaptive.memory_kept
         if memory is not None and memory < kept:
@@ -141,7 +141,7 @@ class AdaptiveControl:
         self._doubles = False
         self._rests_until = now + self._adaptive.patience
         self._slow = 0
-        self._pace = None  # It counts again when those who are one too many have gone to rest.
+        self._pace = None  # Measured afresh once the surplus workers have stopped.
         self._change(workers, reason)
 
     def _raise(self, reading: Reading) -> None:
@@ -159,7 +159,7 @@ class AdaptiveControl:
             self.workers, self.reason = workers, reason
 
     def _is_slow(self, reading: Reading) -> bool:
-        """Returns whether steps have become slow, and the number of workers may be why."""
+        """Return whether steps have become slow, and the number of workers may be the cause."""
         if reading.seconds_per_step is None or reading.at < self._rests_until:
             return False
         pace = reading.seconds_per_step if self._pace is None else self._pace
@@ -177,17 +177,17 @@ class AdaptiveControl:
         workers, before = self._blamed = self._blamed or (self.workers, pace)
         few = max(workers // 2, self._adaptive.low)
         if self.workers <= few and pace > before * _NO_FASTER:
-            self._best, self._blamed = pace, None  # The tasks have changed, or the policy.
+            self._best, self._blamed = pace, None  # The tasks or the policy changed.
             return False
         return True
 
 
 class MachineReader:
-    """Reads the CPU's pressure and the memory left, from Linux's /proc.
+    """Reads CPU pressure and available memory from Linux's /proc.
 
     Args:
-        proc: Where that is.
-        clock: Gives the time in seconds.
+        proc: Path of the proc file system.
+        clock: Returns the time in seconds.
     """
 
     def __init__(
@@ -196,10 +196,10 @@ class MachineReader:
         self._proc = proc
         self._clock = clock
         self._last: tuple[float, float] | None = None
-        self.read()  # From now on it is known since when.
+        self.read()  # Pressure is measured from one reading to the next.
 
     def read(self, seconds_per_step: float | None = None) -> Reading:
-        """Returns a reading; what this machine does not tell is None."""
+        """Return a reading; values that this machine does not report are None."""
         now = self._clock()
         return Reading(
             at=now,
@@ -209,7 +209,7 @@ class MachineReader:
         )
 
     def _cpu_pressure(self, now: float) -> float | None:
-        """Returns the share of time since the last reading; else an estimate by the load."""
+        """Return the pressure since the last reading, or an estimate from the load average."""
         stalled = self._stalled_seconds()
         if stalled is None:
             return self._pressure_by_load()
@@ -222,12 +222,12 @@ class MachineReader:
         for line in self._lines("pressure/cpu"):
             kind, *fields = line.split()
             if kind == "some":
-                told = dict(field.partition("=")[::2] for field in fields)
-                return _number(told.get("total"), 1e-6)
+                values = dict(field.partition("=")[::2] for field in fields)
+                return _number(values.get("total"), 1e-6)
         return None
 
     def _pressure_by_load(self) -> float | None:
-        """Returns the share of runnable tasks that have no CPU, over the last minute."""
+        """Return the share of runnable tasks without a CPU, over the last minute."""
         for line in self._lines("loadavg"):
             load = _number(line.split()[0], 1.0)
             return None if load is None else max(0.0, 1 - _cpus() / load) if load else 0.0
@@ -244,26 +244,26 @@ class MachineReader:
         try:
             return (self._proc / name).read_text().splitlines()
         except OSError:
-            return []  # Another system, an old kernel, or a container that hides it.
+            return []  # Not Linux, an old kernel, or hidden by a container.
 
 
 class Crew:
-    """Lets so many workers work at a time; the others rest. Whoever works is never stopped.
+    """Limits how many workers run at a time. A running worker is never interrupted.
 
     Args:
-        size: How many may work.
+        size: Workers allowed.
     """
 
     def __init__(self, size: int) -> None:
         self.size = size
-        """How many may work."""
+        """Workers allowed."""
         self.working = 0
-        """How many do; more than may, for as long as those are in the middle of their work."""
+        """Workers running; may exceed `size` until surplus workers finish their episodes."""
         self._resting: collections.deque[asyncio.Future[bool]] = collections.deque()
         self._over = False
 
     async def join(self) -> bool:
-        """Waits for a place among those who work; returns False if all work is over."""
+        """Wait for a place and return True; return False once all work is done."""
         if self._over:
             return False
         if self.working < self.size:
@@ -274,23 +274,23 @@ class Crew:
         return await place
 
     def leave_if_crowded(self) -> bool:
-        """Gives a place back if more work than may; returns whether it did."""
+        """Give up a place if too many workers are running; return whether it did."""
         if self.working <= self.size:
             return False
         self.working -= 1
         return True
 
     def resize(self, size: int) -> None:
-        """Lets another number work."""
+        """Change how many workers may run."""
         self.size = size
         while self._resting and self.working < size:
             place = self._resting.popleft()
-            if not place.done():  # Else whoever waited for it was cancelled.
+            if not place.done():  # Otherwise the waiting worker was cancelled.
                 self.working += 1
                 place.set_result(True)
 
     def dismiss(self) -> None:
-        """Says that all work is over."""
+        """End all work: workers waiting for a place stop."""
         self._over = True
         for place in self._resting:
             if not place.done():
@@ -298,12 +298,12 @@ class Crew:
 
 
 class Foreman:
-    """Keeps a crew as large as the machine can bear, for as long as the context is open.
+    """Resizes a crew to what the machine can bear, while the context is open.
 
     Args:
-        adaptive: How large it may be.
-        crew: The crew.
-        pace: Returns how long a step took, in seconds, since it was last asked; None if unknown.
+        adaptive: Bounds and thresholds.
+        crew: The crew to resize.
+        pace: Returns the seconds per step since the last call; None if unknown.
         read: Reads the machine.
     """
 
@@ -350,7 +350,7 @@ def _number(text: str | None, unit: float) -> float | None:
 
 
 def _cpus() -> int:
-    """Returns how many CPUs this process may use."""
+    """Return the number of CPUs that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # Not on Linux.

@@ -1,4 +1,4 @@
-"""`collect`: a rollout in one call, from what to play to what came of it."""
+"""`collect`: run a whole rollout in one call."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _CONTEXTS_PER_BROWSER = 16
 _logger = logging.getLogger(__name__)
 
 Playable = str | Sequence[str] | Sequence[TaskSpec] | Sequence[PlannedEpisode]
-"""What a rollout can play: a preset's selector or several, tasks, or a plan."""
+"""What a rollout can play: one or several preset selectors, tasks, or a plan."""
 
 
 async def collect(
@@ -71,61 +71,61 @@ async def collect(
     judge_when: When = "unknown",
     judge_parallel: int = PARALLEL,
 ) -> RolloutSummary:
-    """Lets an agent play episodes and records them.
+    """Run an agent on many episodes and record each one.
 
-    All workers share one browser pool. Which episodes are played, and their seeds, do not depend on
-    how many workers there are (`rollouts.plan`). An episode that an error ends is recorded as
-    ERRORED, counted, has no reward, and the next is played; `settings.retry` says whether it is
-    tried again. If the task is cancelled, open episodes are sealed as CANCELLED, and everything
-    that was opened here is closed.
+    All workers share one browser pool. The choice of episodes and their seeds does not depend on
+    the number of workers (`rollouts.plan`). An episode that fails with an error is recorded as
+    ERRORED, counted and given no reward; the rollout continues with the next. `settings.retry`
+    decides whether it is tried again. If the task is cancelled, open episodes are sealed as
+    CANCELLED, and everything opened here is closed.
 
-    With `out`, the plan is written there before the first episode, and after any death `resume`
-    plays exactly what is left of it (`rollouts.runs`). Its metrics are written beside the plan when
-    all is played (`rollouts.metrics`).
+    With `out`, the plan is written there before the first episode, so that `resume` can play
+    exactly the remaining episodes after a crash (`rollouts.runs`). The run's metrics are written
+    beside the plan at the end (`rollouts.metrics`).
 
     Args:
-        tasks: A selector or several, `miniwob/click-test` or `miniwob/all@2/8`; or tasks, as
-            `read_tasks` and samplers give them; or a plan. Ignored on `resume`.
-        agent: Who plays: an agent; a function that takes an observation and returns an action; or
-            the name of an agent (`webtraj.agents.catalog`), which is then seeded with `seed`.
-        episodes: For selectors: how many to play in all, dealt out evenly to the tasks; by default
-            one each.
-        attempts: For tasks: how often each is played, with other seeds.
-        group_size: How many episodes share a task and a seed, and differ in what the agent samples,
-            as policy-gradient training compares them; `episodes` counts them all.
-        parallel: How many to play at a time, or "auto" for as many as the machine can bear
-            (`rollouts.adapting`); `settings.parallel` by default.
+        tasks: One or several selectors, such as `miniwob/click-test` or `miniwob/all@2/8`; tasks
+            from `read_tasks` or a sampler; or a plan. Ignored on `resume`.
+        agent: An agent, a function from an observation to an action, or the name of an agent
+            (`webtraj.agents.catalog`), which is then seeded with `seed`.
+        episodes: For selectors: how many episodes to play in all, spread evenly over the tasks;
+            one for each task by default.
+        attempts: For tasks: how often to play each one, with different seeds.
+        group_size: How many episodes share a task and a seed and differ only in the agent's
+            sampling, for policy-gradient training. `episodes` counts all of them.
+        parallel: How many episodes to play at a time, or "auto" for as many as the machine can
+            bear (`rollouts.adapting`); `settings.parallel` by default.
         seed: The run's seed.
-        out: A folder or a bucket's URL to record to; a dataset in it is added to.
+        out: A folder or bucket URL to record to. An existing dataset there is extended.
         storage_options: For a bucket, as `webtraj.store.open_storage` takes them.
-        trajectory_collector: Records instead, and is left open. With neither, nothing is recorded.
-        run_id: Names the run in `out`; by default a new name.
-        resume: Whether to go on with a run of `out`: its id, or True for the latest.
+        trajectory_collector: Records the episodes instead of `out`, and is left open. Without
+            either, nothing is recorded.
+        run_id: Name of the run in `out`; a new one by default.
+        resume: The id of a run in `out` to resume, or True for the latest.
         max_steps: Overrides `settings.max_steps`.
         max_consecutive_errors: Overrides `settings.max_consecutive_errors`.
-        settings: How to play.
+        settings: Limits, order and retries.
         environment_options: For the presets' factories.
-        browser_pool: Shared and left open; by default one is made for as many as are needed.
-        blocklist: Takes the sites that refused the agent.
-        observer: Is told what happens.
-        format: For `out`: "json", "pb" or "pb.zst", what episodes are written as. By default that
-            of the dataset; "json" for a new one. A dataset keeps to one format.
-        judge: Judges the episodes when all is played, into a dataset beside `out`
-            (`rollouts.judging`), and is left open. What comes of it is the summary's `judged`.
-        judge_when: "unknown": only episodes whose outcome the environment does not know; or
-            "always".
-        judge_parallel: How many episodes are judged at a time.
+        browser_pool: A pool to use and leave open; by default one is made as large as needed.
+        blocklist: Receives the sites that refused the agent.
+        observer: Called when episodes end.
+        format: For `out`: the format of the episodes, "json", "pb" or "pb.zst". By default the
+            dataset's own, or "json" for a new dataset. A dataset has a single format.
+        judge: Judges the episodes once all are played, into a dataset beside `out`
+            (`rollouts.judging`), and is left open. The verdicts are in the summary's `judged`.
+        judge_when: "unknown" to judge only episodes whose outcome the environment does not know,
+            or "always".
+        judge_parallel: How many episodes to judge at a time.
 
     Returns:
-        Every result, those of a resumed run's earlier episodes included, and what follows from
-        them.
+        Every result and the totals, including earlier results of a resumed run.
 
     Raises:
-        InvalidInputError: An argument is wrong, or the agent cannot play a task at all.
-        UnknownPresetError: There is no preset of that name.
-        RolloutStoppedError: Too many episodes failed one after the other.
-        CollectorError: What was played could not be recorded.
-        BrowserNotFoundError: A preset needs a browser, and there is none.
+        InvalidInputError: An argument is invalid, or the agent cannot play a task at all.
+        UnknownPresetError: No preset has that name.
+        RolloutStoppedError: Too many episodes in a row failed.
+        CollectorError: An episode could not be recorded.
+        BrowserNotFoundError: A preset needs a browser, and none is installed.
     """
     overrides: dict[str, Any] = {
         "parallel": parallel,
@@ -138,15 +138,17 @@ async def collect(
     )
     if out is not None and trajectory_collector is not None:
         raise errors.InvalidInputError(
-            f"Give out={os.fspath(out)!r} or a trajectory_collector, not both."
+            f"Got out={os.fspath(out)!r} and a trajectory_collector; give only one of them."
         )
     for name, value in (
         ("resume", resume), ("run_id", run_id), ("format", format), ("judge", judge)
     ):  # fmt: skip
         if out is None and value:
-            raise errors.InvalidInputError(f"{name} needs out, where the run is kept.")
+            raise errors.InvalidInputError(
+                f"{name} works only with out, the place where the run is recorded."
+            )
     if judge is not None and out is not None:
-        judged_place(out)  # There is one; or it is said before anything is played.
+        judged_place(out)  # Fails here rather than after the rollout.
     if isinstance(agent, str):
         agent = catalog.make_agent(agent, seed=seed)
     agent = agents_lib.as_agent(agent)
@@ -215,10 +217,10 @@ async def collect(
 def plan_of(
     tasks: Playable, *, episodes: int | None, attempts: int, seed: int, group_size: int = 1
 ) -> tuple[PlannedEpisode, ...]:
-    """Returns the plan that `collect` makes of what it is given.
+    """Return the plan that `collect` makes of its arguments.
 
     Raises:
-        InvalidInputError: It can be made into none.
+        InvalidInputError: The arguments do not make a plan.
     """
     if isinstance(tasks, str):
         tasks = [tasks]
@@ -226,8 +228,8 @@ def plan_of(
         items: list[Any] = list(tasks)
     except TypeError:
         raise errors.InvalidInputError(
-            f"A rollout plays presets by name, such as 'miniwob/click-test', or TaskSpecs; got "
-            f"{tasks!r:.200}. An environment of your own gets a name by webtraj.register."
+            "A rollout plays presets by name, such as 'miniwob/click-test', or TaskSpecs; got "
+            f"{tasks!r:.200}. Name your own environment with webtraj.register."
         ) from None
     if all(isinstance(item, str) for item in items):
         if attempts != 1 and episodes is None:
@@ -235,7 +237,7 @@ def plan_of(
         return plan_episodes(items, episodes=episodes, seed=seed, group_size=group_size)
     if episodes is not None:
         raise errors.InvalidInputError(
-            "episodes is for presets; say how often each task is played by attempts."
+            "episodes applies to presets only. To play each task several times, use attempts."
         )
     if all(isinstance(item, TaskSpec) for item in items):
         return plan_tasks(items, attempts=attempts, seed=seed, group_size=group_size)
@@ -254,7 +256,7 @@ def _run_of(
     run_id: str | None,
     resume: bool | str,
 ) -> Run:
-    """Returns the run that is to be played; a new one has no plan yet."""
+    """Return the run to play; a new run has no plan yet."""
     from webtraj.store.places import open_storage
 
     storage = open_storage(out, storage_options)
@@ -266,7 +268,7 @@ def _run_of(
 def keep_metrics(
     run: Run, out: str | os.PathLike[str], storage_options: Mapping[str, Any] | None
 ) -> None:
-    """Writes a run's metrics. Should that fail, no more is lost than what can be made again."""
+    """Write a run's metrics. A failure is logged, since they can be computed again."""
     from webtraj.datasets.dataset import open_dataset
     from webtraj.rollouts.metrics import measure, write_metrics
 
@@ -275,15 +277,15 @@ def keep_metrics(
         write_metrics(run, measure(dataset, run=run.run_id))
     except (errors.WebtrajError, OSError):
         _logger.warning(
-            "The metrics of run %r could not be written; `webtraj metrics %s --run %s --write` "
-            "makes them again.", run.run_id, run.storage.url, run.run_id, exc_info=True,
+            "Could not write the metrics of run %r. Compute them again with `webtraj metrics %s "
+            "--run %s --write`.", run.run_id, run.storage.url, run.run_id, exc_info=True,
         )  # fmt: skip
 
 
 def _episodes_on_record(
     out: str | os.PathLike[str], storage_options: Mapping[str, Any] | None, spool: Path | None
 ) -> Sequence[EpisodeSummary]:
-    """Returns the summaries of all episodes, those of writers that died included."""
+    """Return the summaries of all episodes, including those of crashed writers."""
     from webtraj.datasets.dataset import open_dataset
     from webtraj.datasets.recovery import recover
     from webtraj.datasets.transfer import push
@@ -292,14 +294,14 @@ def _episodes_on_record(
         report = push(spool, storage_options=storage_options)
         if not report.complete:
             raise errors.CollectorError(
-                f"Episodes of {str(spool)!r} could not be sent to {report.destination!r}, so it is "
-                f"not known what is left to play. Run `webtraj push {spool}`, and resume then."
+                f"Cannot resume yet: episodes of {str(spool)!r} could not be sent to "
+                f"{report.destination!r}. Run `webtraj push {spool}`, then resume."
             )
     try:
         recover(out, storage_options=storage_options)
         return open_dataset(out, storage_options=storage_options).summaries
     except errors.NotADatasetError:
-        return ()  # A bucket has the plan before it has its first episode.
+        return ()  # A bucket receives the plan before its first episode.
 
 
 def _open_pool(parallel: int) -> BrowserPool:

@@ -1,7 +1,7 @@
-"""Deadlines: what takes too long ends in an error, never in a reward.
+"""Deadlines: a call that takes too long ends the episode in an error, never in a reward.
 
-`DeadlineEnvironment` stands inside the recording wrapper, so that the record says that it was a
-timeout and not a cancellation.
+`DeadlineEnvironment` goes inside the recording wrapper, so that the record shows a timeout and not
+a cancellation.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _T = TypeVar("_T")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Deadlines:
-    """How long things may take, in seconds; None for as long as they like."""
+    """Time limits in seconds; None for no limit."""
 
     step: float | None = None
-    """One `reset` or `step`, or one decision of the agent."""
+    """Limit of one `reset`, one `step`, or one decision of the agent."""
     episode: float | None = None
-    """One try at an episode."""
+    """Limit of one try at an episode."""
     run: float | None = None
-    """The whole rollout. What is open then is recorded as cancelled, and played again when the
-    rollout is resumed."""
+    """Limit of the whole rollout. Open episodes are then recorded as cancelled, and played again
+    when the rollout is resumed."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -42,7 +42,7 @@ class Deadlines:
 
 
 class Deadline:
-    """The deadlines of one episode, under way."""
+    """Tracks the time limits of one running episode."""
 
     def __init__(
         self, deadlines: Deadlines, *, clock: Callable[[], float] = time.monotonic
@@ -53,10 +53,10 @@ class Deadline:
         self._end = None if deadlines.episode is None else clock() + deadlines.episode
 
     async def within(self, what: str, call: Coroutine[Any, Any, _T]) -> _T:
-        """Awaits a call.
+        """Await a call under the time limits.
 
         Raises:
-            EpisodeTimeoutError: It took too long, and was cancelled.
+            EpisodeTimeoutError: The call took too long and was cancelled.
         """
         left = None if self._end is None else self._end - self._clock()
         limits = [limit for limit in (self._step, left) if limit is not None]
@@ -67,38 +67,38 @@ class Deadline:
                 return await call
         except TimeoutError as error:
             if not timeout.expired():
-                raise  # A timeout of its own.
-            raise errors.EpisodeTimeoutError(self._told(what, limit, left)) from error
+                raise  # A timeout inside the call, not ours.
+            raise errors.EpisodeTimeoutError(self._message(what, limit, left)) from error
 
-    def _told(self, what: str, limit: float | None, left: float | None) -> str:
+    def _message(self, what: str, limit: float | None, left: float | None) -> str:
         if limit == left:
-            return f"The episode was not over after {self._episode:g} s; {what} was cancelled."
-        return f"{what} took more than {self._step:g} s, and was cancelled."
+            return f"The episode did not end within {self._episode:g} s; {what} was cancelled."
+        return f"{what} took more than {self._step:g} s and was cancelled."
 
 
 class DeadlineEnvironment:
-    """An environment whose `reset` and `step` have to be done in time.
+    """An environment whose `reset` and `step` have time limits.
 
-    Attributes that it does not have itself are the inner environment's.
+    Other attributes come from the inner environment.
     """
 
     def __init__(self, environment: environment_lib.Environment) -> None:
         self._environment = environment
         self.deadline: Deadline | None = None
-        """The deadline of the episode that is played; None for none."""
+        """Deadline of the current episode; None for no limits."""
 
     @property
     def environment_name(self) -> str:
-        """The name of the inner environment, for the record."""
+        """The inner environment's name, for the record."""
         name = getattr(self._environment, "environment_name", "")
         return name or type(self._environment).__name__
 
     async def reset(self) -> Any:
-        """Resets the environment in time."""
+        """Reset the environment under the time limits."""
         return await self._within("reset", self._environment.reset())
 
     async def step(self, action: Any) -> Any:
-        """Acts in time."""
+        """Take a step under the time limits."""
         return await self._within("step", self._environment.step(action))
 
     async def _within(self, what: str, call: Coroutine[Any, Any, _T]) -> _T:

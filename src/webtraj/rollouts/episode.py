@@ -1,21 +1,21 @@
-"""Playing one episode, to a result that says how it ended.
+"""Play one episode and return a result that says how it ended.
 
-Who raised an error decides what it means:
+Whoever raised an error decides what it means:
 
 1. The agent, or the environment because the agent's action is unusable: the episode ends as ERRORED
    with the outcome AGENT_ERROR. That is the agent's failure, and success rates count it.
 2. The environment, its browser, the model's server or a deadline: the episode ends as ERRORED with
    the outcome ENV_ERROR, MODEL_ERROR or TIMEOUT, and says nothing about the agent. A failure of the
-   browser or the model's server is theirs even if it reaches us through the agent.
-3. Something that would end every other episode too is raised: a full disk or a missing package
+   browser or the model's server stays theirs even if it reaches us through the agent.
+3. An error that would end every other episode too is raised: a full disk or a missing package
    (`FATAL`), or the InvalidInputError of an agent that cannot act in the environment at all. Any
    other exception of `begin_episode` is the agent's, as if its first decision had raised it.
 4. Cancellation ends the episode as CANCELLED and is raised again.
-5. An agent that gives an episode up (`EpisodeGivenUpError`) truncates it. That is not an error.
+5. An agent that gives up an episode (`EpisodeGivenUpError`) truncates it. That is not an error.
 
-No episode that an error ended has a reward.
+An episode that ends in an error has no reward.
 
-In each case the environment is closed before anything else happens, so that the record is whole.
+In each case the environment is closed before anything else happens, so that the record is complete.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ FATAL = (
     errors.CollectorError,
     errors.MissingDependencyError,
 )
-"""What no other episode would be spared."""
+"""Errors that would end every other episode too."""
 
 _NEVER_THE_AGENTS = (errors.AgentError, errors.BrowserError, errors.EpisodeTimeoutError)
-"""What keeps its own type where the agent raises it: an `AgentError` says itself whose it is."""
+"""Errors that keep their type when the agent raises them; an `AgentError` already blames it."""
 
 _logger = logging.getLogger(__name__)
 
@@ -65,26 +65,26 @@ async def play_episode(
     max_repetitive_actions: int | None = None,
     deadline: Deadline | None = None,
 ) -> EpisodeResult:
-    """Plays one episode to its end.
+    """Play one episode to its end.
 
     Args:
-        planned: What to play.
-        environment: Where: an environment of the planned task. It is seeded by its `set_seed`, if
-            it has one; left open after an end of its own, closed after any other.
-        agent: Who plays.
-        report: Is given the result, also that of an episode that is cancelled.
-        episode_id: The id of its record, if that is known beforehand.
-        number: How many tries at it there were before this one.
-        max_steps: Truncates the episode after so many steps; None leaves that to the environment.
-        max_repetitive_actions: Truncates the episode when the same action has been taken so often
-            in a row, and is chosen once more; None lets the agent repeat itself.
-        deadline: Limits the agent's decisions; the environment sees to its own calls.
+        planned: The episode to play.
+        environment: An environment of the planned task, seeded with `set_seed` if it has that. It
+            is left open if the episode finishes, and closed otherwise.
+        agent: The agent.
+        report: Called with the result, even if the episode is cancelled.
+        episode_id: Id of the record, if known beforehand.
+        number: Number of earlier tries at this episode.
+        max_steps: Truncates the episode after this many steps; None leaves that to the environment.
+        max_repetitive_actions: Truncates the episode when the agent chooses the same action more
+            often than this in a row; None allows any repetition.
+        deadline: Limits the agent's decisions; the environment limits its own calls.
 
     Returns:
-        The result.
+        The result of the episode.
 
     Raises:
-        InvalidInputError: The agent cannot play this task. No episode was begun.
+        InvalidInputError: The agent cannot play this task. No episode was started.
         Exception: One of `FATAL`.
     """
     play = _Play(
@@ -100,16 +100,16 @@ async def play_episode(
     except asyncio.CancelledError as cancelled:
         try:
             await _close(environment, cancelled)
-        finally:  # Cancelled once more meanwhile, it has ended all the same.
+        finally:  # Report the end even if cancelled again meanwhile.
             report(play.result(EndReason.CANCELLED, Outcome.CANCELLED))
         raise
     except Exception as error:
         _logger.info("An episode of %s ended in an error.", planned.task, exc_info=True)
-        recorded = play.told_apart(error)
+        recorded = play.attributed(error)
         result = play.result(EndReason.ERRORED, outcome_of_error(recorded, play.phase), error)
         try:
             await _close(environment, recorded)
-        finally:  # Cancelled meanwhile, it is an error's end that the record tells of.
+        finally:  # Even if cancelled meanwhile, the record shows the error.
             report(result)
         return result
     finally:
@@ -119,7 +119,7 @@ async def play_episode(
 
 
 class _Member:
-    """An environment that says which attempt of its group it plays, so that agents sample anew."""
+    """Adds the attempt within its group to an environment's description, for fresh sampling."""
 
     def __init__(self, environment: environment_lib.Environment, attempt: int) -> None:
         self._environment = environment
@@ -135,7 +135,7 @@ class _Member:
 
 @dataclasses.dataclass(slots=True)
 class _Play:
-    """The loop itself, and how far it got."""
+    """The episode's loop and its progress."""
 
     planned: PlannedEpisode
     environment: environment_lib.Environment
@@ -173,7 +173,7 @@ class _Play:
 
     def end(self) -> None:
         if self.thread is not None:
-            self.thread.abandon()  # An `act` that hangs must not keep the rollout waiting.
+            self.thread.abandon()  # A hanging `act` must not block the rollout.
 
     async def loop(self, act: agents_lib.Act) -> EndReason:
         timestep = await self.environment.reset()
@@ -215,7 +215,7 @@ class _Play:
                 "was cancelled."
             ) from leaked
         if task.cancelling() > cancelled_before:
-            raise asyncio.CancelledError  # The agent caught it, and must not outlive the rollout.
+            raise asyncio.CancelledError  # The agent swallowed the cancellation.
         return agents_lib.decision_of(returned)
 
     async def _call(self, act: agents_lib.Act, observation: Any) -> Any:
@@ -227,7 +227,7 @@ class _Play:
         return await returned if inspect.isawaitable(returned) else returned
 
     def _repeats(self, action: Any) -> bool:
-        """Returns whether an action has been taken too often, and this is the same."""
+        """Return whether the agent repeats an action more often than allowed."""
         if self.max_repetitive_actions is None:
             return False
         if self.repeated and _same(action, self.last_action):
@@ -239,8 +239,8 @@ class _Play:
         self.last_action = action
         return False
 
-    def told_apart(self, error: Exception) -> Exception:
-        """Return the error to record: what the agent raised, as the cause of an `AgentError`."""
+    def attributed(self, error: Exception) -> Exception:
+        """Return the error to record: an agent's exception becomes the cause of an `AgentError`."""
         if not self.agent_decides or isinstance(error, _NEVER_THE_AGENTS):
             return error
         agent_error = errors.AgentError(f"{type(error).__name__}: {error}")
@@ -281,7 +281,7 @@ class _Play:
 
 
 def _raising(error: Exception) -> agents_lib.Act:
-    """Return an act that raises, so that the episode is on record with its first observation."""
+    """Return an act that raises, so that the episode is recorded with its first observation."""
 
     async def act(observation: Any) -> Any:
         raise error
@@ -290,18 +290,18 @@ def _raising(error: Exception) -> agents_lib.Act:
 
 
 async def _close(environment: environment_lib.Environment, error: BaseException) -> None:
-    """Leaves an environment as an `async with` does that an exception ends."""
+    """Close an environment as an `async with` block that raised would."""
     try:
         await environment.__aexit__(type(error), error, error.__traceback__)
     except Exception:
-        # The episode's own error is the one to tell.
-        _logger.warning("An environment could not be closed after an error.", exc_info=True)
+        # Report the episode's own error, not this one.
+        _logger.warning("Could not close an environment after an error.", exc_info=True)
 
 
 def _same(action: Any, other: Any) -> bool:
     try:
         return bool(action == other)
-    except (TypeError, ValueError):  # Arrays, which have no one truth.
+    except (TypeError, ValueError):  # Arrays have no single truth value.
         return repr(action) == repr(other)
 
 

@@ -1,18 +1,18 @@
-"""Iterations: rollouts that follow each other, each a dataset of its own, side by side.
+"""Iterations: consecutive rollouts, each with a dataset of its own, side by side.
 
 ::
 
     <save_path>/train_trajectories/iteration_0001/       a dataset (see `collectors.layout`)
                                    iteration_0002/
-                                   claims/0001.json      who began it, and when
+                                   claims/0001.json      who started it, and when
                                    claims/0002.json
                                    plans/0001-<digest>.jsonl  a plan that several processes share
-                                   judged/iteration_0001/     what judges made of it, if asked
+                                   judged/iteration_0001/     the judged dataset, if requested
     <save_path>/test_trajectories/iteration_0001/
 
-An iteration's number is claimed by a file that is never written over; so two rollouts that begin at
-the same moment do not take the same, and the numbers in a bucket are known without listing all that
-lies there.
+A rollout claims an iteration's number with a file that is never overwritten. So two rollouts that
+start at the same moment get different numbers, and the numbers in a bucket are known without
+listing everything in it.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ class Iterations:
     """The iterations of one split."""
 
     save_path: str
-    """The folder, or bucket's URL, of both splits."""
+    """Folder or bucket URL of both splits."""
     split: Split
-    """Which of them."""
+    """Train or test."""
     storage_options: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
     """For a bucket, as `webtraj.store.open_storage` takes them."""
 
     @property
     def place(self) -> str:
-        """Where they are.
+        """Folder or bucket URL of this split.
 
         >>> Iterations("runs", "test").place
         'runs/test_trajectories'
@@ -64,7 +64,7 @@ class Iterations:
         return f"{self.save_path.rstrip('/') or '/'}/{self.split}_trajectories".replace("///", "//")
 
     def dataset(self, number: int) -> str:
-        """Returns where an iteration's dataset is.
+        """Return the place of an iteration's dataset.
 
         >>> Iterations("s3://bucket/runs", "train").dataset(3)
         's3://bucket/runs/train_trajectories/iteration_0003'
@@ -72,7 +72,7 @@ class Iterations:
         return f"{self.place}/iteration_{number:04d}"
 
     def judged(self, number: int) -> str:
-        """Returns where an iteration's judged dataset is.
+        """Return the place of an iteration's judged dataset.
 
         >>> Iterations("runs", "train").judged(3)
         'runs/train_trajectories/judged/iteration_0003'
@@ -80,23 +80,22 @@ class Iterations:
         return f"{self.place}/judged/iteration_{number:04d}"
 
     def numbers(self) -> tuple[int, ...]:
-        """Returns the numbers that there are, in order.
+        """Return the existing iteration numbers, in order.
 
         Raises:
             StorageError: The place cannot be read.
         """
         claimed = (_CLAIM.fullmatch(entry.key) for entry in self._storage().list(_CLAIMS))
         numbers = {int(match[1]) for match in claimed if match is not None}
-        if not is_url(self.place):  # Those that were put there otherwise, such as by an import.
+        if not is_url(self.place):  # Folders without a claim, such as from an import.
             numbers |= set(_folders(Path(self.place)))
         return tuple(sorted(numbers))
 
     def claim(self, number: int | None = None) -> int:
-        """Takes an iteration's number.
+        """Claim an iteration's number.
 
         Args:
-            number: The one to take, whether or not it is taken already; None for the next one that
-                is free.
+            number: The number to claim, even if it is taken; None for the next free one.
 
         Returns:
             The number.
@@ -118,14 +117,14 @@ class Iterations:
             return wanted
 
     def release(self, number: int) -> bool:
-        """Gives a number back of which nothing was made, and returns whether that is so.
+        """Release a number if nothing was made of it; return whether it was released.
 
-        A folder that holds no more than a dataset's header goes; one that holds anything else
-        stays, and keeps its number.
+        A folder that holds only a dataset's header is removed. One that holds anything else stays
+        and keeps its number.
 
         Raises:
             OSError: The folder cannot be removed.
-            StorageError: The claim cannot be taken back.
+            StorageError: The claim cannot be removed.
         """
         place = self.dataset(number)
         if any(entry.key != HEADER for entry in open_storage(place, self.storage_options).list()):
@@ -138,17 +137,17 @@ class Iterations:
     def share_plan(
         self, number: int, digest: str, plan: Sequence[PlannedEpisode], *, seed: int
     ) -> tuple[PlannedEpisode, ...]:
-        """Returns the plan that all processes of an iteration share: the one that came first.
+        """Return the plan that all processes of an iteration share: the first one written.
 
         Args:
             number: The iteration's number.
-            digest: Tells plans for different purposes apart: up to 64 letters and digits.
-            plan: The plan to share if there is none yet.
+            digest: Distinguishes plans for different purposes: up to 64 letters and digits.
+            plan: The plan to share if none exists yet.
             seed: Its seed.
 
         Raises:
-            InvalidInputError: The plan that is there is damaged.
-            StorageError: It cannot be read or written.
+            InvalidInputError: The existing plan is damaged.
+            StorageError: The plan cannot be read or written.
         """
         storage, key = self._storage(), f"plans/{number:04d}-{digest}.jsonl"
         try:
@@ -158,9 +157,9 @@ class Iterations:
         return tuple(plan)
 
     def played(self, before: int) -> frozenset[str]:
-        """Returns the names of the tasks that were played to an end before an iteration.
+        """Return the names of the tasks that were completed before an iteration.
 
-        What was planned and not played, or ended by an error alone, is not among them.
+        Tasks that were only planned, or only ended in infrastructure failures, are not included.
 
         Raises:
             DatasetError: An iteration's dataset cannot be read.
@@ -179,7 +178,7 @@ class Iterations:
         try:
             summaries = open_dataset(place, storage_options=self.storage_options).summaries
         except errors.NotADatasetError:
-            return  # Claimed, and given up before its first episode.
+            return  # Claimed, but no episode was recorded.
         storage = open_storage(place, self.storage_options)
         for run_id in run_ids(storage):
             run = Run(storage, run_id)
@@ -193,15 +192,15 @@ class Iterations:
 
 
 def run_ids(storage: Storage) -> tuple[str, ...]:
-    """Returns the ids of a dataset's runs, the latest last."""
+    """Return the ids of a dataset's runs, the latest last."""
     plans = (entry.key for entry in storage.list("runs/") if entry.key.endswith("/plan.jsonl"))
     return tuple(sorted(key.split("/")[1] for key in plans))
 
 
 def _remove_bare(place: Path) -> None:
-    """Removes a dataset's folder that has no files but its header, which other folders may be in.
+    """Remove a dataset's folder that holds no files but its header, and empty subfolders.
 
-    What came there meanwhile stops it: folders are removed only when they are empty.
+    Only empty folders are removed, so files that appear meanwhile stop it.
     """
     folders = sorted((path for path in place.rglob("*") if path.is_dir()), reverse=True)
     for folder in folders:

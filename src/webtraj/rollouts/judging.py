@@ -1,14 +1,14 @@
-"""Judging what a rollout has recorded: into a dataset beside it, when all is played.
+"""Judge a recorded rollout into a dataset beside it, after all episodes are played.
 
 ::
 
-    runs/clicks                              what was recorded, which is never changed
-    runs/clicks-judged                       the same episodes, with what the judge says of them
-      runs/<run id>/metrics.json             the run's metrics by that
+    runs/clicks                              the recording, which never changes
+    runs/clicks-judged                       the same episodes with the judge's verdicts
+      runs/<run id>/metrics.json             the run's metrics by those verdicts
 
-It is a pipeline of one step (`webtraj.processing`): after a death it goes on where it was, and
-episodes that came meanwhile are judged when it runs again. An episode whose judge was away is not
-written: it waits for the next run. One that the judge could not decide is a JUDGE_ERROR.
+Judging is a pipeline of one step (`webtraj.processing`). After a crash it resumes, and running it
+again judges episodes that were added meanwhile. If the judge was unavailable, the episode is not
+written and waits for the next run. If the judge could not decide, its outcome is JUDGE_ERROR.
 """
 
 from __future__ import annotations
@@ -39,44 +39,44 @@ __all__ = ["PARALLEL", "WHEN", "Judged", "When", "judge_rollout", "judged_place"
 
 When = Literal["unknown", "always"]
 WHEN: tuple[When, ...] = ("unknown", "always")
-"""Which episodes a judge is asked about: those whose outcome the environment does not know, or
-all that ended by themselves."""
+"""Which episodes to judge: those whose outcome the environment does not know, or all finished
+ones."""
 
 PARALLEL = 8
 _POLL = 0.5
-"""Seconds between two looks whether another process still judges."""
+"""Seconds between checks for another judging process."""
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What a judge made of a rollout."""
+    """Result of judging a rollout."""
 
     place: str
-    """The judged dataset."""
+    """Path or URL of the judged dataset."""
     judge: str
-    """What the judge calls itself."""
+    """The judge's name."""
     outcomes: Mapping[str, Outcome]
-    """The outcomes of the run's episodes by id, as they are there."""
+    """Outcomes of the run's episodes after judging, by episode id."""
     report: ProcessingReport | None = None
-    """What came of all episodes of the dataset; None if the judging did not come to its end."""
+    """Processing report on all episodes of the dataset; None if judging stopped early."""
     stopped: str = ""
-    """Why it did not; empty if it did. To judge again goes on with it."""
+    """Why judging stopped early; empty if it finished. Judging again resumes it."""
 
     @property
     def failures(self) -> Mapping[str, str]:
-        """Why some episodes could not be judged, by id: the judge was away, mostly."""
+        """Errors of unjudged episodes, by id: mostly that the judge was unavailable."""
         found = () if self.report is None else self.report.failures
         return {failure.episode_id: failure.error for failure in found}
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left to judge."""
+        """Whether every episode was judged."""
         return not self.stopped and not self.failures
 
     def applied_to(self, summary: RolloutSummary) -> RolloutSummary:
-        """Returns a rollout's summary with the outcomes that the judge found."""
+        """Return the rollout's summary with the judge's outcomes."""
         return dataclasses.replace(
             summary,
             results=tuple(
@@ -102,39 +102,38 @@ async def judge_rollout(
     turn: Path | None = None,
     observer: Callable[[int, int], None] | None = None,
 ) -> Judged:
-    """Judges the episodes of a rollout's dataset that have not been judged yet.
+    """Judge the unjudged episodes of a rollout's dataset.
 
-    What goes wrong is in what is returned, not raised: the recorded episodes are there whatever
-    becomes of the judging.
+    Errors are returned, not raised: the recorded episodes stay intact whatever happens here.
 
     Args:
-        out: The recorded dataset. All of its episodes are judged, whichever run they are of.
-        run_id: The run that is told of: its outcomes, metrics, and sites that refused the agent.
-        judge: Who judges. It is left open.
-        plan: The run's plan; by default it is read.
-        to: Where the judged dataset goes; by default `judged_place(out)`.
+        out: The recorded dataset. All its episodes are judged, of every run.
+        run_id: The run whose outcomes, metrics and refusing sites to report.
+        judge: The judge. It is left open.
+        plan: The run's plan; read from the dataset by default.
+        to: Place of the judged dataset; `judged_place(out)` by default.
         when: "unknown" or "always"; see `WHEN`.
-        parallel: How many episodes are judged at a time.
+        parallel: How many episodes to judge at a time.
         storage_options: For a bucket, as `webtraj.store.open_storage` takes them.
-        blocklist: Takes the sites of episodes that were found to be BLOCKED, each once.
-        turn: A file to lock meanwhile, for several processes that judge into one folder.
-        observer: Is called with how many are judged, and of how many, as it goes on.
+        blocklist: Receives the sites of episodes judged BLOCKED, each once.
+        turn: A file to lock meanwhile, if several processes judge into one folder.
+        observer: Called with the number of judged episodes and their total, as judging proceeds.
 
     Returns:
-        What came of it.
+        The outcomes and a report.
 
     Raises:
-        InvalidInputError: An argument is wrong.
+        InvalidInputError: An argument is invalid.
     """
     from webtraj.processing.pipeline import Pipeline, process
     from webtraj.processing.steps.judge import JudgeStep
 
     if when not in WHEN:
         raise errors.InvalidInputError(
-            f"Which episodes are judged is {when!r:.60}; expected one of {', '.join(WHEN)}."
+            f"when={when!r:.60} is invalid; expected one of {', '.join(WHEN)}."
         )
     if parallel < 1:
-        raise errors.InvalidInputError(f"Judging needs parallel=1 or more; got {parallel}.")
+        raise errors.InvalidInputError(f"parallel must be 1 or more; got {parallel}.")
     run = Run(open_storage(out, storage_options), run_id)
     place = to or judged_place(out)
     step = JudgeStep(judge=judge, only_unknown=when == "unknown")
@@ -151,7 +150,7 @@ async def judge_rollout(
                 observer=observer,
             )
     except (errors.WebtrajError, OSError) as error:
-        _logger.info("The judging of %s stopped.", out, exc_info=True)
+        _logger.info("Judging %s stopped.", out, exc_info=True)
         stopped = str(error)
     try:
         outcomes = await asyncio.to_thread(_settle, run, plan, place, storage_options, blocklist)
@@ -161,13 +160,13 @@ async def judge_rollout(
 
 
 def judged_place(out: str | os.PathLike[str]) -> str:
-    """Returns where the judged dataset of a recorded one is by default: beside it.
+    """Return the default place of a judged dataset: beside the recorded one.
 
     >>> judged_place("runs/clicks/"), judged_place("s3://bucket/runs")
     ('runs/clicks-judged', 's3://bucket/runs-judged')
 
     Raises:
-        InvalidInputError: There is no place beside it: it is a whole bucket, or the root.
+        InvalidInputError: No place exists beside a whole bucket or the root folder.
     """
     place = os.fspath(out)
     if not is_url(place):
@@ -181,8 +180,8 @@ def judged_place(out: str | os.PathLike[str]) -> str:
         beside = "/" in rest.rstrip("/")
     if not beside:
         raise errors.InvalidInputError(
-            f"There is no place for a judged dataset beside {place!r:.200}. Record to a folder, or "
-            "to a prefix of a bucket: s3://bucket/runs."
+            f"No place for a judged dataset beside {place!r:.200}, which is a whole bucket or the "
+            "root folder. Record to a folder, or to a prefix of a bucket: s3://bucket/runs."
         )
     return f"{path}-judged"
 
@@ -194,7 +193,7 @@ def _settle(
     storage_options: Mapping[str, Any] | None,
     blocklist: Blocklist | None,
 ) -> dict[str, Outcome]:
-    """Writes down what follows from the judged episodes of a run, and returns their outcomes."""
+    """Write the metrics and blocked sites of judged episodes, and return their outcomes."""
     from webtraj.datasets.dataset import open_dataset
     from webtraj.rollouts.metrics import measure, write_metrics
 
@@ -222,7 +221,7 @@ def _settle(
 
 @contextlib.asynccontextmanager
 async def _own_turn(path: Path | None) -> AsyncIterator[None]:
-    """Waits until no other process has the file's lock, and holds it."""
+    """Hold the file's lock, after waiting until no other process has it."""
     if path is None:
         yield
         return

@@ -1,6 +1,6 @@
-"""Making the environment of a planned episode, and finding out beforehand whether it can be done.
+"""Make the environment of a planned episode, and check beforehand that a plan can be played.
 
-A plan that cannot be played must not be written: going on with it would fail for ever.
+A plan that cannot be played must not be written, since resuming it would always fail.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ __all__ = [
     "make_environment",
 ]
 
-# What a rollout's pages come from: a machine's browsers, as settings that any machine can use.
+# Browser settings of a rollout, in a form that any machine can use.
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Browsers:
-    """The browsers of a rollout; on a cluster, those of each machine."""
+    """Browser settings of a rollout; on a cluster, of each machine."""
 
     contexts: int = 16
-    """Episodes that share one."""
+    """Episodes that share one browser."""
     endpoint: str = ""
-    """Where they run already; empty to start our own."""
+    """Address of running browsers; empty to start our own."""
     wait_timeout: float = 120.0
-    """Seconds to wait for a page to come free."""
+    """Seconds to wait for a free page."""
     operation_timeout: float = 30.0
-    """Seconds that a call may take."""
+    """Seconds that one browser call may take."""
 
     def find(self) -> BrowserExecutable | None:
-        """Returns the browser to run; None where browsers run already. Blocks.
+        """Return the browser to run, or None if an endpoint is set. Blocks.
 
         Raises:
-            BrowserNotFoundError: There is none.
+            BrowserNotFoundError: No browser is installed.
         """
         if self.endpoint:
             return None
@@ -61,7 +61,7 @@ class Browsers:
         return find_browser()
 
     def open(self, parallel: int, executable: BrowserExecutable | None = None) -> BrowserPool:
-        """Returns a pool for so many episodes at a time. No browser starts before it is needed."""
+        """Return a pool for `parallel` episodes. Browsers start when they are first needed."""
         from webtraj.environments.browser.pool import BrowserPool, PoolLimits
 
         browsers = math.ceil(parallel / self.contexts)
@@ -74,14 +74,14 @@ class Browsers:
         )
 
 
-# What browsers observe in a rollout: what the agent needs, and what its records should tell.
+# What browsers observe in a rollout: what the agent needs, and what records should contain.
 
 _RECORDED = ("timings", "info")
-"""Channels that no agent looks at, and every reader of the records wants."""
+"""Channels that agents ignore but readers of the records want."""
 
 
 def channels_for(agent: Agent) -> list[str]:
-    """Returns the channels for an agent that says what it needs (`channels`); none for others."""
+    """Return the channels that an agent names in `channels`, and the recorded ones; else none."""
     channels = getattr(agent, "channels", ())
     return [*channels, *_RECORDED] if channels else []
 
@@ -89,7 +89,7 @@ def channels_for(agent: Agent) -> list[str]:
 def environment_options(
     plan: Sequence[PlannedEpisode], given: Mapping[str, Any], channels: Sequence[str]
 ) -> dict[str, Any]:
-    """Returns the presets' options: what to observe, where all tasks are played in a browser."""
+    """Return the presets' options, with the channels to observe if all tasks use a browser."""
     options: dict[str, Any] = {}
     if channels and all(planned.selection.uses_browser for planned in plan):
         options["observe"] = list(channels)
@@ -104,15 +104,15 @@ _logger = logging.getLogger(__name__)
 def make_environment(
     planned: PlannedEpisode, options: Mapping[str, Any], pool: BrowserPool | None
 ) -> environment_lib.Environment:
-    """Makes the environment that plays an episode.
+    """Make the environment that plays an episode.
 
     Args:
         planned: The episode.
         options: For the preset's factory.
-        pool: For factories that use browsers; None for one of its own.
+        pool: For factories that use browsers; None to start a browser of its own.
 
     Raises:
-        InvalidInputError: The factory does not take the options.
+        InvalidInputError: The factory rejects the options.
     """
     given = dict(options)
     selection = planned.selection
@@ -130,17 +130,17 @@ def make_environment(
 async def check_environments(
     plan: Iterable[PlannedEpisode], options: Mapping[str, Any], *, elsewhere: bool = False
 ) -> None:
-    """Makes, and closes, one environment of each kind that a plan needs. None is played.
+    """Make and close one environment of each kind in a plan, without playing it.
 
     Args:
         plan: The episodes.
         options: For the presets' factories.
-        elsewhere: Whether they are played on other machines. What this one lacks, a preset or a
-            package, is no mistake then.
+        elsewhere: Whether the episodes are played on other machines. A preset or package missing
+            on this machine is then not an error.
 
     Raises:
-        InvalidInputError: The options are wrong.
-        Exception: What else a factory raises.
+        InvalidInputError: The options are invalid.
+        Exception: Anything else that a factory raises.
     """
     for planned in _one_of_each(plan, lenient=elsewhere):
         try:
@@ -153,7 +153,7 @@ async def check_environments(
             if isinstance(error, errors.WebtrajError) or not options:
                 raise
             raise errors.InvalidInputError(
-                f"The preset {planned.spec.preset!r} cannot be made with the options "
+                f"Cannot make the preset {planned.spec.preset!r} with the options "
                 f"{', '.join(f'{key}={value!r:.60}' for key, value in options.items())}: "
                 f"{type(error).__name__}: {error}"
             ) from error
@@ -167,17 +167,17 @@ async def check_tasks(
     *,
     elsewhere: bool = False,
 ) -> None:
-    """Ask an agent that has `can_play` about each task of a plan. Nothing is played.
+    """Ask an agent with `can_play` whether it can play each task of a plan. Plays nothing.
 
     Args:
         plan: The episodes.
-        agent: Who is to play them.
+        agent: The agent.
         options: For the presets' factories.
-        elsewhere: Whether they are played on other machines. A task whose preset or package this
-            one lacks is not asked about then.
+        elsewhere: Whether the episodes are played on other machines. Tasks whose preset or package
+            is missing on this machine are then not checked.
 
     Raises:
-        InvalidInputError: It cannot play all of them.
+        InvalidInputError: The agent cannot play every task.
     """
     can_play = getattr(agent, "can_play", None)
     if not callable(can_play):
@@ -213,15 +213,15 @@ def _some(names: Sequence[str]) -> str:
 
 
 async def close_quietly(environment: environment_lib.Environment) -> None:
-    """Closes an environment between episodes, none of which its failure can be told by."""
+    """Close an environment between episodes; log a failure, since it belongs to no episode."""
     try:
         await environment.close()
     except Exception:
-        _logger.warning("An environment could not be closed.", exc_info=True)
+        _logger.warning("Could not close an environment.", exc_info=True)
 
 
 def _one_of_each(plan: Iterable[PlannedEpisode], *, lenient: bool) -> Iterator[PlannedEpisode]:
-    """Yields the first episode of each factory; what a factory takes does not hang on the task."""
+    """Yield the first episode of each factory; a factory's options do not depend on the task."""
     seen: list[Any] = []
     presets: set[str] = set()
     for planned in plan:
@@ -241,14 +241,14 @@ def _one_of_each(plan: Iterable[PlannedEpisode], *, lenient: bool) -> Iterator[P
 
 
 def _web_task(planned: PlannedEpisode) -> Any:
-    """Returns the task of the preset `web` that a plan's task is."""
+    """Return the `web` preset's task for a planned episode."""
     from webtraj.environments.browser.tasks import WebTask
 
     spec = planned.spec
     if not spec.start_url:
         raise errors.InvalidInputError(
-            f"The task {spec.name!r} of the preset 'web' has no start_url. Give tasks that say "
-            "where they begin: a file of them, such as by `webtraj rollout --config-name "
-            "rollout_train data_path=FOLDER`, or TaskSpec(goal=..., start_url=...)."
+            f"The task {spec.name!r} of the preset 'web' has no start_url. Use tasks that have "
+            "one: a task file, as in `webtraj rollout --config-name rollout_train "
+            "data_path=FOLDER`, or TaskSpec(goal=..., start_url=...)."
         )
     return WebTask(name=spec.name, goal=spec.goal, start_url=spec.start_url, site=spec.site)

@@ -1,14 +1,14 @@
-"""The plan of a rollout: which episodes it plays, each with a seed of its own.
+"""The plan of a rollout: the episodes to play, each with a seed.
 
-A plan follows from the tasks, the number of episodes and the run's seed alone. An episode's seed
-follows from the run's seed, the task's name and the number of the attempt; so it is the same
-however many workers there are, whichever of them plays it, and whatever else is played.
+A plan depends only on the tasks, the number of episodes and the run's seed. An episode's seed
+depends on the run's seed, the task's name and the attempt's number, so it does not change with the
+number of workers, with the worker that plays it, or with the other episodes.
 
-Episodes that policy-gradient training compares (as in GRPO) are planned as a *group*: they share
-the task and the environment's seed, and differ in what the agent samples.
+Episodes that policy-gradient training compares (as in GRPO) form a *group*: they share the task and
+the environment's seed, and differ in what the agent samples.
 
-A plan can be written to a file before its first episode begins, so that whoever goes on with the
-rollout plays exactly the rest::
+A plan is written to a file before its first episode starts, so that a resumed rollout plays exactly
+the remaining episodes::
 
     {"kind": "plan", "version": 1, "seed": 0, "episodes": 2}
     {"row": 0, "attempt": 0, "seed": 621520978, "task": {"name": "click-test", ...}}
@@ -51,15 +51,15 @@ class PlannedEpisode:
     """One episode to play."""
 
     row: int
-    """Its place in the plan, from 0."""
+    """Place in the plan, from 0."""
     spec: TaskSpec
-    """What to play."""
+    """The task to play."""
     attempt: int
-    """How many episodes of this task, or of its group if it has one, the plan has before it."""
+    """Number of earlier attempts at this task in the plan, or in its group if it has one."""
     seed: int
-    """What to seed the environment with, from 0 to 2**31 - 1."""
+    """Seed of the environment, from 0 to 2**31 - 1."""
     group: int | None = None
-    """The number of its group among those of the task; None if its seed is its own."""
+    """Number of the group among those of the task; None without groups."""
 
     @property
     def task(self) -> str:
@@ -68,20 +68,20 @@ class PlannedEpisode:
 
     @property
     def selection(self) -> registry.SelectedPreset:
-        """The preset that plays it, with the one task to play.
+        """The preset that plays the episode, restricted to its task.
 
         Raises:
-            InvalidInputError: The preset has other tasks than when the plan was made.
+            InvalidInputError: The preset's tasks have changed since the plan was made.
             InvalidSelectorError: Likewise.
-            UnknownPresetError: There is no preset of that name any more.
+            UnknownPresetError: No preset has that name any more.
         """
         selection = registry.select(self.spec.preset)
         tasks = selection.tasks
         if tasks is not None and [_task_name(task) for task in tasks] != [self.spec.name]:
             raise errors.InvalidInputError(
                 f"The plan's task {self.spec.name!r} was {self.spec.preset!r} when the plan was "
-                f"made; now that means {', '.join(map(_task_name, tasks[:3]))}. Play the plan with "
-                "the versions that it was made with, or make a new one."
+                f"made, but that selector now means {', '.join(map(_task_name, tasks[:3]))}. Play "
+                "the plan with the package versions that made it, or make a new plan."
             )
         return selection
 
@@ -93,31 +93,31 @@ def plan_episodes(
     seed: int = 0,
     group_size: int = 1,
 ) -> tuple[PlannedEpisode, ...]:
-    """Plans a rollout of presets.
+    """Plan a rollout of presets.
 
     Args:
         presets: One selector or several.
-        episodes: How many to play in all, dealt out to the tasks in turn, so that their numbers
-            differ by at most one; by default one for each task.
+        episodes: How many episodes to play in all, spread evenly over the tasks; by default one for
+            each task.
         seed: The run's seed.
-        group_size: How many episodes share a task and a seed; `episodes` counts them all, and is a
-            multiple of it. By default one group for each task.
+        group_size: How many episodes share a task and a seed. `episodes` counts all of them and
+            must be a multiple of it. By default each task has one group.
 
     Returns:
-        The episodes, those of one task next to each other, so that a worker seldom has to open
-        another.
+        The episodes. Those of one task are adjacent, so that a worker rarely has to open another
+        environment.
 
     Raises:
-        InvalidInputError: There is no preset, `episodes` or `group_size` is not positive, or
+        InvalidInputError: No preset is given, `episodes` or `group_size` is not positive, or
             `episodes` does not divide into groups.
         InvalidSelectorError: A selector is malformed, or its preset has no such tasks.
-        UnknownPresetError: There is no preset of that name.
+        UnknownPresetError: No preset has that name.
     """
     selectors = [presets] if isinstance(presets, str) else list(presets)
     if not selectors:
         raise errors.InvalidInputError("A rollout needs at least one preset; got none.")
     if episodes is not None and episodes < 1:
-        raise errors.InvalidInputError(f"A rollout plays 1 episode or more; got {episodes}.")
+        raise errors.InvalidInputError(f"episodes must be 1 or more; got {episodes}.")
     _check_group_size(group_size)
     if episodes is not None and episodes % group_size:
         raise errors.InvalidInputError(
@@ -135,11 +135,11 @@ def plan_episodes(
 
 
 def specs_of_presets(selectors: Iterable[str]) -> list[TaskSpec]:
-    """Returns the tasks that selectors mean, in order.
+    """Return the tasks that selectors name, in order.
 
     Raises:
         InvalidSelectorError: A selector is malformed, or its preset has no such tasks.
-        UnknownPresetError: There is no preset of that name.
+        UnknownPresetError: No preset has that name.
     """
     return [spec for selector in selectors for spec in _specs(registry.select(selector))]
 
@@ -147,19 +147,19 @@ def specs_of_presets(selectors: Iterable[str]) -> list[TaskSpec]:
 def plan_tasks(
     specs: Iterable[TaskSpec], *, attempts: int = 1, seed: int = 0, group_size: int = 1
 ) -> tuple[PlannedEpisode, ...]:
-    """Plans one or several attempts at each task; a task that comes again is attempted again.
+    """Plan one or several attempts at each task. A repeated task gets further attempts.
 
     Args:
         specs: The tasks.
-        attempts: How often each is attempted, with other seeds.
+        attempts: Attempts at each task, with different seeds.
         seed: The run's seed.
-        group_size: How many episodes each attempt has, all with its seed.
+        group_size: Episodes of each attempt, all with the same seed.
 
     Raises:
         InvalidInputError: `attempts` or `group_size` is not positive.
     """
     if attempts < 1:
-        raise errors.InvalidInputError(f"A task is attempted once or more; got {attempts}.")
+        raise errors.InvalidInputError(f"attempts must be 1 or more; got {attempts}.")
     _check_group_size(group_size)
     planned: list[PlannedEpisode] = []
     counts: collections.Counter[str] = collections.Counter()
@@ -182,11 +182,11 @@ def plan_tasks(
 
 def _check_group_size(group_size: int) -> None:
     if group_size < 1:
-        raise errors.InvalidInputError(f"A group has 1 episode or more; got {group_size}.")
+        raise errors.InvalidInputError(f"group_size must be 1 or more; got {group_size}.")
 
 
 def episode_seed(run_seed: int, task: str, attempt: int) -> int:
-    """Returns the seed of one episode, from 0 to 2**31 - 1: what every seeded system takes.
+    """Return an episode's seed, from 0 to 2**31 - 1, a range that all seeded systems accept.
 
     >>> episode_seed(0, "click-test", 0), episode_seed(0, "click-test", 1)
     (621520978, 2088891589)
@@ -196,7 +196,7 @@ def episode_seed(run_seed: int, task: str, attempt: int) -> int:
 
 
 def plan_to_bytes(plan: Sequence[PlannedEpisode], *, seed: int) -> bytes:
-    """Returns the content of a plan's file; it follows from the plan alone."""
+    """Return the content of a plan's file. Equal plans give equal bytes."""
     header = {"kind": "plan", "version": _VERSION, "seed": seed, "episodes": len(plan)}
     rows = (
         {
@@ -228,10 +228,10 @@ class _Row:
 
 
 def plan_from_bytes(content: bytes, where: str) -> tuple[PlannedEpisode, ...]:
-    """Return the plan that a file holds. `where` names the file in errors.
+    """Return the plan in a file's content. `where` names the file in errors.
 
     Raises:
-        InvalidInputError: It is damaged, or from a newer webtraj; the message names the field.
+        InvalidInputError: The file is damaged or from a newer webtraj; the message names the field.
     """
     first, *lines = content.splitlines() or [b""]
     header = _read_line(_Header, first, 1, where)
@@ -240,7 +240,7 @@ def plan_from_bytes(content: bytes, where: str) -> tuple[PlannedEpisode, ...]:
     if header.version > _VERSION:
         raise errors.InvalidInputError(
             f"The plan {where!r} has version {header.version}; this webtraj reads up to "
-            f"{_VERSION}. Install a newer one."
+            f"{_VERSION}. Install a newer webtraj."
         )
     plan = []
     for number, line in enumerate(lines, start=2):
@@ -262,7 +262,7 @@ def plan_from_bytes(content: bytes, where: str) -> tuple[PlannedEpisode, ...]:
     return tuple(plan)
 
 
-_REMEDY = "It was changed or damaged after it was written: restore it from a copy."
+_REMEDY = "The file was changed or damaged after it was written; restore it from a copy."
 
 
 def _read_line(cls: type[_Line], content: bytes, number: int, where: str) -> _Line:
@@ -271,14 +271,14 @@ def _read_line(cls: type[_Line], content: bytes, number: int, where: str) -> _Li
 
 
 def _unreadable(where: str, why: str) -> errors.InvalidInputError:
-    return errors.InvalidInputError(f"The plan {where!r} cannot be read: {why}. {_REMEDY}")
+    return errors.InvalidInputError(f"Cannot read the plan {where!r}: {why}. {_REMEDY}")
 
 
 def _specs(selection: registry.SelectedPreset) -> list[TaskSpec]:
     if selection.tasks is None:
         return [TaskSpec(name=selection.name, preset=selection.name)]
     every = list(selection.preset.list_tasks() or ())
-    # A selector that means this task alone; by its place, since a task may be any object.
+    # A selector for this task alone, by its index, since a task may be any object.
     return [
         TaskSpec(name=_task_name(task), preset=f"{selection.name}:{every.index(task)}")
         for task in selection.tasks
@@ -286,6 +286,6 @@ def _specs(selection: registry.SelectedPreset) -> list[TaskSpec]:
 
 
 def _task_name(task: Any) -> str:
-    """Returns what a preset's task is called: itself, or its `name`, or else how it is written."""
+    """Return a task's name: the task itself if it is a string, its `name`, or its `repr`."""
     name = getattr(task, "name", task)
     return name if isinstance(name, str) else repr(task)

@@ -1,4 +1,4 @@
-"""How a rollout is recorded: in which format, and by which collector."""
+"""The format and the collector that record a rollout."""
 
 from __future__ import annotations
 
@@ -19,27 +19,25 @@ if TYPE_CHECKING:
 __all__ = ["EpisodeFormat", "checked_format", "open_collector", "settle_format"]
 
 EpisodeFormat = Literal["json", "pb", "pb.zst"]
-"""What rollouts write: JSON, or Protobuf, as it is or compressed (`webtraj.store`)."""
+"""Format of recorded episodes: JSON, or Protobuf, plain or compressed (`webtraj.store`)."""
 
 _FORMATS = ("json", "pb", "pb.zst")
 _DEFAULT: EpisodeFormat = "json"
 
 
 def checked_format(wanted: str | None) -> EpisodeFormat | None:
-    """Returns a format that is one that rollouts write, and whose packages are installed.
+    """Return a format after checking that rollouts can write it and its packages are installed.
 
     Raises:
-        InvalidInputError: It is none.
+        InvalidInputError: Rollouts cannot write that format.
         MissingDependencyError: It needs a package that is not installed.
     """
     if wanted is None:
         return None
     if wanted not in _FORMATS:
         raise errors.InvalidInputError(
-            f"format={wanted!r:.60} is none that a rollout writes; expected one of "
-            f"{', '.join(_FORMATS)}."
+            f"Unknown episode format {wanted!r:.60}; expected one of {', '.join(_FORMATS)}."
         )
-
     format_named(wanted)
     return cast("EpisodeFormat", wanted)
 
@@ -52,18 +50,18 @@ def settle_format(
     run: Run | None = None,
     new: EpisodeFormat = _DEFAULT,
 ) -> EpisodeFormat:
-    """Returns the format that episodes are written in: the dataset's own, where there is one.
+    """Return the format to write episodes in: the dataset's own, if it has one.
 
     Args:
-        wanted: The format that is asked for; None for any.
+        wanted: The requested format; None for any.
         out: The dataset.
         storage_options: For a bucket.
-        run: The run that is gone on with. A bucket has its plan before it has a dataset's header,
-            and then what the run was begun with says the format.
-        new: The format of a new dataset, unless another is asked for.
+        run: The run to resume. A bucket holds the plan before the dataset's header; until then the
+            format comes from the run's settings.
+        new: The format of a new dataset if none is requested.
 
     Raises:
-        InvalidInputError: The dataset has another format, or there is none of that name.
+        InvalidInputError: The dataset has another format, or the name is unknown.
         MissingDependencyError: The format needs a package that is not installed.
         StorageError: A bucket cannot be read.
     """
@@ -78,9 +76,9 @@ def settle_format(
             )
     if own is not None and wanted not in (None, own):
         raise errors.InvalidInputError(
-            f"The dataset {os.fspath(out)!r} has the format {own!r}, and {wanted!r} was asked for. "
-            "Leave the format out, or name another place; `webtraj convert` makes one format of "
-            "another."
+            f"The dataset {os.fspath(out)!r} has format {own!r}, but {wanted!r} was requested. "
+            "Leave out the format or record to another place; `webtraj convert` changes the format "
+            "of a dataset."
         )
     return checked_format(own or wanted or new) or new
 
@@ -92,16 +90,16 @@ def open_collector(
     *,
     close_timeout: float = 300.0,
 ) -> JsonTrajectoryCollector | ProtobufTrajectoryCollector | S3TrajectoryCollector:
-    """Opens a collector.
+    """Open a collector.
 
     Args:
-        out: A folder, or a bucket's URL.
+        out: A folder or bucket URL.
         storage_options: For a bucket.
         format_name: What `settle_format` returned.
-        close_timeout: For a bucket: seconds to wait in the end for what has not been sent.
+        close_timeout: For a bucket: seconds to wait on close for unsent episodes.
 
     Raises:
-        WebtrajError: As the collectors' initializers do.
+        WebtrajError: See the collectors.
     """
     if is_url(out):
         from webtraj.collectors.bucket import S3TrajectoryCollector
@@ -124,7 +122,7 @@ def open_collector(
 def _format_of_dataset(
     out: str | os.PathLike[str], storage_options: Mapping[str, Any] | None
 ) -> str | None:
-    """Returns what the dataset's header says; None where there is no header yet."""
+    """Return the format in the dataset's header; None if it has no header yet."""
     if not is_url(out):
         from webtraj.store.layout import DatasetLayout
 

@@ -1,4 +1,4 @@
-"""The result of each episode of a rollout, the summary of all, and who looks on meanwhile."""
+"""Results of a rollout: of each episode, their summary, and observers that receive them."""
 
 from __future__ import annotations
 
@@ -31,44 +31,44 @@ class EpisodeResult:
     """How one episode of a rollout ended."""
 
     task: str
-    """The task's name."""
+    """Name of the task."""
     seed: int | None
-    """What the environment was seeded with; None if it takes no seed."""
+    """Seed of the environment; None if it takes no seed."""
     attempt: int
     """Number of this attempt at the task in this rollout, from 0."""
     episode_id: str
-    """The id of its record; empty if it was not recorded, or failed before its first step."""
+    """Id of the recorded episode; empty if not recorded, or failed before the first step."""
     end_reason: EndReason
-    """Why it ended."""
+    """Why the episode ended."""
     outcome: Outcome
-    """What it was worth, in kind."""
+    """Outcome, such as success or failure."""
     num_steps: int
-    """Steps that the environment took after its first observation."""
+    """Environment steps after the first observation."""
     total_reward: float | None
-    """Sum of all rewards; None if the episode did not end by itself: then it has none."""
+    """Sum of all rewards; None unless the episode terminated or was truncated."""
     seconds: float
-    """How long it took."""
+    """Duration in seconds."""
     error: str = ""
-    """What went wrong, if something did; the record has it in full."""
+    """Error message, if any; the record holds the full error."""
     row: int = 0
-    """The planned episode's place in the plan."""
+    """Row of the planned episode in the plan."""
     number: int = 0
-    """How many tries at that planned episode there were before this one."""
+    """Number of earlier tries at this planned episode."""
     site: str = ""
-    """The site, where there is one."""
+    """The task's site, if it has one."""
     level: str = "unknown"
-    """The task's difficulty in a word."""
+    """The task's difficulty level."""
     cause: BaseException | None = dataclasses.field(default=None, repr=False, compare=False)
-    """The error itself, if it happened in this process."""
+    """The exception, if it was raised in this process."""
 
     @property
     def failed(self) -> bool:
-        """Whether an error ended it, the agent's own included."""
+        """Whether the episode ended in an error, the agent's own included."""
         return self.end_reason is EndReason.ERRORED
 
     @property
     def counts(self) -> bool:
-        """Whether it says something about the agent: it ended by itself, or the agent failed.
+        """Whether the result counts for the agent: it finished the episode, or failed itself.
 
         A row of the plan with such a result is done.
         """
@@ -76,19 +76,19 @@ class EpisodeResult:
 
     @property
     def broke(self) -> bool:
-        """Whether an error ended it that is not the agent's own."""
+        """Whether an infrastructure failure ended the episode."""
         return self.failed and not self.counts
 
     @property
     def finished(self) -> bool:
-        """Whether it ended by itself, or by a limit that belongs to it."""
+        """Whether the episode terminated or was truncated."""
         return self.end_reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
 
     @classmethod
     def of_summary(
         cls, summary: EpisodeSummary, planned: PlannedEpisode, number: int
     ) -> EpisodeResult:
-        """Returns the result that an episode on record had."""
+        """Return the result of a recorded episode."""
         finished = summary.end_reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
         start, end = summary.start_time, summary.end_time
         return cls(
@@ -108,88 +108,88 @@ class EpisodeResult:
         )
 
 
-# Looking on while a rollout runs: progress bars, live pages, counters.
+# Observers of a running rollout: progress bars, live pages, counters.
 
 
 class RolloutObserver(Protocol):
-    """Is told what happens in a rollout, in the event loop: it must neither wait nor raise."""
+    """Receives a rollout's events in the event loop; its methods must neither block nor raise."""
 
     def rollout_planned(self, plan: Sequence[PlannedEpisode]) -> None:
-        """The rollout is about to begin."""
+        """Called before the first episode, with the episodes to play."""
 
     def episode_ended(self, result: EpisodeResult) -> None:
-        """An episode ended, however it did. Called once for each episode that was begun."""
+        """Called once for each started episode when it ends, for whatever reason."""
 
 
 class NullRolloutObserver:
-    """Looks away."""
+    """Ignores all events."""
 
     def rollout_planned(self, plan: Sequence[PlannedEpisode]) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
     def episode_ended(self, result: EpisodeResult) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
 
 class TeeRolloutObserver:
-    """Tells several observers, in order."""
+    """Forwards events to several observers, in order."""
 
     def __init__(self, *observers: RolloutObserver) -> None:
         self._observers = observers
 
     def rollout_planned(self, plan: Sequence[PlannedEpisode]) -> None:
-        """Tells each of them."""
+        """Forward to each observer."""
         for observer in self._observers:
             observer.rollout_planned(plan)
 
     def episode_ended(self, result: EpisodeResult) -> None:
-        """Tells each of them."""
+        """Forward to each observer."""
         for observer in self._observers:
             observer.episode_ended(result)
 
 
-# What came of a rollout: counts, and the rates that follow from them.
+# Summaries of a rollout: counts and rates.
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSummary:
-    """The episodes of one task, or of several taken together."""
+    """Totals of the episodes of one task, or of several tasks."""
 
     task: str
-    """The task's name."""
+    """Name of the task."""
     episodes: int
-    """How many were begun."""
+    """Number of started episodes."""
     successes: int
-    """How many were a success."""
+    """Number of successes."""
     failures: int
-    """How many were the agent's failure, its own errors included. Infrastructure failures and
-    cancelled episodes are neither success nor failure."""
+    """Number of agent failures, the agent's own errors included. Infrastructure failures and
+    cancelled episodes are neither successes nor failures."""
     steps: int
-    """Steps of all episodes together."""
+    """Total steps of all episodes."""
     seconds: float
-    """Time of all episodes together, whether they ran at once or not."""
+    """Total time of all episodes in seconds, counting concurrent episodes separately."""
     end_reasons: Mapping[EndReason, int]
-    """How many ended for each reason."""
+    """Number of episodes by end reason."""
 
     @property
     def success_rate(self) -> float | None:
-        """Successes among those that were a success or a failure; None if there were none."""
+        """Share of successes among successes and failures; None if there are neither."""
         judged = self.successes + self.failures
         return self.successes / judged if judged else None
 
     @property
     def mean_steps(self) -> float:
-        """Steps an episode."""
+        """Mean steps per episode."""
         return self.steps / self.episodes if self.episodes else 0.0
 
     @property
     def steps_per_second(self) -> float:
-        """Steps a second of one worker's time."""
+        """Steps per second of one worker's time."""
         return self.steps / self.seconds if self.seconds else 0.0
 
     @classmethod
     def of(cls, task: str, results: Iterable[EpisodeResult]) -> TaskSummary:
-        """Counts results."""
+        """Return the summary of the results."""
         results = tuple(results)
         outcomes = collections.Counter(result.outcome for result in results)
         return cls(
@@ -207,20 +207,20 @@ class TaskSummary:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutSummary:
-    """Everything that came of a rollout."""
+    """Results of a whole rollout."""
 
     results: tuple[EpisodeResult, ...]
-    """Every episode that was begun, in the order of their ends."""
+    """Result of every started episode, in the order in which they ended."""
     seconds: float
-    """How long the rollout took."""
+    """Duration of the rollout in seconds."""
     judged: Judged | None = None
-    """What a judge made of it, if one was asked. `results` are as they were recorded."""
+    """The judge's verdicts, if a judge was given. `results` keep the recorded outcomes."""
     proposed: Proposed | None = None
-    """What was proposed for what was seen, if that was asked for."""
+    """Proposed tasks, if proposals were requested."""
 
     @property
     def tasks(self) -> tuple[TaskSummary, ...]:
-        """A summary for each task, in the order of their names."""
+        """A summary of each task, sorted by name."""
         by_task: dict[str, list[EpisodeResult]] = {}
         for result in self.results:
             by_task.setdefault(result.task, []).append(result)
@@ -228,7 +228,7 @@ class RolloutSummary:
 
     @property
     def last_tries(self) -> tuple[EpisodeResult, ...]:
-        """The try that counts of each row of the plan, by row (`runs.counting`)."""
+        """The counting try of each row of the plan, by row (`runs.counting`)."""
         from webtraj.rollouts.runs import counting
 
         return tuple(counting(self.results))
@@ -240,10 +240,10 @@ class RolloutSummary:
 
     @property
     def errors(self) -> tuple[EpisodeResult, ...]:
-        """The episodes that an error ended."""
+        """The episodes that ended in an error."""
         return tuple(result for result in self.results if result.failed)
 
     @property
     def steps_per_second(self) -> float:
-        """Steps a second of the whole rollout, all workers together."""
+        """Steps per second of the whole rollout, all workers together."""
         return self.total.steps / self.seconds if self.seconds else 0.0

@@ -1,4 +1,4 @@
-"""Playing a whole rollout: many episodes, a few at a time, every one accounted for."""
+"""The runner: plays a whole rollout, several episodes at a time, and accounts for every one."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _logger = logging.getLogger(__name__)
 class Runner:
     """Plays turns until none is left.
 
-    Workers take turns from a scheduler; each keeps its environment for as long as the task stays
-    the same. What a worker raises ends the rollout, and so does a cancellation; both leave every
-    episode sealed and every environment closed.
+    Workers take turns from a scheduler. Each keeps its environment while the task stays the same.
+    An exception in a worker ends the rollout, and so does a cancellation; both leave every episode
+    sealed and every environment closed.
     """
 
     agent: agents_lib.Agent
@@ -50,12 +50,12 @@ class Runner:
     settings: RolloutSettings
     observer: RolloutObserver
     run: Run | None = None
-    """Names the episodes; None if they are not to be gone on with."""
+    """Names the episodes; None if the rollout cannot be resumed."""
     trajectory_collector: TrajectoryCollector | None = None
     environment_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     browser_pool: BrowserPool | None = None
     blocklist: Blocklist | None = None
-    """Takes the sites that refused the agent."""
+    """Receives the sites that refused the agent."""
 
     def __post_init__(self) -> None:
         self.results: list[EpisodeResult] = []
@@ -67,18 +67,18 @@ class Runner:
         self._errors_in_a_row = 0
         self._rows_over = 0
         self._cut_off = False
-        self._random = random.Random()  # For pauses alone; no episode follows from it.
+        self._random = random.Random()  # For pauses only; episodes do not depend on it.
         self._group = self.run.run_id if self.run is not None else new_episode_id()
 
     async def play(self) -> list[EpisodeResult]:
-        """Plays all turns.
+        """Play all turns.
 
         Returns:
-            The result of every episode that was begun, in the order of their ends.
+            The result of every started episode, in the order in which they ended.
 
         Raises:
-            RolloutStoppedError: Too many episodes failed one after the other.
-            Exception: What an episode raised that no other would be spared.
+            RolloutStoppedError: Too many episodes in a row failed.
+            Exception: An error that would end every other episode too.
         """
         if self.settings.operations is not None and self.browser_pool is not None:
             self.browser_pool.operations.limit(self.settings.operations)
@@ -86,7 +86,11 @@ class Runner:
         loop = asyncio.get_running_loop()
         self._workers = [loop.create_task(self._work()) for _ in range(number)]
         end = self.settings.deadlines.run
-        timer = None if end is None else loop.call_later(end, self._cut, f"{end:g} s are over")
+        timer = (
+            None
+            if end is None
+            else loop.call_later(end, self._cut, f"its limit of {end:g} s is up")
+        )
         try:
             with self._adapting():
                 await self._until_all_are_done()
@@ -96,7 +100,7 @@ class Runner:
         return self.results
 
     def wind_up(self) -> None:
-        """Begins no more turns; what is played goes on to its end."""
+        """Start no more turns; running episodes play to their end."""
         self._scheduler.stop()
 
     async def _until_all_are_done(self) -> None:
@@ -106,7 +110,7 @@ class Runner:
             try:
                 done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
             except asyncio.CancelledError as cancelled:
-                # Each one is handed on, also that of somebody who is tired of waiting.
+                # Pass each one on, including those of someone who presses Ctrl-C again.
                 raised = cancelled
                 self._cancel(pending)
                 continue
@@ -128,10 +132,10 @@ class Runner:
             worker.cancel()
 
     def _cut(self, why: str) -> None:
-        """Ends the rollout before its time, in good order."""
+        """End the rollout early, in good order."""
         if self._cut_off:
             return
-        _logger.warning("The rollout ends before all is played: %s.", why)
+        _logger.warning("The rollout ends early: %s.", why)
         self._cut_off = True
         self._cancel(self._workers)
 
@@ -141,7 +145,7 @@ class Runner:
         return Foreman(self.settings.adaptive, self._crew, self._pace)
 
     def _pace(self) -> float | None:
-        """Returns how long a step took in the episodes that have ended since the last call."""
+        """Return the median seconds per step of the episodes that ended since the last call."""
         ended, self._results_paced = self.results[self._results_paced :], len(self.results)
         paces = [e.seconds / e.num_steps for e in ended if e.num_steps and not e.failed]
         return statistics.median(paces) if paces else None
@@ -151,7 +155,7 @@ class Runner:
             await self._play_turns()
 
     async def _play_turns(self) -> None:
-        """Plays until no turn is left, or more workers play than the machine can bear."""
+        """Play until no turn is left, or there are more workers than the machine can bear."""
         async with contextlib.AsyncExitStack() as stack:
             spec = environment = None
             while not self._crew.leave_if_crowded():
@@ -217,7 +221,7 @@ class Runner:
         if planned.spec.is_described:
             metadata["task"] = planned.spec.to_data()
         info = EpisodeInfo(
-            # What an environment says of itself is known better, and fills what is left open here.
+            # The environment's own description is more precise, and fills what is left open here.
             task="" if hasattr(environment, "describe_episode") else planned.task,
             seed=planned.seed if hasattr(environment, "set_seed") else None,
             policy=self.agent.name,
@@ -256,7 +260,7 @@ class Runner:
             self.blocklist.add(result.site, task=result.task, episode_id=result.episode_id)
 
     def _note_over(self, turn: Turn, again: Turn | None) -> None:
-        """Counts rows that are over; with enough of them the others get but some grace."""
+        """Count done rows. Once enough are done, give the rest a grace period."""
         if again is not None:
             return
         self._rows_over += 1
@@ -266,7 +270,7 @@ class Runner:
             asyncio.get_running_loop().call_later(
                 completion.grace,
                 self._cut,
-                f"{self._rows_over} of {len(self.turns)} episodes were over "
+                f"{self._rows_over} of {len(self.turns)} episodes were done "
                 f"{completion.grace:g} s ago",
             )
 
@@ -274,18 +278,18 @@ class Runner:
         self._errors_in_a_row = self._errors_in_a_row + 1 if result.broke else 0
         if self._errors_in_a_row != self.settings.patience:
             return
-        self._scheduler.stop()  # The other workers would go on until they are cancelled.
+        self._scheduler.stop()  # Otherwise other workers would start new turns.
         raise errors.RolloutStoppedError(
-            f"{self._errors_in_a_row} episodes in a row ended in an error, so the rollout was "
-            f"stopped after {len(self.results)} of {len(self.turns)}. The last, of task "
-            f"{result.task!r}, with {result.error}"
+            f"The rollout stopped after {len(self.results)} of {len(self.turns)} episodes, because "
+            f"{self._errors_in_a_row} in a row ended in an error. The last error, in task "
+            f"{result.task!r}: {result.error}"
         )
 
 
 def _once(info: EpisodeInfo) -> Callable[[], EpisodeInfo]:
-    """Returns a function that gives `info`, and from then on one with another id.
+    """Return a function that returns `info` first, and then copies with new ids.
 
-    An environment that begins a second episode by itself has that recorded too.
+    An environment may start a second episode by itself, which is then recorded too.
     """
     infos = itertools.chain([info], iter(lambda: _renamed(info), None))
     return lambda: next(infos)

@@ -1,20 +1,20 @@
-"""A run: a rollout on record, so that it can be gone on with after any death.
+"""A run: the files of a recorded rollout, from which it can be resumed after a crash.
 
-Its files lie beside the episodes, in the same folder or bucket::
+The files lie beside the episodes, in the same folder or bucket::
 
     <dataset>/runs/<run id>/plan.jsonl      written before the first episode (see `plan`)
-                            settings.json   what it was run with, for people
-                            sessions/<n>    one each time that it was played on many machines
-                            underway.json   what was under way there lately, for those who watch
+                            settings.json   the rollout's settings, for people
+                            sessions/<n>    one for each time it was played on several machines
+                            underway.json   episodes recently running there, for monitoring
 
-What has been done is not written down a second time: the episodes say it themselves. An episode's
-id is `<run id>-<row>-<try>`, so the dataset's index tells which rows of the plan were played, how
-often, and how they ended; and no two processes can both record the same try.
+Progress is not written separately, because the episodes show it. An episode's id is
+`<run id>-<row>-<try>`, so the dataset's index tells which rows of the plan were played, how often,
+and how they ended. Two processes cannot both record the same try.
 
-On many machines a try may be out of sight: a machine that was cut off has its record, or is even
-playing it still. So each session there has numbers of its own for its tries, `TRIES_A_SESSION` of
-them from `<n> * TRIES_A_SESSION`, and whoever goes on with the run takes none of those. Both tries
-are kept, and `counting` says which one counts.
+With several machines, a try may be out of sight: a disconnected machine still has its record, or is
+still playing it. So each session numbers its tries separately, `TRIES_A_SESSION` of them from
+`<n> * TRIES_A_SESSION`, and a resumed run uses none of those numbers. Both tries are kept, and
+`counting` decides which one counts.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from webtraj.store.places import Storage
 __all__ = ["TRIES_A_SESSION", "Progress", "Run", "counting", "new_run_id", "progress_of"]
 
 TRIES_A_SESSION = 1000
-"""How many tries at a row one session on many machines can make."""
+"""Most tries at a row in one session on several machines."""
 
 _RUNS = "runs/"
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def new_run_id() -> str:
-    """Returns an id that is unique and sorts by time: `20261120T130405-123-9f86d081`.
+    """Return an id that is unique and sorts by time: `20261120T130405-123-9f86d081`.
 
-    The milliseconds put two runs of one second in order. Ids without them, which were given before,
-    sort among those of the same second by chance.
+    The milliseconds order two runs of one second. Older ids lack them and sort arbitrarily within
+    their second.
     """
     now = datetime.datetime.now(datetime.UTC)
     return f"{now:%Y%m%dT%H%M%S}-{now.microsecond // 1000:03d}-{secrets.token_hex(4)}"
@@ -57,7 +57,7 @@ def new_run_id() -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Run:
-    """A run's files."""
+    """The files of one run."""
 
     storage: Storage
     """The dataset."""
@@ -66,32 +66,32 @@ class Run:
     def __post_init__(self) -> None:
         if not _RUN_ID.fullmatch(self.run_id):
             raise errors.InvalidInputError(
-                f"{self.run_id!r:.200} cannot name a run; expected up to 100 characters of "
+                f"Invalid run id {self.run_id!r:.200}; expected up to 100 characters of "
                 "A-Z a-z 0-9 . _ -, the first a letter or digit."
             )
 
     @classmethod
     def last(cls, storage: Storage) -> Run:
-        """Returns the latest run of a dataset.
+        """Return the latest run of a dataset.
 
         Raises:
-            InvalidInputError: It has none.
+            InvalidInputError: The dataset has no run.
         """
         plans = [entry.key for entry in storage.list(_RUNS) if entry.key.endswith("/plan.jsonl")]
         if not plans:
             raise errors.InvalidInputError(
-                f"{storage.url!r} has no run to resume: no plan was written to it."
+                f"No run to resume in {storage.url!r}: no plan was written there."
             )
         return cls(storage, max(plans).split("/")[1])
 
     def write_plan(
         self, plan: Sequence[PlannedEpisode], *, seed: int, settings: Mapping[str, Any]
     ) -> None:
-        """Writes the plan, and what the run is made with.
+        """Write the plan and the run's settings.
 
         Raises:
-            StorageConflictError: The run has a plan already.
-            StorageError: It cannot be written.
+            StorageConflictError: The run already has a plan.
+            StorageError: The files cannot be written.
         """
         self.storage.write(self._key("plan.jsonl"), plan_to_bytes(plan, seed=seed), overwrite=False)
         about = {"webtraj_version": webtraj.__version__, "seed": seed, **settings}
@@ -101,22 +101,22 @@ class Run:
         )
 
     def read_plan(self) -> tuple[PlannedEpisode, ...]:
-        """Returns the plan.
+        """Return the plan.
 
         Raises:
-            InvalidInputError: There is none, or it is damaged or from a newer webtraj.
+            InvalidInputError: The plan is missing, damaged or from a newer webtraj.
         """
         key = self._key("plan.jsonl")
         try:
             content = self.storage.read(key)
         except errors.StorageMissingError:
             raise errors.InvalidInputError(
-                f"{self.storage.url!r} has no run {self.run_id!r} to go on with: there is no {key}."
+                f"No run {self.run_id!r} to resume in {self.storage.url!r}: {key} is missing."
             ) from None
         return plan_from_bytes(content, key)
 
     def read_settings(self) -> Mapping[str, Any]:
-        """Returns what the run was made with; nothing where that was not kept, or is damaged."""
+        """Return the run's settings; an empty mapping if they are missing or damaged."""
         try:
             data = orjson.loads(self.storage.read(self._key("settings.json")))
         except (errors.StorageMissingError, orjson.JSONDecodeError):
@@ -124,14 +124,14 @@ class Run:
         return data if isinstance(data, dict) else {}
 
     def read_begun(self, name: str) -> dict[str, Any] | None:
-        """Return what a command was given when it began the run; None if another way began it.
+        """Return the command's arguments that started the run; None if it started another way.
 
         Args:
-            name: The command's file beside the plan.
+            name: Name of the command's file beside the plan.
 
         Raises:
             InvalidInputError: The file is damaged.
-            StorageError: It cannot be read.
+            StorageError: The file cannot be read.
         """
         key = self._key(name)
         try:
@@ -146,16 +146,16 @@ class Run:
 
     def _damaged(self, key: str, why: str) -> errors.InvalidInputError:
         return errors.InvalidInputError(
-            f"{key!r} in {self.storage.url!r}, which says what the run was begun with, cannot be "
-            f"read: {why}. Restore it from a copy, or start a new run."
+            f"Cannot read {key!r} in {self.storage.url!r}, the arguments that started the run: "
+            f"{why}. Restore it from a copy, or start a new run."
         )
 
     def begin_session(self, *, resumed: bool) -> int:
-        """Begins a session on many machines, and returns the number of its first tries.
+        """Start a session on several machines and return the number of its first tries.
 
         Args:
-            resumed: Whether the run was played before, be it on one machine. What that one has not
-                sent yet is out of sight too.
+            resumed: Whether the run was played before, on one machine or several. A single machine
+                may also have unsent records.
 
         Raises:
             StorageError: The session cannot be written.
@@ -164,13 +164,13 @@ class Run:
         while True:
             try:
                 self.storage.write(self._session_key(session), b"{}\n", overwrite=False)
-            except errors.StorageConflictError:  # Another was just begun.
+            except errors.StorageConflictError:  # Another session just started.
                 session += 1
             else:
                 return session * TRIES_A_SESSION
 
     def sessions(self) -> int:
-        """Returns the number that the next session on many machines has.
+        """Return the number of the next session on several machines.
 
         Raises:
             StorageError: The sessions cannot be listed.
@@ -181,11 +181,11 @@ class Run:
         return max((int(name) + 1 for name in names if name.isdecimal()), default=0)
 
     def episode_id(self, turn: Turn) -> str:
-        """Returns the id of the episode that a turn is."""
+        """Return the id of a turn's episode."""
         return f"{self.run_id}-{turn.planned.row:06d}-{turn.number:02d}"
 
     def place_of(self, episode_id: str) -> tuple[int, int] | None:
-        """Returns the row and the try that an id tells; None if it is of another run."""
+        """Return the row and try in an episode id; None if it belongs to another run."""
         row, _, number = episode_id.removeprefix(f"{self.run_id}-").partition("-")
         if not episode_id.startswith(f"{self.run_id}-") or not (row + number).isdecimal():
             return None
@@ -200,25 +200,25 @@ class Run:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run has come."""
+    """Progress of a run."""
 
     done: tuple[EpisodeResult, ...]
-    """Every try that was made, by row."""
+    """Every try made so far, by row."""
     left: tuple[Turn, ...]
-    """The next try of every row that is not over, by row."""
+    """The next try of every row that is not done, by row."""
 
     @property
     def counting(self) -> tuple[EpisodeResult, ...]:
-        """The try that counts of every row that was played, by row."""
+        """The counting try of every row that was played, by row."""
         return counting(self.done)
 
 
 def counting(results: Iterable[EpisodeResult]) -> tuple[EpisodeResult, ...]:
-    """Returns the result that counts of each row, by row; there is one for every row with any.
+    """Return the counting result of each row that was played, by row.
 
-    Of the tries that ended by themselves or by the agent's own error it is the one with the highest
-    number: the one handed out last. A try that was given up for lost, and comes to light later, has
-    a lower number and so does not change what was counted. If there is none, it is the last try.
+    Among the tries that finished or failed by the agent's own error, the highest number counts: the
+    one handed out last. A try that was presumed lost and turns up later has a lower number, so it
+    does not change what was counted. If there is no such try, the last one counts.
     """
     counted: dict[int, EpisodeResult] = {}
     for result in results:
@@ -238,15 +238,15 @@ def progress_of(
     summaries: Iterable[EpisodeSummary],
     retry: RetryPolicy,
 ) -> Progress:
-    """Returns how far a run has come, given the episodes on record.
+    """Return a run's progress, given the recorded episodes.
 
-    A row is over when an episode of it ended by itself or by the agent's own error (which of them
-    counts, if there are several, `counting` says), or when infrastructure failures ended as many as
-    the retry policy allows. Episodes that were cut
-    short, by a death or a cancellation, do not count as tries, and stay as they are.
+    A row is done when one of its episodes finished or failed by the agent's own error (if there are
+    several, `counting` decides which one counts), or when infrastructure failures used up the retry
+    policy. Episodes cut short by a crash or a cancellation do not count as tries and stay as they
+    are.
 
-    The next try has a number above all that are on record, and above all that sessions on other
-    machines may have used.
+    The next try's number is above all recorded ones and above all that sessions on several machines
+    may have used.
 
     Raises:
         StorageError: The run's sessions cannot be listed.

@@ -1,4 +1,4 @@
-"""Which tasks a rollout plays: samplers, and what keeps a task out."""
+"""Sampling: which tasks a rollout plays, and the filters that exclude tasks."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ __all__ = [
     "unseen",
 ]
 
-# The blocklist: sites that refused an agent lately, and are left alone for a while.
+# The blocklist: sites that recently refused an agent and are avoided for a while.
 #
-# A line for each refusal, appended with one write, so that any number of rollouts may share a
+# Each refusal is one line, appended with a single write, so that several rollouts can share a
 # file::
 #
 #     {"domain": "example.org", "url": "https://example.org/", "blocked_at": 1795190400.0,
 #      "task_id": "...", "episode_id": "..."}
 #
-# The names are WebGym's. A line may be written by hand; one that cannot be read is passed over,
-# with a warning. In a bucket, where nothing can be appended, each line is an object of its own
-# under the list's name.
+# The names are WebGym's. Lines may be added by hand; an unreadable line is skipped with a warning.
+# Buckets do not support appending, so there each line is an object of its own under the list's
+# name.
 
 DEFAULT_TTL = 12 * 3600.0
-"""Seconds that a site stays blocked; WebGym's 12 hours."""
+"""Seconds that a site stays blocked; 12 hours, as in WebGym."""
 
 _LOGGER = logging.getLogger(__name__)
 
 
 class Blocklist:
-    """The sites in a file or a bucket, for as long as they are blocked."""
+    """Blocked sites, kept in a file or a bucket."""
 
     def __init__(
         self,
@@ -65,17 +65,17 @@ class Blocklist:
         ttl: float = DEFAULT_TTL,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Initializes the list; makes no file before the first site is added.
+        """Initialize the list. The file is created when the first site is added.
 
         Args:
             path: The file, or a bucket's URL such as `s3://bucket/run/blocklist.jsonl`.
             storage_options: For a bucket, as `webtraj.store.open_storage` takes them.
             ttl: Seconds that a site stays blocked.
-            clock: Gives the time in seconds since the epoch.
+            clock: Returns the time in seconds since the epoch.
         """
         self.path = path if isinstance(path, str) and is_url(path) else Path(path)
         self._bucket = open_storage(self.path, storage_options) if is_url(path) else None
-        # A bucket may be slow or away, and an episode must not wait for it.
+        # A bucket may be slow or unreachable, and an episode must not wait for it.
         self._sender = concurrent.futures.ThreadPoolExecutor(1, "webtraj-blocklist")
         self._ttl = ttl
         self._clock = clock
@@ -83,17 +83,17 @@ class Blocklist:
     def add(
         self, url: str, *, task: str = "", episode_id: str = "", at: float | None = None
     ) -> None:
-        """Blocks the site that a URL leads to.
+        """Block the site that a URL leads to.
 
         Args:
-            url: The URL, or the site's name.
-            task: The task that was played.
-            episode_id: The episode that was refused.
-            at: When, in seconds since the epoch; by default now.
+            url: The URL or site name.
+            task: The task.
+            episode_id: The refused episode.
+            at: Time in seconds since the epoch; now by default.
 
         Raises:
-            CollectorError: The file cannot be written. A bucket is written to in the background; a
-                failure there is logged.
+            CollectorError: The file cannot be written. Bucket writes run in the background, and
+                their failures are logged.
         """
         line = {
             "domain": site_of(url_of(url)),
@@ -116,11 +116,11 @@ class Blocklist:
                 os.close(descriptor)
         except OSError as error:
             raise errors.CollectorError(
-                f"The blocklist {str(self.path)!r} cannot be written: {error}."
+                f"Cannot write the blocklist {str(self.path)!r}: {error}."
             ) from error
 
     def sites(self) -> frozenset[str]:
-        """Returns the names of the sites that are blocked now.
+        """Return the names of the currently blocked sites.
 
         Raises:
             InvalidInputError: The file cannot be read.
@@ -134,11 +134,13 @@ class Blocklist:
                 if float(data["blocked_at"]) >= since:
                     sites.add(site_of(url_of(data["domain"])))
             except (ValueError, KeyError, TypeError, AttributeError):
-                _LOGGER.warning("Line %d of %s cannot be read.", number, self.path)
+                _LOGGER.warning(
+                    "Skipped line %d of the blocklist %s: it cannot be read.", number, self.path
+                )
         return frozenset(sites)
 
     def episode_ids(self) -> frozenset[str]:
-        """Returns the ids of the episodes that have blocked a site, however long ago.
+        """Return the ids of all episodes that ever blocked a site.
 
         Raises:
             InvalidInputError: The file cannot be read.
@@ -159,7 +161,7 @@ class Blocklist:
 
     def _lines(self) -> list[bytes]:
         if self._bucket is not None:
-            self._sender.submit(lambda: None).result()  # What is on its way comes first.
+            self._sender.submit(lambda: None).result()  # Wait for pending writes.
             keys = [entry.key for entry in self._bucket.list("")]
             return [line for key in keys for line in self._bucket.read(key).splitlines()]
         assert isinstance(self.path, Path)
@@ -169,21 +171,21 @@ class Blocklist:
             return []
         except OSError as error:
             raise errors.InvalidInputError(
-                f"The blocklist {str(self.path)!r} cannot be read: {error}."
+                f"Cannot read the blocklist {str(self.path)!r}: {error}."
             ) from error
 
 
-# What keeps a task out of a sample. Filters read and yield streams.
+# Filters that exclude tasks. They read and yield streams.
 
 
 def distinct(tasks: Iterable[TaskSpec]) -> Iterator[TaskSpec]:
-    """Yields each task once: the same goal at the same place and difficulty is the same task.
+    """Yield each task once.
 
-    What is compared follows WebGym: subdomain, site, difficulty and goal.
+    Tasks are the same if subdomain, site, difficulty and goal are, as in WebGym.
     """
     seen: set[bytes] = set()
     for task in tasks:
-        # A digest, since a set of 300,000 goals would take a hundred times the memory.
+        # A digest: a set of 300,000 goals would take a hundred times the memory.
         says = (
             task.preset,
             task.subdomain,
@@ -198,49 +200,49 @@ def distinct(tasks: Iterable[TaskSpec]) -> Iterator[TaskSpec]:
 
 
 def unseen(tasks: Iterable[TaskSpec], names: Collection[str]) -> Iterator[TaskSpec]:
-    """Yields the tasks whose names are not among those, such as of earlier iterations."""
+    """Yield the tasks whose names are not in `names`, such as those of earlier iterations."""
     return (task for task in tasks if task.name not in names)
 
 
 def unblocked(tasks: Iterable[TaskSpec], blocklist: Blocklist) -> Iterator[TaskSpec]:
-    """Yields the tasks whose sites are not blocked. For training only: a test plays all."""
+    """Yield the tasks whose sites are not blocked. For training only: a test plays all tasks."""
     blocked = blocklist.sites()
     return (task for task in tasks if not task.site or task.site not in blocked)
 
 
-# Samplers: from a stream of tasks to those that are played.
+# Samplers choose the tasks to play from a stream of tasks.
 #
-# A sampler reads its stream once and keeps no more of it than it returns, so that 300,000 tasks
-# need the memory of a thousand. What it picks follows from the stream and the seed alone.
+# A sampler reads its stream once and keeps no more of it than it returns, so 300,000 tasks need no
+# more memory than the thousand that are picked. The choice depends on the stream and the seed only.
 
 
 class Sampler(Protocol):
     """Picks tasks."""
 
     def __call__(self, tasks: Iterable[TaskSpec], *, seed: int) -> list[TaskSpec]:
-        """Returns the tasks to play, in the order to play them in.
+        """Return the tasks to play, in the order of play.
 
         Raises:
-            InvalidInputError: There is nothing to pick from.
+            InvalidInputError: There are no tasks to pick from.
         """
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sequence:
-    """Takes the first tasks as they come, the whole sequence several times over if asked to."""
+    """Takes the first tasks in order, and repeats the whole sequence if asked to."""
 
     size: int | None = None
-    """How many; None for all."""
+    """Number of tasks; None for all."""
     repeat: int = 1
-    """How often."""
+    """Number of times to play the sequence."""
 
     def __post_init__(self) -> None:
         _check_size(self.size)
         if self.repeat < 1:
-            raise errors.InvalidInputError(f"A sequence is played once or more; got {self.repeat}.")
+            raise errors.InvalidInputError(f"repeat must be 1 or more; got {self.repeat}.")
 
     def __call__(self, tasks: Iterable[TaskSpec], *, seed: int) -> list[TaskSpec]:
-        """Returns the tasks; `seed` does not matter."""
+        """Return the tasks; `seed` is ignored."""
         del seed
         return _some(list(itertools.islice(tasks, self.size))) * self.repeat
 
@@ -250,50 +252,54 @@ class UniformSampler:
     """Picks without replacement, each task as likely as any other."""
 
     size: int | None = None
-    """How many; None for all, shuffled. If there are fewer, all of them."""
+    """Number of tasks; None for all, shuffled. All of them if there are fewer."""
 
     def __post_init__(self) -> None:
         _check_size(self.size)
 
     def __call__(self, tasks: Iterable[TaskSpec], *, seed: int) -> list[TaskSpec]:
-        """Returns the tasks, shuffled."""
+        """Return the tasks, shuffled."""
         source = _source(seed, "uniform")
         picked = _some(_Reservoir(self.size, source).fill(tasks))
         if self.size is not None and len(picked) < self.size:
-            _LOGGER.warning("There are only %d of the %d tasks wanted.", len(picked), self.size)
+            _LOGGER.warning(
+                "Only %d of the %d requested tasks are available.", len(picked), self.size
+            )
         source.shuffle(picked)
         return picked
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Band:
-    """Tasks from one difficulty to another."""
+    """A range of difficulty and its share of the sample."""
 
     low: int
-    """The least difficulty."""
+    """Lowest difficulty, inclusive."""
     high: int
-    """The greatest difficulty."""
+    """Highest difficulty, inclusive."""
     weight: float
-    """Its share of the sample, beside the weights of the other bands."""
+    """Share of the sample, relative to the other bands' weights."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RatioSampler:
-    """Picks from each band of difficulty as many as its weight says.
+    """Picks from each band of difficulty in proportion to its weight.
 
-    Shares are rounded down; what is left goes to the largest remainders (WebGym's rule). A band
-    with too few tasks leaves the rest of its share to the others, by their weights.
+    Shares are rounded down, and the remaining places go to the largest remainders (WebGym's rule).
+    A band with too few tasks leaves its remaining places to the others, by weight.
     """
 
     size: int
-    """How many in all."""
+    """Number of tasks in all."""
     bands: Mapping[str, Band]
-    """The bands by name; those that overlap share no task: the first one has it."""
+    """Bands by name. Where bands overlap, the first one takes the task."""
 
     def __post_init__(self) -> None:
         _check_size(self.size)
         if not self.bands:
-            raise errors.InvalidInputError("A ratio needs one band of difficulty or more.")
+            raise errors.InvalidInputError(
+                "A ratio sampler needs at least one band of difficulty; got none."
+            )
         for name, band in self.bands.items():
             if not (band.low <= band.high and band.weight > 0):
                 raise errors.InvalidInputError(
@@ -301,9 +307,9 @@ class RatioSampler:
                 )
 
     def __call__(self, tasks: Iterable[TaskSpec], *, seed: int) -> list[TaskSpec]:
-        """Returns the tasks, shuffled."""
+        """Return the tasks, shuffled."""
         reservoirs = {
-            # Any band may have to make up for all others.
+            # One band may have to make up for all others.
             name: _Reservoir(self.size, _source(seed, name))
             for name in self.bands
         }
@@ -323,13 +329,15 @@ class RatioSampler:
             reservoir.source.shuffle(candidates)
             picked += candidates[: shares[name]]
         if len(picked) < self.size:
-            _LOGGER.warning("There are only %d of the %d tasks wanted.", len(picked), self.size)
+            _LOGGER.warning(
+                "Only %d of the %d requested tasks are available.", len(picked), self.size
+            )
         _source(seed, "order").shuffle(_some(picked))
         return picked
 
 
 class _Reservoir:
-    """Keeps a uniform sample of what it is offered (Vitter's algorithm R)."""
+    """Keeps a uniform sample of the tasks offered to it (Vitter's algorithm R)."""
 
     def __init__(self, size: int | None, source: random.Random) -> None:
         self.source = source
@@ -355,7 +363,7 @@ class _Reservoir:
 def _shares(
     size: int, weights: Mapping[str, float], available: Mapping[str, int]
 ) -> dict[str, int]:
-    """Returns how many each band gives, never more than it has."""
+    """Return the number of tasks to take from each band, never more than it has."""
     shares = dict.fromkeys(weights, 0)
     while (left := size - sum(shares.values())) > 0:
         open_bands = {name: weights[name] for name in weights if shares[name] < available[name]}
@@ -367,7 +375,7 @@ def _shares(
 
 
 def _rounded(size: int, weights: Mapping[str, float]) -> dict[str, int]:
-    """Divides `size` by weight: rounded down, the rest to the largest remainders."""
+    """Divide `size` by weight: rounded down, remaining places to the largest remainders."""
     total = sum(weights.values())
     exact = {name: size * weight / total for name, weight in weights.items()}
     shares = {name: int(share) for name, share in exact.items()}
@@ -378,18 +386,18 @@ def _rounded(size: int, weights: Mapping[str, float]) -> dict[str, int]:
 
 
 def _source(seed: int, purpose: str) -> random.Random:
-    # A text, which Random digests, gives nearby seeds nothing in common.
+    # Random hashes text, so nearby seeds give unrelated sequences.
     return random.Random(f"{seed}/{purpose}")
 
 
 def _some(tasks: list[TaskSpec]) -> list[TaskSpec]:
     if not tasks:
         raise errors.InvalidInputError(
-            "There is no task to play: the files have none, or all were filtered out."
+            "No tasks to play: the task files are empty, or every task was filtered out."
         )
     return tasks
 
 
 def _check_size(size: int | None) -> None:
     if size is not None and size < 1:
-        raise errors.InvalidInputError(f"A sample has one task or more; got {size}.")
+        raise errors.InvalidInputError(f"The sample size must be 1 or more; got {size}.")

@@ -1,4 +1,4 @@
-"""The scheduler: whose turn is next, given order, politeness and retries."""
+"""The scheduler: which turn is next, given order, politeness and retries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from webtraj.trajectory import Outcome
 
 __all__ = ["Order", "Politeness", "RETRIED", "RetryPolicy", "Scheduler", "Turn"]
 
-# When an episode that an error ended is tried again, as an attempt with a record of its own.
+# Retries: when to try a failed episode again, as an attempt with a record of its own.
 
 RETRIED: Mapping[Outcome, bool] = {
     Outcome.ENV_ERROR: True,
@@ -33,66 +33,66 @@ RETRIED: Mapping[Outcome, bool] = {
     Outcome.UNKNOWN: False,
     Outcome.CANCELLED: False,
 }
-"""Whether another try may help, by outcome. An agent's error is the agent's failure and stays one;
-a judge's error is mended by judging again; a resumed rollout plays cancelled episodes again."""
+"""Whether another try may help, by outcome. An agent's error counts as its failure and is final. A
+judge's error is fixed by judging again, and a resumed rollout plays cancelled episodes again."""
 
 _HOPELESS = (errors.InvalidInputError, errors.ModelRefusedError, errors.MissingDependencyError)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often an episode that an error ended is tried again, and how soon."""
+    """How often to retry an episode that ended in an error, and how soon."""
 
     max_retries: int = 0
     """Tries after the first."""
     pause: float = 1.0
-    """Seconds before the first retry, at most; twice as many before each one after it."""
+    """Longest pause before the first retry, in seconds; doubled before each further one."""
     max_pause: float = 60.0
-    """The longest pause, in seconds."""
+    """Upper limit of the pause, in seconds."""
 
     def __post_init__(self) -> None:
         if self.max_retries < 0 or self.pause < 0 or self.max_pause < 0:
-            raise errors.InvalidInputError(f"{self} has a number below 0.")
+            raise errors.InvalidInputError(f"RetryPolicy takes numbers of 0 or more; got {self}.")
 
     def retries(self, outcome: Outcome, tries: int, error: BaseException | None = None) -> bool:
-        """Returns whether to try once more.
+        """Return whether to try again.
 
         Args:
-            outcome: How the last try ended.
-            tries: How many tries failed so far, the last one included.
-            error: What ended the last one, where that is known.
+            outcome: Outcome of the last try.
+            tries: Number of failed tries so far, including the last.
+            error: Error of the last try, if known.
         """
         if not RETRIED[outcome] or tries > self.max_retries:
             return False
         return not isinstance(error, _HOPELESS)
 
     def delay(self, tries: int, source: random.Random) -> float:
-        """Returns the seconds to wait after so many tries.
+        """Return a random number of seconds to wait after `tries` tries, up to the pause.
 
-        It is anything up to the pause, so that what failed together does not come again together.
+        Randomness keeps episodes that failed together from being retried together.
         """
         longest: float = min(self.max_pause, self.pause * 2 ** (tries - 1))
         return source.uniform(0, longest)
 
 
 Order = Literal["given", "longest", "fair"]
-"""`given`: as planned. `longest`: the hardest first, so that no long episode is left to the end.
+"""`given`: as planned. `longest`: hardest first, so that no long episode is left to the end.
 `fair`: one of each site in turn."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Politeness:
-    """What a site can ask of its visitors."""
+    """Limits on visits to one site."""
 
     per_site: int | None = None
-    """How many episodes at once; None for any number."""
+    """Most episodes at a time; None for no limit."""
     interval: float = 0.0
-    """Seconds from the begin of one episode to that of the next."""
+    """Seconds from the start of one episode to the start of the next."""
 
     def __post_init__(self) -> None:
         if self.interval < 0 or (self.per_site is not None and self.per_site < 1):
             raise errors.InvalidInputError(
-                "Politeness takes one episode a site or more, and an interval of 0 s or more; got "
+                "Politeness takes per_site of 1 or more and an interval of 0 s or more; got "
                 f"{self.per_site} and {self.interval}."
             )
 
@@ -103,24 +103,24 @@ class Turn:
 
     planned: PlannedEpisode
     number: int = 0
-    """How many tries there were before."""
+    """Number of earlier tries."""
     failures: int = 0
-    """How many of them an error ended; others were cut short."""
+    """Number of earlier tries that ended in an error; others were cut short."""
     retry_of: str = ""
-    """The id of the episode of the last try."""
+    """Episode id of the last try."""
 
     @property
     def site(self) -> str:
-        """The site that it goes to; the task where there is none."""
+        """The site it visits, or the task's preset if it has none."""
         return self.planned.spec.site or self.planned.spec.preset
 
 
 _Rank = tuple[int, int]
-"""Equal in the first is what an order has for equals; the second says who comes first of those."""
+"""Priority and serial number: turns of equal priority go by serial number."""
 
 
 class Scheduler:
-    """Hands out turns to workers. Every turn that was taken has to be given back by `done`."""
+    """Hands out turns to workers. Every taken turn must be returned with `done`."""
 
     def __init__(
         self,
@@ -130,13 +130,13 @@ class Scheduler:
         politeness: Politeness | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Initializes the scheduler.
+        """Initialize the scheduler.
 
         Args:
             turns: Every turn, as planned.
-            order: Who goes first.
-            politeness: What sites ask for; nothing by default.
-            clock: Gives the time in seconds.
+            order: Which turn goes first.
+            politeness: Limits for each site; none by default.
+            clock: Returns the time in seconds.
         """
         self._fair = order == "fair"
         self._longest = order == "longest"
@@ -146,7 +146,7 @@ class Scheduler:
         self._serials = itertools.count()
         self._queues: dict[str, collections.deque[tuple[_Rank, Turn]]] = {}
         self._visitors: collections.Counter[str] = collections.Counter()
-        # Sites that may be gone to, by rank; those that rest are among `_later` instead.
+        # Sites that can be visited, by rank; resting sites are in `_later` instead.
         self._ready: list[tuple[_Rank, str]] = []
         self._ready_sites: set[str] = set()
         self._later: list[tuple[float, int, str, tuple[_Rank, Turn] | None]] = []
@@ -163,13 +163,13 @@ class Scheduler:
 
     @property
     def left(self) -> int:
-        """How many turns nobody has taken yet."""
+        """Number of turns not taken yet."""
         return self._left
 
     async def take(self) -> Turn | None:
-        """Waits for a turn; returns None when there is none any more.
+        """Wait for a turn; return None when none will come.
 
-        While others are out, there may be one: a turn that fails comes again.
+        While turns are taken, one may still come: a failed turn is retried.
         """
         while not self._stopped and (self._left or self._taken):
             self._wake()
@@ -185,15 +185,14 @@ class Scheduler:
         return None
 
     def done(self, turn: Turn, again: Turn | None = None, *, delay: float = 0.0) -> None:
-        """Gives a turn back.
+        """Return a turn.
 
         Args:
-            turn: What `take` returned.
-            again: The next try at it, if there shall be one. It goes behind the turns that were not
-                tried yet, among those that the order has for equals: where faults are dense, it
-                would meet the same ones again, and use up its tries. The turn itself, if it was
-                not begun: it goes before them.
-            delay: Seconds before that.
+            turn: A turn from `take`.
+            again: The next try, if there is one. It goes behind untried turns of equal priority, so
+                that its tries are not used up while faults are frequent. If the turn was never
+                started, pass the turn itself; it then goes before them.
+            delay: Seconds until `again` may be taken.
         """
         self._taken -= 1
         site = self._key(turn)
@@ -207,7 +206,7 @@ class Scheduler:
         self._changed.set()
 
     def stop(self) -> None:
-        """Hands out no more turns."""
+        """Hand out no more turns."""
         self._stopped = True
         self._changed.set()
 
@@ -215,12 +214,12 @@ class Scheduler:
         return turn.site if self._apart else ""
 
     def _rank(self, turn: Turn, *, unbegun: bool = False) -> _Rank:
-        """Returns a turn's place: behind its equals, or if it comes back unbegun before them."""
+        """Return a turn's rank: last among its equals, or first if it returns unstarted."""
         kind = -turn.planned.spec.difficulty if self._longest else 0
         return kind, -1 if unbegun else next(self._serials)
 
     def _make_ready(self, site: str) -> None:
-        """Lets a site be gone to, if it has turns, room and no rest to take."""
+        """Mark a site as ready, if it has turns, free places and no pause to observe."""
         queue = self._queues.get(site)
         limit = self._politeness.per_site
         if not queue or site in self._resting or site in self._ready_sites:
@@ -245,7 +244,7 @@ class Scheduler:
         return turn
 
     def _wake(self) -> None:
-        """Brings back what has rested long enough: sites, and turns that come again."""
+        """Bring back sites whose pause is over, and retries that are due."""
         now = self._clock()
         while self._later and self._later[0][0] <= now:
             _, _, site, item = heapq.heappop(self._later)

@@ -1,4 +1,4 @@
-"""How a rollout is run: limits, patience and order. What it plays is the plan's business."""
+"""Settings of a rollout: limits, patience and order. The plan says what to play."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _MAX_CONSECUTIVE_ERRORS = 10
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """When a rollout is done although some episodes are not.
+    """When a rollout stops waiting for the remaining episodes.
 
-    What is open then is recorded as cancelled, with all its steps, and is played again when the
-    rollout is resumed.
+    Episodes still open then are recorded as cancelled, with all their steps, and are played again
+    when the rollout is resumed.
     """
 
     threshold: float = 1.0
-    """The share of the plan's rows that must be over; 1 waits for all."""
+    """Share of the plan's rows that must be done; 1 waits for all."""
     grace: float = 30.0
-    """Seconds that the others get from then on."""
+    """Seconds that the remaining episodes get from then on."""
 
     def __post_init__(self) -> None:
         if not 0 < self.threshold <= 1 or self.grace < 0:
@@ -42,31 +42,31 @@ class RolloutSettings:
     """The settings of a rollout."""
 
     parallel: Any = 1
-    """How many episodes are played at a time: a number; `Adaptive(2, 32)`, to find out as it goes;
-    or `"auto"`, for `Adaptive()`. Once given, it is the number, or the largest that may be."""
+    """Episodes to play at a time: a number; `Adaptive(2, 32)` to adjust it as the rollout runs; or
+    `"auto"` for `Adaptive()`. Afterwards it holds the number, or the largest number allowed."""
     adaptive: Adaptive | None = None
-    """How to find out; follows from `parallel`, and is not to be given."""
+    """How to adjust `parallel`. Derived from it; do not set."""
     max_steps: int | None = None
-    """Truncates an episode after so many steps; a task's own limit goes before it."""
+    """Truncate an episode after this many steps. A task's own limit takes precedence."""
     max_repetitive_actions: int | None = None
-    """Truncates an episode whose agent takes the same action more often than this in a row."""
+    """Truncate an episode when the agent repeats an action more often than this in a row."""
     deadlines: Deadlines = dataclasses.field(default_factory=Deadlines)
-    """How long things may take."""
+    """Time limits."""
     retry: RetryPolicy = dataclasses.field(default_factory=RetryPolicy)
-    """What is tried again."""
+    """Which episodes to retry, and how often."""
     completion: Completion = dataclasses.field(default_factory=Completion)
-    """When to stop waiting for the slowest."""
+    """When to stop waiting for the slowest episodes."""
     order: Order = "given"
-    """Who goes first."""
+    """The order of the episodes."""
     politeness: Politeness = dataclasses.field(default_factory=Politeness)
-    """What sites ask for."""
+    """Limits on visits to each site."""
     operations: OperationLimits | None = None
-    """How many of each browser operation go on at once, over all episodes; None leaves that to the
-    browser pool."""
+    """Limits on concurrent browser operations of each kind, over all episodes; None keeps those of
+    the browser pool."""
     max_consecutive_errors: int | None = None
-    """Gives up after so many infrastructure failures in a row; the agent's own errors do not count.
-    By default 10, or twice `parallel` if that is more: a browser that dies takes every episode in
-    it along, and is replaced."""
+    """Stop after this many infrastructure failures in a row; the agent's own errors do not count.
+    By default 10, or twice `parallel` if that is more, since a browser that crashes fails all of
+    its episodes before it is replaced."""
 
     def __post_init__(self) -> None:
         self._settle_parallel()
@@ -87,11 +87,11 @@ class RolloutSettings:
                 f"parallel must be a number, an Adaptive or 'auto'; got {self.parallel!r}."
             )
         elif self.adaptive is not None and self.parallel != self.adaptive.high:
-            # A copy of adaptive settings, but with a number.
+            # A copy of adaptive settings, with a number in place of the range.
             object.__setattr__(self, "adaptive", None)
 
     @property
     def patience(self) -> int:
-        """How many errors in a row end the rollout."""
+        """Number of failures in a row that stops the rollout."""
         most_at_once: int = self.parallel
         return self.max_consecutive_errors or max(_MAX_CONSECUTIVE_ERRORS, 2 * most_at_once)

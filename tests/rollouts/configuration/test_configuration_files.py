@@ -161,8 +161,8 @@ def test_file_builds_on_others_in_the_order_given(tmp_path):
     [
         ("defaults: [a]\n", "in a circle: a -> a"),
         ("defaults: [b]\n", "in a circle: a -> b -> a"),
-        ("defaults: {db: mysql}\n", "Hydra's groups"),
-        ("defaults: [{db: mysql}]\n", "Hydra's groups"),
+        ("defaults: {db: mysql}\n", "Hydra's config groups"),
+        ("defaults: [{db: mysql}]\n", "Hydra's config groups"),
         ("[1, 2]\n", "no mapping"),
         ("seed: 1\nseed: 2\n", "duplicate key"),
         ("1: 2\n", "expected a name"),

@@ -285,10 +285,16 @@ async def test_what_is_wrong_with_a_judge_shows_before_anything_is_played(build,
 @pytest.mark.parametrize(
     ("overrides", "told"),
     [
-        (["judge=model"], "give openai_config.model"),
-        (["judge=environment", "openai_config.model=m"], "openai_config.model is for the judge"),
-        (["openai_config.votes=3"], "openai_config.model is not given"),
-        (["openai_config.model=m", "openai_config.judge_settings={model: n}"], "key of"),
+        (["judge=model"], "set openai_config.model"),
+        (
+            ["judge=environment", "openai_config.model=m"],
+            "openai_config.model applies only to the judge",
+        ),
+        (["openai_config.votes=3"], "openai_config.model is not set"),
+        (
+            ["openai_config.model=m", "openai_config.judge_settings={model: n}"],
+            "set it in openai_config itself",
+        ),
         (["openai_config.model=m", "openai_config.evaluation.modle=n"], "evaluation.model"),
         (["judge_when=never"], "judge_when"),
     ],
@@ -338,7 +344,7 @@ async def test_quick_rollouts_are_judged_beside_their_folder_and_on_resume(shops
     assert summary.judged.place == f"{out}-judged"
     assert outcomes(out) == {"known": "FAILURE"}
     assert outcomes(f"{out}-judged") == {"known": "SUCCESS"}
-    with pytest.raises(errors.InvalidInputError, match="no judge"):
+    with pytest.raises(errors.InvalidInputError, match="without a judge"):
         build_quick({"preset": ["shop/known"], "judge_when": "always"}, out=out)
 
 
@@ -350,7 +356,7 @@ async def test_the_library_judges_what_it_collects(shops, tmp_path):
         [task("sells"), task("known")], "oracle", out=tmp_path / "out", judge=judge
     )
     assert {o.name for o in summary.judged.outcomes.values()} == {"SUCCESS", "FAILURE"}
-    with pytest.raises(errors.InvalidInputError, match="judge needs out"):
+    with pytest.raises(errors.InvalidInputError, match="judge works only with out"):
         await collect([task("sells")], "oracle", judge=judge)
     with pytest.raises(errors.InvalidInputError, match="'sometimes'"):
         await judge_rollout(tmp_path / "out", "r", judge, when="sometimes")
@@ -367,7 +373,7 @@ async def test_a_bucket_is_judged_into_the_bucket(build, shop_world):
 
 @pytest.mark.parametrize("place", ["s3://bucket", "s3://bucket/", "/"])
 def test_a_whole_bucket_has_no_place_beside_it(place):
-    with pytest.raises(errors.InvalidInputError, match="no place for a judged dataset"):
+    with pytest.raises(errors.InvalidInputError, match="No place for a judged dataset"):
         judged_place(place)
 
 

@@ -112,10 +112,10 @@ async def test_resume_takes_the_run_that_is_named_and_needs_no_task_file(build, 
 
 
 async def test_nothing_to_go_on_with_is_told(build, world):
-    with pytest.raises(errors.InvalidInputError, match="There is no run to go on with"):
+    with pytest.raises(errors.InvalidInputError, match="No run to resume in"):
         build(*ORACLE, resume=True)
     await build(*ORACLE).play()
-    with pytest.raises(errors.InvalidInputError, match="There is no run 'x' to go on with"):
+    with pytest.raises(errors.InvalidInputError, match="No run 'x' to resume in"):
         build(*ORACLE, resume="x")
 
 
@@ -262,15 +262,15 @@ async def test_ranks_agree_even_if_their_blocklists_do_not(build, world, task_ro
         (["multinode_rank=0", "multinode_total_workers=2"], "iteration=1"),
         (["multinode_rank=2", "multinode_total_workers=2"], "multinode_rank is 2 of 2"),
         (["multinode_rank=0"], "multinode_total_workers"),
-        (["multinode_total_workers=2"], "needs env_config.multinode_rank"),
-        (["rank_load_weight=1", "total_load_weight=2"], "needs env_config.multinode_rank"),
+        (["multinode_total_workers=2"], "env_config.multinode_rank is missing"),
+        (["rank_load_weight=1", "total_load_weight=2"], "env_config.multinode_rank is missing"),
         (
             ["multinode_rank=0", "multinode_total_workers=3", "rank_load_weight=1",
              "total_load_weight=4"],
-            "does not say which share each of the 3 ranks has",
+            "does not determine the shares of all 3 ranks",
         ),
         (["multinode_rank=0", "all_rank_weights='1,x'"], "all_rank_weights is '1,x'"),
-        (["multinode_rank=0", "all_rank_weights=[1, 2]", "total_load_weight=5"], "it is 3"),
+        (["multinode_rank=0", "all_rank_weights=[1, 2]", "total_load_weight=5"], "ranks give 3"),
     ],
 )  # fmt: skip
 def test_ranks_that_do_not_fit_together_are_told(overrides, told, build):
@@ -447,9 +447,11 @@ async def test_run_that_goes_on_with_another_agent_is_warned_of(build, caplog):
     assert caplog.records == []
     changed = ("policy_config.agent=random", "context_config.full_rounds=2")
     await build(ORACLE[1], *changed, resume=True).play()
-    assert [record.getMessage().partition(" was begun with ")[2] for record in caplog.records] == [
-        "context_config.full_rounds=None, and goes on with 2.",
-        "policy_config.agent=oracle, and goes on with random.",
+    assert [
+        record.getMessage().partition(" was started with ")[2] for record in caplog.records
+    ] == [
+        "context_config.full_rounds=None and now continues with 2.",
+        "policy_config.agent=oracle and now continues with random.",
     ]
 
 

@@ -88,7 +88,7 @@ def test_webgyms_rule(actions, outcome, reason, expected):
 
 def test_webgyms_rule_needs_steps():
     facts = EpisodeFacts(episode_id="e1", num_steps=3)
-    with pytest.raises(errors.InvalidInputError, match="'e1', which a summary does not have"):
+    with pytest.raises(errors.InvalidInputError, match="'e1', which a summary does not contain"):
         classify(facts, "webgym")
 
 

@@ -123,8 +123,8 @@ def test_a_sink_that_fails_is_reported_and_the_others_go_on(caplog):
     assert observer.lost == {"Failing": 2}
     assert [step for step, _ in broken.points] == [2]
     assert [step for step, _ in sound.points] == [1, 2, 3]
-    assert "Metrics could not be written to Failing: disk full" in caplog.text
-    assert "2 writes of metrics to Failing failed" in caplog.text
+    assert "Could not write metrics to Failing: disk full" in caplog.text
+    assert "2 metrics writes to Failing failed" in caplog.text
 
 
 def test_a_sink_that_cannot_be_closed_is_reported(caplog):
@@ -139,7 +139,7 @@ def test_a_sink_that_cannot_be_closed_is_reported(caplog):
 
 
 def test_every_is_positive():
-    with pytest.raises(errors.InvalidInputError, match="every=0"):
+    with pytest.raises(errors.InvalidInputError, match="every must be 1 or more episodes; got 0"):
         MetricsObserver(every=0)
 
 

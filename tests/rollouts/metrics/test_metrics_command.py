@@ -141,8 +141,8 @@ def test_damaged_episodes_are_named(dataset):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--by", "colour"], "cannot be grouped by 'colour'"),
-        (["--run", "nope"], "has no run 'nope'"),
+        (["--by", "colour"], "Cannot group episodes by 'colour'"),
+        (["--run", "nope"], "No run 'nope' in"),
         (["--each-run"], "has no run to put side by side"),
         (["--each-run", "--run", "last"], "give one dataset, and no --run"),
         (["--write"], "give --run"),
@@ -150,8 +150,8 @@ def test_damaged_episodes_are_named(dataset):
         (["--write", "--run", "last", "--by", "task"], "neither --where nor --by"),
         (["--price", "qwen=cheap"], "expected MODEL=INPUT,OUTPUT"),
         (["--price", "qwen=-1,2"], "The price input is -1.0"),
-        (["--no-steps", "--crash-rule", "webgym"], "WebGym's crash rule asks for the actions"),
-        (["--pass-at", "0"], "takes k from 1"),
+        (["--no-steps", "--crash-rule", "webgym"], "WebGym's crash rule needs the actions"),
+        (["--pass-at", "0"], "The k of pass@k must be 1 or more"),
         (["--where", "nope == 1"], "no field 'nope'"),
     ],
 )

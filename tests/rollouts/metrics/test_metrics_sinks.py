@@ -91,7 +91,7 @@ def test_a_record_that_breaks_off_is_taken_back(tmp_path):
 @needs_tensorboard
 def test_a_folder_that_cannot_be_made_is_told(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(errors.StorageError, match="cannot be made for TensorBoard's events"):
+    with pytest.raises(errors.StorageError, match="Cannot create TensorBoard's event file"):
         TensorBoardSink(tmp_path / "file")
 
 

@@ -1,11 +1,11 @@
-"""Rollouts from configurations: YAML and `key=value`, checked, and made into a run.
+"""Configurations of rollouts: YAML and `key=value`, validated and built into a run.
 
-* `loading`: a file and those that it builds on; `webtraj.configuration` does the rest.
-* `rollout`: the keys there are, with their types and ranges, and those of other systems that are
-  not taken, with the reason; `quick` has those of a command line without a file.
-* `building`: a configuration made into a `ConfiguredRollout`; `selection`, `players` and `judges`
-  are parts of that.
-* `running`: playing one, and going on with it.
+* `loading`: a file and the files that it builds on, read with `webtraj.configuration`.
+* `rollout`: the keys, with types and ranges, and rejected keys of other systems with the reasons.
+  `quick`: the keys of a command line without a file.
+* `building`: builds a `ConfiguredRollout` from a configuration, using `selection`, `players` and
+  `judges`.
+* `running`: plays and resumes it.
 
 The files that ship with webtraj are in `files/`.
 """

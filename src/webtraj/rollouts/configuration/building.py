@@ -1,4 +1,4 @@
-"""`build_rollout`: a configuration made into something that can be played."""
+"""`build_rollout`: build a playable rollout from a configuration."""
 
 from __future__ import annotations
 
@@ -43,30 +43,30 @@ _HOUR = 3600.0
 def build_rollout(
     configuration: Configuration | RolloutConfig | CrawlConfig, *, resume: bool | str = False
 ) -> ConfiguredRollout:
-    """Makes a rollout of a configuration: picks the tasks, plans them, takes an iteration's number.
+    """Build a rollout from a configuration: pick and plan the tasks, and claim an iteration.
 
-    Nothing is played, and no plan is written; what is wrong with task files, agent or numbers is
-    found out here, before anything begins.
+    Nothing is played and no plan is written. Errors in task files, agent options and numbers show
+    here, before anything starts.
 
     Args:
-        configuration: What `load_configuration` returned, or its values.
-        resume: Whether to go on with a run: its id, or True for the latest. Tasks are not picked
-            again then, but read from its plan.
+        configuration: A configuration from `load_configuration`, or its values.
+        resume: The id of a run to resume, or True for the latest. Its tasks are read from its plan
+            instead of being picked again.
 
     Returns:
         The rollout.
 
     Raises:
-        InvalidInputError: The configuration does not fit together or asks for what is not there;
-            or there is no run to go on with.
+        InvalidInputError: The configuration is inconsistent or names something that does not
+            exist, or there is no run to resume.
         StorageError: A bucket cannot be read or written.
-        UnknownPresetError: There is no preset of a name that is given.
+        UnknownPresetError: No preset has a given name.
     """
     if isinstance(configuration, Configuration):
         values, source = configuration.values, configuration.source
     else:
         data = without_secrets(configuration.model_dump(by_alias=True))
-        # JSON is YAML, and takes any text as it is.
+        # JSON is valid YAML, and can hold any text.
         values, source = configuration, orjson.dumps(data, option=orjson.OPT_INDENT_2).decode()
     build = _Rollout(values) if isinstance(values, RolloutConfig) else _Crawl(values)
     built = build.resumed(resume) if resume else build.new()
@@ -75,7 +75,7 @@ def build_rollout(
 
 @dataclasses.dataclass
 class _Rollout:
-    """How a rollout is built."""
+    """Builds a rollout."""
 
     config: RolloutConfig
 
@@ -99,7 +99,7 @@ class _Rollout:
         given = self.config.iteration
         if self.rank is not None and given is None:
             raise errors.InvalidInputError(
-                "Several processes share an iteration: give all of them its number, as iteration=1."
+                "Ranks share an iteration; give every rank its number, such as iteration=1."
             )
         number = max(self.iterations.numbers(), default=0) + 1 if given is None else given
         plan = self._plan(number)
@@ -109,12 +109,12 @@ class _Rollout:
             plan = self.rank.rows(plan)
             if not plan:
                 raise errors.InvalidInputError(
-                    f"There are too few tasks for the rank {self.rank.number} of "
-                    f"{len(self.rank.weights)}: none is left for it. Use fewer ranks."
+                    f"No task is left for rank {self.rank.number} of {len(self.rank.weights)}: the "
+                    "plan has too few. Use fewer ranks."
                 )
         claimed = self.rank is None and number not in self.iterations.numbers()
         taken = self.iterations.claim(given)
-        if taken != number:  # Another rollout was a moment earlier.
+        if taken != number:  # Another rollout just claimed that number.
             number, plan = taken, self._plan(taken)
         suffix = "" if self.rank is None else self.rank.suffix
         return self._built(
@@ -137,8 +137,8 @@ class _Rollout:
                 return self._built(number, plan, ids[-1], channels, resume=True)
         wanted = f"run {resume!r}" if isinstance(resume, str) else "run"
         raise errors.InvalidInputError(
-            f"There is no {wanted} to go on with in {self.iterations.place!r}. Begin one without "
-            "--resume, or give the save_path, split and iteration that it was begun with."
+            f"No {wanted} to resume in {self.iterations.place!r}. Start a new run without "
+            "--resume, or give the save_path, split and iteration that it was started with."
         )
 
     def _plan(self, number: int) -> tuple[PlannedEpisode, ...]:
@@ -196,7 +196,7 @@ class _Rollout:
 
 @dataclasses.dataclass
 class _Crawl:
-    """How a crawl is built."""
+    """Builds a crawl."""
 
     config: CrawlConfig
 
@@ -254,7 +254,7 @@ class _Crawl:
         )
 
     def _channels(self) -> list[str]:
-        """Return what to observe: also a screenshot, which every record of a crawl has."""
+        """Return the channels to observe, with a screenshot for every record of a crawl."""
         channels = channels_for(self.player.make())
         if self.proposing is not None:
             channels = self.proposing.channels(channels)

@@ -1,6 +1,6 @@
-"""Who judges a configured rollout: from its keys to a judge that is yet to be made.
+"""The judge of a configured rollout, built from its keys.
 
-`openai_config` is WebGym's section. Its kinds of questions are these stages of a model judge:
+`openai_config` is WebGym's section. Its question kinds map to these stages of a model judge:
 
 * `keypoint_detection`: which screenshots matter;
 * `blocking_detection`: whether the site blocked the agent;
@@ -35,67 +35,67 @@ _CLIENT = ("model", "base_url", "provider", "api_key_variable", "max_concurrency
 
 
 class QuestionConfig(Section):
-    """Who is asked one kind of question. What is null is as for all questions."""
+    """The model for one kind of question. Null keys default to those for all questions."""
 
     model: str | None = None
-    """The model's name, as its server knows it."""
+    """The model's name on its server."""
     openai_api_key_env_var: str | None = None
-    """The environment variable that holds the API key."""
+    """Environment variable with the API key."""
     base_url: str | None = None
-    """The model's server, `/v1` or the like included."""
+    """URL of the model's server, including `/v1` or similar."""
 
 
 class OpenAIConfig(Section):
-    """The models that judge."""
+    """Models that judge."""
 
     model: str | None = None
-    """The model that judges, as its server knows it. With one, `judge` is `model` by default."""
+    """Name of the judging model on its server. If set, `judge` defaults to `model`."""
     openai_api_key_env_var: str | None = None
-    """The environment variable that holds its API key."""
+    """Environment variable with the API key."""
     base_url: str | None = None
-    """Its server, `/v1` or the like included; by default OpenAI's."""
+    """URL of the server, including `/v1` or similar; OpenAI's by default."""
     provider: Literal["auto", "vllm", "openai", "anthropic"] = "auto"
-    """What the servers speak; `auto` asks an OpenAI-compatible one whether it is vLLM."""
+    """Protocol of the servers; `auto` asks an OpenAI-compatible server whether it is vLLM."""
     keypoint_detection: QuestionConfig | None = None
-    """Who says which screenshots matter."""
+    """Model that picks the screenshots that matter."""
     blocking_detection: QuestionConfig | None = None
-    """Who says whether the site blocked the agent."""
+    """Model that decides whether the site blocked the agent."""
     evaluation: QuestionConfig | None = None
-    """Who says whether the answer, the facts and the goal hold."""
+    """Model that checks the answer, the facts and the goal."""
     max_concurrency: Annotated[int, Field(ge=1)] | None = None
-    """Requests to a model under way at once, over all episodes."""
+    """Concurrent requests to a model, over all episodes."""
     requests_per_minute: Annotated[float, Field(gt=0)] | None = None
-    """Requests to a model begun in a minute."""
+    """Limit on requests to a model per minute."""
     votes: Annotated[int, Field(ge=1)] = 1
-    """How often each criterion is judged; more than half must agree."""
+    """Number of votes on each criterion; more than half must agree."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.0
-    """How freely verdicts are sampled; null leaves that to the server."""
+    """Sampling temperature of verdicts; null leaves it to the server."""
     timeout: Annotated[float, Field(gt=0)] | None = None
-    """Seconds that a request may take, retries included."""
+    """Time limit of a request in seconds, retries included."""
     judge_settings: dict[str, Any] = Field(default_factory=dict)
-    """More of `webtraj.judging.model.JudgeSettings`; they go before the other keys."""
+    """Further settings of `webtraj.judging.model.JudgeSettings`; they override the other keys."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Judging:
-    """A judge that is yet to be made, and what it is asked about."""
+    """Recipe for a judge, and which episodes it judges."""
 
     spec: str
-    """Which judge, as `webtraj.judging.catalog` names it: `environment`, `rules:FILE`, `model`."""
+    """Name of the judge in `webtraj.judging.catalog`: `environment`, `rules:FILE`, `model`."""
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
-    """What it is to know."""
+    """Options of the judge."""
     stages: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
-    """For `model`: what is other than in `options` for single stages of it."""
+    """For `model`: options of single stages that differ from `options`."""
     when: When = "unknown"
-    """Which episodes are judged; see `webtraj.rollouts.judging.WHEN`."""
+    """Episodes to judge; see `webtraj.rollouts.judging.WHEN`."""
     parallel: int = PARALLEL
-    """How many at a time."""
+    """Episodes to judge at a time."""
 
     def make(self) -> Judge:
-        """Returns the judge. Who makes one that has connections closes it, by its `aclose`.
+        """Return a new judge. If it has an `aclose`, the caller must call it.
 
         Raises:
-            InvalidInputError: There is none of that name, or it does not take such options.
+            InvalidInputError: No judge has that name, or it does not accept the options.
         """
         from webtraj.judging.catalog import make_judge
 
@@ -108,34 +108,34 @@ class Judging:
         clients: dict[str, ModelClient] = {}
 
         def client(options: Mapping[str, Any]) -> ModelClient:
-            key = repr(sorted(options.items()))  # Stages that ask the same share its limits.
+            key = repr(sorted(options.items()))  # Stages with the same client share its limits.
             if key not in clients:
                 clients[key] = read_options(options, who="the judge 'model'").make_client()
             return clients[key]
 
         stages = {stage: client({**asked, **own}) for stage, own in self.stages.items()}
-        told = {name: value for name, value in self.options.items() if name not in _CLIENT}
+        more = {name: value for name, value in self.options.items() if name not in _CLIENT}
         try:
-            settings = JudgeSettings(**told)
+            settings = JudgeSettings(**more)
         except TypeError as error:
             raise errors.InvalidInputError(
-                f"The judge 'model' does not take {told!r:.200}: {error}."
+                f"The judge 'model' does not accept {more!r:.200}: {error}."
             ) from None
         return ModelJudge(Routing(client(asked), stages), settings=settings)
 
     async def check(self) -> None:
-        """Makes the judge and closes it, so that what is wrong shows before anything is played.
+        """Make and close the judge, so that errors show before anything is played.
 
-        No model is asked.
+        Asks no model.
 
         Raises:
-            InvalidInputError: It cannot be made.
+            InvalidInputError: The judge cannot be made.
         """
         await close_judge(self.make())
 
 
 async def close_judge(judge: Judge) -> None:
-    """Closes a judge that has connections."""
+    """Close a judge that holds connections."""
     if (close := getattr(judge, "aclose", None)) is not None:
         await close()
 
@@ -143,7 +143,7 @@ async def close_judge(judge: Judge) -> None:
 def judging_of(
     judge: str | None, when: When, config: OpenAIConfig, *, parallel: int
 ) -> Judging | None:
-    """Returns who judges; None if nobody does.
+    """Return the judge; None if there is none.
 
     Args:
         judge: The key `judge`.
@@ -152,7 +152,7 @@ def judging_of(
         parallel: The key `env_config.evaluation_workers`.
 
     Raises:
-        InvalidInputError: The keys do not fit together.
+        InvalidInputError: The keys contradict each other.
     """
     if judge is None and config.model is not None:
         judge = "model"
@@ -161,13 +161,13 @@ def judging_of(
         names = (n for n in OpenAIConfig.model_fields if getattr(config, n) != getattr(default, n))
         if (name := next(names, None)) is not None:
             raise errors.InvalidInputError(
-                f"openai_config.{name} is for the judge 'model', and "
-                + (f"judge is {judge!r:.60}." if judge else "openai_config.model is not given.")
+                f"openai_config.{name} applies only to the judge 'model', but "
+                + (f"judge is {judge!r:.60}." if judge else "openai_config.model is not set.")
             )
         return None if judge is None else Judging(spec=judge, when=when, parallel=parallel)
     if config.model is None:
         raise errors.InvalidInputError(
-            "The judge 'model' needs a model: give openai_config.model, as its server knows it."
+            "The judge 'model' needs a model; set openai_config.model to its name on the server."
         )
     options = {
         **_asked(config),
@@ -178,11 +178,11 @@ def judging_of(
         "timeout": config.timeout,
     }
     options = {name: value for name, value in options.items() if value is not None}
-    options["temperature"] = config.temperature  # None says something: leave it to the server.
+    options["temperature"] = config.temperature  # None leaves it to the server.
     if taken := sorted(set(config.judge_settings) & set(_CLIENT)):
         raise errors.InvalidInputError(
-            f"openai_config.judge_settings does not take {taken[0]!r}; it is a key of "
-            "openai_config itself."
+            f"openai_config.judge_settings does not accept {taken[0]!r}; set it in openai_config "
+            "itself."
         )
     stages = {
         stage: own

@@ -1,7 +1,7 @@
-"""Loading a rollout's configuration: a file, and the files that it builds on.
+"""Load a rollout's configuration: a file and the files that it builds on.
 
-A file may begin with the names of others that it builds on, as Hydra's do; later ones win, and
-`_self_` says where the file's own values come::
+As in Hydra, a file may start with the names of files to build on. Later ones win, and `_self_`
+marks the place of the file's own values::
 
     defaults:
       - rollout
@@ -9,7 +9,7 @@ A file may begin with the names of others that it builds on, as Hydra's do; late
     env_config:
       server_size: 32
 
-What else stands in files is told in `webtraj.configuration`.
+`webtraj.configuration` describes everything else in files.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _KINDS: Mapping[str, type[RolloutConfig] | type[CrawlConfig]] = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Configuration:
-    """A configuration that has been checked."""
+    """A validated configuration."""
 
     values: RolloutConfig | CrawlConfig
-    """Its values, those that were not given at their defaults."""
+    """The values, with defaults for the rest."""
     source: str
-    """All of it as YAML, with references to other values and the environment as they were written:
-    a file that gives the same configuration. Secrets that were written out are left out of it."""
+    """The whole configuration as YAML, from which it can be loaded again. References to other
+    values and to the environment are unresolved, and literal secrets are removed."""
 
 
 def config_names(config_dir: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
-    """Returns the names of the configurations that ship with webtraj, and of those in a folder."""
+    """Return the names of the configurations that ship with webtraj and of those in a folder."""
     own = () if config_dir is None else (path.stem for path in Path(config_dir).glob("*.yaml"))
     return tuple(sorted({*configuration.shipped(_PACKAGE), *own}))
 
@@ -58,18 +58,17 @@ def load_configuration(
     *,
     config_dir: str | os.PathLike[str] | None = None,
 ) -> Configuration:
-    """Loads a configuration by name.
+    """Load a configuration by name.
 
     Args:
-        name: A file's name without `.yaml`: one of `config_dir`, or else one that ships with
-            webtraj.
-        overrides: `key=value` each, the key dotted, the value YAML: `env_config.server_size=8`. A
-            leading `+`, as Hydra has it for keys that a file does not name, makes no difference.
-        config_dir: A folder of files of one's own, which may build on those that ship.
+        name: A file's name without `.yaml`, in `config_dir` or among those that ship with webtraj.
+        overrides: Items of `key=value`, with a dotted key and a YAML value, such as
+            `env_config.server_size=8`. Hydra's leading `+` is accepted and ignored.
+        config_dir: A folder of your own files, which may build on those that ship.
 
     Raises:
-        InvalidInputError: There is no such file, or it is no YAML; an override is none; a key is
-            unknown, has no value or a wrong one.
+        InvalidInputError: The file does not exist or is not YAML; an override is malformed; or a
+            key is unknown, or its value is missing or invalid.
         MissingDependencyError: OmegaConf is not installed.
     """
     configuration.require()
@@ -88,10 +87,11 @@ def load_configuration(
 def _compose(
     name: str, config_dir: str | os.PathLike[str] | None, within: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Returns a file merged with those that it builds on. `within`: the files that ask for it."""
+    """Return a file merged with those that it builds on. `within`: the files that include it."""
     if name in within:
         raise errors.InvalidInputError(
-            f"Configurations build on each other in a circle: {' -> '.join((*within, name))}."
+            f"Configurations must not build on each other in a circle: "
+            f"{' -> '.join((*within, name))}."
         )
     data = configuration.read_named(name, config_dir=config_dir, package=_PACKAGE)
     bases = data.pop(_DEFAULTS, None)
@@ -106,7 +106,7 @@ def _compose(
 def _bases(bases: Any, name: str) -> list[str]:
     if not isinstance(bases, list) or not all(isinstance(base, str) for base in bases):
         raise errors.InvalidInputError(
-            f"`defaults` of the configuration {name!r} is a list of names of other configurations, "
-            f"and _self_; got {bases!r:.100}. Hydra's groups are not known here."
+            f"`defaults` of the configuration {name!r} must be a list of configuration names and "
+            f"_self_; got {bases!r:.100}. Hydra's config groups are not supported."
         )
     return bases

@@ -1,7 +1,4 @@
-"""Who plays and proposes in a configured rollout: from its keys to agents and proposers by name.
-
-Ranks are several processes that play one plan, each its share, without speaking to each other.
-"""
+"""Agents, ranks and proposers of a configured rollout, built from its keys."""
 
 from __future__ import annotations
 
@@ -35,38 +32,37 @@ __all__ = [
     "refuse_ranks_on_ray",
 ]
 
-# Ranks: several processes that play one plan, each its share, without speaking to each other.
+# Ranks: several processes that each play a share of one plan, without communicating.
 #
-# All of them make the same plan from the same configuration, and the first to come writes it down
-# for the others (`Iterations.share_plan`), should their files or blocklists differ. Each then takes
-# the tasks that are its own: as many as its weight says, and every attempt at them, so that a group
-# of attempts is never torn.
+# All make the same plan from the same configuration. The first one writes it for the others
+# (`Iterations.share_plan`), in case their files or blocklists differ. Each then takes its share of
+# tasks by weight, with every attempt at them, so that a group of attempts is never split.
 
 NOT_ON_RAY = (
     "env_config.multinode_rank is for several processes without a cluster. On a Ray cluster one "
-    "process plays the whole plan, on all machines: give no multinode_rank there, and no weights."
+    "process plays the whole plan on all machines: remove multinode_rank and the weights."
 )
-"""Why a rank does not play on Ray: each would hand its share out to the same machines."""
+"""Why ranks are rejected on Ray: each would distribute its share over the same machines."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rank:
-    """One of several processes."""
+    """One of several processes that share a plan."""
 
     number: int
-    """Which one, from 0."""
+    """Its rank, from 0."""
     weights: tuple[float, ...]
-    """The shares of all of them."""
+    """Weights of all ranks."""
     suffix: str
-    """Ends the names of its runs."""
+    """Suffix of its run ids."""
 
     @property
     def share(self) -> float:
-        """Its part of the whole, from 0 to 1."""
+        """Its share of the whole, from 0 to 1."""
         return self.weights[self.number] / sum(self.weights)
 
     def scaled(self, size: int) -> int:
-        """Returns its share of something that all have together, 1 at least.
+        """Return its share of a total, at least 1.
 
         >>> Rank(0, (2.0, 1.0), "_rank_0").scaled(64)
         42
@@ -74,12 +70,12 @@ class Rank:
         return max(1, int(size * self.weights[self.number] / sum(self.weights)))
 
     def rows(self, plan: Sequence[PlannedEpisode]) -> tuple[PlannedEpisode, ...]:
-        """Returns its share of a plan, numbered anew; episodes keep their seeds and attempts."""
+        """Return its share of a plan, renumbered; episodes keep their seeds and attempts."""
         owners: dict[str, int] = {}
         given = [0.0] * len(self.weights)
         for planned in plan:
             if planned.task not in owners:
-                # Whoever has the least for its weight; so any beginning of the plan is fair, too.
+                # The rank with the least for its weight, so any start of the plan is fair too.
                 owner = min(range(len(given)), key=lambda i: ((given[i] + 1) / self.weights[i], i))
                 given[owner] += 1
                 owners[planned.task] = owner
@@ -88,10 +84,10 @@ class Rank:
 
 
 def rank_of(config: EnvConfig) -> Rank | None:
-    """Returns which process this is; None if it is the only one.
+    """Return this process's rank; None if it is the only process.
 
     Raises:
-        InvalidInputError: What the configuration says of it does not fit together.
+        InvalidInputError: The keys contradict each other or are incomplete.
     """
     number, total = config.multinode_rank, config.multinode_total_workers
     weights = _weights(config)
@@ -99,15 +95,16 @@ def rank_of(config: EnvConfig) -> Rank | None:
         if total in (None, 1) and weights is None and config.rank_load_weight is None:
             return None
         raise errors.InvalidInputError(
-            "A share of a rollout needs env_config.multinode_rank, from 0, to say whose it is."
+            "env_config.multinode_rank is missing, although a worker count or weights are set. Set "
+            "it to the rank of this process, from 0."
         )
     if weights is None:
         weights = _derived(config, number, total)
     if total not in (None, len(weights)) or number >= len(weights):
         raise errors.InvalidInputError(
             f"env_config.multinode_rank is {number} of "
-            f"{len(weights) if total is None else total}, and there are {len(weights)} weights; "
-            "expected a rank from 0, less than multinode_total_workers, and a weight for each."
+            f"{len(weights) if total is None else total} with {len(weights)} weights; expected a "
+            "rank from 0 and below multinode_total_workers, and one weight for each rank."
         )
     for name, given, expected in (
         ("rank_load_weight", config.rank_load_weight, weights[number]),
@@ -115,17 +112,17 @@ def rank_of(config: EnvConfig) -> Rank | None:
     ):
         if given is not None and abs(given - expected) > 1e-9 * expected:
             raise errors.InvalidInputError(
-                f"env_config.{name} is {given:g}; by the weights of all ranks it is {expected:g}. "
-                "Give the same env_config.all_rank_weights to all ranks."
+                f"env_config.{name} is {given:g}, but the weights of all ranks give {expected:g}. "
+                "Give every rank the same env_config.all_rank_weights."
             )
     return Rank(number, weights, config.multinode_rank_suffix or f"_rank_{number}")
 
 
 def refuse_ranks_on_ray(config: RolloutConfig | CrawlConfig) -> None:
-    """Refuses to play a rank's share on a Ray cluster.
+    """Reject a configuration with a rank on a Ray cluster.
 
     Raises:
-        InvalidInputError: The configuration is one rank's.
+        InvalidInputError: The configuration has a rank.
     """
     if isinstance(config, RolloutConfig) and rank_of(config.env_config) is not None:
         raise errors.InvalidInputError(NOT_ON_RAY)
@@ -142,19 +139,19 @@ def _weights(config: EnvConfig) -> tuple[float, ...] | None:
         weights = ()
     if not weights or not all(0 < weight < float("inf") for weight in weights):
         raise errors.InvalidInputError(
-            f"env_config.all_rank_weights is {given!r:.100}; expected numbers above 0, as [2, 1, 1]"
-            " or '2,1,1'."
+            f"env_config.all_rank_weights is {given!r:.100}; expected numbers above 0, such as "
+            "[2, 1, 1] or '2,1,1'."
         )
     return weights
 
 
 def _derived(config: EnvConfig, number: int, total: int | None) -> tuple[float, ...]:
-    """Returns all weights, if what one rank is told of them leaves no choice."""
+    """Return all weights, if one rank's keys determine them."""
     own, every = config.rank_load_weight, config.total_load_weight
     if total is None:
         raise errors.InvalidInputError(
-            f"env_config.multinode_rank is {number}; give env_config.multinode_total_workers, too, "
-            "or env_config.all_rank_weights."
+            f"env_config.multinode_rank is {number} without a worker count; set "
+            "env_config.multinode_total_workers or env_config.all_rank_weights."
         )
     if own is None and every is None:
         return (1.0,) * total
@@ -164,13 +161,13 @@ def _derived(config: EnvConfig, number: int, total: int | None) -> tuple[float, 
         if total == 2 and own < every:
             return (own, every - own) if number == 0 else (every - own, own)
     raise errors.InvalidInputError(
-        f"env_config.rank_load_weight is {own} and total_load_weight is {every}: that does not say "
-        f"which share each of the {total} ranks has. Give env_config.all_rank_weights, the weights "
-        "of all ranks in order, such as [2, 1, 1], to every rank."
+        f"env_config.rank_load_weight is {own} and total_load_weight is {every}, which does not "
+        f"determine the shares of all {total} ranks. Give every rank the same "
+        "env_config.all_rank_weights, the weights of all ranks in order, such as [2, 1, 1]."
     )
 
 
-# Who plays a configured rollout: from its keys to an agent by name, with options.
+# The player: an agent by name, with options.
 
 _MODES = {"coordinates": "coordinates", "set_of_marks": "marks", "text": "text"}
 _PROMPTS = {"vanilla": "webgym_vanilla", "complete": "webgym_complete"}
@@ -183,22 +180,22 @@ _SAMPLING = ("temperature", "top_p", "top_k", "min_p")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Player:
-    """An agent that is yet to be made, here or on another machine."""
+    """Recipe for an agent, which may be made on another machine."""
 
     name: str
     """A key of `webtraj.agents.catalog.AGENTS`."""
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
-    """What it is to know."""
+    """Options of the agent."""
     seed: int = 0
-    """For agents that choose by chance."""
+    """Seed for agents that act at random."""
     explores: bool = False
-    """Whether `name` is one of `webtraj.exploring.command.EXPLORERS` instead."""
+    """Whether `name` is in `webtraj.exploring.command.EXPLORERS` instead."""
 
     def make(self) -> agents_lib.Agent:
-        """Returns the agent. Who makes one that has connections closes it, by its `aclose`.
+        """Return a new agent. If it has an `aclose`, the caller must call it.
 
         Raises:
-            InvalidInputError: It does not take such options.
+            InvalidInputError: The agent does not accept the options.
         """
         if self.explores:
             from webtraj.exploring.command import make_explorer
@@ -210,10 +207,10 @@ class Player:
 
 
 def player_of(config: RolloutConfig, rank: Rank | None) -> Player:
-    """Returns who plays a rollout.
+    """Return the player of a rollout.
 
     Raises:
-        InvalidInputError: The model has no name.
+        InvalidInputError: The model's name is missing.
     """
     policy, env, context = config.policy_config, config.env_config, config.context_config
     if policy.agent not in ("model", "pointing"):
@@ -242,23 +239,23 @@ def player_of(config: RolloutConfig, rank: Rank | None) -> Player:
     }
     if policy.agent == "pointing":
         options = {name: options[name] for name in pointing_options.OPTIONS}
-        del options["max_tokens"]  # Its replies are two names; the configuration means prose.
+        del options["max_tokens"]  # Its replies are two names; the key limits prose.
         return _model_player(options, policy.agent_options, config.seed, agent="pointing")
     return _model_player(options, policy.agent_options, config.seed)
 
 
 def player_of_crawl(config: CrawlConfig) -> Player:
-    """Returns who plays a crawl.
+    """Return the player of a crawl.
 
     Raises:
-        InvalidInputError: The model has no name.
+        InvalidInputError: The model's name is missing.
     """
     explores = config.agent_name in ("explorer", "curious")
     if config.agent_name not in ("basic", "explorer"):
         return Player(config.agent_name, config.agent_options, config.seed, explores)
     if not config.model:
         raise errors.InvalidInputError(
-            f"The agent {config.agent_name!r} asks a model: give its name as agent_model_name."
+            f"The agent {config.agent_name!r} needs a model; set agent_model_name."
         )
     options = {
         "model": config.model,
@@ -292,8 +289,8 @@ def _model_name(config: RolloutConfig) -> str:
             return path
     if not policy.base_model:
         raise errors.InvalidInputError(
-            "The agent 'model' needs the model's name: give policy_config.base_model, as its "
-            "server knows it."
+            "The agent 'model' needs a model; set policy_config.base_model to its name on the "
+            "server."
         )
     return policy.base_model
 
@@ -305,7 +302,7 @@ def _urls(given: str | list[str]) -> str | list[str] | None:
 
 
 def _url(given: str) -> str:
-    """Returns a server's URL with the version of its API, which WebGym leaves out."""
+    """Return a server's URL with the API version, which WebGym leaves out."""
     url = given.rstrip("/")
     return url if url.endswith("/v1") else f"{url}/v1"
 
@@ -314,63 +311,63 @@ def _prompt(version: str | None) -> str | None:
     return None if version is None else _PROMPTS.get(version, version)
 
 
-# Who proposes tasks for what a crawl has seen: from its keys to a proposer yet to be made.
+# The proposer of tasks for what a crawl has seen.
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Proposing:
-    """A proposer that is yet to be made, and how it is asked."""
+    """Recipe for a proposer, and how to ask it."""
 
     name: str
-    """One of `webtraj.exploring.command.PROPOSERS`."""
+    """A key of `webtraj.exploring.command.PROPOSERS`."""
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
-    """What it is to know."""
+    """Options of the proposer."""
     proposals: int = 3
-    """How many tasks an episode may give."""
+    """Most tasks to propose for one episode."""
     parallel: int = 1
-    """How many episodes are asked for at once."""
+    """Episodes to ask about at a time."""
 
     def make(self) -> Proposer:
-        """Returns the proposer. Who makes one that has connections closes it, by its `aclose`.
+        """Return a new proposer. If it has an `aclose`, the caller must call it.
 
         Raises:
-            InvalidInputError: It does not take such options.
+            InvalidInputError: The proposer does not accept the options.
         """
         from webtraj.exploring.command import make_proposer
 
         return make_proposer(self.name, options=self.options)
 
     def channels(self, channels: Sequence[str]) -> list[str]:
-        """Returns what is to be observed: what the explorer needs, and what proposers read."""
+        """Return the channels to observe: the explorer's, and those that proposers read."""
         from webtraj.exploring.seen import CHANNELS
 
         return list(dict.fromkeys((*channels, *CHANNELS, "timings", "info")))
 
     def check(self, tasks: Iterable[TaskSpec]) -> None:
-        """Checks that tasks can be explored.
+        """Check that tasks can be explored.
 
         Raises:
-            InvalidInputError: One is no coarse task.
+            InvalidInputError: A task is not a coarse task.
         """
         from webtraj.exploring.crawling import require_coarse
 
         require_coarse(tasks)
 
     async def check_options(self) -> None:
-        """Makes the proposer and closes it, so that what is wrong shows before anything is played.
+        """Make and close the proposer, so that errors show before anything is played.
 
         Raises:
-            InvalidInputError: It cannot be made.
+            InvalidInputError: The proposer cannot be made.
         """
         await _close(self.make())
 
     async def propose(
         self, out: str, run_id: str, *, storage_options: Mapping[str, Any] | None
     ) -> Proposed:
-        """Proposes for the episodes of a run that have no proposals yet.
+        """Propose tasks for the episodes of a run that have no proposals yet.
 
         Raises:
-            Exception: What `webtraj.exploring.propose` raises.
+            Exception: See `webtraj.exploring.propose`.
         """
         from webtraj.exploring.proposing import propose
 
@@ -389,15 +386,15 @@ class Proposing:
 
 
 def proposing_of(config: CrawlConfig) -> Proposing | None:
-    """Returns who proposes; None if nobody does.
+    """Return the proposer; None if there is none.
 
     Raises:
-        InvalidInputError: A key is given that would do nothing.
+        InvalidInputError: Options are given without a proposer.
     """
     if config.proposer is None:
         if config.proposer_options:
             raise errors.InvalidInputError(
-                "proposer_options are given, and no proposer: give proposer=model."
+                "proposer_options are set without a proposer; set proposer=model."
             )
         return None
     options: dict[str, Any] = {}

@@ -1,7 +1,7 @@
-"""Quick rollouts: presets and an agent, straight from a command line, without a file.
+"""Quick rollouts: presets and an agent from a command line, without a configuration file.
 
-What one was begun with is kept beside its plan as any configuration is, so that it can be gone on
-with by its folder alone.
+The arguments are kept beside the plan like any configuration, so that the run can be resumed with
+only its folder.
 """
 
 from __future__ import annotations
@@ -36,49 +36,49 @@ class QuickConfig(configuration_lib.Section):
     """A quick rollout."""
 
     preset: Annotated[list[str], Field(min_length=1)]
-    """What to play."""
+    """Presets to play."""
     agent: str = "oracle"
-    """Who plays: a name of `webtraj.agents.catalog`."""
+    """The agent's name in `webtraj.agents.catalog`."""
     agent_options: dict[str, Any] = Field(default_factory=dict)
-    """What it is to know."""
+    """Options of the agent."""
     episodes: Annotated[int, Field(ge=1)] | None = None
-    """How many episodes in all; by default one of each task, or one group."""
+    """Number of episodes in all; by default one, or one group, for each task."""
     group_size: Annotated[int, Field(ge=1)] = 1
-    """How many episodes share a task and a seed, and differ in what the agent samples."""
+    """Number of episodes that share a task and a seed and differ only in the agent's sampling."""
     parallel: Annotated[int, Field(ge=1)] | Literal["auto"] | None = None
-    """How many at a time; by default 1, or on a cluster as many as it can. `auto`: as many as this
-    machine can bear."""
+    """Episodes to play at a time; by default 1, or on a cluster as many as it can bear. `auto` for
+    as many as this machine can bear."""
     seed: int = 0
     """The run's seed."""
     max_steps: Annotated[int, Field(ge=1)] | None = None
-    """Truncates episodes after so many steps."""
+    """Step limit of an episode."""
     environment_options: dict[str, Any] = Field(default_factory=dict)
-    """More options of the presets."""
+    """Further options of the presets."""
     format: EpisodeFormat | None = None
-    """What episodes are written as: `json`, `pb` or `pb.zst`; by default what the dataset has."""
+    """Format of the episodes: `json`, `pb` or `pb.zst`; the dataset's own by default."""
     judge: str | None = None
-    """Who judges what was recorded, when all is played: `environment`, `rules:FILE` or `model`."""
+    """Judge of the recorded episodes: `environment`, `rules:FILE` or `model`."""
     judge_options: dict[str, Any] = Field(default_factory=dict)
-    """What the judge is to know: `model`, `base_url`, `votes`, ..."""
+    """Options of the judge: `model`, `base_url`, `votes`, ..."""
     judge_when: When = "unknown"
-    """Which episodes are judged."""
+    """Episodes to judge."""
     metrics: MetricsConfig = MetricsConfig()
-    """Where live metrics go, if anywhere."""
+    """Destinations of live metrics."""
 
 
 def build_quick(
     given: Mapping[str, Any], *, out: str, storage_options: Mapping[str, Any] | None = None
 ) -> ConfiguredRollout:
-    """Returns a rollout of presets.
+    """Return a rollout of presets.
 
     Args:
-        given: The keys of `QuickConfig` that are not at their defaults.
-        out: The dataset: a folder, or a bucket's URL.
+        given: Keys of `QuickConfig` that differ from the defaults.
+        out: The dataset: a folder or bucket URL.
         storage_options: For a bucket.
 
     Raises:
-        InvalidInputError: A value is wrong.
-        UnknownPresetError: There is no preset of that name.
+        InvalidInputError: A value is invalid.
+        UnknownPresetError: No preset has that name.
     """
     config = configuration_lib.validate(dict(given), QuickConfig, configuration_lib.COMMAND_LINE)
     plan = plan_episodes(
@@ -94,17 +94,17 @@ def resume_quick(
     run_id: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> ConfiguredRollout:
-    """Returns a rollout that was begun before, to be gone on with.
+    """Return an earlier rollout, to be resumed.
 
     Args:
-        given: The keys that shall be others than it was begun with, such as `parallel`.
-        out: The dataset that it was begun in.
-        run_id: The run; by default the latest.
+        given: Keys to change, such as `parallel`.
+        out: The dataset of the rollout.
+        run_id: The run; the latest by default.
         storage_options: For a bucket.
 
     Raises:
-        InvalidInputError: There is no such run, or none that was begun in this way; or what
-            cannot be changed shall be.
+        InvalidInputError: The run does not exist or was not started by a command line, or a key
+            cannot be changed.
     """
     storage = open_storage(out, storage_options)
     run = Run.last(storage) if run_id is None else Run(storage, run_id)
@@ -113,9 +113,9 @@ def resume_quick(
     begun = run.read_begun(SOURCE)
     if begun is None:
         raise errors.InvalidInputError(
-            f"The run {run.run_id!r} in {out!r} was not begun by a command line alone, so it is "
-            "not known who plays it. Give its configuration again, by --config-name, with "
-            "--resume; or go on with it by webtraj.rollouts.collect(resume=...)."
+            f"The run {run.run_id!r} in {out!r} was not started by a command line alone, so its "
+            "agent is unknown. Pass its configuration again, with --config-name and --resume, or "
+            "resume it with webtraj.rollouts.collect(resume=...)."
         )
     if fixed := sorted({"preset", "episodes", "seed", "group_size"} & set(given)):
         raise errors.InvalidInputError(
@@ -163,7 +163,7 @@ def _judging(config: QuickConfig) -> Judging | None:
     if config.judge is None:
         if config.judge_options or config.judge_when != "unknown":
             raise errors.InvalidInputError(
-                "Options of a judge were given, and no judge: --judge environment, rules:FILE or "
+                "Judge options were given without a judge. Add --judge environment, rules:FILE or "
                 "model."
             )
         return None

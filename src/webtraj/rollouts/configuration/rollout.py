@@ -1,7 +1,7 @@
-"""The keys of a rollout's configuration. Names are WebGym's, where it has one.
+"""Configuration keys of a rollout. Names are WebGym's where it has them.
 
-What stands here is what a key means and may be; `building` makes it so. Defaults are those of
-webtraj; the files in `files/` set WebGym's.
+This module defines the keys and their ranges; `building` applies them. Defaults are webtraj's; the
+files in `files/` set WebGym's.
 """
 
 from __future__ import annotations
@@ -34,75 +34,72 @@ __all__ = [
     "WandbConfig",
 ]
 
-# Keys of other systems that a rollout does not take, each with the reason and what to do instead.
+# Rejected keys of other systems, each with the reason and what to do instead.
 #
-# A key that would do nothing is refused, so that nobody takes it for one that works.
+# A key without effect is rejected, so that nobody relies on it.
 
 _SERVERS = (
-    "browsers run in the rollout's own process, and need no server; to use others give "
+    "browsers run in the rollout's own process and need no server; to use running browsers, set "
     "env_config.browser_endpoint"
 )
-_RANK = "give env_config.multinode_rank and env_config.multinode_total_workers, for both splits"
+_RANK = "set env_config.multinode_rank and env_config.multinode_total_workers, for both splits"
 
 REFUSED: Mapping[str, str] = {
     "env_config.cpu_cluster_token_env_var": _SERVERS,
     "env_config.host_ip": _SERVERS,
     "env_config.master_port": _SERVERS,
     "env_config.use_rich_actree": (
-        "there is one kind of tree; context_config.page_tokens says how much of it is shown"
+        "there is only one kind of tree; context_config.page_tokens limits how much of it is shown"
     ),
     "env_config.screenshot_comparison_workers": (
-        "pictures are kept by their content, so equal ones have the same name and nothing is "
-        "compared"
+        "screenshots are stored by content, so equal ones share a file and are never compared"
     ),
     "env_config.instance_lifetime_max": (
-        "browsers are replaced by age in contexts and by memory, never under an episode; "
+        "browsers are replaced by number of contexts and by memory use, never during an episode; "
         "env_config.task_timeout_minutes limits an episode"
     ),
-    "env_config.resume_checkpoint_path": (
-        "to go on with a run, say --resume, with its id or without"
-    ),
+    "env_config.resume_checkpoint_path": ("to resume a run, use --resume, with its id or without"),
     "env_config.test_rank": _RANK,
     "env_config.test_total_workers": _RANK,
     "env_config.total_workers": _RANK,
     "policy_config.huggingface_token_env_var": (
-        "a rollout downloads no model; the model's server does"
+        "a rollout does not download models; the model's server does"
     ),
-    "algorithm_config": "it is about training, which a rollout does none of",
-    "log_config": "it is about training, which a rollout does none of",
+    "algorithm_config": "it configures training, which a rollout does not do",
+    "log_config": "it configures training, which a rollout does not do",
 }
 """The reason for each key, by its full name."""
 
 
-# The keys that say where live metrics go.
+# Keys of live metrics.
 
 
 class WandbConfig(Section):
-    """A run of Weights & Biases."""
+    """A Weights & Biases run."""
 
     project: Annotated[str, Field(min_length=1)]
-    """The project's name."""
+    """Name of the project."""
     entity: str | None = None
-    """Whose project it is: a user or a team; by default the account's own."""
+    """User or team that owns the project; the account's default if null."""
     run_name: str | None = None
-    """What the run is called there; by default as the rollout's run."""
+    """The run's name in W&B; the rollout's run id by default."""
     mode: Literal["online", "offline", "disabled"] | None = None
-    """`offline` keeps it on this machine, for `wandb sync`; by default what WANDB_MODE says, else
+    """`offline` keeps the run on this machine for `wandb sync`; by default WANDB_MODE, or else
     `online`."""
     folder: str | None = None
-    """Where W&B keeps its files; by default the current folder."""
+    """Folder for W&B's files; the current folder by default."""
 
 
 class MetricsConfig(Section):
-    """Where live metrics go, if anywhere. `metrics.json` is written in any case."""
+    """Destinations of live metrics, if any. `metrics.json` is always written."""
 
     tensorboard: Annotated[str, Field(min_length=1)] | None = None
-    """A folder for TensorBoard: each run has one of its own in it."""
+    """Folder for TensorBoard, with a subfolder for each run."""
     wandb: WandbConfig | None = None
     """Weights & Biases."""
 
     def targets(self) -> MetricsTargets:
-        """Returns where they go."""
+        """Return the destinations."""
         given = self.wandb
         wandb = (
             None
@@ -118,13 +115,13 @@ class MetricsConfig(Section):
         return MetricsTargets(tensorboard=self.tensorboard, wandb=wandb)
 
 
-# The keys of a crawl's configuration: coarse tasks explored by an agent, into a bucket.
+# Keys of a crawl: an agent explores coarse tasks and records to a bucket.
 #
-# Names are those of Orby's trajectory collector (its `ParallelComputingController`), and those that
-# it has not are webtraj's.
+# Names are those of Orby's trajectory collector (its `ParallelComputingController`), or webtraj's
+# where it has none.
 
 _ANTHROPIC_MODEL = "claude-3-5-sonnet-20241022"
-"""The trajectory collector's own."""
+"""The default of Orby's trajectory collector."""
 
 
 class CrawlConfig(Section):
@@ -133,69 +130,70 @@ class CrawlConfig(Section):
     refused_keys = REFUSED
 
     kind: Literal["crawl"] = "crawl"
-    """Says which keys there are."""
+    """Kind of configuration."""
     source_parquet_path: Annotated[str, Field(min_length=1)]
-    """The task file: `.parquet` or `.jsonl`, a path or a bucket's URL; or a preset."""
+    """Task file (`.parquet` or `.jsonl`, a path or bucket URL), or a preset."""
     s3_save_uri: Annotated[str, Field(min_length=1)]
-    """The bucket's URL, or the folder, that episodes go to."""
+    """Bucket URL or folder for the episodes."""
     num_raw_data: Annotated[int, Field(ge=1)] | None = None
-    """How many trajectories to make: of one task each, as they come, and then of each once more.
-    By default one of every task."""
+    """Number of trajectories: one for each task in order, then from the start again. By default
+    one for each task."""
     data_per_batch: Annotated[int, Field(ge=1)] = 16
-    """How many are under way at once."""
+    """Episodes to play at a time."""
     request_per_minute: Annotated[float, Field(gt=0)] | None = None
-    """Requests to the model begun in a minute; by default as many as there are."""
+    """Limit on model requests per minute; unlimited by default."""
     max_steps: Annotated[int, Field(ge=1, le=100_000)] = 15
-    """Steps after which an episode is truncated. A task's own limit goes before it."""
+    """Step limit of an episode. A task's own limit takes precedence."""
     agent_name: Literal["basic", "explorer", "curious", "oracle", "random"] = "basic"
-    """Who plays: `basic` asks a model, `explorer` asks one to explore (`webtraj.exploring`), and
-    `curious` explores without one."""
+    """The agent: `basic` asks a model, `explorer` asks a model to explore (`webtraj.exploring`),
+    and `curious` explores without one."""
     agent_model_provider: Literal["anthropic", "openai", "vllm", "auto"] = "anthropic"
-    """What the model's server speaks; `auto` asks an OpenAI-compatible one whether it is vLLM."""
+    """Protocol of the model's server; `auto` asks an OpenAI-compatible server whether it is
+    vLLM."""
     agent_model_name: str | None = None
-    """The model's name, as its server knows it; by default `claude-3-5-sonnet-20241022` for the
-    provider anthropic."""
+    """The model's name on its server; for the provider anthropic, `claude-3-5-sonnet-20241022` by
+    default."""
     agent_model_url: str | None = None
-    """Where the server is; by default the provider's own."""
+    """URL of the model's server; the provider's own by default."""
     agent_model_api_key_env_var: str | None = None
-    """The environment variable that holds the API key; by default the provider's, on its own server
-    alone."""
+    """Environment variable with the API key. By default the provider's, and only for its own
+    server."""
     agent_options: dict[str, Any] = Field(default_factory=dict)
-    """More options of the agent, as `--agent-set` takes them; they go before the other keys."""
+    """Further options of the agent, as in `--agent-set`; they override the other keys."""
     proposer: Literal["model", "hindsight"] | None = None
-    """Who turns what was seen into concrete tasks, when all is played: `model`, by default the one
-    that plays, or `hindsight`, which asks none; null for nobody."""
+    """Proposer that turns what was seen into concrete tasks after the crawl: `model`, by default
+    the one that plays; `hindsight`, without a model; or null for none."""
     proposer_options: dict[str, Any] = Field(default_factory=dict)
-    """More options of the proposer `model`, as `--proposer-set` of `webtraj explore` takes them."""
+    """Further options of the proposer `model`, as in `--proposer-set` of `webtraj explore`."""
     proposals_per_trajectory: Annotated[int, Field(ge=1, le=100)] = 3
-    """How many tasks are proposed for a trajectory at most."""
+    """Most tasks to propose for one trajectory."""
     temperature: Annotated[float, Field(ge=0)] | None = 0.0
-    """How replies are sampled."""
+    """Sampling temperature of replies."""
     max_tokens: Annotated[int, Field(ge=1)] | None = 500
-    """Tokens of a reply at most."""
+    """Most tokens in a reply."""
     max_repetitive_actions: Annotated[int, Field(ge=1)] | None = 3
-    """Truncates an episode whose agent takes the same action more often than this in a row."""
+    """Truncate an episode when the agent repeats an action more often than this in a row."""
     dp_max_retries: Annotated[int, Field(ge=0)] = 3
-    """How often an episode that an error of environment or model's server ended is tried again."""
+    """Retries of an episode after an error of the environment or the model's server."""
     timeout: Annotated[float, Field(gt=0)] | None = None
-    """Seconds that one try at an episode may take."""
+    """Time limit in seconds of one try at an episode."""
     format: EpisodeFormat | None = None
-    """What episodes are written as: `json`, `pb` or `pb.zst`; by default what the dataset has, and
-    `pb` in a new one."""
+    """Format of the episodes: `json`, `pb` or `pb.zst`. By default the dataset's own, or `pb` for a
+    new dataset."""
     metrics: MetricsConfig = MetricsConfig()
-    """Where live metrics go, if anywhere."""
+    """Destinations of live metrics."""
     verbose: bool = False
-    """Whether the command tells what happens in detail."""
+    """Whether the command prints details."""
     seed: int = 0
-    """What episodes' seeds follow from."""
+    """Seed from which the episodes' seeds are derived."""
     storage_options: dict[str, Any] = Field(default_factory=dict)
     """For buckets: endpoint, region, profile, ...; credentials come from the usual places."""
     environment_options: dict[str, Any] = Field(default_factory=dict)
-    """More options of the presets."""
+    """Further options of the presets."""
 
     @property
     def model(self) -> str | None:
-        """The name of the model that plays; None if it is not known."""
+        """Name of the model that plays; None if unknown."""
         if self.agent_model_name is None and self.agent_model_provider == "anthropic":
             return _ANTHROPIC_MODEL
         return self.agent_model_name
@@ -213,179 +211,178 @@ def _underscored(value: Any) -> Any:
 
 
 class DifficultyBand(Section):
-    """Tasks from one difficulty to another, and their share of the sample."""
+    """A range of difficulty and its share of the sample."""
 
     range: Annotated[list[_AtLeastZero], Field(min_length=2, max_length=2)]
-    """The least and the greatest difficulty."""
+    """Lowest and highest difficulty, both inclusive."""
     weight: Annotated[float, Field(gt=0)]
-    """Its share, beside the weights of the other bands."""
+    """Share of the sample, relative to the other bands' weights."""
 
 
 class DifficultySteps(Section):
-    """Step limits by WebGym's levels: easy to difficulty 3, medium to 6, then hard."""
+    """Step limits by WebGym's levels: easy up to difficulty 3, medium up to 6, then hard."""
 
     easy: _Steps
-    """Up to difficulty 3."""
+    """Limit up to difficulty 3."""
     medium: _Steps
-    """From 4 to 6."""
+    """Limit from difficulty 4 to 6."""
     hard: _Steps
-    """From 7."""
+    """Limit from difficulty 7."""
 
 
 class HttpPools(Section):
-    """How many operations of a kind are under way at once in all episodes; 0 for any number."""
+    """Limits on concurrent browser operations of each kind, over all episodes; 0 for no limit."""
 
     metadata: _AtLeastZero = 0
-    """Reading the size of the screen."""
+    """Reading the screen size."""
     navigate: _AtLeastZero = 0
     """Opening a page."""
     allocate: _AtLeastZero = 0
-    """Taking a page from the pool of browsers."""
+    """Taking a page from the browser pool."""
     release: _AtLeastZero = 0
-    """Giving it back."""
+    """Returning a page to the pool."""
     screenshot: _AtLeastZero = 0
-    """Taking a picture."""
+    """Taking a screenshot."""
     ac_tree: _AtLeastZero = 0
     """Reading the accessibility tree."""
     page_metadata: _AtLeastZero = 0
-    """Reading title and address."""
+    """Reading title and URL."""
     execute: _AtLeastZero = 0
-    """Carrying out an action."""
+    """Performing an action."""
 
 
 class RetryConfig(Section):
-    """How soon an episode that an error ended is tried again."""
+    """Pauses before an episode is retried after an error."""
 
     pause: Annotated[float, Field(ge=0)] = 1.0
-    """Seconds before the first retry, at most; twice as many before each one after it."""
+    """Longest pause before the first retry, in seconds; doubled before each further one."""
     max_pause: Annotated[float, Field(ge=0)] = 60.0
-    """The longest pause, in seconds."""
+    """Upper limit of the pause, in seconds."""
 
 
 class EnvConfig(Section):
-    """What is played, and how."""
+    """What to play, and how."""
 
     split: Literal["train", "test"] = "train"
-    """Whether tasks are sampled for training, without the sites that are blocked, or played as they
-    come, as a test."""
+    """`train` samples tasks and skips blocked sites; `test` plays tasks in order, as a test."""
     train_tasks: str | list[str] = ""
-    """Where `train` takes its tasks from: task files (`.jsonl`, `.parquet`) in `data_path`, by an
-    absolute path or a URL; or presets, such as `miniwob/all`."""
+    """Tasks of `train`: task files (`.jsonl`, `.parquet`) in `data_path` or by absolute path or
+    URL; or presets, such as `miniwob/all`."""
     test_tasks: str | list[str] = ""
-    """Where `test` takes its tasks from."""
+    """Tasks of `test`."""
     train_tasks_sampler: Literal["uniform", "ratio", "sequential"] = "uniform"
-    """How `train` picks: each task as likely as any other, by `difficulty_ratio`, or the first."""
+    """How `train` samples: uniformly, by `difficulty_ratio`, or the first tasks in order."""
     train_tasks_rollout_size: Annotated[int, Field(ge=-1)] = -1
-    """How many tasks `train` picks; -1 or 0 for all."""
+    """Number of tasks that `train` samples; -1 or 0 for all."""
     test_tasks_rollout_size: Annotated[int, Field(ge=-1)] = -1
-    """How many tasks `test` plays, the first ones; -1 or 0 for all."""
+    """Number of tasks that `test` plays, from the start; -1 or 0 for all."""
     test_tasks_repeat_times: _AtLeastZero = 1
-    """How often `test` plays the whole list; 0 is 1."""
+    """Number of times that `test` plays the whole list; 0 means 1."""
     attempts_per_task: _AtLeastOne = 1
-    """How many attempts at each task make a group."""
+    """Number of attempts at each task, which form a group."""
     group: Literal["own-seeds", "same-seed"] = "own-seeds"
-    """`same-seed`: the attempts of a group share a seed, and differ in what the agent samples, as
-    policy-gradient training (GRPO) compares them."""
+    """`same-seed`: the attempts of a group share a seed and differ only in the agent's sampling, as
+    policy-gradient training (GRPO) needs."""
     difficulty_ratio: dict[str, DifficultyBand] | None = None
-    """The bands of difficulty that the sampler `ratio` picks from, by name."""
+    """Bands of difficulty for the sampler `ratio`, by name."""
     deduplicate_across_iterations: bool = False
-    """Whether `train` leaves out tasks that earlier iterations played."""
+    """Whether `train` leaves out tasks played in earlier iterations."""
     blocklist_path: str | None = "blocklist.jsonl"
-    """The file of sites that refused the agent, in `save_path`: `train` leaves them out, both
-    splits add to it. None for no such file."""
+    """File of sites that refused the agent, in `save_path`. `train` skips them, and both splits
+    add to it. Null for no file."""
     blocklist_ttl_hours: Annotated[float, Field(gt=0)] = 12.0
     """Hours that a site stays blocked."""
 
     train_difficulty_max_steps: DifficultySteps | list[_Steps] | None = None
-    """Step limits of `train` by difficulty: for easy, medium and hard, or a list, the first for
-    difficulty 1, the last for all from there. Empty for `max_steps`."""
+    """Step limits of `train` by difficulty: easy, medium and hard, or a list whose first entry is
+    for difficulty 1 and whose last is for all higher ones. Null for `max_steps`."""
     test_difficulty_max_steps: DifficultySteps | list[_Steps] | None = None
-    """The same for `test`."""
+    """Step limits of `test` by difficulty."""
     max_steps: _Steps | None = None
-    """The step limit of tasks whose difficulty says none. A task's own goes before it; without any
-    it is the environment's."""
+    """Step limit of tasks without one for their difficulty. A task's own limit takes precedence;
+    without any, the environment's applies."""
     max_repetitive_actions: _AtLeastOne | None = None
-    """Truncates an episode whose agent takes the same action more often than this in a row."""
+    """Truncate an episode when the agent repeats an action more often than this in a row."""
 
     server_size: _AtLeastOne | Literal["auto"] = 1
-    """How many episodes are played at once; `auto`: as many as the machine can bear, or each
-    machine of a cluster."""
+    """Episodes to play at a time; `auto` for as many as the machine, or each machine of a cluster,
+    can bear."""
     contexts_per_browser: _AtLeastOne = 16
-    """How many of them share a browser, each in a context of its own."""
+    """Episodes that share a browser, each in its own context."""
     browser_endpoint: str = ""
-    """Where browsers run already: a CDP endpoint or a Playwright server; empty to start our own."""
+    """Running browsers: a CDP endpoint or a Playwright server; empty to start our own."""
     http_pools: HttpPools = HttpPools()
-    """How many operations of a kind are under way at once."""
+    """Limits on concurrent browser operations."""
     task_order: Literal["given", "longest", "fair"] = "given"
-    """Who goes first: as planned, the hardest first, or one of each site in turn."""
+    """Order of the episodes: as planned, hardest first, or one of each site in turn."""
     episodes_per_site: _AtLeastOne | None = None
-    """How many episodes play at one site at once."""
+    """Episodes to play on one site at a time."""
     site_interval: Annotated[float, Field(ge=0)] = 0.0
-    """Seconds between the beginnings of two episodes at one site."""
+    """Seconds between the starts of two episodes on one site."""
     observe: list[str] | None = None
-    """The channels that are observed; by default what the agent needs, `timings` and `info`."""
+    """Channels to observe; by default those that the agent needs, `timings` and `info`."""
     environment_options: dict[str, Any] = Field(default_factory=dict)
-    """More options of the presets."""
+    """Further options of the presets."""
 
     wait_timeout: _Seconds = 120.0
-    """Seconds to wait for a page of a browser to come free."""
+    """Seconds to wait for a free browser page."""
     operation_timeout: _Seconds = 30.0
-    """Seconds that one call into a browser may take, once it has begun."""
+    """Time limit in seconds of one browser call, once started."""
     step_timeout: _Seconds | None = None
-    """Seconds that a reset or step of the environment, or a decision of the agent, may take."""
+    """Time limit in seconds of an environment's reset or step, or an agent's decision."""
     task_timeout_minutes: _Seconds | None = None
-    """Minutes that one try at an episode may take."""
+    """Time limit in minutes of one try at an episode."""
     run_timeout_minutes: _Seconds | None = None
-    """Minutes after which the rollout ends; what is left is played when it is resumed."""
+    """Time limit in minutes of the rollout; a resumed run plays what is left."""
     max_retries: _AtLeastZero = 0
-    """How often an episode that an error of environment or model's server ended is tried again."""
+    """Retries of an episode after an error of the environment or the model's server."""
     retry_policy: RetryConfig = RetryConfig()
-    """How soon."""
+    """Pauses before retries."""
     max_consecutive_errors: _AtLeastOne | None = None
-    """Gives up after so many episodes in a row that an error ended; by default 10, or twice
+    """Stop after this many infrastructure failures in a row; by default 10, or twice
     `server_size`."""
     completion_threshold: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """The share of episodes that must be over for the others to get but some grace."""
+    """Share of episodes that must be done before the rest get only a grace period."""
     completion_grace_period: Annotated[float, Field(ge=0)] = 30.0
-    """That grace, in seconds. What is cut off keeps its steps, and is played when resumed."""
+    """Grace period in seconds. Episodes cut off keep their steps and are played when resumed."""
     save_traj_progress: bool = True
-    """Always true: every step is on record when it has been taken, every episode when it ends."""
+    """Always true: every step is recorded when it is taken, every episode when it ends."""
     save_every_percent: Annotated[float, Field(gt=0, le=100)] = 25.0
-    """A line tells how far the rollout is each time that so many percent of it are on record."""
+    """Log progress each time that this many more percent of the episodes are recorded."""
 
     vllm_server_url: str | list[str] = ""
-    """The model's server, or several that share the work; `/v1` may be left out."""
+    """URL of the model's server, or several that share the load; `/v1` may be left out."""
     evaluation_workers: _AtLeastOne = PARALLEL
-    """How many episodes are judged at once, when all is played and if a judge is given."""
+    """Episodes to judge at a time, if there is a judge."""
     max_vllm_sessions: _AtLeastOne = 256
-    """Requests to the model under way at once."""
+    """Concurrent requests to the model."""
     vllm_timeout: _Seconds | None = None
-    """Seconds that a call of the model may take, retries of the request included."""
+    """Time limit in seconds of one model call, retries included."""
     request_per_minute: Annotated[float, Field(gt=0)] | None = None
-    """Requests to the model begun in a minute, over all machines: each has its share."""
+    """Limit on model requests per minute, shared by all machines."""
 
     multinode_rank: _AtLeastZero | None = None
-    """Which of several processes this is, from 0; each plays its share of one plan."""
+    """Rank of this process, from 0, if several share one plan."""
     multinode_total_workers: _AtLeastOne | None = None
-    """How many processes there are."""
+    """Number of processes."""
     multinode_rank_suffix: str = ""
-    """Ends the name of this process's run; by default `_rank_` and its number."""
+    """Suffix of this process's run id; `_rank_` and the rank by default."""
     rank_load_weight: Annotated[float, Field(gt=0)] | None = None
-    """This process's share of episodes, browsers and requests, beside `total_load_weight`."""
+    """This process's share of episodes, browsers and requests, relative to `total_load_weight`."""
     total_load_weight: Annotated[float, Field(gt=0)] | None = None
-    """What the shares of all processes add up to."""
+    """Sum of all processes' shares."""
     all_rank_weights: str | list[Annotated[float, Field(gt=0)]] | None = None
-    """The shares of all processes by rank, if they differ: a list, or `2,1,1`."""
+    """Shares of all processes by rank, if they differ: a list, or `2,1,1`."""
 
     verbose: bool = False
-    """Whether the command tells what happens in detail."""
+    """Whether the command prints details."""
 
     @field_validator("save_traj_progress")
     @classmethod
     def _check_progress(cls, value: bool) -> bool:
         if not value:
             raise ValueError(
-                "cannot be false: every step is recorded when it is taken. Leave the key out"
+                "cannot be false: every step is recorded when it is taken. Remove the key"
             )
         return value
 
@@ -402,48 +399,48 @@ class EnvConfig(Section):
             )
         if self.difficulty_ratio and self.train_tasks_sampler != "ratio":
             raise ValueError(
-                "difficulty_ratio is for the sampler 'ratio'; give "
-                "env_config.train_tasks_sampler=ratio, or env_config.difficulty_ratio=null"
+                "difficulty_ratio applies only to the sampler 'ratio'; set "
+                "env_config.train_tasks_sampler=ratio or env_config.difficulty_ratio=null"
             )
         return self
 
 
 class PolicyConfig(Section):
-    """Who plays. All keys but the first two are those of the agents `model` and `pointing`."""
+    """The agent. All keys but the first two belong to the agents `model` and `pointing`."""
 
     agent: Literal["model", "pointing", "oracle", "random", "scripted", "replay"] = "model"
-    """The kind of agent."""
+    """Kind of agent."""
     agent_options: dict[str, Any] = Field(default_factory=dict)
-    """More options of the agent, as `--agent-set` takes them; they go before the other keys."""
+    """Further options of the agent, as in `--agent-set`; they override the other keys."""
     base_model: str | None = None
-    """The model's name, as its server knows it."""
+    """The model's name on its server."""
     checkpoint_path: str | None = None
-    """A folder in `save_path` that the server serves: if it is there, its path is the model's name,
-    and goes before `base_model`."""
+    """Folder in `save_path` that the server serves. If it exists, its path is the model's name and
+    overrides `base_model`."""
     provider: Literal["auto", "vllm", "openai", "anthropic"] = "auto"
-    """What the server speaks; `auto` asks an OpenAI-compatible one whether it is vLLM."""
+    """Protocol of the server; `auto` asks an OpenAI-compatible server whether it is vLLM."""
     api_key_env_var: str | None = None
-    """The environment variable that holds the API key."""
+    """Environment variable with the API key."""
     max_new_tokens: _AtLeastOne | None = None
-    """Tokens of a reply at most."""
+    """Most tokens in a reply."""
     temperature: Annotated[float, Field(ge=0)] | None = None
-    """How freely replies are sampled; what is null here and below is left to the server."""
+    """Sampling temperature. Null here and below leaves the choice to the server."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    """The likeliest tokens that have this probability together."""
+    """Sample from the likeliest tokens with this total probability."""
     top_k: Annotated[int, Field(ge=-1)] | None = None
-    """So many of the likeliest tokens."""
+    """Sample from this many of the likeliest tokens."""
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Tokens that are at least so likely, beside the likeliest."""
+    """Least probability of a token, relative to the likeliest."""
     sampling_seed: int | None = None
-    """Gives each request a seed that follows from it, so that an episode can be sampled again."""
+    """Seed from which each request's seed is derived, to make sampling repeatable."""
     enforce_actions: bool = False
-    """Whether the server lets the model write nothing but actions."""
+    """Whether the server constrains the model to valid actions."""
     max_invalid_actions: _AtLeastOne = 5
-    """How many invalid replies in a row end an episode."""
+    """Number of invalid replies in a row that end an episode."""
 
 
 class ContextConfig(Section):
-    """What the model is shown: see `webtraj.agents.contexts.ContextSettings`."""
+    """What the model sees: see `webtraj.agents.contexts.ContextSettings`."""
 
     interaction_mode: Annotated[
         Literal["coordinates", "set_of_marks", "text"], BeforeValidator(_underscored)
@@ -451,40 +448,40 @@ class ContextConfig(Section):
     """How elements are named: by points on a screenshot, by numbers on it, or by their refs.
     `set-of-marks` means `set_of_marks`."""
     dialect: str | None = None
-    """How the model says actions; by default what fits the mode."""
+    """Syntax of the model's actions; by default what fits the mode."""
     viewport: Annotated[list[_AtLeastOne], Field(min_length=2, max_length=2)] | None = None
-    """Width and height of the page in CSS pixels, where neither environment nor page says it."""
+    """Width and height of the page in CSS pixels, if neither environment nor page gives them."""
     images: bool | None = None
-    """Whether pictures are sent; by default if the mode needs them."""
+    """Whether to send screenshots; by default if the mode needs them."""
     full_rounds: _AtLeastZero = _SHOWN.full_rounds
-    """How many earlier rounds are shown in full."""
+    """Number of earlier rounds to show in full."""
     slide: _AtLeastOne = _SHOWN.slide
-    """How many rounds at a time become lines."""
+    """Number of rounds to shorten to lines at a time."""
     older_lines: _AtLeastZero = _SHOWN.older_lines
-    """How many of those lines there are at most."""
+    """Most such lines to show."""
     screenshots: _AtLeastZero = _SHOWN.screenshots
-    """How many pictures are sent at most."""
+    """Most screenshots to send."""
     page_tokens: _AtLeastZero = _SHOWN.page_tokens
-    """The budget of the current page's text."""
+    """Token budget of the current page's text."""
     old_page_tokens: _AtLeastZero = _SHOWN.old_page_tokens
-    """The same for the page of an earlier round."""
+    """Token budget of an earlier round's page."""
     text_tokens: _AtLeastOne = _SHOWN.text_tokens or 24_000
-    """The budget of all text but the system message."""
+    """Token budget of all text except the system message."""
     memory: bool = _SHOWN.memory
-    """Whether what the agent chose to remember is shown to it again."""
+    """Whether to show the agent what it chose to remember."""
     cut_harder: _AtLeastZero = _SHOWN.cut_harder
-    """How often a context that is too long is made smaller, by half each time."""
+    """How often to shrink a context that is too long, by half each time."""
 
 
 class ModelConfig(Section):
-    """What kind of model plays."""
+    """Kind of model."""
 
     model_type: Literal["qwen3-instruct", "qwen3-think"] | None = None
-    """How earlier replies are shown again: as they were (`qwen3-instruct`), or without what the
-    model thought before them (`qwen3-think`, and none)."""
+    """How earlier replies are shown: unchanged (`qwen3-instruct`), or without the model's thinking
+    (`qwen3-think`, and null)."""
     prompt_version: str | None = None
-    """What the model is told: `vanilla` or `complete`, WebGym's; or another prompt's name, or a
-    file. By default what fits the dialect."""
+    """The prompt: WebGym's `vanilla` or `complete`, another prompt's name, or a file. By default
+    what fits the dialect."""
 
 
 class RolloutConfig(Section):
@@ -495,35 +492,35 @@ class RolloutConfig(Section):
     model_config = ConfigDict(validate_by_alias=True, validate_by_name=True)
 
     kind: Literal["rollout"] = "rollout"
-    """Says which keys there are."""
+    """Kind of configuration."""
     save_path: Annotated[str, Field(min_length=1)]
-    """The folder, or bucket's URL, that iterations are kept in."""
+    """Folder or bucket URL of the iterations."""
     data_path: str = "."
-    """The folder, or bucket's URL, that task files are in."""
+    """Folder or bucket URL of the task files."""
     iteration: _AtLeastZero | None = None
-    """The iteration's number; by default the next one, from 1, or on `--resume` the last."""
+    """Number of the iteration; by default the next one, from 1, or the last one on `--resume`."""
     seed: int = 0
-    """What tasks, their order and episodes' seeds follow from."""
+    """Seed of the tasks, their order and the episodes' seeds."""
     storage_options: dict[str, Any] = Field(default_factory=dict)
     """For buckets: endpoint, region, profile, ...; credentials come from the usual places."""
     format: EpisodeFormat | None = None
-    """What episodes are written as: `json`, `pb` or `pb.zst`; by default what the dataset has, and
-    `json` in a new one."""
+    """Format of the episodes: `json`, `pb` or `pb.zst`. By default the dataset's own, or `json` for
+    a new dataset."""
     metrics: MetricsConfig = MetricsConfig()
-    """Where live metrics go, if anywhere."""
+    """Destinations of live metrics."""
     env_config: EnvConfig = EnvConfig()
-    """What is played, and how."""
+    """What to play, and how."""
     policy_config: PolicyConfig = PolicyConfig()
-    """Who plays."""
+    """The agent."""
     context_config: ContextConfig = ContextConfig()
-    """What the model is shown."""
+    """What the model sees."""
     judge: str | None = None
-    """Who judges what was recorded, when all is played: `environment`, `rules:FILE` or `model`,
-    which is `openai_config`'s; by default that one if it has a model, else nobody."""
+    """Judge of the recorded episodes: `environment`, `rules:FILE`, or `model` with the settings in
+    `openai_config`. By default `model` if `openai_config` names a model, else none."""
     judge_when: When = "unknown"
-    """Which episodes are judged: those whose outcome the environment does not know (`unknown`), or
-    all that ended by themselves (`always`)."""
+    """Episodes to judge: those whose outcome the environment does not know (`unknown`), or all
+    finished ones (`always`)."""
     openai_config: OpenAIConfig = OpenAIConfig()
-    """The models that judge."""
+    """Models that judge."""
     model_settings: Annotated[ModelConfig, Field(alias="model_config")] = ModelConfig()
-    """What kind of model plays: `model_config`."""
+    """Kind of model: `model_config`."""

@@ -1,11 +1,9 @@
-"""A rollout that has been configured: playing it, and going on with it after any death.
+"""A configured rollout: play it, and resume it after a crash.
 
-Beside the plan of each run lies what it was made from::
+The source of each run is kept beside its plan, so that a dataset shows how it was made::
 
     <dataset>/runs/<run id>/config.yaml    a configuration
-                            command.json   or what a command line said
-
-so that a dataset says how it came about.
+                            command.json   or the arguments of a command line
 """
 
 from __future__ import annotations
@@ -51,15 +49,15 @@ if TYPE_CHECKING:
 
 __all__ = ["ConfiguredRollout", "Milestones", "keep_source"]
 
-# Milestones: a line each time that so many percent more of a rollout are on record.
+# Milestones: log progress each time that a given percentage more is recorded.
 
 _logger = logging.getLogger(__name__)
 
 
 class Milestones:
-    """Tells how far a rollout is, and hands on what it is told to another observer.
+    """Logs progress, and forwards events to another observer.
 
-    A row that is tried several times counts once: when its first try has ended.
+    A row that is tried several times counts once, when its first try has ended.
     """
 
     def __init__(
@@ -78,23 +76,23 @@ class Milestones:
         self._outcomes: collections.Counter[str] = collections.Counter()
 
     def rollout_planned(self, plan: Sequence[PlannedEpisode]) -> None:
-        """Begins to count."""
+        """Start counting."""
         self._rows = len(plan)
         self._observer.rollout_planned(plan)
 
     def episode_ended(self, result: EpisodeResult) -> None:
-        """Counts, and tells if there is something to tell."""
+        """Count, and log progress at each milestone."""
         self._observer.episode_ended(result)
         self._outcomes[result.outcome.name.lower()] += 1
         self._begun.add(result.row)
-        # Whole steps of so many percent that have been taken, without the errors of floats.
+        # Whole milestones passed, without floating-point errors.
         steps = int(len(self._begun) * 100 / self._rows / self._percent + 1e-9)
         if steps > self._told:
             self._told = steps
             counts = ", ".join(f"{name} {count}" for name, count in self._outcomes.most_common())
             self._tell(
-                f"{len(self._begun) / self._rows:.0%} of what was left to play is on record: "
-                f"{len(self._begun)} of {self._rows} episodes ({counts})."
+                f"{len(self._begun) / self._rows:.0%} of the remaining episodes are recorded: "
+                f"{len(self._begun)} of {self._rows} ({counts})."
             )
 
 
@@ -103,88 +101,88 @@ _WHO_PLAYS = ("policy_config.", "context_config.", "model_config.", "agent", "te
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredRollout:
-    """Everything that a configuration says of a rollout."""
+    """A rollout, fully configured."""
 
     plan: tuple[PlannedEpisode, ...]
-    """What is played; on a resumed run all of it, also what has been played already."""
+    """The whole plan; for a resumed run, including what was already played."""
     player: Player
-    """Who plays."""
+    """The agent's recipe."""
     settings: RolloutSettings
-    """How."""
+    """Limits, order and retries."""
     out: str
-    """The dataset: a folder, or a bucket's URL."""
+    """The dataset: a folder or bucket URL."""
     run_id: str
-    """The run's name."""
+    """The run's id."""
     resume: bool = False
-    """Whether the run is there already, and is gone on with."""
+    """Whether to resume an existing run."""
     seed: int = 0
     """The run's seed."""
     storage_options: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
     """For a bucket."""
     environment_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
-    """For the presets."""
+    """Options of the presets."""
     browsers: Browsers = dataclasses.field(default_factory=Browsers)
-    """What pages come from, if any are needed. On a cluster each machine has its own."""
+    """Browser settings. On a cluster each machine has its own browsers."""
     parallel: int | None = None
-    """On a cluster: how many episodes are played at once on all machines together; None for as many
-    as they can."""
+    """On a cluster: episodes to play at a time on all machines together; None for as many as they
+    can bear."""
     blocklist: Blocklist | None = None
-    """Takes the sites that refused the agent."""
+    """Receives the sites that refused the agent."""
     save_every_percent: float | None = None
-    """A line is logged each time that so many percent more are on record."""
+    """Log progress each time that this many more percent are recorded."""
     verbose: bool = False
-    """Whether details are asked for; whoever shows anything goes by it."""
+    """Whether to show details."""
     iteration: int | None = None
-    """The iteration's number, where there are iterations."""
+    """Number of the iteration, if there are iterations."""
     claimed: Iterations | None = None
-    """Where that number was taken for this rollout alone; it goes back if nothing can be begun."""
+    """Iterations in which this rollout claimed its number; released if nothing can start."""
     format: EpisodeFormat | None = None
-    """The format of episodes; None for that of the dataset, or `new_format` where it is new."""
+    """Format of the episodes; None for the dataset's own, or `new_format` for a new dataset."""
     new_format: EpisodeFormat = "json"
-    """The format of a new dataset, where `format` is None."""
+    """Format of a new dataset, if `format` is None."""
     metrics: MetricsTargets = dataclasses.field(default_factory=MetricsTargets)
-    """Where live metrics go."""
+    """Destinations of live metrics."""
     ranked: bool = False
-    """Whether this is one of several processes, each of which plays its share of one plan."""
+    """Whether this is one of several processes that share a plan."""
     judging: Judging | None = None
-    """Who judges what was recorded, when all is played."""
+    """Recipe for the judge of the recorded episodes."""
     judged_out: str | None = None
-    """Where the judged dataset goes; by default `webtraj.rollouts.judging.judged_place(out)`."""
+    """Place of the judged dataset; `webtraj.rollouts.judging.judged_place(out)` by default."""
     proposing: Proposing | None = None
-    """Who proposes tasks for what was seen, when all is played."""
+    """Recipe for the proposer of further tasks."""
     source: str = ""
-    """What it was made from; kept beside the plan,"""
+    """Source of the rollout, kept beside the plan."""
     source_name: str = "config.yaml"
-    """in a file of this name."""
+    """Name of that file."""
 
     async def play(
         self, *, observer: RolloutObserver | None = None, ray: str | None = None
     ) -> RolloutSummary:
-        """Plays the rollout, or what is left of it; then judges and proposes, as it says.
+        """Play the remaining episodes, then judge and propose as configured.
 
         Args:
-            observer: Is told what happens.
-            ray: The address of a Ray cluster to play on; None for this machine. Judging and
-                proposing are done here in any case.
+            observer: Receives the rollout's events.
+            ray: Address of a Ray cluster to play on; None for this machine. Judging and proposing
+                always run here.
 
         Returns:
-            Every result, those of a resumed run's earlier episodes included.
+            Every result, including earlier results of a resumed run.
 
         Raises:
-            Exception: What `webtraj.rollouts.collect` and `webtraj.exploring.propose` raise.
+            Exception: See `webtraj.rollouts.collect` and `webtraj.exploring.propose`.
         """
         summary = await self.only_play(observer=observer, ray=ray)
         judged, proposed = await self.judge(), await self.propose()
         return dataclasses.replace(summary, judged=judged, proposed=proposed)
 
     async def judge(self, observer: Callable[[int, int], None] | None = None) -> Judged | None:
-        """Judges what is on record and has not been judged; None if nobody is to judge.
+        """Judge the recorded episodes that are not judged yet; None if there is no judge.
 
         Args:
-            observer: Is called with how many episodes are judged, and of how many.
+            observer: Called with the number of judged episodes and their total.
 
         Raises:
-            InvalidInputError: There can be no such judge.
+            InvalidInputError: The judge cannot be made.
         """
         if self.judging is None:
             return None
@@ -207,10 +205,10 @@ class ConfiguredRollout:
             await close_judge(judge)
 
     async def propose(self) -> Proposed | None:
-        """Proposes for what is on record and has no proposals; None if nobody is to propose.
+        """Propose tasks for episodes without proposals; None if there is no proposer.
 
         Raises:
-            Exception: What `webtraj.exploring.propose` raises.
+            Exception: See `webtraj.exploring.propose`.
         """
         if self.proposing is None:
             return None
@@ -219,7 +217,7 @@ class ConfiguredRollout:
         )
 
     def _turn(self) -> Path | None:
-        """Returns what processes that judge into one folder lock. A bucket needs none."""
+        """Return the file that processes lock to judge into one folder; None for a bucket."""
         if not self.ranked or self.judged_out is None or is_url(self.judged_out):
             return None
         return Path(f"{self.judged_out}.lock")
@@ -227,7 +225,7 @@ class ConfiguredRollout:
     async def only_play(
         self, *, observer: RolloutObserver | None = None, ray: str | None = None
     ) -> RolloutSummary:
-        """Plays the rollout, or what is left of it, and leaves it at that. See `play`."""
+        """Play the remaining episodes, without judging or proposing. See `play`."""
         if ray is not None and self.ranked:
             raise errors.InvalidInputError(players.NOT_ON_RAY)
         if self.save_every_percent is not None:
@@ -248,7 +246,7 @@ class ConfiguredRollout:
             raise
 
     async def _check_what_follows(self) -> None:
-        """Finds out what is wrong with judge and proposer before anything is played."""
+        """Check judge and proposer before anything is played."""
         if self.judging is not None:
             await self.judging.check()
             if self.judged_out is None:
@@ -264,11 +262,11 @@ class ConfiguredRollout:
             stack.push_async_callback(close)
         pool = None
         if any(planned.selection.uses_browser for planned in self.plan):
-            # Without a browser nothing is begun.
+            # Without a browser, start nothing.
             executable = await asyncio.to_thread(self.browsers.find)
             pool = self.browsers.open(self.settings.parallel, executable)
             await stack.enter_async_context(pool)
-        if not self.resume:  # A plan that cannot be played could not be gone on with either.
+        if not self.resume:  # A plan that cannot be played must not be written.
             await check_environments(self.plan, self.environment_options)
             await check_tasks(self.plan, agent, self.environment_options)
         written = self._keep_source()
@@ -318,7 +316,7 @@ class ConfiguredRollout:
         return self.metrics.open(self.run_id, config=config, earlier=self._earlier())
 
     def _earlier(self) -> Iterator[EpisodeFacts]:
-        """Yields the run's episodes that are on record already."""
+        """Yield the run's recorded episodes."""
         if not self.resume:
             return
         from webtraj.datasets.dataset import open_dataset
@@ -326,7 +324,7 @@ class ConfiguredRollout:
         try:
             summaries = open_dataset(self.out, storage_options=self.storage_options).summaries
         except errors.NotADatasetError:
-            return  # No episode has come there yet.
+            return  # Nothing is recorded there yet.
         run = Run(open_storage(self.out, self.storage_options), self.run_id)
         for summary in summaries:
             place = run.place_of(summary.episode_id)
@@ -346,7 +344,7 @@ class ConfiguredRollout:
         return written
 
     def _give_back_the_number(self, iterations: Iterations) -> None:
-        """Leaves an iteration's number to the next rollout, if this one was not even planned."""
+        """Release an iteration's number if this rollout did not even write a plan."""
         assert self.iteration is not None
         try:
             storage = open_storage(self.out, self.storage_options)
@@ -355,12 +353,12 @@ class ConfiguredRollout:
                 iterations.release(self.iteration)
         except (errors.WebtrajError, OSError):
             _logger.warning(
-                "The iteration %d stays claimed, though nothing was played.", self.iteration,
+                "Iteration %d stays claimed, although nothing was played.", self.iteration,
                 exc_info=True,
             )  # fmt: skip
 
     def _warn_of_changes(self) -> None:
-        """Logs in what the agent differs from that which began the run: their episodes will mix."""
+        """Warn if the agent differs from the one that started the run: their episodes will mix."""
         storage = open_storage(self.out, self.storage_options)
         try:
             kept = storage.read(f"runs/{self.run_id}/{self.source_name}").decode()
@@ -368,17 +366,17 @@ class ConfiguredRollout:
                 dict(configuration_lib.flattened(_read(text))) for text in (kept, self.source)
             )
         except (errors.StorageMissingError, errors.InvalidInputError):
-            return  # Begun otherwise, or by hand: there is nothing to compare with.
+            return  # Started another way; nothing to compare with.
         for key in sorted(set(begun) | set(now)):
             if key.startswith(_WHO_PLAYS) and begun.get(key) != now.get(key):
                 _logger.warning(
-                    "The run %s was begun with %s=%s, and goes on with %s.",
+                    "The run %s was started with %s=%s and now continues with %s.",
                     self.run_id, key, begun.get(key), now.get(key),
                 )  # fmt: skip
 
 
 def _read(source: str) -> Mapping[str, Any]:
-    """Returns what a configuration says. One that is JSON needs no package to be read."""
+    """Return a configuration's values. JSON can be read without optional packages."""
     try:
         data = orjson.loads(source)
     except orjson.JSONDecodeError:
@@ -394,14 +392,14 @@ def keep_source(
     content: str,
     format_name: str = "json",
 ) -> None:
-    """Keeps what a run was made from beside its plan, which is yet to be written.
+    """Write a run's source beside its plan, before the plan is written.
 
     Raises:
         CollectorError: The dataset's folder cannot be written.
-        NotADatasetError: It holds other things.
+        NotADatasetError: The folder holds something else.
         StorageError: The bucket cannot be written.
     """
-    if not is_url(out):  # A folder has to be a dataset before there is anything else in it.
+    if not is_url(out):  # A folder must become a dataset before other files are written.
         from webtraj.store.layout import DatasetHeader, DatasetLayout
 
         layout = DatasetLayout(Path(out))

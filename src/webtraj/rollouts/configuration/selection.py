@@ -1,7 +1,7 @@
-"""What a configured rollout plays: from task files to a plan.
+"""Task selection of a configured rollout: from task files to a plan.
 
-`files` -> each task once -> not blocked (train) -> not played before (if asked) -> sampled ->
-limited in steps -> planned, with as many attempts at each as are wanted.
+Read files -> drop duplicates -> drop blocked sites (train) -> drop tasks played before (if
+requested) -> sample -> set step limits -> plan the attempts.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ def plan_rollout(
     iterations: Iterations,
     number: int,
 ) -> tuple[PlannedEpisode, ...]:
-    """Returns the plan of an iteration.
+    """Return the plan of an iteration.
 
     Raises:
-        InvalidInputError: A task file is missing or wrong, or there is nothing to play.
+        InvalidInputError: A task file is missing or invalid, or no task is left.
         StorageError: A bucket, or an earlier iteration, cannot be read.
     """
     env = config.env_config
     tasks = read_sources(
         _sources(env), data_path=config.data_path, storage_options=config.storage_options
     )
-    # Presets have tasks of one name each; files are compared by what their rows say.
+    # A preset's tasks have unique names; tasks of files are compared by their content.
     tasks = sampling.distinct(tasks)
     if env.split == "train":
         if blocklist is not None:
@@ -62,13 +62,13 @@ def plan_rollout(
 
 
 def plan_crawl(config: CrawlConfig) -> tuple[PlannedEpisode, ...]:
-    """Returns the plan of a crawl.
+    """Return the plan of a crawl.
 
     Raises:
-        InvalidInputError: The task file is missing or wrong, or there is nothing to play.
+        InvalidInputError: The task file is missing or invalid, or no task is left.
         StorageError: A bucket cannot be read.
     """
-    # The bucket of the tasks and that of the episodes are reached in the same way.
+    # The tasks' bucket and the episodes' bucket share their options.
     options = config.storage_options if is_url(config.source_parquet_path) else {}
     tasks = read_sources([config.source_parquet_path], data_path=".", storage_options=options)
     first = sampling.Sequence(config.num_raw_data)(sampling.distinct(tasks), seed=config.seed)
@@ -82,16 +82,16 @@ def plan_crawl(config: CrawlConfig) -> tuple[PlannedEpisode, ...]:
 def read_sources(
     sources: Iterable[str], *, data_path: str, storage_options: Mapping[str, Any]
 ) -> Iterator[TaskSpec]:
-    """Yields the tasks of files and presets.
+    """Yield the tasks of files and presets.
 
     Args:
-        sources: Files' names in `data_path`, their absolute paths or URLs; or presets' selectors.
-        data_path: A folder, or a bucket's URL.
+        sources: File names in `data_path`, absolute paths or URLs; or preset selectors.
+        data_path: A folder or bucket URL.
         storage_options: For buckets.
 
     Raises:
-        InvalidInputError: A file is missing or wrong, or a selector is malformed.
-        UnknownPresetError: There is no preset of that name.
+        InvalidInputError: A file is missing or invalid, or a selector is malformed.
+        UnknownPresetError: No preset has that name.
     """
     for source in sources:
         if not source.endswith(_TASK_FILES):
@@ -104,7 +104,7 @@ def read_sources(
 
 
 def sampler_of(env: EnvConfig) -> sampling.Sampler:
-    """Returns the sampler that a configuration asks for."""
+    """Return the configured sampler."""
     if env.split == "test":
         return sampling.Sequence(
             _size(env.test_tasks_rollout_size), repeat=max(env.test_tasks_repeat_times, 1)
@@ -114,7 +114,7 @@ def sampler_of(env: EnvConfig) -> sampling.Sampler:
         return sampling.Sequence(size)
     if env.train_tasks_sampler == "uniform":
         return sampling.UniformSampler(size)
-    assert size is not None  # By the model's own rules, as what follows.
+    assert size is not None  # The configuration's validator checks both.
     assert env.difficulty_ratio is not None
     bands = {
         name: sampling.Band(low=band.range[0], high=band.range[1], weight=band.weight)
@@ -124,13 +124,13 @@ def sampler_of(env: EnvConfig) -> sampling.Sampler:
 
 
 def digest_of(config: RolloutConfig) -> str:
-    """Returns what tells plans of one iteration apart: all that they follow from."""
+    """Return a digest of everything that an iteration's plan depends on."""
     env = config.env_config
     says: tuple[object, ...]
     says = (config.seed, config.data_path, env.split, _sources(env), sampler_of(env),
             env.attempts_per_task, env.deduplicate_across_iterations, _limits_of(env),
             env.max_steps)  # fmt: skip
-    if env.group != "own-seeds":  # So that the digest of a plan without such groups stays.
+    if env.group != "own-seeds":  # Keeps the digest of other plans unchanged.
         says = (*says, env.group)
     return hashlib.sha256(repr(says).encode()).hexdigest()[:16]
 
@@ -141,8 +141,8 @@ def _sources(env: EnvConfig) -> list[str]:
     sources = [given] if isinstance(given, str) else list(given)
     if not sources or not all(sources):
         raise errors.InvalidInputError(
-            f"The split {env.split!r} has no tasks: give env_config.{key}, a .jsonl or .parquet "
-            "file or a preset, such as miniwob/all."
+            f"The split {env.split!r} has no tasks; set env_config.{key} to a .jsonl or .parquet "
+            "file, or to a preset such as miniwob/all."
         )
     return sources
 
@@ -156,7 +156,7 @@ def _place(source: str, data_path: str) -> str:
 
 
 def _sample_seed(config: RolloutConfig, number: int) -> int:
-    """Returns the seed of an iteration: each samples other tasks; a test plays the same again."""
+    """Return an iteration's seed: different for each one of `train`, the same for all of `test`."""
     return config.seed + number - 1 if config.env_config.split == "train" else config.seed
 
 
@@ -169,12 +169,12 @@ def _limits_of(env: EnvConfig) -> DifficultySteps | list[int] | None:
 
 
 def _limited(tasks: Iterable[TaskSpec], env: EnvConfig) -> list[TaskSpec]:
-    """Gives tasks that have no step limit of their own that of their difficulty."""
+    """Give tasks without a step limit that of their difficulty."""
     limits = _limits_of(env)
     limited: dict[int, TaskSpec] = {}
     result = []
     for task in tasks:
-        # A task that is repeated stays one object.
+        # A repeated task stays one object.
         if id(task) not in limited:
             steps = task.max_steps or _steps(task, limits) or env.max_steps
             limited[id(task)] = dataclasses.replace(task, max_steps=steps)

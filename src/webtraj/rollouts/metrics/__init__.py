@@ -1,12 +1,11 @@
-"""Metrics of rollouts: of a dataset, of one of its runs, of results, and while a rollout runs.
+"""Metrics of rollouts: of a dataset, of one of its runs, of results, and of a running rollout.
 
-* `facts`: what is asked of one episode; `crashes`: whether it tells of the policy, by our rule or
-  by WebGym's.
-* `tally`: the numbers, each with its counts and its definition, counted one by one; `values`: what
-  they are made of.
-* `measuring`: from episodes to a report; `report`: the report, and what `metrics.json` holds.
-* `live`: an observer that counts while a rollout runs, and where that goes: TensorBoard and W&B.
-* `presenting`: numbers as a person reads them, side by side.
+* `facts`: what metrics need to know about one episode. `crashes`: whether an episode counts for the
+  policy, by our rule or WebGym's.
+* `tally`: the metrics, each with its counts and definition, counted episode by episode.
+* `measuring`: from episodes to a report. `report`: the report, and the content of `metrics.json`.
+* `live`: an observer that counts while a rollout runs, and writes to TensorBoard and W&B.
+* `presenting`: metrics as text, for tables.
 """
 
 from webtraj.rates import PassAtK, Rate, Ratio, Spread, pass_at_k, wilson_interval

@@ -1,27 +1,26 @@
-"""What became of an episode, in one word: whether it counts for the policy, and if not, why.
+"""Episode classes: whether an episode counts for the policy, and if not, why.
 
-Two rules tell. Each puts every episode into exactly one class:
+There are two rules. Each puts every episode into exactly one class:
 
-`typed`: the outcome says it.
+`typed`: by the outcome.
 
-    valid       success, failure, agent_error or judge_error; unknown, if the episode ended by
-                itself
+    valid       success, failure, agent_error or judge_error; unknown, if the episode finished
     blocked     the site refused the agent
-    crashed     env_error, model_error or timeout; unknown, if an error or a death ended it
+    crashed     env_error, model_error or timeout; unknown, if an error or a crash ended it
     unfinished  cancelled; unknown, if it was cut short otherwise
 
-`webgym`: WebGym's `is_crashed` (scripts/rollout.py), the words of its documentation in brackets.
+`webgym`: WebGym's `is_crashed` (scripts/rollout.py), quoting its documentation in brackets.
 
     crashed     no steps ("it's empty or has no steps");
                 the first action is `invalid_url` ("first action is invalid_url");
-                a dummy in the place of an action ("contains dummy actions (None values)");
+                a dummy in place of an action ("contains dummy actions (None values)");
                 or fewer than 10 steps, no answer at the end, and not blocked
-    blocked     of the others, those that the site refused
-    valid       all else
+    blocked     of the rest, those that the site refused
+    valid       everything else
 
-Where an error, a time limit or a cancellation ends an episode, WebGym throws its steps away and
-stores a dummy; so those ends count as dummies here. The rule calls crashed whatever ends soon
-without an answer, success or not: it fits tasks that ask for an answer, and no others.
+If an error, a time limit or a cancellation ends an episode, WebGym discards its steps and stores a
+dummy, so those ends count as dummies here. The rule calls every short episode without an answer
+crashed, even a success, so it suits only tasks that ask for an answer.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ CrashRule = Literal["typed", "webgym"]
 CRASH_RULES: tuple[CrashRule, ...] = get_args(CrashRule)
 
 _MIN_STEPS = 10
-"""WebGym's: an episode that is shorter must have an answer."""
+"""WebGym's threshold: a shorter episode must have an answer."""
 
 _CRASHES = (Outcome.ENV_ERROR, Outcome.MODEL_ERROR, Outcome.TIMEOUT)
 _ENDED = (EndReason.TERMINATED, EndReason.TRUNCATED)
@@ -48,37 +47,37 @@ _DUMMY_ENDS = (EndReason.ERRORED, EndReason.CANCELLED, EndReason.CRASHED)
 
 
 class EpisodeClass(enum.StrEnum):
-    """What became of an episode."""
+    """Whether an episode counts for the policy, and if not, why."""
 
     VALID = "valid"
-    """It was played, and tells of the policy."""
+    """Played; counts for the policy."""
     BLOCKED = "blocked"
-    """The site refused the agent."""
+    """Refused by the site."""
     CRASHED = "crashed"
-    """Something broke."""
+    """Broken by an error."""
     UNFINISHED = "unfinished"
-    """It was cut short, by a person or by the end of the rollout."""
+    """Cut short, by a person or by the end of the rollout."""
 
 
 def check_rule(rule: str) -> CrashRule:
-    """Returns a rule's name if it is one.
+    """Return a rule's name after checking it.
 
     Raises:
-        InvalidInputError: It is none.
+        InvalidInputError: There is no such rule.
     """
     for known in CRASH_RULES:
         if rule == known:
             return known
     raise errors.InvalidInputError(
-        f"crash_rule={rule!r:.60} is not known; expected {' or '.join(map(repr, CRASH_RULES))}."
+        f"Unknown crash_rule={rule!r:.60}; expected {' or '.join(map(repr, CRASH_RULES))}."
     )
 
 
 def classify(facts: EpisodeFacts, rule: CrashRule = "typed") -> EpisodeClass:
-    """Returns what became of an episode.
+    """Return the class of an episode.
 
     Raises:
-        InvalidInputError: WebGym's rule is asked for, and the episode's steps were not read.
+        InvalidInputError: WebGym's rule needs the episode's steps, which were not read.
     """
     return _typed(facts) if rule == "typed" else _webgym(facts)
 
@@ -102,8 +101,8 @@ def _webgym(facts: EpisodeFacts) -> EpisodeClass:
     steps = facts.steps
     if facts.num_steps and steps is None:
         raise errors.InvalidInputError(
-            f"WebGym's crash rule asks for the actions of {facts.episode_id or facts.task!r}, "
-            "which a summary does not have. Measure a recorded dataset, with its steps."
+            f"WebGym's crash rule needs the actions of {facts.episode_id or facts.task!r}, which a "
+            "summary does not contain. Measure a recorded dataset, with its steps."
         )
     blocked = facts.outcome is Outcome.BLOCKED
     if steps is None or not facts.num_steps or facts.end_reason in _DUMMY_ENDS:

@@ -1,7 +1,7 @@
-"""What metrics ask of one episode: what its summary or result says, and what its steps add.
+"""`EpisodeFacts`: what metrics know about one episode.
 
-Whatever an episode is known from, a summary of a dataset's index, a result of a rollout under way
-or its whole record, becomes `EpisodeFacts` here, and metrics know nothing else.
+An episode may come from a summary in a dataset's index, from a result of a running rollout, or from
+its whole record. Metrics read only the facts.
 """
 
 from __future__ import annotations
@@ -47,39 +47,40 @@ __all__ = [
     "step_facts",
 ]
 
-# Where an episode's time went, phase by phase, from its record alone.
+# Phase times: an episode's time by phase, from its record.
 #
-# A step's `start_time` and `end_time` frame the environment's own `reset` or `step`; within a step,
-# a browser environment's observation says more (the channel `timings`). Between two steps lie the
-# agent's decision and the recording; a model call's `start_time` and `latency` frame the request.
+# A step's `start_time` and `end_time` frame the environment's own `reset` or `step`. Within a step,
+# a browser environment's observation gives more detail (the channel `timings`). Between two steps
+# lie the agent's decision and the recording; a model call's `start_time` and `latency` frame the
+# request.
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseTimes:
-    """Seconds of one episode, or of several together."""
+    """Seconds by phase, of one or several episodes."""
 
     model: float = 0.0
-    """In model calls, from the request's turn to the full reply, retries included."""
+    """Model calls, from sending the request to the full reply, retries included."""
     act: float = 0.0
-    """In the browser, doing actions;"""
+    """Performing actions in the browser."""
     settle: float = 0.0
-    """waiting for pages to settle;"""
+    """Waiting for pages to settle."""
     observe: float = 0.0
-    """reading pages and taking pictures."""
+    """Reading pages and taking screenshots."""
     reset: float = 0.0
-    """In `reset`, which also waits for a free browser."""
+    """`reset`, which includes waiting for a free browser."""
     environment: float = 0.0
-    """In `step` otherwise. Without the channel `timings`, that is all of it. So is the time of an
-    action that never came back."""
+    """The rest of `step`: all of it without the channel `timings`. Includes an action that never
+    returned."""
     waiting: float = 0.0
     """From an observation to the request for the next action, and between requests: building
-    prompts, and waiting for a turn."""
+    prompts and waiting for the rate limit."""
     other: float = 0.0
-    """What is left: the agent's own work, and the recording."""
+    """Everything else: the agent's own work and the recording."""
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """Total of all phases."""
         return math.fsum(dataclasses.astuple(self))
 
     def __add__(self, other: Self) -> Self:
@@ -88,10 +89,10 @@ class PhaseTimes:
 
 
 def phase_times(trajectory: EpisodeTrajectory) -> PhaseTimes:
-    """Returns where an episode's time went.
+    """Return an episode's time by phase.
 
-    An episode without times has none in any phase. Clocks that were set back meanwhile make no
-    time negative.
+    An episode without times has 0 in every phase. If the clock was set back, times are still never
+    negative.
     """
     spent = dict.fromkeys((field.name for field in dataclasses.fields(PhaseTimes)), 0.0)
     before: float | None = None
@@ -111,7 +112,7 @@ def phase_times(trajectory: EpisodeTrajectory) -> PhaseTimes:
 
 
 def _add_calls(spent: dict[str, float], calls: tuple[ModelCall, ...], before: float | None) -> None:
-    """Adds a decision's model calls, given when the observation came."""
+    """Add a decision's model calls; `before` is the time of the observation."""
     for call in calls:
         latency = _positive(call.latency)
         spent["model"] += latency
@@ -133,7 +134,7 @@ def _add_step(spent: dict[str, float], step: StepRecord) -> None:
     timings = step.observation.get("timings") if isinstance(step.observation, Mapping) else None
     parts = {"act": ("act",), "settle": ("settle",), "observe": ("observe", "pictures")}
     for phase, names in parts.items():
-        # A step's parts are never more than all of it, whatever the page's clock says.
+        # The parts of a step never exceed the step, whatever the page's clock says.
         part = min(math.fsum(_seconds(timings, name) for name in names), seconds)
         spent[phase] += part
         seconds -= part
@@ -145,52 +146,52 @@ def _seconds(timings: Any, name: str) -> float:
 
 
 def _positive(value: Any) -> float:
-    """Returns a number of seconds if it can be one, and 0 of all else that a file may have."""
+    """Return a valid number of seconds as it is, and anything else in a file as 0."""
     return float(value) if isinstance(value, (int, float)) and 0 <= value < math.inf else 0.0
 
 
-# What an episode's steps add to its summary: what was done, what was said, what it took.
+# Step facts: what an episode's steps add to its summary.
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StepFacts:
-    """What was counted in the steps of one episode."""
+    """Counts over the steps of one episode."""
 
     first_verb: str = ""
-    """The verb of the first action; empty if it has none that is known. WebGym's `invalid_url` if
-    the page that the episode was to begin at did not load."""
+    """Verb of the first action; empty if unknown. WebGym's `invalid_url` if the start page did not
+    load."""
     last_verb: str = ""
-    """The verb of the last one."""
+    """Verb of the last action."""
     dummies: int = 0
-    """Steps that have no action, or WebGym's stand-in for one."""
+    """Steps without an action, or with WebGym's stand-in for one."""
     go_backs: int = 0
-    """Steps that went back to the page before."""
+    """Steps that went back to the previous page."""
     choices: int = 0
-    """Actions that were chosen: those of steps, and one at which the episode ended."""
+    """Chosen actions: those of steps, and one that was pending when the episode ended."""
     invalid_choices: int = 0
-    """Those of them that came of a reply that could not be read."""
+    """Chosen actions whose reply could not be parsed."""
     judged_actions: int = 0
-    """Steps whose observation says whether the action could be done (`last_action`)."""
+    """Steps whose observation reports whether the action succeeded (`last_action`)."""
     failed_actions: int = 0
-    """Those of them that say that it could not."""
+    """Steps whose observation reports that the action failed."""
     repeated: int = 0
-    """Steps with the same action as the step before."""
+    """Steps that repeat the previous step's action."""
     longest_repeat: int = 0
-    """The most steps in a row with the same action; 1 if none was repeated."""
+    """Most steps in a row with the same action; 1 if none was repeated."""
     replies: int = 0
-    """Replies of models,"""
+    """Model replies."""
     reply_characters: int = 0
-    """and the characters in them."""
+    """Characters in model replies."""
     account: Account = dataclasses.field(default_factory=Account)
-    """What the model calls took, latencies left out."""
+    """Usage and cost of the model calls, without latencies."""
     times: PhaseTimes = dataclasses.field(default_factory=PhaseTimes)
-    """Where the time went."""
+    """Time by phase."""
 
 
 def step_facts(
     trajectory: EpisodeTrajectory, prices: Mapping[str, Price] | None = None
 ) -> StepFacts:
-    """Returns what is counted in an episode's steps.
+    """Return the counts over an episode's steps.
 
     Args:
         trajectory: The episode. Long bytes and text may be `LazyBlob`s; screenshots are not read.
@@ -233,7 +234,7 @@ def _did_not_load(trajectory: EpisodeTrajectory) -> bool:
 
 
 def _says_how(observation: Any) -> bool:
-    """Returns whether an observation has the channel that says how the last action went."""
+    """Return whether an observation reports how the last action went."""
     last = observation.get("last_action") if isinstance(observation, Mapping) else None
     return isinstance(last, Mapping) and "error" in last
 
@@ -271,24 +272,24 @@ def _repeats(actions: list[Any]) -> tuple[int, int]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an episode comes from: a run's plan, which knows of its task what no record does."""
+    """Where an episode comes from: a run's plan, which knows more of its task than the record."""
 
     run: str = ""
-    """The run; empty if it is of none."""
+    """The run's id; empty without a run."""
     row: int = -1
-    """The row of the run's plan."""
+    """Row in the run's plan."""
     number: int = 0
-    """How many tries at that row there were before."""
+    """Number of earlier tries at that row."""
     site: str = ""
     domain: str = ""
     difficulty: int = 0
-    """How hard the task is, from 1; 0 if that is not known."""
+    """The task's difficulty, from 1; 0 if unknown."""
     level: str = "unknown"
-    """The same in a word."""
+    """The difficulty level."""
 
     @classmethod
     def of(cls, planned: PlannedEpisode, run: str, number: int) -> Origin:
-        """Returns the origin that a row of a plan is."""
+        """Return the origin for a row of a plan."""
         spec = planned.spec
         return cls(
             run=run,
@@ -309,30 +310,30 @@ class EpisodeFacts:
     task: str = ""
     policy: str = ""
     attempts_key: str = ""
-    """What it has in common with the other attempts at its task."""
+    """Key shared with the other attempts at the task."""
     outcome: Outcome = Outcome.UNKNOWN
     end_reason: EndReason = EndReason.UNKNOWN
     num_steps: int = 0
     reward: float | None = None
-    """The total reward; None if the episode did not end by itself."""
+    """Total reward; None if the episode did not finish."""
     seconds: float | None = None
-    """How long it took; None if that is not known."""
+    """Duration; None if unknown."""
     start_time: float | None = None
     """In seconds since the epoch (UTC)."""
     end_time: float | None = None
     """In seconds since the epoch (UTC)."""
     origin: Origin = dataclasses.field(default_factory=Origin)
     steps: StepFacts | None = None
-    """What its steps add; None if they were not read."""
+    """Counts over the steps; None if they were not read."""
 
     @property
     def task_group(self) -> str:
-        """The task's domain where one is known, else what its name has before the last slash."""
+        """The task's domain if known, else its name up to the last slash."""
         return self.origin.domain or self.task.rpartition("/")[0]
 
     @classmethod
     def of_result(cls, result: EpisodeResult, policy: str = "") -> EpisodeFacts:
-        """Returns what a result of a rollout under way tells."""
+        """Return the facts from a result of a running rollout."""
         origin = Origin(row=result.row, number=result.number, site=result.site, level=result.level)
         return cls(
             episode_id=result.episode_id,
@@ -349,7 +350,7 @@ class EpisodeFacts:
 
     @classmethod
     def of_summary(cls, summary: EpisodeSummary, origin: Origin | None = None) -> EpisodeFacts:
-        """Returns what a line of a dataset's index tells."""
+        """Return the facts from a line of a dataset's index."""
         start, end = summary.start_time, summary.end_time
         known = Origin() if origin is None else origin
         return cls(
@@ -371,7 +372,7 @@ class EpisodeFacts:
     def of_trajectory(
         cls, trajectory: EpisodeTrajectory, origin: Origin | None = None, *, steps: StepFacts
     ) -> EpisodeFacts:
-        """Returns what a whole record tells; `steps` is what `steps.step_facts` says of it."""
+        """Return the facts from a whole record and its `step_facts`."""
         info = trajectory.info
         start, end = trajectory.start_time, trajectory.end_time
         return cls(
@@ -396,13 +397,13 @@ def _reward(total: float, end_reason: EndReason) -> float | None:
 
 
 def _origin(trajectory: EpisodeTrajectory, origin: Origin | None) -> Origin:
-    """Returns where an episode comes from, as far as its record tells what no plan does."""
+    """Return an episode's origin, completed from its record where no plan is known."""
     info = trajectory.info
     if origin is not None:
         return origin if origin.site else dataclasses.replace(origin, site=info.site)
     place = _mapping(info.metadata.get("rollout"))
     task = _mapping(info.metadata.get("task"))
-    # What a task's file said, in WebGym's words.
+    # The task file's values, under WebGym's names.
     spec = TaskSpec(
         name=info.task, difficulty=_number(task, "difficulty"), domain=_text(task, "domain")
     )

@@ -1,7 +1,7 @@
-"""From episodes to metrics: a dataset, a run of one, or results, read as they come.
+"""Measure episodes: a dataset, one of its runs, or results, in constant memory.
 
-An episode's record is read, reckoned up and forgotten before the next, and long bytes such as
-screenshots are not read at all; so memory does not grow with what is measured.
+Each episode's record is read, counted and dropped before the next. Long bytes such as screenshots
+are not read at all.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ def measure(
     plans: Storage | None = None,
     **options: Any,
 ) -> MetricsReport:
-    """Returns the metrics of a dataset's episodes, or of those of one of its runs.
+    """Return the metrics of a dataset's episodes, or of one of its runs.
 
-    What a task is like (its difficulty, its domain) is taken from the plans of the dataset's runs.
+    The tasks' difficulty and domain come from the plans of the dataset's runs.
 
     Args:
-        dataset: The dataset, or a part of it.
-        run: A run's id; "last" is the latest.
-        steps: Whether to read the episodes themselves. Without, the index is enough, and what needs
-            steps is null. An episode that cannot be read is named, and counts by its summary.
-        plans: Where the plans of the runs are, if not in the dataset: that which a processed one
-            was made of.
-        options: As `Measuring` takes them: `by`, `crash_rule`, `ks`, `prices`, `max_groups`.
+        dataset: The dataset, or part of one.
+        run: A run's id, or "last" for the latest.
+        steps: Whether to read the episodes themselves. If not, only the index is read, and metrics
+            that need steps are null. An unreadable episode is listed and counts by its summary.
+        plans: Storage with the runs' plans, if not the dataset's own: for a processed dataset, that
+            of its source.
+        options: Options of `Measuring`: `by`, `crash_rule`, `ks`, `prices`, `max_groups`.
 
     Raises:
-        InvalidInputError: There is no such run, or an option is wrong.
+        InvalidInputError: There is no such run, or an option is invalid.
         StorageError: The dataset cannot be read.
     """
     measuring = Measuring(**options)
@@ -89,16 +89,16 @@ def measure_results(
     seconds: float | None = None,
     **options: Any,
 ) -> MetricsReport:
-    """Returns the metrics of results, such as `RolloutSummary.results`, without their steps.
+    """Return the metrics of results, such as `RolloutSummary.results`, without their steps.
 
     Args:
         results: The results, every try.
-        policy: Who played.
-        seconds: How long it took.
-        options: As `Measuring` takes them.
+        policy: The agent's name.
+        seconds: Duration of the rollout.
+        options: Options of `Measuring`.
 
     Raises:
-        InvalidInputError: An option is wrong, or the crash rule needs steps.
+        InvalidInputError: An option is invalid, or the crash rule needs steps.
     """
     measuring = Measuring(**options)
     for result in results:
@@ -107,10 +107,10 @@ def measure_results(
 
 
 def measure_summaries(summaries: Iterable[EpisodeSummary], **options: Any) -> MetricsReport:
-    """Returns the metrics of summaries, wherever they are from.
+    """Return the metrics of summaries from any source.
 
     Raises:
-        InvalidInputError: An option is wrong, or the crash rule needs steps.
+        InvalidInputError: An option is invalid, or the crash rule needs steps.
     """
     measuring = Measuring(**options)
     for summary in summaries:
@@ -121,10 +121,10 @@ def measure_summaries(summaries: Iterable[EpisodeSummary], **options: Any) -> Me
 def measure_trajectories(
     trajectories: Iterable[EpisodeTrajectory], **options: Any
 ) -> MetricsReport:
-    """Returns the metrics of episodes, wherever they are from.
+    """Return the metrics of episodes from any source.
 
     Raises:
-        InvalidInputError: An option is wrong.
+        InvalidInputError: An option is invalid.
     """
     measuring = Measuring(**options)
     for trajectory in trajectories:
@@ -134,10 +134,10 @@ def measure_trajectories(
 
 
 def run_ids(storage: Storage) -> list[str]:
-    """Returns the ids of a dataset's runs, in the order of their names: of time, by default.
+    """Return the ids of a dataset's runs, sorted by name; default names sort by time.
 
     Raises:
-        StorageError: They cannot be listed.
+        StorageError: The runs cannot be listed.
     """
     keys = (entry.key for entry in storage.list(_RUNS))
     return sorted(
@@ -148,7 +148,7 @@ def run_ids(storage: Storage) -> list[str]:
 
 
 class _Plans:
-    """The plans of a dataset's runs, each read when an episode of it comes first."""
+    """The plans of a dataset's runs, each read when first needed."""
 
     def __init__(self, storage: Storage, known: Sequence[str]) -> None:
         self._storage = storage
@@ -156,22 +156,22 @@ class _Plans:
         self._rows: dict[str, list[Origin]] = {}
 
     def run(self, run_id: str) -> Run:
-        """Returns a run by its id, or the latest."""
+        """Return a run by its id, or the latest run for "last"."""
         if run_id == "last" and self._known:
             run_id = max(self._known)
         if run_id not in self._known:
             some = ", ".join(sorted(self._known)[-5:]) or "none"
             raise errors.InvalidInputError(
-                f"{self._storage.url!r} has no run {run_id!r:.200}; its latest runs are: {some}."
+                f"No run {run_id!r:.200} in {self._storage.url!r}; its latest runs are: {some}."
             )
         return Run(self._storage, run_id)
 
     def length(self, run_id: str) -> int:
-        """Returns how many rows a run's plan has."""
+        """Return the number of rows in a run's plan."""
         return len(self._origins(run_id))
 
     def origin(self, episode_id: str) -> Origin | None:
-        """Returns where an episode comes from; None if it is of no run of the dataset."""
+        """Return an episode's origin; None if it belongs to no run of the dataset."""
         run_id = episode_id.rsplit("-", 2)[0]
         place = Run(self._storage, run_id).place_of(episode_id) if run_id in self._known else None
         if place is None:
@@ -192,7 +192,7 @@ class _Plans:
 def _add_records(
     measuring: Measuring, dataset: Dataset, summaries: Sequence[EpisodeSummary], plans: _Plans
 ) -> None:
-    """Reads and takes episodes, those of a bucket read ahead of time."""
+    """Read and add episodes; those of a bucket are read ahead."""
     from webtraj.datasets.dataset import Dataset
 
     lazy = Dataset(dataset.place, summaries, "lazy")

@@ -1,4 +1,4 @@
-"""Metrics as a person reads them: rows of text, for tables side by side. What is unknown is `-`."""
+"""Metrics as rows of text, for tables. Unknown values are `-`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _UNKNOWN = "-"
 
 
 def details(metrics: RolloutMetrics) -> list[tuple[str, str, str, str]]:
-    """Returns rows of a metric's name, its value, its 95 % interval, and what it follows from."""
+    """Return rows of a metric's name, value, 95 % interval, and underlying counts."""
     names = {name: value(metrics) for name, value in _rows_of(metrics).items()}
     notes = _notes(metrics)
     return [(name, text, *notes.get(name, ("", ""))) for name, text in names.items()]
 
 
 def comparison(columns: Sequence[RolloutMetrics]) -> list[tuple[str, ...]]:
-    """Returns rows of a metric's name and its value in each column."""
+    """Return rows of a metric's name and its value in each column."""
     rows: dict[str, Callable[[RolloutMetrics], str]] = {}
     for metrics in columns:
         rows |= _rows_of(metrics)
@@ -32,11 +32,11 @@ GROUP_COLUMNS = (
     "episodes", "success", "", "95 %", "infra", "crashed", "blocked", "steps", "to success",
     "pass@k",
 )  # fmt: skip
-"""What `group_row` has, in order."""
+"""Columns of `group_row`, in order."""
 
 
 def group_row(metrics: RolloutMetrics) -> tuple[str, ...]:
-    """Returns a group's numbers, in the order of `GROUP_COLUMNS`."""
+    """Return a group's numbers, in the order of `GROUP_COLUMNS`."""
     rate = metrics.success_rate
     return (
         str(metrics.total),
@@ -55,13 +55,13 @@ def group_row(metrics: RolloutMetrics) -> tuple[str, ...]:
 def group_comparison(
     columns: Sequence[Mapping[str, RolloutMetrics]],
 ) -> list[tuple[str, ...]]:
-    """Returns rows of a group's name and its success rate in each column."""
+    """Return rows of a group's name and its success rate in each column."""
     names = dict.fromkeys(name for groups in columns for name in groups)
     return [(name, *(_rate_with_counts(groups.get(name)) for groups in columns)) for name in names]
 
 
 def _rows_of(metrics: RolloutMetrics) -> dict[str, Callable[[RolloutMetrics], str]]:
-    """Returns how to say each number that these metrics have."""
+    """Return a formatter for each number that these metrics have."""
     rows: dict[str, Callable[[RolloutMetrics], str]] = {
         "episodes": lambda m: str(m.total),
         "success rate": lambda m: _percent(m.success_rate.value),
@@ -113,7 +113,7 @@ def _rows_of(metrics: RolloutMetrics) -> dict[str, Callable[[RolloutMetrics], st
 
 
 def _notes(metrics: RolloutMetrics) -> dict[str, tuple[str, str]]:
-    """Returns the interval of each number, and the counts that it follows from."""
+    """Return the interval of each number and the counts behind it."""
     seen, reward = metrics.steps_to_success, metrics.reward
     models = metrics.models
     notes = {

@@ -1,4 +1,4 @@
-"""`MetricsReport`: the metrics of many episodes, together and by what they have in common.
+"""`MetricsReport`: metrics of many episodes, in total and by group.
 
 `metrics.json`, beside a run's plan, holds a report::
 
@@ -8,10 +8,10 @@
      "by": {"task": {"miniwob/click-test": {...}, ...}, "level": {...}, ...},
      "left_out": []}
 
-What stands in `overall`, and for each group in `by`, are the fields of `RolloutMetrics` by their
-names. A rate has its `value`, `numerator` and `denominator`, and `low` and `high`, the ends of its
-95 % interval; a value that is not known is null. Names do not change within a version; new ones
-may come. What has another version is not to be read by guessing.
+The fields of `overall`, and of each group in `by`, are those of `RolloutMetrics`. A rate has its
+`value`, `numerator` and `denominator`, and `low` and `high`, the ends of its 95 % interval. Unknown
+values are null. Within a version, names do not change but may be added. Readers must reject other
+versions.
 """
 
 from __future__ import annotations
@@ -56,39 +56,39 @@ GROUPINGS: Mapping[str, Callable[[EpisodeFacts], str]] = {
     "policy": lambda facts: facts.policy,
     "run": lambda facts: facts.origin.run,
 }
-"""What episodes can be grouped by."""
+"""Groupings of episodes, by name."""
 
 DEFAULT_GROUPINGS = ("task", "group", "site", "difficulty", "level", "policy")
 
 _TIMED = ("policy", "run")
-"""What has the machine to itself, so that its wall time means something."""
+"""Groupings whose groups have the machine to themselves, so that wall time is meaningful."""
 
 _MAX_GROUPS = 1000
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsReport:
-    """The metrics of many episodes."""
+    """Metrics of many episodes."""
 
     overall: RolloutMetrics
-    """Of all of them."""
+    """Metrics of all episodes."""
     by: Mapping[str, Mapping[str, RolloutMetrics]] = dataclasses.field(default_factory=dict)
-    """Of those that have something in common: `by["task"]["miniwob/click-test"]`."""
+    """Metrics by grouping and group: `by["task"]["miniwob/click-test"]`."""
     source: str = ""
-    """The dataset that they are from."""
+    """The measured dataset."""
     run: str = ""
-    """The run, if it is one run's episodes."""
+    """The run, if all episodes are of one run."""
     planned: int | None = None
-    """How many rows that run's plan has,"""
+    """Rows in the run's plan."""
     played: int | None = None
-    """and of how many of them there is an episode."""
+    """Rows of the plan that have an episode."""
     unreadable: tuple[str, ...] = ()
-    """Episodes whose steps could not be read, and that count by their summaries alone."""
+    """Ids of episodes whose steps could not be read; they count by their summaries only."""
     left_out: tuple[str, ...] = ()
-    """Groupings that had more groups than were wanted."""
+    """Groupings left out because they have too many groups."""
 
     def to_data(self) -> dict[str, Any]:
-        """Returns the report as JSON data: what `metrics.json` holds."""
+        """Return the report as JSON data, the content of `metrics.json`."""
         return {
             "kind": "metrics",
             "version": VERSION,
@@ -108,18 +108,17 @@ class MetricsReport:
 
 
 class Measuring:
-    """Makes a report of episodes that come one by one.
+    """Builds a report from episodes that are added one by one.
 
     Args:
-        by: What to group by, of `GROUPINGS`.
-        crash_rule: By which rule an episode is said to have crashed: "typed" or "webgym".
-        ks: Which pass@k to give; by default 1, 2, 4, 8 and so on, as far as there are attempts.
-        prices: What models cost, as `accounting.account_for` takes them.
-        max_groups: A grouping with more groups is left out, so that memory stays bounded; None
-            keeps them all.
+        by: Groupings, from `GROUPINGS`.
+        crash_rule: Rule that decides which episodes crashed: "typed" or "webgym".
+        ks: Values of k for pass@k; by default 1, 2, 4, 8 and so on, as far as there are attempts.
+        prices: Prices of models, as `accounting.account_for` takes them.
+        max_groups: Leave out groupings with more groups than this, to bound memory; None keeps all.
 
     Raises:
-        InvalidInputError: An argument is wrong.
+        InvalidInputError: An argument is invalid.
     """
 
     def __init__(
@@ -135,13 +134,13 @@ class Measuring:
         for name in self._by:
             if name not in GROUPINGS:
                 raise errors.InvalidInputError(
-                    f"Episodes cannot be grouped by {name!r:.60}; expected one of "
+                    f"Cannot group episodes by {name!r:.60}; expected one of "
                     f"{', '.join(GROUPINGS)}."
                 )
         self._rule = check_rule(crash_rule)
         self._ks = None if ks is None else tuple(ks)
         if any(k < 1 for k in self._ks or ()):
-            raise errors.InvalidInputError(f"pass@k takes k from 1; got {self._ks}.")
+            raise errors.InvalidInputError(f"The k of pass@k must be 1 or more; got {self._ks}.")
         self.prices = prices
         self._max_groups = max_groups
         self._overall = self._tally()
@@ -150,10 +149,10 @@ class Measuring:
         self._unreadable: list[str] = []
 
     def add(self, facts: EpisodeFacts) -> None:
-        """Takes an episode.
+        """Add an episode.
 
         Raises:
-            InvalidInputError: The crash rule needs its steps, and they were not read.
+            InvalidInputError: The crash rule needs the episode's steps, which were not read.
         """
         self._overall.add(facts)
         for name, groups in self._groups.items():
@@ -169,21 +168,20 @@ class Measuring:
             groups[key].add(facts)
 
     def add_unreadable(self, facts: EpisodeFacts) -> None:
-        """Takes an episode whose record could not be read, and names it in the report.
+        """Add an episode whose record could not be read, and list it in the report.
 
-        It counts by its summary, but not by WebGym's crash rule, which cannot be told without
-        steps.
+        It counts by its summary, except under WebGym's crash rule, which needs the steps.
         """
         self._unreadable.append(facts.episode_id)
         if self._rule == "typed":
             self.add(facts)
 
     def report(self, *, wall_seconds: float | None = None, **about: Any) -> MetricsReport:
-        """Returns the report of what was taken so far.
+        """Return the report of the episodes added so far.
 
         Args:
-            wall_seconds: How long it took, if that is known better than by the episodes' times.
-            about: What the report says of where they are from.
+            wall_seconds: Duration, if known better than from the episodes' times.
+            about: The report's fields that describe the source.
         """
         by = {
             name: {key: groups[key].metrics() for key in sorted(groups, key=_in_order)}
@@ -206,7 +204,7 @@ _LEVELS = ("easy", "medium", "hard")
 
 
 def _in_order(key: str) -> tuple[Any, ...]:
-    """Orders numbers by size, levels by how hard they are, and all else by name.
+    """Sort numbers by size, levels by difficulty, and everything else by name.
 
     >>> sorted(["unknown", "10", "hard", "9", "easy"], key=_in_order)
     ['9', '10', 'easy', 'hard', 'unknown']
@@ -220,15 +218,15 @@ def _in_order(key: str) -> tuple[Any, ...]:
 
 
 def metrics_key(run: Run) -> str:
-    """Returns the key of a run's metrics in its dataset."""
+    """Return the key of a run's metrics in its dataset."""
     return f"runs/{run.run_id}/metrics.json"
 
 
 def to_bytes(report: MetricsReport, *, indent: bool = True) -> bytes:
-    """Returns the content of a report's file, or with `indent=False` one line of JSON.
+    """Return the content of a report's file, or one line of JSON with `indent=False`.
 
-    Text that is no Unicode has question marks, and a number that JSON's readers cannot hold is
-    null: episodes from elsewhere may have either.
+    Invalid Unicode becomes question marks, and integers too large for JSON readers become null:
+    imported episodes may have either.
     """
     option = orjson.OPT_INDENT_2 if indent else 0
     return orjson.dumps(_readable(report.to_data()), option=option) + b"\n"
@@ -250,21 +248,21 @@ _LARGEST = 2**63 - 1
 
 
 def write_metrics(run: Run, report: MetricsReport) -> None:
-    """Writes a run's metrics, over those that were written before.
+    """Write a run's metrics, replacing earlier ones.
 
     Raises:
-        StorageError: They cannot be written; those from before are still there.
+        StorageError: The metrics cannot be written; the earlier ones are kept.
     """
     run.storage.write(metrics_key(run), to_bytes(report))
 
 
 def read_metrics(run: Run) -> Mapping[str, Any]:
-    """Returns what a run's `metrics.json` holds.
+    """Return the content of a run's `metrics.json`.
 
     Raises:
-        StorageMissingError: There is none; `webtraj metrics` makes one.
-        CorruptDataError: It is none.
-        UnsupportedSchemaError: It was written by a newer webtraj.
+        StorageMissingError: The file does not exist; `webtraj metrics` makes it.
+        CorruptDataError: The file is not a metrics report.
+        UnsupportedSchemaError: The file was written by a newer webtraj.
     """
     key = metrics_key(run)
     content = run.storage.read(key)
@@ -275,13 +273,13 @@ def read_metrics(run: Run) -> Mapping[str, Any]:
             raise ValueError(f"expected the kind 'metrics', got {header.kind!r:.50}")
     except ValueError as error:
         raise errors.CorruptDataError(
-            f"{key!r} in {run.storage.url!r} holds no metrics: {error!r:.200}. `webtraj metrics "
-            "--write` writes them anew."
+            f"Cannot read metrics from {key!r} in {run.storage.url!r}: {error!r:.200}. Write them "
+            "again with `webtraj metrics --write`."
         ) from error
     if header.version > VERSION:
         raise errors.UnsupportedSchemaError(
             f"{key!r} has version {header.version}; this webtraj reads up to {VERSION}. Install a "
-            "newer one."
+            "newer webtraj."
         )
     metrics: dict[str, Any] = data
     return metrics

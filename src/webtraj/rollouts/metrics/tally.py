@@ -1,6 +1,6 @@
-"""`RolloutMetrics`: what a set of episodes comes to, counted one by one.
+"""`RolloutMetrics`: metrics of a set of episodes, counted one by one.
 
-Plain numbers, each with its counts, in memory that does not grow with the number of episodes.
+The metrics are plain numbers with their counts. Memory does not grow with the number of episodes.
 """
 
 from __future__ import annotations
@@ -19,40 +19,40 @@ from webtraj.trajectory import AGENT_FAILURES, INFRASTRUCTURE_FAILURES, EndReaso
 
 __all__ = ["BusyTime", "ModelUse", "RolloutMetrics", "Tally", "Throughput"]
 
-# The numbers. Their fields' names are those in `metrics.json`.
+# The metrics. Field names are the keys of `metrics.json`.
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """How fast it went."""
+    """Speed of a rollout."""
 
     wall_seconds: float | None = None
-    """The time during which any episode was under way, a pause of a minute included; None if that
-    is not known, and for groups (but policies and runs) that are played among others."""
+    """Time during which any episode was running, with pauses of up to a minute. None if unknown,
+    and for groups that are played among others (all but policies and runs)."""
     episode_seconds: float = 0.0
-    """The time of all episodes together, whether they ran at once or not."""
+    """Total time of all episodes, counting concurrent ones separately."""
     episodes: int = 0
-    """Episodes, however they ended, and"""
+    """Number of episodes, however they ended."""
     steps: int = 0
-    """their steps."""
+    """Number of their steps."""
 
     @property
     def episodes_per_second(self) -> float | None:
-        """Episodes a second of wall time; None if that is not known."""
+        """Episodes per second of wall time; None if that is unknown."""
         return self.episodes / self.wall_seconds if self.wall_seconds else None
 
     @property
     def steps_per_second(self) -> float | None:
-        """Steps a second of wall time; None if that is not known."""
+        """Steps per second of wall time; None if that is unknown."""
         return self.steps / self.wall_seconds if self.wall_seconds else None
 
     @property
     def mean_parallel(self) -> float | None:
-        """How many episodes were under way at a time, on average."""
+        """Mean number of concurrent episodes."""
         return self.episode_seconds / self.wall_seconds if self.wall_seconds else None
 
     def to_data(self) -> dict[str, Any]:
-        """Returns it as JSON data, with what follows from the counts."""
+        """Return JSON data, derived values included."""
         return {
             **dataclasses.asdict(self),
             "episodes_per_second": self.episodes_per_second,
@@ -63,123 +63,124 @@ class Throughput:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ModelUse:
-    """What the models took, in all episodes, those that crashed included."""
+    """Model usage of all episodes, crashed ones included."""
 
     calls: int = 0
     """Calls, failed ones included."""
     failed_calls: int = 0
-    """Those of them that gave no reply."""
+    """Calls without a reply."""
     uncounted_calls: int = 0
-    """Replies whose tokens nobody has counted."""
+    """Replies without token counts."""
     input_tokens: int = 0
     cached_input_tokens: int = 0
     cache_write_tokens: int = 0
     output_tokens: int = 0
     cost: float | None = None
-    """What the calls cost that have a price; None without any prices."""
+    """Cost of the calls with a known price; None if no prices were given."""
     unpriced_calls: int = 0
-    """Replies of models that no price was given for: what `cost` lacks."""
+    """Replies of models without a price, missing from `cost`."""
 
     def to_data(self) -> dict[str, Any]:
-        """Returns it as JSON data."""
+        """Return JSON data."""
         return dataclasses.asdict(self)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutMetrics:
-    """What a set of episodes comes to.
+    """Metrics of a set of episodes.
 
-    Every episode is in exactly one of the classes `valid`, `blocked`, `crashed` and `unfinished`,
-    by the rule `crash_rule` (`webtraj.rollouts.metrics.crashes`). What is said of the policy is
-    said of valid episodes; what broke is counted beside it, and is in no denominator of it.
+    The rule `crash_rule` puts every episode into exactly one of the classes `valid`, `blocked`,
+    `crashed` and `unfinished` (`webtraj.rollouts.metrics.crashes`). Metrics of the policy cover
+    valid episodes. Infrastructure failures are counted separately and are in none of their
+    denominators.
     """
 
     crash_rule: CrashRule = "typed"
-    """By which rule an episode is said to have crashed."""
+    """Rule that decides which episodes crashed."""
 
     total: int = 0
-    """Episodes that were begun, each try counted."""
+    """Started episodes, counting each try."""
     valid: int = 0
-    """Those that were played."""
+    """Episodes that count for the policy."""
     blocked: int = 0
-    """Those that a site refused."""
+    """Episodes that a site refused."""
     crashed: int = 0
-    """Those in which something broke."""
+    """Episodes that an error broke."""
     unfinished: int = 0
-    """Those that were cut short."""
+    """Episodes that were cut short."""
     successes: int = 0
-    """Valid episodes that were a success."""
+    """Valid episodes that succeeded."""
     failures: int = 0
-    """Valid episodes in which the agent failed, those that its own error ended included."""
+    """Valid episodes in which the agent failed, including by its own error."""
     ungraded: int = 0
-    """Valid episodes that are neither: nobody judged them, or the judge failed."""
+    """Valid episodes that are neither: not judged, or the judge failed."""
     infrastructure_failures: int = 0
-    """Episodes whose outcome is env_error, model_error, judge_error or timeout, or unknown after
-    an error or a death: whatever the crash rule says, none is in the denominator of
-    `success_rate`. An agent's own error (`agent_error`) is a failure of the agent, not of these."""
+    """Episodes whose outcome is env_error, model_error, judge_error or timeout, or unknown after an
+    error or a crash. Whatever the crash rule, none is in the denominator of `success_rate`. An
+    agent's own error (`agent_error`) is an agent failure and not counted here."""
     retries: int = 0
-    """Episodes that tried a row of the plan once more."""
+    """Episodes that retried a row of the plan."""
     steps: int = 0
     """Steps of all episodes."""
     with_steps: int = 0
-    """Episodes whose steps were read. Numbers that need steps are of these alone."""
+    """Episodes whose steps were read. Metrics that need steps cover only these."""
     outcomes: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """Episodes by outcome, every outcome named."""
+    """Episodes by outcome, every outcome listed."""
     end_reasons: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """Episodes by end reason, every one named."""
+    """Episodes by end reason, every reason listed."""
 
     success_rate: Rate = dataclasses.field(default_factory=Rate)
     """Successes among successes and failures.
 
-    WebGym divides by all valid episodes, and takes those that nobody graded for failures; they are
-    `ungraded` here. Where all are graded, the two are the same."""
+    WebGym divides by all valid episodes, counting ungraded ones as failures; here they are
+    `ungraded`. The two agree if every episode is graded."""
     crashed_rate: Rate = dataclasses.field(default_factory=Rate)
-    """Crashed episodes among all."""
+    """Share of crashed episodes among all."""
     blocked_rate: Rate = dataclasses.field(default_factory=Rate)
-    """Blocked episodes among those that are blocked or valid: WebGym's "non-crashed" ones."""
+    """Share of blocked episodes among blocked and valid ones, WebGym's "non-crashed"."""
     avg_steps: Ratio = dataclasses.field(default_factory=Ratio)
-    """Steps of valid episodes, by valid episodes."""
+    """Steps per valid episode."""
     avg_chars_per_response: Ratio = dataclasses.field(default_factory=Ratio)
-    """Characters in the models' replies, by replies; of valid episodes. (WebGym divides by steps,
-    of which each has one reply there.)"""
+    """Characters per model reply in valid episodes. (WebGym divides by steps, which have one reply
+    each there.)"""
     goback_rate: Ratio = dataclasses.field(default_factory=Ratio)
-    """Steps that went back to the page before, by steps; of valid episodes."""
+    """Share of steps that went back to the previous page, in valid episodes."""
 
     invalid_action_rate: Ratio = dataclasses.field(default_factory=Ratio)
-    """Actions that came of a reply that could not be read, by actions chosen; of valid episodes."""
+    """Share of chosen actions whose reply could not be parsed, in valid episodes."""
     failed_action_rate: Ratio = dataclasses.field(default_factory=Ratio)
-    """Actions that the environment could not do (no such element, covered, ...), by steps whose
-    observation says (`last_action`); of valid episodes."""
+    """Share of actions that the environment could not perform (no such element, covered, ...),
+    among steps whose observation reports it (`last_action`), in valid episodes."""
     repeated_action_rate: Ratio = dataclasses.field(default_factory=Ratio)
-    """Steps with the same action as the step before, by steps that have one before; of valid
+    """Share of steps that repeat the previous step's action, among steps that have one, in valid
     episodes."""
     longest_repeat: int = 0
-    """The most steps in a row with the same action, in any valid episode."""
+    """Most steps in a row with the same action, in any valid episode."""
     steps_to_success: Spread = dataclasses.field(default_factory=Spread)
-    """Steps of successes."""
+    """Steps of successful episodes."""
     reward: Spread = dataclasses.field(default_factory=Spread)
-    """Total rewards of valid episodes that ended by themselves; a judge's error leaves none."""
+    """Total rewards of valid episodes that finished, without those of judge errors."""
     odd_rewards: int = 0
-    """Those of them left out of `reward` that are infinite or no number."""
+    """Infinite and NaN rewards, left out of `reward`."""
     pass_at_k: Mapping[int, PassAtK] = dataclasses.field(default_factory=dict)
-    """By k: the chance that one of k attempts is a success, as the mean over groups of attempts.
+    """By k: the chance that at least one of k attempts succeeds, averaged over groups of attempts.
     Attempts that are neither success nor failure do not count."""
 
     throughput: Throughput = dataclasses.field(default_factory=Throughput)
-    """How fast it went, all episodes together."""
+    """Speed of all episodes together."""
     seconds_by_phase: PhaseTimes = dataclasses.field(default_factory=PhaseTimes)
-    """Where the time of all episodes went, if their steps were read."""
+    """Time of all episodes by phase, if their steps were read."""
     models: ModelUse = dataclasses.field(default_factory=ModelUse)
-    """What the models took, if the steps were read."""
+    """Model usage, if the steps were read."""
 
     @property
     def cost_per_success(self) -> float | None:
-        """The cost by the number of successes; None without prices or successes."""
+        """Cost per success; None without prices or successes."""
         cost = self.models.cost
         return cost / self.successes if cost is not None and self.successes else None
 
     def to_data(self) -> dict[str, Any]:
-        """Returns the metrics as JSON data, with what follows from the counts."""
+        """Return the metrics as JSON data, derived values included."""
         data: dict[str, Any] = {}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
@@ -192,7 +193,7 @@ class RolloutMetrics:
         return data
 
     def scalars(self) -> dict[str, float]:
-        """Returns the numbers to plot, by name; those that are not known are left out.
+        """Return the numbers to plot, by name, without the unknown ones.
 
         >>> RolloutMetrics(total=4, success_rate=Rate(1, 2)).scalars()["success_rate"]
         0.5
@@ -228,15 +229,15 @@ _QUOTIENTS = (
 )  # fmt: skip
 
 
-# How long it took in all: the time during which any episode was under way.
+# Wall time: the time during which any episode was running.
 
 PAUSE = 60.0
-"""Seconds between two episodes that still belong to the rollout. A longer pause does not: a run is
-gone on with the next day, and a dataset has the runs of a month."""
+"""Longest gap in seconds between episodes of one rollout. A longer gap does not count, since a run
+may be resumed the next day, and a dataset may hold the runs of a month."""
 
 
 class BusyTime:
-    """Takes the spans of episodes in any order; keeps few, since those close together are one."""
+    """Total length of time spans added in any order; neighbouring spans are merged."""
 
     __slots__ = ("_ends", "_pause", "_starts")
 
@@ -246,7 +247,7 @@ class BusyTime:
         self._ends: list[float] = []
 
     def add(self, start: float, end: float) -> None:
-        """Takes a span. One that ends before it begins, by a clock set back, has no length."""
+        """Add a span. If the clock was set back and it ends before it starts, its length is 0."""
         end = max(start, end)
         first = bisect.bisect_left(self._ends, start - self._pause)
         last = bisect.bisect_right(self._starts, end + self._pause)
@@ -258,7 +259,7 @@ class BusyTime:
 
     @property
     def seconds(self) -> float | None:
-        """The length of all spans together; None if there were none."""
+        """Total length of all spans; None without spans."""
         if not self._starts:
             return None
         return math.fsum(self._ends) - math.fsum(self._starts)
@@ -271,16 +272,16 @@ _GRADES = (Outcome.SUCCESS, *AGENT_FAILURES)
 
 
 class Tally:
-    """Takes episodes and gives their metrics, at any time.
+    """Counts episodes and returns their metrics at any time.
 
-    It holds counts alone: two for each group of attempts, for pass@k, and otherwise a fixed number.
+    It holds only counts: two for each group of attempts, for pass@k, and otherwise a fixed number.
 
     Args:
-        crash_rule: By which rule an episode is said to have crashed.
-        ks: Which pass@k to give; by default 1, 2, 4, 8 and so on, up to the largest group.
-        priced: Whether prices were given, so that a cost of 0 is one.
-        timed: Whether to tell wall time. It is that of a whole; tasks that are played among others
-            have none of their own.
+        crash_rule: Rule that decides which episodes crashed.
+        ks: Values of k for pass@k; by default 1, 2, 4, 8 and so on, up to the largest group.
+        priced: Whether prices were given, so that a cost of 0 is a known cost.
+        timed: Whether to measure wall time. Only a whole rollout has that, not tasks that are
+            played among others.
     """
 
     def __init__(
@@ -304,7 +305,7 @@ class Tally:
         self._odd_rewards = 0
         self._busy = BusyTime() if timed else None
         self._episode_seconds = 0.0
-        # Of valid episodes whose steps were read, and of all such episodes.
+        # Of valid episodes whose steps were read, then of all such episodes.
         self._behaviour: collections.Counter[str] = collections.Counter()
         self._longest_repeat = 0
         self._with_steps = 0
@@ -313,10 +314,10 @@ class Tally:
         self._cost = 0.0
 
     def add(self, facts: EpisodeFacts) -> None:
-        """Takes an episode.
+        """Add an episode.
 
         Raises:
-            InvalidInputError: The crash rule needs its steps, and they were not read.
+            InvalidInputError: The crash rule needs the episode's steps, which were not read.
         """
         kind = classify(facts, self._rule)
         self._classes[kind] += 1
@@ -338,10 +339,10 @@ class Tally:
             self._add_valid(facts)
 
     def metrics(self, *, wall_seconds: float | None = None) -> RolloutMetrics:
-        """Returns the metrics of what was taken so far.
+        """Return the metrics of the episodes added so far.
 
         Args:
-            wall_seconds: How long it took, if that is known better than by the episodes' times.
+            wall_seconds: Duration, if known better than from the episodes' times.
         """
         if wall_seconds is None and self._busy is not None:
             wall_seconds = self._busy.seconds
@@ -429,7 +430,7 @@ class Tally:
         )
 
     def _pass_at_k(self) -> dict[int, PassAtK]:
-        # Many groups have the same counts, so that few estimates are made.
+        # Many groups have the same counts, so few estimates are needed.
         shapes = collections.Counter(self._attempts.values())
         largest = max((made for made, _ in shapes), default=0)
         ks = self._ks
