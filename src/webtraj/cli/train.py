@@ -183,6 +183,12 @@ class _Progress:
             f"{report.used} of {report.given} samples: {report.tokens} tokens, "
             f"{report.trained_tokens} of them trained on; {report.recorded} as recorded, "
             f"{report.no_weight} of weight 0, {report.too_long} too long."
+            + (
+                f" Left out: {report.no_spread} of groups without spread, {report.unscored} without "
+                f"a reward, {report.stale} too old."
+                if report.no_spread or report.unscored or report.stale
+                else ""
+            )
             + (f" Going on from step {start}." if start else "")
         )
         self._bar.start()

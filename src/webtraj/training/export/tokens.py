@@ -4,7 +4,8 @@
 
     {"prompt_ids": [...], "completion_ids": [...], "logprobs": [...], "mask": [0, ..., 1, ...],
      "reward": 1.0, "advantage": 0.5, "group": "...", "weight": 1.0, "policy_version": "...",
-     "task": "...", "images": ["images/<sha256>.png"], "sample": "<episode>/<step>/<call>"}
+     "iteration": 3, "task": "...", "images": ["images/<sha256>.png"],
+     "sample": "<episode>/<step>/<call>"}
 
 Ids are those that the server saw and sampled, and log-probabilities those of the weights that
 sampled them, as GRPO-style trainers need them to correct for weights that have moved on; nothing is
@@ -74,6 +75,7 @@ class TokensFormat:
                 "group": sample.group_id,
                 "weight": sample.loss_weight,
                 "policy_version": sample.policy_version,
+                "iteration": sample.iteration,
                 "task": sample.task,
                 "images": names,
                 "sample": name_of(sample.key),
@@ -106,6 +108,7 @@ class TokensFormat:
             group_id=row["group"],
             loss_weight=row["weight"],
             policy_version=row["policy_version"],
+            iteration=row.get("iteration", 0),
             task=row["task"],
         )
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from webtraj.training.sft.encoding import Encoded
 
-__all__ = ["Batch", "MicroBatch", "Plan", "Step", "make_batch", "pack"]
+__all__ = ["Batch", "MicroBatch", "Plan", "PolicyColumns", "Step", "make_batch", "pack"]
 
 Row = tuple[int, ...]
 """Samples by number, one after the other."""
@@ -186,6 +186,20 @@ class Batch:
     """The samples."""
     num_tokens: int
     """How many tokens there are, without padding."""
+    policy: PolicyColumns | None = None
+    """For policy-gradient training."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PolicyColumns:
+    """What a policy gradient needs at each trained position of a batch: float32, rows by length."""
+
+    advantages: Any
+    """NaN where the reply is imitated."""
+    behaviour: Any
+    """Log-probabilities under the weights that sampled."""
+    proximal: Any
+    """Log-probabilities that the ratio is measured against."""
 
 
 def make_batch(
@@ -219,6 +233,10 @@ def make_batch(
     weights = np.zeros(shape, dtype=np.float32)
     owners = np.zeros(shape, dtype=np.int64)
     names: list[str] = []
+    policy = None
+    if any(sample.advantage is not None for row in rows for sample in row):
+        policy = np.zeros((3, *shape), dtype=np.float32)
+        policy[0] = np.nan
     for index, row in enumerate(rows):
         at = 0
         for segment, sample in enumerate(row):
@@ -231,6 +249,11 @@ def make_batch(
                 trained = sample.trained[1:]
                 targets[index, at : end - 1][trained] = sample.input_ids[1:][trained]
                 weights[index, at : end - 1] = sample.weight
+            if policy is not None and sample.behaviour is not None and sample.advantage is not None:
+                at_start = sample.behaviour if sample.proximal is None else sample.proximal
+                policy[0, index, at : end - 1] = sample.advantage
+                policy[1, index, at : end - 1] = sample.behaviour[1:]
+                policy[2, index, at : end - 1] = at_start[1:]
             owners[index, at:end] = len(names)
             names.append(sample.name)
             at = end
@@ -253,6 +276,7 @@ def make_batch(
         tensor(owners),
         tuple(names),
         int(np.count_nonzero(segments >= 0)),
+        None if policy is None else PolicyColumns(*(tensor(part) for part in policy)),
     )
 
 

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from webtraj import errors
 from webtraj.training.samples import Sample
 from webtraj.training.sft.batches import Batch, MicroBatch, make_batch
 from webtraj.training.sft.encoding import Encoded, Encoder, images_of
+from webtraj.training.sft.policy_gradient import Advantages, is_zero, with_policy
 from webtraj.training.sft.settings import SftSettings
 
 __all__ = ["DataReport", "TrainingData", "check_base", "digest_of_base"]
@@ -43,6 +45,12 @@ class DataReport:
     """and how many of them trained on."""
     digest: str
     """Of all that is used: equal if and only if the same is trained on."""
+    unscored: int = 0
+    """Policy gradient: how many have log-probabilities and no reward, and are left out."""
+    no_spread: int = 0
+    """How many are of a group whose attempts all got the same reward, and are left out."""
+    stale: int = 0
+    """How many are older than `max_staleness` allows, and are left out."""
 
 
 class TrainingData:
@@ -64,12 +72,29 @@ class TrainingData:
         self._kept: list[int] = []
         self._encoded: list[Encoded] = []
         limit = min(settings.cutoff_len, encoder.tools.context_len or settings.cutoff_len)
-        no_weight = 0
+        policy = settings.policy
+        advantages = None if policy is None else Advantages(self._samples, policy)
+        no_weight = unscored = no_spread = stale = 0
         too_long: list[Encoded] = []
         shaken = hashlib.sha256()
         alien = checked = 0
         for number, sample in enumerate(self._samples):
+            advantage = None
+            if advantages is not None:
+                if advantages.is_stale(sample):
+                    stale += 1
+                    continue
+                if sample.logprobs:
+                    advantage = advantages.of(sample)
+                    if advantage is None:
+                        unscored += 1
+                        continue
+                    if is_zero(advantage):
+                        no_spread += 1
+                        continue
             encoded = encoder.encode(sample)
+            if policy is not None:
+                encoded = with_policy(encoded, advantage, policy)
             if encoded.weight == 0:
                 no_weight += 1
                 continue
@@ -83,6 +108,9 @@ class TrainingData:
             self._encoded.append(encoded)
             for part in (encoded.input_ids, encoded.trained, np.float64(encoded.weight)):
                 shaken.update(part.tobytes())
+            if encoded.advantage is not None and encoded.behaviour is not None:
+                shaken.update(np.float64(encoded.advantage).tobytes())
+                shaken.update(encoded.behaviour.tobytes())
             for image in images_of(sample):
                 shaken.update(bytes.fromhex(image.uuid))
             shaken.update(b"/")
@@ -108,12 +136,27 @@ class TrainingData:
             tokens=sum(self.lengths),
             trained_tokens=sum(int(encoded.trained.sum()) for encoded in self._encoded),
             digest=shaken.hexdigest(),
+            unscored=unscored,
+            no_spread=no_spread,
+            stale=stale,
         )
 
     @property
     def lengths(self) -> list[int]:
         """The samples' numbers of tokens."""
         return [len(encoded) for encoded in self._encoded]
+
+    @property
+    def trained_tokens(self) -> list[int]:
+        """The samples' numbers of trained tokens."""
+        return [int(encoded.trained.sum()) for encoded in self._encoded]
+
+    def set_proximal(self, logprobs: Sequence[npt.NDArray[np.float32]]) -> None:
+        """Take the log-probabilities of each sample's trained tokens under the starting weights."""
+        for number, (encoded, values) in enumerate(zip(self._encoded, logprobs, strict=True)):
+            proximal = np.zeros(len(encoded), dtype=np.float32)
+            proximal[encoded.trained] = values
+            self._encoded[number] = dataclasses.replace(encoded, proximal=proximal)
 
     def mass(self, samples: Iterable[int]) -> float:
         """Returns the denominator of the samples' loss: their trained tokens' weights, summed."""

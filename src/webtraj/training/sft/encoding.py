@@ -210,17 +210,21 @@ class Encoded:
     trained: npt.NDArray[np.bool_]
     """Which of them are to be predicted. The first never is: nothing stands before it."""
     weight: float
-    """How much it counts."""
+    """How much each of its trained tokens counts."""
     recorded: bool
     """Whether its ids are those on record."""
+    mass: float
+    """Its share of the loss's denominator."""
+    advantage: float | None = None
+    """How much better its episode was than its group, for policy-gradient training; None to imitate
+    the reply."""
+    behaviour: npt.NDArray[np.float32] | None = None
+    """The log-probability of each token under the weights that sampled it; 0 in the prompt."""
+    proximal: npt.NDArray[np.float32] | None = None
+    """Likewise, under the weights that this run starts from."""
 
     def __len__(self) -> int:
         return len(self.input_ids)
-
-    @property
-    def mass(self) -> float:
-        """Its share of the loss's denominator: its weight for each trained token."""
-        return self.weight * int(np.count_nonzero(self.trained))
 
 
 class Encoder:
@@ -286,7 +290,13 @@ class Encoder:
         if not trained.any():
             raise errors.InvalidInputError(f"{name} has no reply to train on.")
         ids = np.asarray(prompt + reply, dtype=np.int32)
-        return Encoded(name, ids, trained, self._weight(sample, name), recorded)
+        weight = self._weight(sample, name)
+        behaviour = None
+        if recorded and sample.logprobs:
+            behaviour = np.zeros(len(ids), dtype=np.float32)
+            behaviour[len(prompt) :] = sample.logprobs
+        mass = weight * int(np.count_nonzero(trained))
+        return Encoded(name, ids, trained, weight, recorded, mass, behaviour=behaviour)
 
     def pixels(self, samples: Sequence[Sample]) -> dict[str, Any]:
         """Returns what the model takes besides token ids: tensors of the samples' images.

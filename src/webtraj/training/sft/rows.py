@@ -14,6 +14,8 @@ A row has token ids or messages, or both::
 * `prompt_ids` and `completion_ids` may be said for the token ids.
 
 * `weight` may be said for `loss_weight`, and `"sample": "<episode>/<step>/<call>"` names it.
+* `logprobs` (one for each token of the completion), `reward`, `advantage`, `group` and `iteration`
+  are for policy-gradient training.
 
 Or it is a row of ShareGPT, `{"conversations": [{"from": "human", "value": "<image>..."}, ...]}`:
 see `sharegpt`. So what `webtraj.training.export` writes as `tokens`, `openai` and `sharegpt` can be
@@ -232,7 +234,8 @@ _KNOWN = frozenset(
     {
         "messages", "prompt", "completion", "images", "loss_weight", "prompt_token_ids",
         "completion_token_ids", "prompt_ids", "completion_ids", "episode_id", "step", "call",
-        "weight", "sample",
+        "weight", "sample", "logprobs", "reward", "advantage", "group", "iteration",
+        "policy_version",
     }
 )  # fmt: skip
 
@@ -280,12 +283,29 @@ def read_row(
     weight = row.get("loss_weight", row.get("weight", 1.0))
     if not isinstance(weight, int | float) or isinstance(weight, bool):
         raise errors.InvalidInputError(f"{what}: loss_weight is a number; got {weight!r:.60}.")
+    logprobs = _numbers(row, "logprobs", what)
+    if logprobs and len(logprobs) != len(completion_ids):
+        raise errors.InvalidInputError(
+            f"{what}: {len(logprobs)} logprobs for {len(completion_ids)} completion token ids; "
+            "expected one for each."
+        )
+    iteration = row.get("iteration") or 0
+    if type(iteration) is not int:
+        raise errors.InvalidInputError(
+            f"{what}: iteration is a whole number; got {iteration!r:.60}."
+        )
     return Sample(
         key=_key(row, what, number),
         messages=tuple(messages),
         completion=completion or "",
         prompt_token_ids=prompt_ids,
         completion_token_ids=completion_ids,
+        logprobs=logprobs,
+        reward=_number(row, "reward", what),
+        advantage=_number(row, "advantage", what),
+        group_id=str(row.get("group") or ""),
+        iteration=iteration,
+        policy_version=str(row.get("policy_version") or ""),
         loss_weight=float(weight),
         metadata={key: value for key, value in row.items() if key not in _KNOWN},
     )
@@ -301,6 +321,22 @@ def _key(row: Mapping[str, Any], what: str, number: int) -> SampleKey:
         step if isinstance(step, int) else number,
         call if isinstance(call, int) else 0,
     )
+
+
+def _number(row: Mapping[str, Any], name: str, what: str) -> float | None:
+    value = row.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise errors.InvalidInputError(f"{what}: {name} is a number or null; got {value!r:.60}.")
+    return float(value)
+
+
+def _numbers(row: Mapping[str, Any], name: str, what: str) -> tuple[float, ...]:
+    values = row.get(name) or []
+    if not isinstance(values, list) or any(type(each) not in (int, float) for each in values):
+        raise errors.InvalidInputError(f"{what}: {name} is a list of numbers; got {values!r:.60}.")
+    return tuple(map(float, values))
 
 
 def _ids(row: Mapping[str, Any], name: str, other: str, what: str) -> tuple[int, ...]:

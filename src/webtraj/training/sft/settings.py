@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import pydantic
 
 from webtraj import configuration, errors
 from webtraj.configuration import Section
 
-__all__ = ["LoraSettings", "SftSettings", "TrainConfig", "load_train_config"]
+__all__ = ["LoraSettings", "PolicySettings", "SftSettings", "TrainConfig", "load_train_config"]
 
 _Positive = Annotated[int, pydantic.Field(ge=1)]
 _NotNegative = Annotated[float, pydantic.Field(ge=0)]
@@ -31,6 +31,38 @@ class LoraSettings(Section):
     """The share of their input that is dropped."""
     targets: str | list[str] = "all-linear"
     """Which modules get one, by the ends of their names."""
+
+
+class PolicySettings(Section):
+    """Policy-gradient training on sampled replies, as in GRPO and its relatives.
+
+    A row with log-probabilities and a reward trains by a clipped policy gradient; any other row
+    trains as in supervised learning.
+    """
+
+    advantage: Literal["group_mean", "group_mean_std", "leave_one_out", "recorded"] = "group_mean"
+    """How an episode compares with its group: its reward minus the group's mean (Dr. GRPO: Liu et
+    al. 2025), divided by the group's standard deviation (GRPO: Shao et al. 2024), or minus the mean
+    of the others (RLOO: Ahmadian et al. 2024); or the advantage that the row states."""
+    clip_low: Annotated[float, pydantic.Field(ge=0, le=1)] = 0.2
+    """How far below 1 the ratio of probabilities is followed."""
+    clip_high: _NotNegative = 0.2
+    """How far above 1 (DAPO uses 0.28: Yu et al. 2025)."""
+    proximal: bool = False
+    """Measures the ratio against the weights that this run starts from instead of those that
+    sampled (decoupled PPO: Hilton et al. 2022). Stale rows are then weighted by how much likelier
+    the starting weights make them, up to `max_importance`."""
+    max_importance: Annotated[float, pydantic.Field(gt=0)] = 2.0
+    """The largest importance weight of a token, for `proximal`."""
+    normalizer: Literal["tokens", "sequences", "constant"] = "tokens"
+    """What the loss is averaged over: all tokens of a step (DAPO), each reply and then the replies
+    (GRPO), or the replies times `constant` (Dr. GRPO), so that long failures weigh no less."""
+    constant: Annotated[float, pydantic.Field(gt=0)] = 128.0
+    """Tokens of a reply, for `normalizer: constant`."""
+    max_staleness: Annotated[int, pydantic.Field(ge=0)] | None = None
+    """Leaves out rows that are more iterations older than the newest row."""
+    supervised_weight: _NotNegative = 1.0
+    """The weight of rows without log-probabilities, beside their own."""
 
 
 class SftSettings(Section):
@@ -50,6 +82,8 @@ class SftSettings(Section):
     freeze_vision: bool = False
     """Leaves a vision-language model's vision tower as it is."""
 
+    policy: PolicySettings | None = None
+    """Trains by policy gradient instead of imitation; `policy={}` takes the defaults."""
     loss_on: Literal["completion", "all_turns"] = "completion"
     """Whether the reply is trained on alone, or the replies in the prompt too."""
     token_ids: Literal["auto", "recorded", "template"] = "auto"
@@ -115,7 +149,24 @@ class SftSettings(Section):
 
     def what_matters(self) -> dict[str, Any]:
         """Returns what the weights that come out depend on; a run that goes on must agree in it."""
-        return self.model_dump(mode="json", exclude=set(_FREE))
+        matters = self.model_dump(mode="json", exclude=set(_FREE))
+        if self.policy is None:  # Runs of before there was policy-gradient training can be resumed.
+            del matters["policy"]
+        return matters
+
+    @pydantic.model_validator(mode="after")
+    def _check_policy(self) -> Self:
+        if self.policy is not None and self.loss_on != "completion":
+            raise ValueError(
+                "policy trains on the sampled reply, so loss_on must be completion; "
+                f"got {self.loss_on}"
+            )
+        if self.policy is not None and self.token_ids == "template":
+            raise ValueError(
+                "policy needs the recorded token ids, so token_ids must be auto or recorded; "
+                "got template"
+            )
+        return self
 
 
 _FREE = frozenset(

@@ -8,8 +8,12 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from webtraj.training.sft.batches import Batch
+import numpy as np
+import numpy.typing as npt
+
+from webtraj.training.sft.batches import Batch, MicroBatch
 from webtraj.training.sft.failures import NonFiniteLossError
+from webtraj.training.sft.policy_gradient import SUMS, PolicyGradient
 from webtraj.training.sft.settings import SftSettings
 
 __all__ = [
@@ -109,6 +113,35 @@ def evaluate(accelerator: Any, model: Any, batches: Iterable[Batch]) -> dict[str
     return {"eval_loss": loss / weight, "eval_accuracy": right / tokens}
 
 
+def sampled_logprobs(
+    accelerator: Any, model: Any, batches: Iterable[tuple[MicroBatch, Batch]]
+) -> list[npt.NDArray[np.float32]]:
+    """Return the log-probabilities of each sample's trained tokens.
+
+    All processes call it at once.
+
+    Args:
+        accelerator: accelerate's.
+        model: The model; it is left in training mode.
+        batches: This process's share of all samples, one in a row: as many for each process.
+    """
+    import torch
+    from accelerate.utils import gather_object
+
+    found: list[tuple[int, npt.NDArray[np.float32]]] = []
+    model.eval()
+    with torch.no_grad():
+        for planned, batch in batches:
+            nll, _, owners, _ = token_losses(model, batch)
+            values, owner = (-nll).float().cpu().numpy(), owners.cpu().numpy()
+            if planned.counts:
+                found += [
+                    (sample, values[owner == place]) for place, (sample,) in enumerate(planned.rows)
+                ]
+    model.train()
+    return [values for _, values in sorted(gather_object(found), key=lambda one: one[0])]
+
+
 def make_step(
     accelerator: Any,
     model: Any,
@@ -118,7 +151,8 @@ def make_step(
     mass: float,
     rate: float,
     max_grad_norm: float,
-) -> tuple[float, float]:
+    policy: PolicyGradient | None = None,
+) -> tuple[float, float, dict[str, float]]:
     """Makes one step; called by all processes at once.
 
     Args:
@@ -130,9 +164,10 @@ def make_step(
             over all processes.
         rate: The learning rate.
         max_grad_norm: What longer gradients are scaled down to; 0 leaves them.
+        policy: The loss of tokens with an advantage; None imitates all of them.
 
     Returns:
-        The loss, and the length of the gradient before it was scaled.
+        The loss, the length of the gradient before it was scaled, and what `policy` reports.
 
     Raises:
         NonFiniteLossError: One of both is no number. The step was not made.
@@ -142,14 +177,18 @@ def make_step(
     # DDP and FSDP take the mean over processes; the loss is a sum.
     scale = accelerator.num_processes / mass
     by_sample = []
+    sums: dict[str, Any] = {}
     for index, batch in enumerate(batches):
         last = index == len(batches) - 1
         with contextlib.nullcontext() if last else accelerator.no_sync(model):
             nll, weights, owners, _ = token_losses(model, batch)
-            loss = weighted_sum(nll, weights)
-            accelerator.backward(loss * scale)
-            sums = torch.zeros(len(batch.names), device=nll.device)
-            by_sample.append(sums.index_add(0, owners, (nll * weights).detach()))
+            losses = nll
+            if policy is not None:
+                losses, found = policy(nll, batch)
+                sums = {name: sums.get(name, 0) + value for name, value in found.items()} or sums
+            accelerator.backward(weighted_sum(losses, weights) * scale)
+            zeros = torch.zeros(len(batch.names), device=nll.device)
+            by_sample.append(zeros.index_add(0, owners, (losses * weights).detach()))
     # Looked at once a step: each look waits for the GPU.
     total = accelerator.reduce(torch.cat(by_sample).sum(), reduction="sum")
     value = float(total) * scale / accelerator.num_processes
@@ -167,7 +206,20 @@ def make_step(
         group["lr"] = rate
     optimizer.step()
     optimizer.zero_grad()
-    return value, norm
+    return value, norm, _reported(accelerator, policy, sums)
+
+
+def _reported(
+    accelerator: Any, policy: PolicyGradient | None, sums: dict[str, Any]
+) -> dict[str, float]:
+    import torch
+
+    if policy is None:
+        return {}
+    # A process whose passes held no sampled token takes part in the sum all the same.
+    ours = torch.tensor([float(sums.get(name, 0.0)) for name in SUMS], device=accelerator.device)
+    total = accelerator.reduce(ours, reduction="sum").tolist()
+    return policy.read(dict(zip(SUMS, total, strict=True)))
 
 
 _FALLING = 0.4

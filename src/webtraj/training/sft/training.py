@@ -6,11 +6,15 @@ import collections
 import concurrent.futures
 import contextlib
 import dataclasses
+import io
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from webtraj import errors
 from webtraj.store import files
@@ -21,8 +25,15 @@ from webtraj.training.sft.data import DataReport, TrainingData, check_base, dige
 from webtraj.training.sft.encoding import Encoder, ModelTools, load_tools
 from webtraj.training.sft.failures import TrainingError
 from webtraj.training.sft.logs import NullTrainObserver, TrainLog, TrainObserver, plot_loss
+from webtraj.training.sft.policy_gradient import PolicyGradient
 from webtraj.training.sft.settings import SftSettings
-from webtraj.training.sft.stepping import evaluate, learning_rate, make_optimizer, make_step
+from webtraj.training.sft.stepping import (
+    evaluate,
+    learning_rate,
+    make_optimizer,
+    make_step,
+    sampled_logprobs,
+)
 
 __all__ = ["Meter", "TrainResult", "batches_ahead", "is_sharded", "make_accelerator", "train"]
 
@@ -67,6 +78,9 @@ def _check_sharding(accelerator: Any) -> None:
             "meet biases too, or none; expected fsdp_version: 2 in accelerate's configuration."
         )
 
+
+_PROXIMAL = "proximal.npy"
+"""Log-probabilities under the starting weights, sample after sample: float32."""
 
 # Batches made while the model computes, and how fast they are used up.
 
@@ -198,7 +212,10 @@ class _Run:
             template_options=settings.template_options,
         )
         self._data = TrainingData(samples, encoder, settings)
-        self._eval_data = TrainingData(eval_samples, encoder, settings)
+        self._eval_data = TrainingData(
+            eval_samples, encoder, settings.model_copy(update={"policy": None})
+        )
+        self._policy = None if settings.policy is None else PolicyGradient(settings.policy)
         self._masked = settings.attention != "flash_attention_2"
         world = self._accelerator.num_processes
         self._plan = Plan(
@@ -216,6 +233,12 @@ class _Run:
             raise TrainingError(
                 f"There is nothing to train on: of {report.given} samples, {report.no_weight} have "
                 f"the weight 0 and {report.too_long} are too long."
+                + (
+                    f" {report.no_spread} are of groups whose attempts all got the same reward, "
+                    f"{report.unscored} have no reward, and {report.stale} are too old."
+                    if settings.policy is not None
+                    else ""
+                )
             )
         self._state = {
             "settings": settings.what_matters(),
@@ -248,6 +271,9 @@ class _Run:
         log = None
         if self._accelerator.is_main_process:
             files.make_folder(self._output)
+        if self._settings.policy is not None and self._settings.policy.proximal:
+            self._data.set_proximal(self._proximal(model, fresh=checkpoint is None))
+        if self._accelerator.is_main_process:
             log = TrainLog(self._settings, start, self._observer)
             self._observer.training_begins(
                 self._data.report, start=start, total=self._plan.num_steps
@@ -304,7 +330,7 @@ class _Run:
         fed = batches_ahead(self._plan.steps(start), self._accelerator.process_index, self._batch)
         for number, (step, batches) in enumerate(fed, start + 1):
             rate = learning_rate(settings, number, self._plan.num_steps)
-            loss, norm = make_step(
+            loss, norm, reported = make_step(
                 self._accelerator,
                 model,
                 optimizer,
@@ -312,12 +338,14 @@ class _Run:
                 mass=self._data.mass(step.samples),
                 rate=rate,
                 max_grad_norm=settings.max_grad_norm,
+                policy=self._policy,
             )
             meter.count(batches)
             last = number == self._plan.num_steps
             end = last or self._anyone(stopped())
             entry = {
                 "step": number, "epoch": step.epoch, "loss": loss, "lr": rate, "grad_norm": norm,
+                **reported,
             }  # fmt: skip
             if log is not None and (end or number % settings.log_steps == 0):
                 log.write(entry | meter.read())
@@ -332,6 +360,24 @@ class _Run:
             if end:
                 break
         return self._result(saved, start, loss, eval_loss)
+
+    def _proximal(self, model: Any, *, fresh: bool) -> list[npt.NDArray[np.float32]]:
+        """Return the log-probabilities under the starting weights; a resumed run reads them."""
+        path = self._output / _PROXIMAL
+        if fresh:
+            accelerator = self._accelerator
+            shares = self._data.in_order(
+                self._settings.batch_size, accelerator.num_processes, accelerator.process_index
+            )
+            made = ((share, self._batch(share)) for share in shares)
+            found = sampled_logprobs(accelerator, model, made)
+            if accelerator.is_main_process:
+                written = io.BytesIO()
+                np.save(written, np.concatenate(found))
+                files.write_atomically(path, written.getvalue())
+            return found
+        values = np.load(path, allow_pickle=False)
+        return np.split(values, np.cumsum(self._data.trained_tokens)[:-1])
 
     def _batch(self, planned: MicroBatch) -> Batch:
         return self._data.batch(planned, masked=self._masked)
