@@ -184,8 +184,8 @@ class _Progress:
             f"{report.trained_tokens} of them trained on; {report.recorded} as recorded, "
             f"{report.no_weight} of weight 0, {report.too_long} too long."
             + (
-                f" Left out: {report.no_spread} of groups without spread, {report.unscored} without "
-                f"a reward, {report.stale} too old."
+                f" Left out: {report.no_spread} of groups without spread, {report.unscored} "
+                f"without a reward, {report.stale} too old."
                 if report.no_spread or report.unscored or report.stale
                 else ""
             )

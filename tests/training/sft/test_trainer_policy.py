@@ -21,10 +21,10 @@ from webtraj.training.sft.stepping import token_losses, weighted_sum
 REWARDS = (1.0, 0.0, 0.0, 1.0, 0.0, 1.0)
 
 
-def logprobs_of(model, prompt, reply):
+def logprobs_of(model, prompt, reply, temperature=1.0):
     ids = torch.tensor([[*prompt, *reply]])
     with torch.no_grad():
-        found = model(input_ids=ids).logits[0, :-1].float().log_softmax(-1)
+        found = (model(input_ids=ids).logits[0, :-1].float() / temperature).log_softmax(-1)
     picked = found.gather(1, ids[0, 1:, None])[:, 0]
     return picked[len(prompt) - 1 :]
 
@@ -104,6 +104,32 @@ def test_loss_is_that_of_a_plain_reference(prepared, sampled, tmp_path, normaliz
         reference(prepared[1], sampled, normalizer=normalizer), rel=1e-4, abs=1e-6
     )
     assert 0 < sums["clipped"] < sums["tokens"]
+
+
+def test_log_probabilities_are_of_the_distribution_that_was_sampled_from(
+    prepared, sampled, tmp_path
+):
+    tools, model = prepared
+    sharpened = [
+        dataclasses.replace(
+            one,
+            logprobs=tuple(
+                logprobs_of(
+                    model, one.prompt_token_ids, one.completion_token_ids, temperature=0.6
+                ).tolist()
+            ),
+        )
+        for one in sampled
+    ]
+    wanted = settings(tools.config.name_or_path, tmp_path, policy=PolicySettings(temperature=0.6))
+    data = TrainingData([*sharpened, sample(9)], Encoder(tools), wanted)
+    batch = data.batch(MicroBatch(tuple((n,) for n in range(7))), masked=True)
+    sums = {}
+    for temperature in (1.0, 0.6):
+        nll, _, _, _ = token_losses(model, batch, temperature=temperature)
+        _, sums[temperature] = PolicyGradient(wanted.policy)(nll, batch)
+    assert float(sums[0.6]["mismatch"]) == pytest.approx(0.0, abs=1e-3)
+    assert float(sums[1.0]["mismatch"]) > 1.0
 
 
 def test_clipping_can_be_wider_above_than_below(prepared, sampled, tmp_path):

@@ -44,6 +44,9 @@ class PolicySettings(Section):
     """How an episode compares with its group: its reward minus the group's mean (Dr. GRPO: Liu et
     al. 2025), divided by the group's standard deviation (GRPO: Shao et al. 2024), or minus the mean
     of the others (RLOO: Ahmadian et al. 2024); or the advantage that the row states."""
+    temperature: Annotated[float, pydantic.Field(gt=0)] = 1.0
+    """The temperature that replies were sampled at: recorded log-probabilities are of the
+    distribution that was sampled from."""
     clip_low: Annotated[float, pydantic.Field(ge=0, le=1)] = 0.2
     """How far below 1 the ratio of probabilities is followed."""
     clip_high: _NotNegative = 0.2

@@ -28,12 +28,15 @@ __all__ = [
 # The loss: the weighted mean of how badly each trained token was predicted.
 
 
-def token_losses(model: Any, batch: Batch) -> tuple[Any, Any, Any, Any]:
+def token_losses(
+    model: Any, batch: Batch, *, temperature: float = 1.0
+) -> tuple[Any, Any, Any, Any]:
     """Returns what each trained token of a batch costs.
 
     Args:
         model: A causal language model; on which device it is says where the batch goes.
         batch: What it is given.
+        temperature: What the logits of sampled replies are divided by.
 
     Returns:
         The negative log-likelihood of each trained token, its weight, the place of its sample in
@@ -64,6 +67,10 @@ def token_losses(model: Any, batch: Batch) -> tuple[Any, Any, Any, Any]:
     if not len(targets):
         return logits[..., :0].sum().expand(0), weights, owners, targets.bool()
     chosen = logits[rows, places].float()
+    if batch.policy is not None and temperature != 1.0:
+        imitated = torch.isnan(batch.policy.advantages[batch.targets >= 0])
+        divisors = torch.where(imitated, 1.0, temperature)
+        chosen = chosen / _moved(divisors, device)[:, None]
     nll = torch.nn.functional.cross_entropy(chosen, targets, reduction="none")
     return nll, weights, owners, chosen.argmax(dim=-1) == targets
 
@@ -114,7 +121,11 @@ def evaluate(accelerator: Any, model: Any, batches: Iterable[Batch]) -> dict[str
 
 
 def sampled_logprobs(
-    accelerator: Any, model: Any, batches: Iterable[tuple[MicroBatch, Batch]]
+    accelerator: Any,
+    model: Any,
+    batches: Iterable[tuple[MicroBatch, Batch]],
+    *,
+    temperature: float = 1.0,
 ) -> list[npt.NDArray[np.float32]]:
     """Return the log-probabilities of each sample's trained tokens.
 
@@ -124,6 +135,7 @@ def sampled_logprobs(
         accelerator: accelerate's.
         model: The model; it is left in training mode.
         batches: This process's share of all samples, one in a row: as many for each process.
+        temperature: As in `token_losses`.
     """
     import torch
     from accelerate.utils import gather_object
@@ -132,7 +144,7 @@ def sampled_logprobs(
     model.eval()
     with torch.no_grad():
         for planned, batch in batches:
-            nll, _, owners, _ = token_losses(model, batch)
+            nll, _, owners, _ = token_losses(model, batch, temperature=temperature)
             values, owner = (-nll).float().cpu().numpy(), owners.cpu().numpy()
             if planned.counts:
                 found += [
@@ -176,12 +188,13 @@ def make_step(
 
     # DDP and FSDP take the mean over processes; the loss is a sum.
     scale = accelerator.num_processes / mass
+    temperature = 1.0 if policy is None else policy.settings.temperature
     by_sample = []
     sums: dict[str, Any] = {}
     for index, batch in enumerate(batches):
         last = index == len(batches) - 1
         with contextlib.nullcontext() if last else accelerator.no_sync(model):
-            nll, weights, owners, _ = token_losses(model, batch)
+            nll, weights, owners, _ = token_losses(model, batch, temperature=temperature)
             losses = nll
             if policy is not None:
                 losses, found = policy(nll, batch)

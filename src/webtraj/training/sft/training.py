@@ -363,6 +363,7 @@ class _Run:
 
     def _proximal(self, model: Any, *, fresh: bool) -> list[npt.NDArray[np.float32]]:
         """Return the log-probabilities under the starting weights; a resumed run reads them."""
+        assert self._settings.policy is not None
         path = self._output / _PROXIMAL
         if fresh:
             accelerator = self._accelerator
@@ -370,7 +371,9 @@ class _Run:
                 self._settings.batch_size, accelerator.num_processes, accelerator.process_index
             )
             made = ((share, self._batch(share)) for share in shares)
-            found = sampled_logprobs(accelerator, model, made)
+            found = sampled_logprobs(
+                accelerator, model, made, temperature=self._settings.policy.temperature
+            )
             if accelerator.is_main_process:
                 written = io.BytesIO()
                 np.save(written, np.concatenate(found))
