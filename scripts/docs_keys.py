@@ -16,8 +16,8 @@ from webtraj.rollouts.configuration.rollout import REFUSED, CrawlConfig, Rollout
 HEAD = """\
 # Configuration keys
 
-The keys of `webtraj rollout --config-name NAME`, with the default that holds where no file sets another.
-`--print-config` prints the values in use. See [rollouts](../rollouts.md#configurations).
+The keys of `webtraj rollout --config-name NAME`, with the default that holds where no file sets
+another. `--print-config` prints the values in use. See [rollouts](../rollouts.md#configurations).
 """
 
 
