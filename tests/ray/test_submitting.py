@@ -74,7 +74,7 @@ def test_a_job_plays_and_the_key_is_in_no_log_and_on_no_command_line(machine, st
     )  # fmt: skip
     told = done.stdout + done.stderr
     assert done.returncode == 0, told
-    assert "5 rows, 5 played to their ends" in told
+    assert "5 rows, 5 finished" in told
     dataset = open_dataset(f"{bucket}/out", storage_options=store.options())
     assert {summary.end_reason for summary in dataset.summaries} == {EndReason.TERMINATED}
     assert len(dataset) == 5

@@ -224,7 +224,7 @@ async def test_wrong_input_ends_the_rollout_at_once(machines, climber):
 
 async def test_no_machine_for_long_ends_the_rollout(machines):
     cluster = machines()
-    with pytest.raises(errors.RolloutStoppedError, match="no machine to play on"):
+    with pytest.raises(errors.RolloutStoppedError, match="no machine was available"):
         await cluster.play("ladder/climb", episodes=10, join_timeout=0.1)
 
 

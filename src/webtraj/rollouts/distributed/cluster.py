@@ -1,8 +1,8 @@
-"""Machines as Ray has them, and a node on each as an actor.
+"""Machines of a Ray cluster, with a node on each as an actor.
 
-The actors are detached: Ray kills those of a driver that died at once, and they shall end what they
-have open in good order, as they do when the driver falls silent. They are named after the run, so
-that whoever goes on with it finds those of before.
+The actors are detached: Ray would kill the others when their driver fails, but they must end open
+episodes in good order, as they do when the driver goes silent. Their names start with the run's id,
+so that a resumed run finds earlier ones.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from webtraj.rollouts.scheduling import Turn
 
 __all__ = ["LOAD_WEIGHT", "NAMESPACE", "NodeSizing", "RayCluster", "connected", "import_ray"]
 
-# How many episodes a machine plays at once.
+# How many episodes a machine plays at a time.
 
 LOAD_WEIGHT = "rank_load_weight"
-"""The custom resource of Ray by which a machine says its weight:
+"""The custom Ray resource that sets a machine's weight:
 `ray start --resources '{"rank_load_weight": 0.5}'`."""
 
 _MIB = 1 << 20
@@ -36,20 +36,20 @@ _MIB = 1 << 20
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSizing:
-    """What an episode takes of a machine."""
+    """Resources that an episode takes on a machine."""
 
     cpus_per_episode: float = 0.25
-    """Processors for one episode."""
+    """Processors for each episode."""
     memory_per_episode: int = 256 * _MIB
-    """Bytes for one episode: a browser context's, mostly."""
+    """Bytes for each episode, mostly for a browser context."""
     load_weights: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    """Weights by a machine's address; for others, what they say themselves (`LOAD_WEIGHT`), or
-    1. A weight multiplies what the machine's processors and memory allow; 0 leaves it out."""
+    """Weights by machine address. The default is a machine's own resource (`LOAD_WEIGHT`), or 1.
+    A weight multiplies what processors and memory allow; 0 excludes the machine."""
 
     def __post_init__(self) -> None:
         if not self.cpus_per_episode > 0 or self.memory_per_episode < 1:
             raise errors.InvalidInputError(
-                "An episode takes more than 0 processors and 1 byte of memory or more; got "
+                "cpus_per_episode must be more than 0, and memory_per_episode 1 byte or more; got "
                 f"{self.cpus_per_episode} and {self.memory_per_episode}."
             )
         for address, weight in self.load_weights.items():
@@ -59,7 +59,7 @@ class NodeSizing:
                 )
 
     def episodes(self, resources: Mapping[str, float], address: str = "") -> int:
-        """Returns how many episodes a machine plays at once.
+        """Return how many episodes a machine plays at a time.
 
         >>> NodeSizing().episodes({"CPU": 8, "memory": 64 << 30})
         32
@@ -69,8 +69,8 @@ class NodeSizing:
         0
 
         Args:
-            resources: The machine's, by Ray's names; memory in bytes.
-            address: Its address.
+            resources: The machine's resources, by Ray's names; memory in bytes.
+            address: The machine's address.
         """
         weight = self.load_weights.get(address, resources.get(LOAD_WEIGHT, 1.0))
         size = resources.get("CPU", 0.0) / self.cpus_per_episode
@@ -81,7 +81,7 @@ class NodeSizing:
         return max(int(size * weight), 1)
 
     def reserved(self, resources: Mapping[str, float], episodes: int) -> dict[str, float]:
-        """Returns what to reserve of a machine for so many episodes: never more than it has."""
+        """Return the resources to reserve for that many episodes, at most what the machine has."""
         wanted = {
             "CPU": episodes * self.cpus_per_episode,
             "memory": float(episodes * self.memory_per_episode),
@@ -90,7 +90,7 @@ class NodeSizing:
 
 
 NAMESPACE = "webtraj"
-"""The namespace of the actors' names in Ray."""
+"""Ray namespace of the actors' names."""
 
 _logger = logging.getLogger(__name__)
 
@@ -98,10 +98,10 @@ _CALLS_AT_ONCE = 16
 
 
 def import_ray() -> Any:
-    """Returns Ray.
+    """Import Ray.
 
     Raises:
-        MissingDependencyError: It is not installed.
+        MissingDependencyError: Ray is not installed.
     """
     try:
         import ray
@@ -112,24 +112,24 @@ def import_ray() -> Any:
 
 @contextlib.asynccontextmanager
 async def connected(address: str, runtime_env: Mapping[str, Any] | None) -> AsyncIterator[None]:
-    """Connects this process to a cluster, for a while; one that is connected stays so.
+    """Connect this process to a cluster during the block; keep an existing connection.
 
     Raises:
-        InvalidInputError: There is no cluster at that address.
+        InvalidInputError: No cluster runs at that address.
         MissingDependencyError: Ray is not installed.
     """
     ray = import_ray()
     if address.startswith("ray://"):
         raise errors.InvalidInputError(
-            f"The driver of a rollout is a part of the cluster, so it cannot be reached by "
-            f"{address!r}. Run it on one of its machines with the address 'auto', or submit it by "
-            "`webtraj ray submit`."
+            f"Cannot run a rollout through a Ray client connection ({address!r}), since its driver "
+            "is part of the cluster. Run it on one of the cluster's machines with the address "
+            "'auto', or submit it with `webtraj ray submit`."
         )
     if ray.is_initialized():
         yield
         return
     try:
-        # In a thread, since it takes the main thread's SIGTERM, which is to end all in good order.
+        # In a thread, since Ray replaces the main thread's SIGTERM handler, which we need.
         await asyncio.to_thread(
             ray.init,
             address,
@@ -140,9 +140,9 @@ async def connected(address: str, runtime_env: Mapping[str, Any] | None) -> Asyn
         )
     except (ConnectionError, ValueError) as error:
         raise errors.InvalidInputError(
-            f"There is no Ray cluster at {address!r} that this machine is a part of: "
-            f"{str(error).rstrip('.')}. Expected 'auto', or the address of its head, such as "
-            "10.0.0.1:6379; start it with `ray start --head`."
+            f"No Ray cluster at {address!r} that includes this machine: "
+            f"{str(error).rstrip('.')}. Expected 'auto', or the address of the head node, such as "
+            "10.0.0.1:6379; start a cluster with `ray start --head`."
         ) from error
     _take_sigterm_back()
     try:
@@ -152,13 +152,13 @@ async def connected(address: str, runtime_env: Mapping[str, Any] | None) -> Asyn
 
 
 def _take_sigterm_back() -> None:
-    """Registers Python's handler of SIGTERM again.
+    """Register Python's SIGTERM handler again.
 
-    Ray puts one of its own before it, which aborts the process after three seconds: less than it
-    takes to close episodes in good order.
+    Ray's own handler aborts the process after three seconds, less than it takes to close episodes
+    in good order.
     """
     if threading.current_thread() is not threading.main_thread():
-        return  # Only the main thread may.
+        return  # Only the main thread can.
     handler = signal.getsignal(signal.SIGTERM)
     if handler is not None:
         signal.signal(signal.SIGTERM, handler)
@@ -174,36 +174,36 @@ class RayNode:
         self._open_timeout = open_timeout
 
     async def open(self) -> Opened:
-        """Waits until the actor is there, and ready."""
+        """Wait until the actor is running and ready."""
         opened = False
         try:
             reply: Opened = await _answer(self._actor.open.remote(), self._open_timeout)
             opened = reply.failure is None
             return reply
         finally:
-            if not opened:  # It has nothing, and would come some day with nobody to tell.
+            if not opened:  # It has no work, and must not start later unnoticed.
                 await self._kill()
 
     async def accept(self, turns: Sequence[Turn]) -> None:
-        """Hands out a lease."""
+        """Hand out a lease."""
         await _answer(self._actor.accept.remote(turns), self._lease)
 
     async def report(self, got: int) -> Report:
-        """Asks what happened."""
+        """Ask for a report."""
         report: Report = await _answer(self._actor.report.remote(got), self._lease)
         return report
 
     async def allow(self, share: float) -> None:
-        """Sets its part of limits."""
+        """Set its share of limits."""
         await _answer(self._actor.allow.remote(share), self._lease)
 
     async def flush(self) -> str:
-        """Waits for the store. That the node lives meanwhile is seen by its reports."""
+        """Wait until records are stored. Reports show meanwhile that the node is alive."""
         why: str = await _answer(self._actor.flush.remote(), None)
         return why
 
     async def close(self, got: int) -> Report:
-        """Ends it, and its process."""
+        """Close the node and end its process."""
         report: Report = await _answer(self._actor.close.remote(got), self._close_timeout)
         await self._kill()
         return report
@@ -233,7 +233,7 @@ class RayCluster:
         self._resources: dict[str, Mapping[str, float]] = {}
 
     async def places(self) -> Sequence[Place]:
-        """Returns the machines that live, those apart that are not to play."""
+        """Return the live machines that may play."""
         nodes = await asyncio.to_thread(self._ray.nodes)
         alive = [node for node in nodes if node["Alive"]]
         self._resources = {node["NodeID"]: node["Resources"] for node in alive}
@@ -248,7 +248,7 @@ class RayCluster:
         return [place for place in places if place.episodes]
 
     async def start(self, place: Place) -> RayNode:
-        """Starts an actor on a machine; Ray queues it until the machine has room."""
+        """Start an actor on a machine; Ray queues it until the machine has room."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         reserved = self._sizing.reserved(self._resources[place.key], place.episodes)
@@ -269,7 +269,7 @@ class RayCluster:
         return RayNode(actor, self._work, open_timeout=self._open_timeout)
 
     async def end_nodes_of_before(self) -> None:
-        """Ends the nodes of a driver that died, in good order, if they have not done so yet."""
+        """End the nodes of a crashed driver in good order, if they have not ended yet."""
         await asyncio.gather(*map(self._end, await asyncio.to_thread(self._nodes_of_before)))
 
     def _nodes_of_before(self) -> list[str]:
@@ -285,26 +285,26 @@ class RayCluster:
             actor = await asyncio.to_thread(self._ray.get_actor, name, NAMESPACE)
             await RayNode(actor, self._work, open_timeout=0).close(0)
         except (NodeLostError, ValueError):
-            _logger.info("The node %s ended by itself, or does not answer.", name)
+            _logger.info("The node %s has ended or does not answer.", name)
 
 
 def _leave() -> None:
-    """Ends the actor's process; everything in it is closed."""
+    """End the actor's process; everything in it is closed."""
     os._exit(0)
 
 
 async def _answer(reference: Any, limit: float | None) -> Any:
-    """Awaits a reply of an actor.
+    """Await an actor's reply.
 
     Raises:
-        NodeLostError: There is none.
+        NodeLostError: The actor does not reply.
     """
     ray = import_ray()
     try:
         return await asyncio.wait_for(asyncio.wrap_future(reference.future()), limit)
     except TimeoutError:
-        raise NodeLostError(f"It has not answered for {limit:g} s.") from None
+        raise NodeLostError(f"The node has not answered for {limit:g} s.") from None
     except ray.exceptions.RayTaskError:
-        raise  # A mistake of webtraj's own: nodes tell of all others.
+        raise  # A bug in webtraj; nodes report all other errors.
     except ray.exceptions.RayError as error:
         raise NodeLostError(str(error).partition("\n")[0]) from error

@@ -1,4 +1,4 @@
-"""`collect_on_ray`: a rollout on many machines in one call."""
+"""`collect_on_ray`: run a rollout on several machines in one call."""
 
 from __future__ import annotations
 
@@ -64,67 +64,65 @@ async def collect_on_ray(
     browsers: Browsers | None = None,
     format: EpisodeFormat | None = None,  # noqa: A002
 ) -> RolloutSummary:
-    """Lets an agent play episodes on every machine of a Ray cluster, and records them in one store.
+    """Run an agent on every machine of a Ray cluster and record all episodes in one store.
 
-    Does what `rollouts.collect` does, with the same plan on record. The calling process is the
-    driver, and must run on a machine of the cluster. Machines may come and go meanwhile.
+    This works like `rollouts.collect`, with the same plan on record. The calling process is the
+    driver and must run on a machine of the cluster. Machines may join and leave meanwhile.
 
     Args:
         tasks: As for `collect`.
-        agent: Who plays: the name of an agent, or what makes one on each machine. What machines get
-            is pickled; a function of a module that they do not have needs `runtime_env`.
-        out: A bucket's URL, or a folder that all machines have at the same path. Each is a writer
-            of its own there.
-        address: The cluster: `auto`, or the address of its head.
-        storage_options: For a bucket. They go to all machines; credentials are better in their
-            environments.
+        agent: The name of an agent, or a factory called on each machine. It is pickled; a function
+            from a module that the machines lack needs `runtime_env`.
+        out: A bucket URL, or a folder at the same path on all machines. Each machine writes there
+            itself.
+        address: The cluster: `auto`, or the address of its head node.
+        storage_options: For a bucket. They are sent to all machines; better keep credentials in
+            the machines' environments.
         agent_options: For an agent by name.
         episodes: As for `collect`.
         attempts: As for `collect`.
         group_size: As for `collect`.
-        parallel: How many to play at a time on all machines together, shared out in proportion to
-            their size; by default as many as they can. Of `settings.parallel` nothing is looked at
-            but whether it is "auto" or an `Adaptive`: then each machine plays as many as it can
-            bear, within that range, and up to what `sizing` says.
+        parallel: How many episodes to play at a time on all machines together, distributed in
+            proportion to their size; by default as many as they can bear. `settings.parallel` is
+            ignored unless it is "auto" or an `Adaptive`: then each machine adjusts its number
+            within that range, and up to what `sizing` allows.
         seed: The run's seed.
-        run_id: Names the run; by default a new name.
-        resume: Whether to go on with a run of `out`: its id, or True for the latest. Nodes that a
-            dead driver has left behind are ended first, and what waits in the spools of the
-            machines is sent.
-        settings: How to play. Order, politeness, retries, completion and the run's deadline hold
-            for all machines together. Of `operations`, and of what an agent may ask its model by
-            the minute, each machine has its part by its size.
+        run_id: Name of the run; a new one by default.
+        resume: The id of a run in `out` to resume, or True for the latest. Nodes left behind by a
+            crashed driver are ended first, and the machines' spools are sent.
+        settings: Limits, order and retries. Order, politeness, retries, completion and the run's
+            deadline apply to all machines together. Each machine gets a share, by its size, of
+            `operations` and of the agent's requests per minute.
         environment_options: For the presets' factories.
-        sizing: How many episodes a machine plays at once.
-        setup: Called first on each machine, to register presets for example.
-        variables: Environment variables to set on each machine. They are not logged, as those of
-            `runtime_env` are.
-        runtime_env: Ray's: what machines need to have of the caller's modules and variables.
-        rows_per_lease: How many rows a node is given at a time and lane, at most.
+        sizing: How many episodes a machine plays at a time.
+        setup: Called first on each machine, for example to register presets.
+        variables: Environment variables to set on each machine. Unlike those of `runtime_env`, they
+            are not logged.
+        runtime_env: Ray's runtime environment: modules and variables that machines need.
+        rows_per_lease: Most rows to hand to a node at a time for each lane.
         lease: Seconds of silence after which driver and node give each other up.
-        join_timeout: Seconds to wait for a machine, and for a node to begin.
-        close_timeout: Seconds that a node has, at its end, to send what waits in its spool.
-        blocklist: Takes the sites that refused the agent.
-        observer: Is told what happens.
-        browsers: What pages come from, on each machine.
+        join_timeout: Seconds to wait for a machine, and for a node to start.
+        close_timeout: Seconds that a closing node has to send its spool.
+        blocklist: Receives the sites that refused the agent.
+        observer: Called when episodes end.
+        browsers: Browser settings of each machine.
         format: As for `collect`.
 
     Returns:
-        Every result on record, those of a resumed run's earlier episodes included. Of several
-        tries at one row, `rollouts.runs.counting` says which counts.
+        Every recorded result, including earlier ones of a resumed run. Of several tries at a row,
+        `rollouts.runs.counting` says which one counts.
 
     Raises:
-        InvalidInputError: An argument is wrong, or there is no cluster at that address.
+        InvalidInputError: An argument is invalid, or no cluster runs at that address.
         MissingDependencyError: Ray is not installed.
-        RolloutStoppedError: Too many episodes failed one after the other, or there is no machine to
-            play on any more.
-        CollectorError: What was played has not come to the store; it is in the machines' spools.
-        WebtrajError: What no machine would be spared.
+        RolloutStoppedError: Too many episodes in a row failed, or no machine is left.
+        CollectorError: Some episodes have not reached the store; they are in the machines' spools.
+        WebtrajError: An error that would end every other machine too.
     """
     if lease <= 0 or rows_per_lease < 1 or (parallel is not None and parallel < 1):
         raise errors.InvalidInputError(
-            "A lease lasts more than 0 s and has 1 row or more, and 1 episode or more is played at "
-            f"a time; got lease={lease}, rows_per_lease={rows_per_lease}, parallel={parallel}."
+            "lease must be more than 0 s, and rows_per_lease and parallel 1 or more; got "
+            f"lease={lease}, rows_per_lease={rows_per_lease}, parallel={parallel}."
         )
     settings = settings or RolloutSettings()
     observer = observer or NullRolloutObserver()
@@ -135,7 +133,7 @@ async def collect_on_ray(
         else plan_of(tasks, episodes=episodes, attempts=attempts, seed=seed, group_size=group_size)
     )
     await check_environments(plan, environment_options or {}, elsewhere=True)
-    if agent == "oracle":  # Others by name play any task, or need what this machine may lack.
+    if agent == "oracle":  # Other named agents play any task, or may not load here.
         await check_tasks(
             plan, catalog.make_agent("oracle"), environment_options or {}, elsewhere=True
         )
@@ -148,7 +146,7 @@ async def collect_on_ray(
         else:
             written = settle_format(format, place, storage_options)
             if not is_url(place):
-                create_place(place, DatasetHeader(format=written))  # A plan alone makes no dataset.
+                create_place(place, DatasetHeader(format=written))  # A plan alone is not a dataset.
             run = Run(storage, run_id or new_run_id())
             about = {**dataclasses.asdict(settings), "format": written}
             run.write_plan(plan, seed=seed, settings=about)
@@ -203,5 +201,5 @@ async def collect_on_ray(
 
 
 def _place(out: str | os.PathLike[str]) -> str:
-    """Returns the store's name, the same on all machines."""
+    """Return the store's path or URL, the same on all machines."""
     return os.fspath(out) if is_url(out) else str(Path(out).absolute())

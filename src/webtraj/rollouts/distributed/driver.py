@@ -1,9 +1,9 @@
-"""The driver: hands out leases, takes results, and sees to it that every row is played once.
+"""The driver: hands out leases, collects results, and makes sure that every row is played once.
 
-A row is out with one node at a time. It is over when the record of its end is in the store, not
-when a node says that it ended: a node that dies in between takes the record with it, for a while or
-for good. What a node had out when it was lost is looked for in the store; what is not there is
-played elsewhere, as the next try. The driver holds rows and results, and no trajectory.
+One node at a time has a row. A row is done when the record of its end is in the store, not when a
+node reports the end, since a node that fails in between takes the record with it. When a node is
+lost, the driver looks for its turns in the store; what is missing is played elsewhere, as the next
+try. The driver holds rows and results, but no trajectories.
 """
 
 from __future__ import annotations
@@ -29,47 +29,47 @@ from webtraj.rollouts.settings import RolloutSettings
 
 __all__ = ["Away", "Driver", "NOTE_INTERVAL", "Underway", "UnderwayNote", "read_underway"]
 
-# What is under way on which machine: a note of the driver's, for those who watch.
+# The note: what is running on which machine, for monitoring.
 #
-# It lies beside the plan and is written anew every few seconds::
+# It lies beside the plan and is rewritten every few seconds::
 #
 #     <dataset>/runs/<run id>/underway.json
 #
-# Journals of open episodes lie on the machines that play them, where nobody else sees them; the
-# driver knows which rows it has handed out. Nothing goes by the note but what is shown: a driver
-# that cannot write it plays on, and one that dies leaves an old one behind, which its time tells.
+# Journals of open episodes are on the machines that play them, out of sight for others, but the
+# driver knows which rows it has handed out. The note is only for display: a driver that cannot
+# write it continues, and one that fails leaves an old note behind, recognizable by its time.
 
 _logger = logging.getLogger(__name__)
 
 NOTE_INTERVAL = 10.0
-"""Seconds after which the note is written anew."""
+"""Seconds between notes."""
 _OLD = 3
-"""A note is old after so many intervals."""
+"""Intervals after which a note is old."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Away:
-    """An episode that a machine is taken to play."""
+    """An episode that a machine is presumably playing."""
 
     machine: str
-    """The machine's name."""
+    """Name of the machine."""
     since: float
-    """When the driver found it to be the machine's next, in seconds since the epoch."""
+    """When the driver first saw it as the machine's next, in seconds since the epoch."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Underway:
-    """What a note says."""
+    """Content of a note."""
 
     time: float
     """When it was written, in seconds since the epoch, by the driver's clock."""
     interval: float
-    """After how many seconds the next one was to be written."""
+    """Seconds until the next note."""
     episodes: Mapping[str, Away]
-    """By the ids of the episodes, which tell their rows (`Run.place_of`)."""
+    """Running episodes by id, from which `Run.place_of` gives their rows."""
 
     def is_old(self, now: float) -> bool:
-        """Returns whether the driver should have written a newer one long ago: it is gone.
+        """Return whether a newer note is long overdue, so that the driver must be gone.
 
         >>> Underway(100.0, 10.0, {}).is_old(120.0), Underway(100.0, 10.0, {}).is_old(131.0)
         (False, True)
@@ -77,15 +77,15 @@ class Underway:
         return now - self.time > _OLD * self.interval
 
     def to_data(self) -> dict[str, Any]:
-        """Returns it as JSON data."""
+        """Return the note as JSON data."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Returns what `to_data` made data of.
+        """Return the note from JSON data.
 
         Raises:
-            KeyError: It is no such data.
+            KeyError: The data is not a note.
             TypeError: Likewise.
             ValueError: Likewise.
         """
@@ -97,7 +97,7 @@ class Underway:
 
 
 def read_underway(run: Run) -> Underway | None:
-    """Returns what the note of a run says; None if there is none, or none that can be read.
+    """Return a run's note; None if it is missing or unreadable.
 
     Raises:
         StorageError: The store cannot be read.
@@ -107,16 +107,16 @@ def read_underway(run: Run) -> Underway | None:
     except errors.StorageMissingError:
         return None
     except (KeyError, TypeError, ValueError, AttributeError):
-        return None  # It is for show, and another is written soon.
+        return None  # For display only; the next one follows soon.
 
 
 class UnderwayNote:
-    """Writes the note of a run. Its methods block; they may be called on any thread.
+    """Writes a run's note. Its methods block and may be called on any thread.
 
     Args:
         run: The run.
-        interval: After how many seconds the next one is to be written.
-        clock: The time, in seconds since the epoch.
+        interval: Seconds between notes.
+        clock: Returns the time in seconds since the epoch.
     """
 
     def __init__(
@@ -132,10 +132,10 @@ class UnderwayNote:
         self._known: dict[str, Away] = {}
         self._lock = threading.Lock()
         self._over = False
-        self._written = False  # Whether the last note that was written names an episode.
+        self._written = False  # Whether the last note names an episode.
 
     def of(self, members: Iterable[Member]) -> Underway:
-        """Returns what is under way: of each lease the first turn, since they go one by one."""
+        """Return what is running: the first turn of each lease, since turns go one by one."""
         now = self._clock()
         found = {}
         for member in members:
@@ -149,13 +149,13 @@ class UnderwayNote:
         return Underway(now, self.interval, found)
 
     def write(self, underway: Underway) -> None:
-        """Writes it, unless all is over; a store that does not take it is no trouble."""
+        """Write a note unless the run has finished. Errors of the store are only logged."""
         with self._lock:
             if not self._over:
                 self._write(underway)
 
     def finish(self) -> None:
-        """Notes that nothing is under way any more, if there was a note. Idempotent."""
+        """Write that nothing is running any more, if there was a note. Idempotent."""
         with self._lock:
             if not self._over and self._written:
                 self._write(Underway(self._clock(), self.interval, {}))
@@ -166,7 +166,7 @@ class UnderwayNote:
         try:
             self._run.storage.write(_key(self._run), orjson.dumps(underway.to_data()))
         except errors.StorageError as error:
-            _logger.debug("What is under way could not be noted: %s", error)
+            _logger.debug("Could not write the note of running episodes: %s", error)
 
 
 def _key(run: Run) -> str:
@@ -174,7 +174,7 @@ def _key(run: Run) -> str:
 
 
 _STARTS = 3
-"""How often a node of one machine may fail in a row before the machine is left alone."""
+"""Failures in a row of one machine's node after which the machine is left alone."""
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -187,20 +187,20 @@ class Driver:
     settings: RolloutSettings
     observer: RolloutObserver
     lease: float
-    """Seconds of silence after which a node is lost."""
+    """Seconds of silence after which a node counts as lost."""
     parallel: int | None = None
-    """How many episodes to play at once in all; None for as many as the machines can."""
+    """Episodes to play at a time in all; None for as many as the machines can bear."""
     rows_per_lease: int = 8
-    """At most; the last leases are smaller, so that no node has much left when others are done."""
+    """Most rows in a lease. The last leases are smaller, so that all nodes finish together."""
     join_timeout: float = 300.0
-    """Seconds to wait for a machine where there is none, and for a node to begin."""
+    """Seconds to wait for a machine when there is none, and for a node to start."""
     blocklist: Blocklist | None = None
     note_interval: float = NOTE_INTERVAL
-    """Seconds after which is noted again what is under way, for those who watch."""
+    """Seconds between notes of what is running."""
 
     def __post_init__(self) -> None:
         self.lost_nodes = 0
-        """How many nodes were lost. The index may lack episodes of theirs."""
+        """Number of lost nodes. The index may lack their episodes."""
         self._members = Members(self.parallel)
         self._ledger = Ledger(
             run=self.run,
@@ -224,12 +224,13 @@ class Driver:
         await self._stop()
 
     async def gather(self) -> None:
-        """Starts a node on every machine that there is, and waits until each is ready, or failed.
+        """Start a node on every machine, and wait until each is ready or has failed.
 
-        What waited in their spools is in the store then, and in the count of what is left to play.
+        Afterwards the records that waited in their spools are in the store, so that the remaining
+        turns can be counted.
 
         Raises:
-            WebtrajError: No node can play.
+            WebtrajError: No node can start.
         """
         for place in await self.cluster.places():
             self._serve_at(place)
@@ -239,26 +240,27 @@ class Driver:
             raise self._ledger.raised
 
     async def play(self, turns: Sequence[Turn], *, session: int) -> list[EpisodeResult]:
-        """Plays all turns.
+        """Play all turns.
 
         Args:
-            turns: The next try of every row that is not over.
-            session: The number of the session's first tries, as `Run.begin_session` returned it.
+            turns: The next try of every row that is not done.
+            session: The number of the session's first tries, from `Run.begin_session`.
 
         Returns:
-            The result of every episode of this session that is on record, in the order of their
-            ends.
+            The result of every recorded episode of this session, in the order in which they ended.
 
         Raises:
-            RolloutStoppedError: Too many episodes failed one after the other, there is no machine
-                left to play on, or another driver has taken the run over.
-            CollectorError: Everything is played, and the store does not take all of it.
-            WebtrajError: What no node would be spared.
+            RolloutStoppedError: Too many episodes in a row failed, no machine is left, or another
+                driver has taken over the run.
+            CollectorError: Everything is played, but the store does not accept all of it.
+            WebtrajError: An error that would end every other node too.
         """
         end = self.settings.deadlines.run
         loop = asyncio.get_running_loop()
         timer = (
-            None if end is None else loop.call_later(end, self._ledger.cut, f"{end:g} s are over")
+            None
+            if end is None
+            else loop.call_later(end, self._ledger.cut, f"its limit of {end:g} s is up")
         )
         self._lonely_since = time.monotonic()
         self._do(self._discover())
@@ -274,23 +276,24 @@ class Driver:
             raise self._ledger.raised
         return list(self._ledger.results.values())
 
-    # Nodes: found, served, lost.
+    # Nodes: discovered, served, lost.
 
     async def _discover(self) -> None:
-        """Starts a node on every machine that comes, or comes back. Ray tells of none by itself."""
+        """Start a node on every new or returning machine, by polling, since Ray does not notify."""
         while True:
             try:
                 for place in await self.cluster.places():
                     self._serve_at(place)
             except NodeLostError as error:
-                _logger.warning("The cluster does not say which machines it has: %s", error)
+                _logger.warning("Could not list the cluster's machines: %s", error)
             if self._serving:
                 self._lonely_since = time.monotonic()
             elif time.monotonic() - self._lonely_since > self.join_timeout:
                 self._ledger.fail(
                     errors.RolloutStoppedError(
-                        f"There was no machine to play on for {self.join_timeout:g} s, with "
-                        f"{self._ledger.left}. Resume the run when there are some."
+                        f"The rollout stopped because no machine was available for "
+                        f"{self.join_timeout:g} s, with {self._ledger.left}. Resume the run when "
+                        "there are machines."
                     )
                 )
             await asyncio.sleep(self.lease / 10)
@@ -316,7 +319,7 @@ class Driver:
             if opened.failure is not None:
                 self._blame(place, opened.failure)
                 return
-            # What came before the begin is in the store, and so in the count of what is left.
+            # Records sent before the start are in the store, and so already counted.
             found = opened.found if self._ledger.begun.is_set() else ()
             self._shares.join(place.key, place.episodes)
             member = self._members.add(place, node, opened.room)
@@ -324,7 +327,7 @@ class Driver:
         except NodeLostError as error:
             self._failures[place.key] = self._failures.get(place.key, 0) + 1
             self.lost_nodes += 1
-            _logger.warning("The node at %s is lost: %s", place.name, error)
+            _logger.warning("Lost the node at %s: %s", place.name, error)
         finally:
             if member is not None:
                 self._shares.leave(place.key)
@@ -355,7 +358,7 @@ class Driver:
             await asyncio.wait(helpers)
 
     async def _share_out(self, member: Member) -> None:
-        """Tells a node what part of all limits it has, whenever that changes."""
+        """Tell a node its share of all limits whenever that changes."""
         while True:
             share = self._shares.offer(member.place.key)
             if share is None:
@@ -366,7 +369,7 @@ class Driver:
             self._members.wake()
 
     def _blame(self, place: Place, failure: Failure) -> None:
-        """Leaves a machine alone that cannot play; ends the rollout if no other can either."""
+        """Leave a machine alone that cannot play; end the rollout if no other can either."""
         self._failures[place.key] = _STARTS
         error = failure.to_error(place.name)
         _logger.warning("%s", error)
@@ -375,12 +378,12 @@ class Driver:
             self._ledger.fail(error)
 
     async def _play_elsewhere(self, member: Member) -> None:
-        """Finds out what became of the turns that a node had, and hands out again what is open."""
+        """Find out what became of a lost node's turns, and hand out the open ones again."""
         if member.turns and not self._ledger.over.is_set():
             self._ledger.lose(member, await self._on_record(member.turns))
 
     async def _on_record(self, turns: Mapping[str, Turn]) -> dict[str, EpisodeResult]:
-        """Asks the store, for as long as it takes: without an answer, rows may be played twice."""
+        """Ask the store until it answers; without an answer, rows might be played twice."""
         while True:
             try:
                 if (
@@ -388,12 +391,12 @@ class Driver:
                     > self._ledger.next_session
                 ):
                     raise errors.RolloutStoppedError(
-                        f"Another rollout has taken over the run {self.run.run_id!r}, so this one "
-                        "ends."
+                        f"This rollout stopped because another one has taken over the run "
+                        f"{self.run.run_id!r}."
                     )
                 return await asyncio.to_thread(self.record.results, turns)
             except errors.StorageUnavailableError as error:
-                _logger.warning("What lost nodes have recorded is not known yet: %s", error)
+                _logger.warning("Cannot yet tell what lost nodes have recorded: %s", error)
             await asyncio.sleep(self.lease / 2)
 
     async def _feed(self, member: Member, found: Sequence[str]) -> None:
@@ -413,7 +416,7 @@ class Driver:
         self._ledger.take(member, report)
         if not self._ledger.waits_for_the_store():
             return
-        # Nodes are asked to hurry, or to say what is wrong.
+        # Ask nodes to hurry, or to report what is wrong.
         for member in self._members:
             if member.unstored and not member.flushing:
                 member.flushing = True
@@ -424,12 +427,12 @@ class Driver:
             if why := await member.node.flush():
                 self._ledger.fail(errors.CollectorError(f"On {member.place.name}: {why}"))
         except NodeLostError:
-            pass  # Who listens to it finds that out too.
+            pass  # `_listen` notices that too.
         finally:
             member.flushing = False
 
     async def _keep_note(self) -> None:
-        """Notes what is under way, again and again."""
+        """Write the note at each interval."""
         while True:
             await asyncio.sleep(self.note_interval)
             await asyncio.to_thread(self._note.write, self._note.of(self._members))
@@ -447,7 +450,7 @@ class Driver:
             self._ledger.fail(error)
 
     async def _stop(self) -> None:
-        """Closes every node in good order; each has a time limit of its own. Idempotent."""
+        """Close every node in good order, each within its own time limit. Idempotent."""
         self._ledger.stop()
         members = list(self._members)
         if tasks := {*self._serving.values(), *self._others}:
@@ -459,16 +462,16 @@ class Driver:
             self._ledger.raised = self._ledger.raised or error
 
     async def _close(self, member: Member) -> errors.CollectorError | None:
-        """Returns an error if records stay with the node."""
+        """Close a node; return an error if records remain there."""
         try:
             self._take(member, await member.node.close(member.reports))
         except NodeLostError as error:
-            _logger.warning("The node at %s could not be closed: %s", member.place.name, error)
+            _logger.warning("Could not close the node at %s: %s", member.place.name, error)
         if not member.unstored:
             return None
         some = next(iter(member.unstored))
         return errors.CollectorError(
-            f"On {member.place.name} are {len(member.unstored)} episodes, such as {some!r}, that "
-            "have not come to the store. They are in that machine's spool; run `webtraj push` "
-            "there, or resume the run."
+            f"{len(member.unstored)} episodes on {member.place.name}, such as {some!r}, have not "
+            "reached the store. They are in that machine's spool; run `webtraj push` there, or "
+            "resume the run."
         )

@@ -1,4 +1,4 @@
-"""What `webtraj ray submit` runs on the cluster: `python -m webtraj.rollouts.distributed.job`."""
+"""The job of `webtraj ray submit`, run as `python -m webtraj.rollouts.distributed.job`."""
 
 from __future__ import annotations
 
@@ -32,45 +32,45 @@ from webtraj.tasks import TaskSpec, read_tasks
 
 __all__ = ["JobSpec", "MODULE", "follow_job", "main", "submit_job"]
 
-# Submitting a rollout as a job of Ray's, from a machine that need not be a part of the cluster.
+# Submit a rollout as a Ray job, from a machine that need not be part of the cluster.
 #
-# What the job is to do, and the values of the variables that it is given, go along as files of a
-# small module, `webtraj_job`: neither on a command line nor in the job's `runtime_env`, which Ray
-# writes to its logs and shows to whoever asks. The job takes the values out of there at once, see
-# `job`. Variables that the machines have themselves need not be sent at all.
+# The job's settings and environment variables are sent as files of a small module, `webtraj_job`,
+# not on a command line or in the job's `runtime_env`, which Ray logs and shows to anyone. The job
+# removes the variables from there at once. Variables that the machines already have need not be
+# sent.
 
 MODULE = "webtraj_job"
-"""The module that goes along."""
+"""Name of the module that is sent."""
 
 
 class JobSpec(pydantic.BaseModel):
-    """What a job is to do. The first four are fields of the source's `ray_job_submit.sh`."""
+    """Settings of a job. The first four are fields of the source's `ray_job_submit.sh`."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
     source: str
-    """SOURCE_S3_URI: the tasks to play: a `.jsonl` or `.parquet` file's URL; or presets' selectors,
-    with commas between."""
+    """SOURCE_S3_URI: the tasks to play: the URL of a `.jsonl` or `.parquet` file, or preset
+    selectors separated by commas."""
     save: str
-    """SAVE_S3_URI: where the episodes go."""
+    """SAVE_S3_URI: the place to record to."""
     max_trajs: int = pydantic.Field(default=100, ge=1)
-    """MAX_TRAJS: how many episodes to play: one of each task in order, and then again."""
+    """MAX_TRAJS: episodes to play: one for each task in order, then from the start again."""
     max_steps: int = pydantic.Field(default=15, ge=1)
-    """MAX_STEPS: steps after which an episode is truncated, unless its task says otherwise."""
+    """MAX_STEPS: step limit of an episode, unless its task has one."""
     agent: str = "model"
-    """Who plays: a name of `webtraj.agents.catalog`."""
+    """Name of an agent in `webtraj.agents.catalog`."""
     agent_options: dict[str, Any] = pydantic.Field(default_factory=dict)
     environment_options: dict[str, Any] = pydantic.Field(default_factory=dict)
     format: str | None = None
-    """What episodes are written as: `json`, `pb` or `pb.zst`."""
+    """Format of the episodes: `json`, `pb` or `pb.zst`."""
     storage_options: dict[str, Any] | None = None
-    """For the buckets; holds no credentials."""
+    """For the buckets, without credentials."""
     imports: list[str] = pydantic.Field(default_factory=list)
-    """Modules to import on each machine first, which register presets for example."""
+    """Modules to import first on each machine, for example to register presets."""
     max_retries: int = pydantic.Field(default=3, ge=0)
-    """How often an episode that an error ended is tried again."""
+    """Retries of an episode after an infrastructure failure."""
     parallel: int | None = pydantic.Field(default=None, ge=1)
-    """How many episodes to play at a time on all machines together."""
+    """Episodes to play at a time on all machines together."""
     seed: int = 0
     run_id: str | None = None
     resume: bool | str = False
@@ -85,22 +85,22 @@ def submit_job(
     python: str = "python",
     metadata: Mapping[str, str] | None = None,
 ) -> str:
-    """Submits a job.
+    """Submit a job.
 
     Args:
-        job: What it is to do.
-        address: Ray's dashboard, such as `http://10.0.0.1:8265`.
-        working_dir: A folder that the job and all machines are given, with modules of yours.
-        pass_variables: Names of environment variables to hand on; those that are not set here are
-            left to the machines.
+        job: The job's settings.
+        address: URL of Ray's dashboard, such as `http://10.0.0.1:8265`.
+        working_dir: A folder with your modules, sent to the job and all machines.
+        pass_variables: Names of environment variables to send; those that are not set here are left
+            to the machines.
         python: The Python on the cluster that has webtraj.
-        metadata: Told by Ray of the job.
+        metadata: Metadata that Ray shows with the job.
 
     Returns:
         The job's id.
 
     Raises:
-        InvalidInputError: There is no dashboard at that address, or Ray refuses the job.
+        InvalidInputError: No dashboard runs at that address, or Ray rejects the job.
         MissingDependencyError: Ray's client is not installed.
     """
     client = _client(address)
@@ -119,7 +119,7 @@ def submit_job(
             )
         except (RuntimeError, ValueError) as error:
             raise errors.InvalidInputError(
-                f"Ray at {address!r} refused the job: {str(error).strip():.1000}"
+                f"Ray at {address!r} rejected the job: {str(error).strip():.1000}"
             ) from None
     return submitted
 
@@ -127,15 +127,15 @@ def submit_job(
 async def follow_job(
     job_id: str, *, address: str, tell: Callable[[str], object]
 ) -> tuple[str, str]:
-    """Waits for a job to end.
+    """Wait for a job to end.
 
     Args:
-        job_id: What `submit_job` returned.
+        job_id: The id from `submit_job`.
         address: As for `submit_job`.
-        tell: Is given what the job prints, as it comes.
+        tell: Called with the job's output as it arrives.
 
     Returns:
-        Ray's word for how it ended, `SUCCEEDED`, `FAILED` or `STOPPED`; and more about it.
+        Ray's status, `SUCCEEDED`, `FAILED` or `STOPPED`, and a message.
     """
     client = _client(address)
     async for text in client.tail_job_logs(job_id):
@@ -166,12 +166,12 @@ def _client(address: str) -> Any:
             raise errors.missing_dependency("Jobs need Ray with its client", "ray") from error
         raise errors.InvalidInputError(
             f"Ray's dashboard does not answer at {address!r}: {str(error).strip():.500} Expected "
-            "its URL, such as http://10.0.0.1:8265; `ray start --head` says it."
+            "its URL, such as http://10.0.0.1:8265, which `ray start --head` prints."
         ) from error
 
 
 def main() -> None:
-    """Does what the job says that went along. Exits with 1 if it cannot."""
+    """Run the submitted job. Exits with 1 if it cannot."""
     try:
         folder = _folder()
         job = read_job(folder / "job.json")
@@ -184,25 +184,25 @@ def main() -> None:
     counted = counting(summary.results)
     finished = sum(result.counts for result in counted)
     sys.stdout.write(
-        f"{len(counted)} rows, {finished} played to their ends, {len(summary.results)} episodes on "
-        f"record in {job.save}, {summary.seconds:.1f} s\n"
+        f"{len(counted)} rows, {finished} finished, {len(summary.results)} episodes recorded in "
+        f"{job.save}, {summary.seconds:.1f} s\n"
     )
     if finished == 0:
         sys.exit(1)
 
 
 def read_job(path: Path) -> JobSpec:
-    """Return what a job is to do.
+    """Return a job's settings.
 
     Raises:
-        InvalidInputError: The file is missing or wrong; the message names the field.
+        InvalidInputError: The file is missing or invalid; the message names the field.
     """
     try:
         return JobSpec.model_validate_json(path.read_bytes())
     except (OSError, pydantic.ValidationError) as error:
         raise errors.InvalidInputError(
-            f"The job {str(path)!r} cannot be read: {error}. Submit it again, with the version of "
-            "webtraj that the cluster has."
+            f"Cannot read the job {str(path)!r}: {error}. Submit it again with the cluster's "
+            "version of webtraj."
         ) from error
 
 
@@ -232,7 +232,7 @@ async def _play(job: JobSpec, variables: dict[str, str]) -> RolloutSummary:
 
 
 async def _channels(job: JobSpec) -> list[str]:
-    """Returns what browsers are to observe for the agent, if it says so, and for its records."""
+    """Return the channels to observe, for the agent and for its records."""
     agent = catalog.make_agent(job.agent, seed=job.seed, options=job.agent_options)
     close = getattr(agent, "aclose", None)
     if close is not None:
@@ -250,7 +250,7 @@ def _plan(job: JobSpec) -> tuple[PlannedEpisode, ...]:
 
 
 class _Teller:
-    """Says how far it is, seldom."""
+    """Prints progress occasionally."""
 
     def __init__(self) -> None:
         self._rows = 0
@@ -262,12 +262,12 @@ class _Teller:
     def episode_ended(self, result: EpisodeResult) -> None:
         self._ended += 1
         if self._ended % max(self._rows // 20, 1) == 0:
-            sys.stdout.write(f"{self._ended} episodes have ended; {self._rows} rows to play\n")
+            sys.stdout.write(f"{self._ended} episodes have ended; the plan has {self._rows} rows\n")
             sys.stdout.flush()
 
 
 def take_variables(folder: Path) -> dict[str, str]:
-    """Returns the variables that went along, and removes their file."""
+    """Return the variables that were sent, and remove their file."""
     file = folder / "variables.json"
     if not file.exists():
         return {}
@@ -277,12 +277,12 @@ def take_variables(folder: Path) -> dict[str, str]:
 
 
 def prepare(imports: Iterable[str]) -> None:
-    """Makes a machine ready: imports modules, and removes the file of variables there.
+    """Prepare a machine: import modules, and remove the file of variables.
 
-    The machine is given the variables otherwise.
+    The machine gets the variables another way.
 
     Raises:
-        InvalidInputError: There is no such module.
+        InvalidInputError: A module cannot be imported.
     """
     if importlib.util.find_spec(MODULE) is not None:
         (_folder() / "variables.json").unlink(missing_ok=True)
@@ -291,8 +291,8 @@ def prepare(imports: Iterable[str]) -> None:
             importlib.import_module(name)
         except ImportError as error:
             raise errors.InvalidInputError(
-                f"The module {name!r} cannot be imported on the cluster: {error}. Give the folder "
-                "that it is in as --working-dir."
+                f"Cannot import the module {name!r} on the cluster: {error}. Pass its folder as "
+                "--working-dir."
             ) from error
 
 
@@ -300,7 +300,7 @@ def _folder() -> Path:
     found = importlib.util.find_spec(MODULE)
     if found is None or found.origin is None:
         raise errors.InvalidInputError(
-            f"There is no module {MODULE!r} that says what to do; submit a job by "
+            f"The module {MODULE!r}, which holds the job's settings, is missing. Submit jobs with "
             "`webtraj ray submit`."
         )
     return Path(found.origin).parent

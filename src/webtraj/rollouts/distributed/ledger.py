@@ -1,6 +1,6 @@
-"""The ledger: which rows are open, who has them, and what came of those that are over.
+"""The ledger: which rows are open, which node has them, and the results of the done ones.
 
-It decides what a report means; it waits for nothing but a turn to hand out.
+It interprets reports, and never waits except for a turn to hand out.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from webtraj.trajectory import Outcome
 
 __all__ = ["Lease", "Ledger", "Member", "Members", "Record", "Shares"]
 
-# What the store says of episodes whose machine says nothing any more.
+# Records in the store of episodes whose machine has gone silent.
 
 _WORKERS = 16
 
 
 class Record:
-    """The episodes in the shared store. Calls block."""
+    """The episodes in the shared store. Methods block."""
 
     def __init__(
         self, out: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
@@ -45,9 +45,9 @@ class Record:
         self._options = storage_options
 
     def results(self, turns: Mapping[str, Turn]) -> dict[str, EpisodeResult]:
-        """Returns the results of those turns, by episode id, that the store has a record of.
+        """Return the results of those turns that have a record in the store, by episode id.
 
-        In a folder, what dead writers left open is sealed first.
+        In a folder, journals that crashed writers left open are sealed first.
 
         Raises:
             StorageError: The store cannot be read.
@@ -57,14 +57,14 @@ class Record:
             self._seal()
             place = open_place(self._out, storage_options=self._options)
         except errors.NotADatasetError:
-            return {}  # No episode has come there yet.
+            return {}  # Nothing is recorded there yet.
         found = map_in_order(
             lambda item: self._result(place, *item), turns.items(), workers=_WORKERS
         )
         return {result.episode_id: result for result in found if result is not None}
 
     def summaries(self) -> Sequence[EpisodeSummary]:
-        """Returns the summaries of all episodes, those without an index line included.
+        """Return the summaries of all episodes, including those without an index line.
 
         Raises:
             StorageError: The store cannot be read or written.
@@ -74,10 +74,10 @@ class Record:
         try:
             return open_dataset(self._out, storage_options=self._options).summaries
         except errors.NotADatasetError:
-            return ()  # No episode has come there yet.
+            return ()  # Nothing is recorded there yet.
 
     def complete(self) -> None:
-        """Gives every episode its index line, of those whose writer died before it could.
+        """Write missing index lines, for episodes whose writer crashed before it could.
 
         Raises:
             StorageError: The store cannot be read or written.
@@ -105,39 +105,39 @@ class Record:
         return EpisodeResult.of_summary(summary, turn.planned, turn.number)
 
 
-# Shares: what part of the limits that hold for all machines together each node may use.
+# Shares: each node's part of the limits that apply to all machines together.
 #
-# A node's part is in proportion to its size. When another comes, the parts of the others shrink
-# first, and only what they have been told to leave is given away; so the parts never add up to more
-# than the whole, whoever hears of it when.
+# A node's share is proportional to its size. When a node joins, the others' shares shrink first,
+# and only what they have confirmed to give up is reassigned. So the shares never add up to more
+# than the whole, whatever the order of messages.
 
 _EXACT = 1e-9
 
 
 class Shares:
-    """Who has which part."""
+    """Each node's share of common limits."""
 
     def __init__(self) -> None:
         self._sizes: dict[str, int] = {}
         self._taken: dict[str, float] = {}
-        """The most that a node may be using, by what it was told or is being told."""
+        """Most that each node may be using, given what it was told or is being told."""
         self._told: dict[str, float] = {}
 
     def join(self, key: str, size: int) -> None:
-        """Takes a node in; it has no part yet."""
+        """Add a node, without a share yet."""
         self._sizes[key] = size
 
     def leave(self, key: str) -> None:
-        """Forgets a node that uses nothing any more."""
+        """Remove a node that no longer uses anything."""
         for known in (self._sizes, self._taken, self._told):
             known.pop(key, None)
 
     def has_any(self, key: str) -> bool:
-        """Returns whether a node was told of a part."""
+        """Return whether a node has been told a share."""
         return key in self._told
 
     def offer(self, key: str) -> float | None:
-        """Returns the part to tell a node of now, which `told` has to follow; None for no news.
+        """Return the share to tell a node now, followed by `told`; None if nothing changed.
 
         >>> shares = Shares()
         >>> shares.join("a", 3), shares.offer("a"), shares.told("a", 1.0)
@@ -156,48 +156,48 @@ class Shares:
         return share
 
     def told(self, key: str, share: float) -> None:
-        """Notes that a node goes by its part from now on."""
+        """Record that a node applies its share from now on."""
         if key in self._sizes:
             self._taken[key] = self._told[key] = share
 
 
-# The nodes that take part, and what each of them has out.
+# Members: the nodes that take part, and the turns that each has.
 
 
 @dataclasses.dataclass(slots=True)
 class Lease:
-    """Turns that a node plays one after the other."""
+    """Turns that a node plays in sequence."""
 
     turns: dict[str, Turn] = dataclasses.field(default_factory=dict)
-    """Those that have not ended, by the id of their episode."""
+    """Turns that have not ended, by episode id."""
     filling: bool = True
-    """Whether it was not handed out yet."""
+    """Whether it is still being filled."""
 
 
 @dataclasses.dataclass(slots=True)
 class Member:
-    """A node, and the turns that it has."""
+    """A node and its turns."""
 
     place: Place
     node: Node
     leases: list[Lease] = dataclasses.field(default_factory=list)
     unstored: dict[str, Turn] = dataclasses.field(default_factory=dict)
-    """The turns that have ended, and whose record is not in the store yet."""
+    """Ended turns whose records are not in the store yet, by episode id."""
     reports: int = 0
-    """The number of the last report that arrived."""
+    """Number of the last report received."""
     flushing: bool = False
     room: int | None = None
-    """How many episodes it says that it plays at once; None for as many as its size says."""
+    """Episodes that the node plays at a time; None for as many as its size allows."""
 
     @property
     def lanes(self) -> int:
-        """How many leases it may have."""
+        """Number of leases that it may have."""
         size = self.place.episodes
         return size if self.room is None else min(self.room, size)
 
     @property
     def turns(self) -> dict[str, Turn]:
-        """All turns that it has, by the id of their episode."""
+        """All its turns, by episode id."""
         turns = dict(self.unstored)
         for lease in self.leases:
             turns.update(lease.turns)
@@ -209,13 +209,13 @@ class Member:
         return any(lease.turns for lease in self.leases)
 
     def ended(self, episode_id: str) -> None:
-        """Notes that a turn has ended, though its record may not be in the store."""
+        """Record that a turn has ended, although its record may not be in the store."""
         turn = self.drop(episode_id)
         if turn is not None:
             self.unstored[episode_id] = turn
 
     def drop(self, episode_id: str) -> Turn | None:
-        """Forgets a turn, and a lease that has none left; returns it if it was there."""
+        """Forget a turn, and its lease if now empty; return the turn if it was there."""
         turn = self.unstored.pop(episode_id, None)
         for lease in self.leases:
             turn = lease.turns.pop(episode_id, None) or turn
@@ -223,12 +223,12 @@ class Member:
         return turn
 
     def tidy(self) -> None:
-        """Forgets leases of which nothing is left."""
+        """Forget empty leases."""
         self.leases = [lease for lease in self.leases if lease.turns or lease.filling]
 
 
 class Members:
-    """All of them, and how the lanes are shared out."""
+    """All members, and the lanes distributed over them."""
 
     def __init__(self, parallel: int | None) -> None:
         self._parallel = parallel
@@ -240,43 +240,43 @@ class Members:
 
     @property
     def keys(self) -> frozenset[str]:
-        """The keys of their places."""
+        """Keys of the members' places."""
         return frozenset(self._members)
 
     @property
     def capacity(self) -> int:
-        """How many episodes they play at once."""
+        """Episodes that they play at a time in all."""
         size = sum(member.lanes for member in self)
         return size if self._parallel is None else min(size, self._parallel)
 
     @property
     def rows(self) -> frozenset[int]:
-        """The rows that are out."""
+        """Rows that are handed out."""
         return frozenset(turn.planned.row for one in self for turn in one.turns.values())
 
     def add(self, place: Place, node: Node, room: int | None = None) -> Member:
-        """Takes a node in."""
+        """Add a node."""
         member = self._members[place.key] = Member(place, node, room=room)
         self.wake()
         return member
 
     def remove(self, member: Member) -> None:
-        """Forgets a node."""
+        """Remove a node."""
         self._members.pop(member.place.key, None)
         self.wake()
 
     def wake(self) -> None:
-        """Lets those look again who wait for a change."""
+        """Wake everyone who waits for a change."""
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
     async def changed(self) -> None:
-        """Waits for a change."""
+        """Wait for a change."""
         await self._changed.wait()
 
     @contextlib.asynccontextmanager
     async def lane(self, member: Member) -> AsyncIterator[Lease]:
-        """Waits for a lane; gives a lease to fill, which holds the lane until all of it ended."""
+        """Wait for a lane; yield a lease to fill, which holds the lane until all its turns end."""
         while not self._has_room(member):
             await self.changed()
         lease = Lease()
@@ -295,7 +295,7 @@ class Members:
             return True
         if sum(len(one.leases) for one in self) >= self._parallel:
             return False
-        # Each has a share in proportion to its size.
+        # Each member's share is proportional to its size.
         size = sum(one.place.episodes for one in self)
         return busy < max(self._parallel * member.place.episodes / size, 1)
 
@@ -305,7 +305,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(kw_only=True)
 class Ledger:
-    """The rows of a session, and their results."""
+    """The rows of a session and their results."""
 
     run: Run
     settings: RolloutSettings
@@ -316,10 +316,10 @@ class Ledger:
 
     def __post_init__(self) -> None:
         self.results: dict[str, EpisodeResult] = {}
-        """By the id of the episode, in the order of their ends."""
+        """Results by episode id, in the order in which the episodes ended."""
         self.begun = asyncio.Event()
         self.over = asyncio.Event()
-        """Whether no more is to be played, for whatever reason."""
+        """Set when nothing more will be played, for whatever reason."""
         self.raised: BaseException | None = None
         """The reason, if it is an error."""
         self._open: dict[int, Turn] = {}
@@ -327,20 +327,20 @@ class Ledger:
         self._session = 0
         self._rows = 0
         self._errors_in_a_row = 0
-        self._random = random.Random()  # For pauses alone; no episode follows from it.
+        self._random = random.Random()  # For pauses only; episodes do not depend on it.
 
     @property
     def left(self) -> str:
-        """Says how many rows are left."""
+        """Text that says how many rows are left."""
         return f"{len(self._open)} of {self._rows} rows left"
 
     @property
     def next_session(self) -> int:
-        """The number that the first tries of the next session have."""
+        """Number of the first tries of the next session."""
         return self._session + TRIES_A_SESSION
 
     def begin(self, turns: Sequence[Turn], session: int) -> None:
-        """Begins with the next try of every row that is not over."""
+        """Start with the next try of every row that is not done."""
         turns = [dataclasses.replace(turn, number=max(turn.number, session)) for turn in turns]
         self._session = session
         self._rows = len(turns)
@@ -353,18 +353,18 @@ class Ledger:
         self.begun.set()
 
     def stop(self) -> None:
-        """Hands out no more turns."""
+        """Hand out no more turns."""
         self.over.set()
         self._scheduler.stop()
 
     def waits_for_the_store(self) -> bool:
-        """Returns whether all is played, and only records are still under way."""
+        """Return whether everything is played and only records are missing in the store."""
         if self._scheduler.left or not self.begun.is_set() or self.over.is_set():
             return False
         return not any(member.plays for member in self.members)
 
     async def fill(self, lease: Lease) -> None:
-        """Waits for a turn, and puts it and what else there is into a lease; none in the end."""
+        """Wait for a turn and add it, with further available ones, to a lease; none at the end."""
         try:
             await self._fill(lease)
         except BaseException:
@@ -390,16 +390,16 @@ class Ledger:
                     turn = await self._scheduler.take()
             if turn is None or turn.planned.row in self._open:
                 return turn
-            self._scheduler.done(turn)  # It is over: a machine came back, and had it.
+            self._scheduler.done(turn)  # Done: a returning machine had its record.
 
     def _lease_size(self) -> int:
         if self.settings.politeness != Politeness():
-            return 1  # A turn that waits in a lease would keep others from its site.
+            return 1  # A turn waiting in a lease would block others from its site.
         lanes = max(self.members.capacity, 1)
         return max(min(self.rows_per_lease, self._scheduler.left // (2 * lanes)), 1)
 
     def take(self, member: Member, report: Report) -> None:
-        """Takes a report in."""
+        """Process a report."""
         member.reports = report.number
         member.room = report.room
         for ended in report.ended:
@@ -407,7 +407,7 @@ class Ledger:
             self._keep(episode_id, ended.result)
             self._count_errors(ended.result)
             if ended.again and not self.over.is_set():
-                # It need not wait for its record: it is not over anyhow.
+                # No need to wait for its record, since the row is not done anyway.
                 member.drop(episode_id)
                 self._end_turn(ended.turn, ended.result, again=True)
             else:
@@ -423,7 +423,7 @@ class Ledger:
         self.members.wake()
 
     def lose(self, member: Member, found: Mapping[str, EpisodeResult]) -> None:
-        """Hands out again what a lost node had, but for what the store has a record of."""
+        """Hand out a lost node's turns again, except those with a record in the store."""
         for episode_id, turn in member.turns.items():
             ended = episode_id in member.unstored
             self.results.pop(episode_id, None)
@@ -434,7 +434,7 @@ class Ledger:
             self._end_turn(turn, result, again=again)
 
     def open_turns(self, episode_ids: Iterable[str]) -> dict[str, Turn]:
-        """Returns the tries among those episodes that are of rows which are not over."""
+        """Return the tries among those episodes whose rows are not done."""
         turns = {}
         for episode_id in episode_ids:
             place = self.run.place_of(episode_id)
@@ -443,20 +443,20 @@ class Ledger:
         return turns
 
     def bring(self, found: Mapping[str, EpisodeResult]) -> None:
-        """Counts what a machine brings that comes back in the middle of the rollout."""
+        """Count the records of a machine that returns during the rollout."""
         for episode_id, result in found.items():
             self._keep(episode_id, result, told=episode_id in self.results)
             if result.counts and result.row not in self.members.rows:
                 self._row_over(result.row)
 
     def cut(self, why: str) -> None:
-        """Ends the rollout before its time, in good order."""
+        """End the rollout early, in good order."""
         if not self.over.is_set():
-            _logger.warning("The rollout ends before all is played: %s.", why)
+            _logger.warning("The rollout ends early: %s.", why)
             self.over.set()
 
     def fail(self, error: BaseException) -> None:
-        """Ends the rollout by an error."""
+        """End the rollout with an error."""
         self.raised = self.raised or error
         self.over.set()
         self.members.wake()
@@ -475,7 +475,7 @@ class Ledger:
         return not result.failed or self.settings.retry.retries(result.outcome, turn.failures + 1)
 
     def _end_turn(self, turn: Turn, result: EpisodeResult | None, *, again: bool) -> None:
-        """Gives a turn back; `result` is None if there is no record of it, for now."""
+        """Return a turn to the scheduler; `result` is None if it has no record so far."""
         if not again or turn.planned.row not in self._open:
             self._scheduler.done(turn)
             self._row_over(turn.planned.row)
@@ -485,8 +485,8 @@ class Ledger:
             self._scheduler.done(turn)
             self.fail(
                 errors.RolloutStoppedError(
-                    f"The row {turn.planned.row} was begun {TRIES_A_SESSION} times and never came "
-                    "to an end; resume the run to go on."
+                    f"Row {turn.planned.row} was started {TRIES_A_SESSION} times without ending. "
+                    "Resume the run to try again."
                 )
             )
             return
@@ -510,7 +510,7 @@ class Ledger:
         completion = self.settings.completion
         enough, over = completion.threshold * self._rows, self._rows - len(self._open)
         if over - 1 < enough <= over:
-            told = f"{over} of {self._rows} rows were over {completion.grace:g} s ago"
+            told = f"{over} of {self._rows} rows were done {completion.grace:g} s ago"
             asyncio.get_running_loop().call_later(completion.grace, self.cut, told)
 
     def _count_errors(self, result: EpisodeResult) -> None:
@@ -520,8 +520,8 @@ class Ledger:
             return
         self.fail(
             errors.RolloutStoppedError(
-                f"{self._errors_in_a_row} episodes in a row ended in an error, so the rollout was "
-                f"stopped with {self.left}. The last, of task "
-                f"{result.task!r}, with {result.error}"
+                f"The rollout stopped with {self.left}, because {self._errors_in_a_row} episodes "
+                f"in a row ended in an error. The last error, in task {result.task!r}: "
+                f"{result.error}"
             )
         )

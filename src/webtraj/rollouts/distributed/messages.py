@@ -1,6 +1,6 @@
-"""What driver and nodes say to each other, and what a node is to the driver, whatever it runs on.
+"""Messages between driver and nodes, and the driver's view of nodes and clusters.
 
-Rows there, results back; never a trajectory.
+Rows go to the nodes and results come back, but no trajectories.
 """
 
 from __future__ import annotations
@@ -33,51 +33,51 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What a node has to know before its first row."""
+    """Everything that a node needs before its first row."""
 
     run_id: str
     out: str
-    """The shared store: a bucket's URL, or a folder that all machines have at the same path."""
+    """The shared store: a bucket URL, or a folder at the same path on all machines."""
     agent: str | Callable[[], Agent]
-    """Who plays: a name of `webtraj.agents.catalog`, or what makes an agent."""
+    """A name in `webtraj.agents.catalog`, or a factory of agents."""
     seed: int = 0
     agent_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     storage_options: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
     environment_options: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     format: EpisodeFormat = "json"
-    """What episodes are written as."""
+    """Format of the episodes."""
     browsers: Browsers = dataclasses.field(default_factory=Browsers)
-    """What pages come from on each machine."""
+    """Browser settings of each machine."""
     settings: RolloutSettings = dataclasses.field(default_factory=RolloutSettings)
     variables: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
-    """Environment variables to set there, such as keys of model servers."""
+    """Environment variables to set on the node, such as keys of model servers."""
     setup: Callable[[], object] | None = None
-    """Called first on each node: to register presets, for example."""
+    """Called first on each node, for example to register presets."""
     lease: float = 30.0
     """Seconds of silence after which driver and node give each other up."""
     close_timeout: float = 60.0
-    """Seconds that a node has, at its end, to send what waits in its spool."""
+    """Seconds that a closing node has to send its spool."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Failure:
-    """An error, in a shape that any process can read."""
+    """An error in a form that any process can read."""
 
     type: str
     message: str
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
-        """Returns what to say of an error."""
+        """Return an error as a failure."""
         return cls(type(error).__name__, str(error))
 
     @property
     def concerns_all(self) -> bool:
-        """Whether every other node would fail likewise: the input is wrong."""
+        """Whether every other node would fail likewise, because the input is wrong."""
         return issubclass(self._class, (errors.InvalidInputError, errors.UnknownPresetError))
 
     def to_error(self, where: str) -> errors.WebtrajError:
-        """Returns an error of the same type, if that is one of webtraj's own."""
+        """Return an error of the same type, if webtraj defines it."""
         if issubclass(self._class, errors.WebtrajError):
             return self._class(f"On {where}: {self.message}")
         return errors.RolloutStoppedError(f"On {where}: {self.type}: {self.message}")
@@ -92,43 +92,43 @@ class Failure:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Opened:
-    """That a node is ready, or why it is not."""
+    """Reply of a node that it is ready, or why it is not."""
 
     found: tuple[str, ...] = ()
-    """The ids of the run's episodes that had waited there, and are in the store now."""
+    """Ids of the run's episodes that waited there and are now in the store."""
     failure: Failure | None = None
     room: int | None = None
-    """How many episodes it plays at once, to begin with; None for as many as its size says."""
+    """Episodes that it plays at a time at first; None for as many as its size allows."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ended:
-    """A turn that was begun, and what came of it."""
+    """A started turn and its result."""
 
     turn: Turn
     result: EpisodeResult
     again: bool
-    """Whether another try may mend it."""
+    """Whether another try may help."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Report:
-    """What happened on a node since the last one that the driver got; also a sign of life."""
+    """Events on a node since the driver's last received report; also a sign of life."""
 
     number: int = 0
     ended: tuple[Ended, ...] = ()
     returned: tuple[Turn, ...] = ()
-    """Turns that were not begun, and will not be."""
+    """Turns that were not started and will not be."""
     stored: tuple[str, ...] = ()
-    """The ids of episodes whose record has reached the store."""
+    """Ids of episodes whose records have reached the store."""
     failure: Failure | None = None
-    """Why the node can play no more."""
+    """Why the node can no longer play."""
     room: int | None = None
-    """How many episodes it plays at once now; None for as many as its size says."""
+    """Episodes that it plays at a time now; None for as many as its size allows."""
 
     @classmethod
     def joined(cls, reports: Sequence[Report]) -> Report:
-        """Returns one report that says what several say."""
+        """Return several reports as one."""
         return cls(
             reports[-1].number,
             tuple(ended for report in reports for ended in report.ended),
@@ -139,55 +139,55 @@ class Report:
         )
 
 
-# Machines as the driver sees them, whatever they are made of.
+# The driver's view of machines, whatever they run on.
 
 
 class NodeLostError(Exception):
-    """A node does not answer any more. What it had open is played elsewhere."""
+    """A node stopped answering. Its open turns are played elsewhere."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Place:
-    """A machine on which a node can be."""
+    """A machine that can run a node."""
 
     key: str
-    """Names it, as long as it lives."""
+    """Identifier, valid while the machine lives."""
     name: str
-    """For people: its address."""
+    """Address, for people."""
     episodes: int
-    """How many episodes it plays at once."""
+    """Episodes that it plays at a time."""
 
 
 class Node(Protocol):
     """A `node.NodeRunner` on another machine. Every call may raise `NodeLostError`."""
 
     async def open(self) -> Opened:
-        """See `NodeRunner`, as for all the others."""
+        """See `NodeRunner`, as for the other methods."""
 
     async def accept(self, turns: Sequence[Turn]) -> None:
-        """Takes a lease."""
+        """Accept a lease."""
 
     async def report(self, got: int) -> Report:
-        """Tells what happened."""
+        """Return what happened."""
 
     async def allow(self, share: float) -> None:
-        """Sets its part of limits."""
+        """Set the node's share of limits."""
 
     async def flush(self) -> str:
-        """Waits for the store."""
+        """Wait until records are stored."""
 
     async def close(self, got: int) -> Report:
-        """Ends."""
+        """Close the node."""
 
 
 class Cluster(Protocol):
-    """The machines that there are."""
+    """The available machines."""
 
     async def places(self) -> Sequence[Place]:
-        """Returns those that live."""
+        """Return the live machines."""
 
     async def start(self, place: Place) -> Node:
-        """Starts a node.
+        """Start a node.
 
         Raises:
             NodeLostError: The machine is gone.

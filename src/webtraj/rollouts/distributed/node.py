@@ -1,6 +1,6 @@
-"""A node: plays the rows that a driver hands out, as long as the driver is heard of.
+"""A node: plays the rows that a driver hands out, as long as it hears from the driver.
 
-It knows nothing of Ray: `cluster` makes an actor of it. All methods run in one event loop.
+It does not depend on Ray: `cluster` runs it as an actor. All methods run in one event loop.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ if TYPE_CHECKING:
 
 __all__ = ["NodeRunner", "NodeWriter"]
 
-# How a node records: its own writer into the shared store, and what had waited there before.
+# How a node records: its own writer into the shared store, and records left by earlier runs.
 
 _logger = logging.getLogger(__name__)
 
 
 class NodeWriter:
-    """The collector of a node."""
+    """The collector of a node, and its spool."""
 
     def __init__(self, work: Work) -> None:
-        """Opens the collector.
+        """Open the collector.
 
         Raises:
-            WebtrajError: As the collectors' initializers do.
+            WebtrajError: See the collectors.
         """
         self._storage_options = work.storage_options
         self._spool: Spool | None = None
@@ -68,13 +68,13 @@ class NodeWriter:
             self._layout = DatasetLayout(self.collector.path)
 
     def send_what_waits(self, run: Run) -> list[str]:
-        """Sends what waits in the spool; of a folder's journals the driver takes care.
+        """Send the records waiting in the spool. The driver handles journals in a folder.
 
         Returns:
-            The ids of a run's episodes among it.
+            The ids of the run's episodes among them.
 
         Raises:
-            CollectorError: Some of that run could not be sent.
+            CollectorError: Some of the run's episodes could not be sent.
         """
         if self._spool is None:
             return []
@@ -85,7 +85,7 @@ class NodeWriter:
         unsent = [one.episode_id for one in report.unsent if run.place_of(one.episode_id)]
         if unsent:
             raise errors.CollectorError(
-                f"{len(unsent)} episodes of the run {run.run_id!r}, such as {unsent[0]!r}, wait in "
+                f"{len(unsent)} episodes of the run {run.run_id!r}, such as {unsent[0]!r}, are in "
                 f"{str(self._spool.path)!r} and could not be sent to {report.destination!r}. Run "
                 f"`webtraj push {self._spool.path}` there."
             )
@@ -94,10 +94,10 @@ class NodeWriter:
         return sorted(episode_id for episode_id in waiting if run.place_of(episode_id))
 
     def stored(self, episode_ids: Iterable[str]) -> list[str]:
-        """Returns which of those episodes, all ended, are in the store."""
+        """Return which of those ended episodes are in the store."""
         if self._spool is None:
             return [one for one in episode_ids if not self._layout.journal(one).exists()]
-        # An episode has a journal until it has a file, and that until it is in the bucket.
+        # An episode has a journal until it is sealed, and a file until it is in the bucket.
         return [
             one
             for one in episode_ids
@@ -106,7 +106,7 @@ class NodeWriter:
         ]
 
     async def flush(self) -> str:
-        """Waits until every record is in the store; returns why not, if that fails."""
+        """Wait until every record is in the store; return the reason if that fails."""
         try:
             await self.collector.flush()
         except errors.CollectorError as error:
@@ -114,7 +114,7 @@ class NodeWriter:
         return ""
 
     async def aclose(self) -> None:
-        """Sends what it can, and closes.
+        """Send what can be sent, and close.
 
         Raises:
             CollectorError: Something is not in the store.
@@ -123,21 +123,21 @@ class NodeWriter:
 
 
 _BEATS = 10
-"""How many reports there are within a lease."""
+"""Reports within one lease."""
 
 
 class NodeRunner:
-    """Plays leases: each on a lane of its own, one row after the other."""
+    """Plays leases, each in a lane of its own, one row after the other."""
 
     def __init__(
         self, work: Work, episodes: int, leave: Callable[[], object] | None = None
     ) -> None:
-        """Initializes the node; touches nothing.
+        """Initialize the node without starting anything.
 
         Args:
-            work: What to do.
-            episodes: How many episodes it plays at once.
-            leave: Ends the process, once the driver is not heard of any more and all is closed.
+            work: The node's work.
+            episodes: Episodes to play at a time.
+            leave: Ends the process once the driver has gone silent and everything is closed.
         """
         self._work = work
         self._episodes = episodes
@@ -159,18 +159,18 @@ class NodeRunner:
         self._unstored: set[str] = set()
         self._failure: Failure | None = None
         self._told: list[Report] = []
-        """Reports that the driver may not have got, in order."""
+        """Reports that the driver may not have received, in order."""
         self._news = asyncio.Event()
         self._heard = time.monotonic()
         self._watch: asyncio.TimerHandle | None = None
         self._leaving: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
-        if leave is not None:  # Also of a node that is never opened.
+        if leave is not None:  # Even for a node that is never opened.
             threading.Thread(target=self._leave_if_stuck, daemon=True).start()
 
     async def open(self) -> Opened:
-        """Makes ready, and sends first what waits in the spool of this machine."""
-        self._heard = math.inf  # What waits may take its time.
+        """Get ready, and first send what waits in this machine's spool."""
+        self._heard = math.inf  # Sending the spool may take long.
         try:
             os.environ.update(self._work.variables)
             if self._work.setup is not None:
@@ -179,7 +179,7 @@ class NodeRunner:
             self._writer = await asyncio.to_thread(NodeWriter, self._work)
             found = await asyncio.to_thread(self._writer.send_what_waits, self._run)
         except Exception as error:
-            _logger.warning("This node cannot begin.", exc_info=True)
+            _logger.warning("This node cannot start.", exc_info=True)
             self._hear()
             await self.close()
             return Opened(failure=Failure.of(error))
@@ -189,7 +189,7 @@ class NodeRunner:
         return Opened(tuple(found), room=self._room.size)
 
     async def accept(self, turns: Sequence[Turn]) -> None:
-        """Takes a lease, to be played at once."""
+        """Accept a lease and start playing it."""
         self._hear()
         if self._closing is not None or self._failure is not None:
             self._returned.extend(turns)
@@ -200,11 +200,10 @@ class NodeRunner:
         lane.add_done_callback(self._lanes.discard)
 
     async def report(self, got: int) -> Report:
-        """Waits for something to tell, though never long, and tells it.
+        """Wait briefly for news, and return it.
 
         Args:
-            got: The number of the last report that the driver got; what came after it is told
-                again.
+            got: The number of the last report that the driver received; later ones are repeated.
         """
         self._hear()
         with contextlib.suppress(TimeoutError):
@@ -214,10 +213,9 @@ class NodeRunner:
         return self._tell(got)
 
     async def allow(self, share: float) -> None:
-        """Goes by a part of the limits that hold for all machines together.
+        """Apply a share of the limits that hold for all machines together.
 
-        Of operations at once there is one of each at least; what is counted by the minute is
-        divided exactly.
+        Limits on concurrent operations stay at least 1. Limits per minute are divided exactly.
         """
         self._hear()
         self._share = share
@@ -227,14 +225,14 @@ class NodeRunner:
             set_share(share)
 
     async def flush(self) -> str:
-        """Waits until every record is in the store; returns why not, if that fails."""
+        """Wait until every record is in the store; return the reason if that fails."""
         assert self._writer is not None
         why = await self._writer.flush()
         self._news.set()
         return why
 
     async def close(self, got: int = 0) -> Report:
-        """Ends what is open as cancelled, sends what it can, and lets go of all. Idempotent.
+        """End open episodes as cancelled, send what can be sent, and release all. Idempotent.
 
         Returns:
             The last report; `got` is as in `report`.
@@ -275,9 +273,9 @@ class NodeRunner:
             self._runners.append(runner)
             await runner.play()
         except asyncio.CancelledError:
-            pass  # By `close`, which is told of it as everybody is: by what was not begun.
+            pass  # By `close`, which reports the turns that were not started.
         except Exception as error:
-            _logger.warning("This node can play no more.", exc_info=True)
+            _logger.warning("This node can no longer play.", exc_info=True)
             self._failure = self._failure or Failure.of(error)
         finally:
             if runner in self._runners:
@@ -332,7 +330,7 @@ class NodeRunner:
             self._pool.operations.limit(_part_of(limits, self._share))
 
     def _adapt(self) -> None:
-        """Plays as many episodes at once as this machine can bear, if that is asked for."""
+        """Play as many episodes at a time as this machine can bear, if configured."""
         adaptive = self._work.settings.adaptive
         if adaptive is None:
             return
@@ -346,7 +344,7 @@ class NodeRunner:
         return statistics.median(paces) if paces else None
 
     def _make_room(self) -> None:
-        """Lets those lanes end that are too many, each after the episode that it is in."""
+        """Let surplus lanes end, each after its current episode."""
         for runner in self._runners[self._room.size :]:
             runner.wind_up()
         self._news.set()
@@ -361,12 +359,12 @@ class NodeRunner:
         if self._lanes:
             await asyncio.wait(self._lanes)
         if self._pool is not None:
-            await _quietly(self._pool.close(), "The browsers could not be closed.")
+            await _quietly(self._pool.close(), "Could not close the browsers.")
         if self._writer is not None:
-            await _quietly(self._writer.aclose(), "Not all records are in the store.")
+            await _quietly(self._writer.aclose(), "Some records are not in the store.")
         close = getattr(self._agent, "aclose", None)
         if close is not None:
-            await _quietly(close(), "The agent could not be closed.")
+            await _quietly(close(), "Could not close the agent.")
 
     def _hear(self) -> None:
         self._heard = time.monotonic()
@@ -389,7 +387,7 @@ class NodeRunner:
             self._leave()
 
     def _leave_if_stuck(self) -> None:
-        """Ends the process if its event loop cannot. All that was recorded is in journals."""
+        """End the process if its event loop hangs. Everything recorded is in journals."""
         limit = 2 * self._work.lease + self._work.close_timeout
         while (left := limit - self._silence) > 0:
             time.sleep(min(left, limit))
@@ -398,15 +396,15 @@ class NodeRunner:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Listener:
-    """Hands results on."""
+    """Forwards results."""
 
     ended: Callable[[EpisodeResult], None]
 
     def rollout_planned(self, plan: Sequence[PlannedEpisode]) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
     def episode_ended(self, result: EpisodeResult) -> None:
-        """Hands it on."""
+        """Forward the result."""
         self.ended(result)
 
 
@@ -415,7 +413,7 @@ def _place(turn: Turn) -> tuple[int, int]:
 
 
 def _for_a_lane(settings: RolloutSettings) -> RolloutSettings:
-    """Returns the settings for one lease; what concerns the whole rollout is the driver's."""
+    """Return the settings for one lease; the driver handles those of the whole rollout."""
     deadlines = Deadlines(step=settings.deadlines.step, episode=settings.deadlines.episode)
     return dataclasses.replace(
         settings,
@@ -431,7 +429,7 @@ def _for_a_lane(settings: RolloutSettings) -> RolloutSettings:
 
 
 def _part_of(limits: OperationLimits, share: float) -> OperationLimits:
-    """Returns a part of limits: one of each operation at least, and exactly of what is a rate.
+    """Return a share of limits: at least 1 of each operation, and exact for rates.
 
     >>> part = _part_of(OperationLimits(navigate=8, allocate=1, requests_per_minute=30), 0.25)
     >>> part.navigate, part.allocate, part.requests_per_minute
@@ -447,7 +445,7 @@ def _part_of(limits: OperationLimits, share: float) -> OperationLimits:
 
 
 class _Room(Crew):
-    """How many lanes there may be; says when that changes."""
+    """Number of lanes allowed; calls back when it changes."""
 
     def __init__(self, size: int, changed: Callable[[], object]) -> None:
         super().__init__(size)
