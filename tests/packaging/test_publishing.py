@@ -1,0 +1,99 @@
+"""What surrounds the package where it is published: workflows, citation, security, container."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+PINNED = re.compile(r"[\w-]+/[\w-]+@[0-9a-f]{40}")
+
+
+def read(path):
+    return yaml.safe_load((ROOT / path).read_text())
+
+
+def steps_of(workflow):
+    return [step for job in workflow["jobs"].values() for step in job["steps"]]
+
+
+def test_there_are_these_workflows():
+    assert [path.stem for path in WORKFLOWS] == ["docs", "release", "tests"]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflow_may_only_read_and_runs_pinned_actions(path):
+    workflow = read(path)
+    assert workflow["permissions"] == {"contents": "read"}
+    used = [step["uses"] for step in steps_of(workflow) if "uses" in step]
+    assert used
+    assert not [action for action in used if not PINNED.fullmatch(action)]
+    assert "secrets." not in path.read_text()
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflow_runs_targets_that_exist(path):
+    targets = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    commands = " ".join(step.get("run", "") for step in steps_of(read(path)))
+    assert set(re.findall(r"\bmake ([a-z][\w-]*)", commands)) <= targets
+
+
+def test_tests_run_on_every_python_that_is_promised():
+    versions = read(".github/workflows/tests.yml")["jobs"]["fast"]["strategy"]["matrix"]["python"]
+    prefix = "Programming Language :: Python :: 3."
+    named = [name for name in PROJECT["classifiers"] if name.startswith(prefix)]
+    assert [f"{prefix}{version.removeprefix('3.')}" for version in versions] == named
+    assert PROJECT["requires-python"] == f">={versions[0]}"
+
+
+def test_only_the_job_that_publishes_proves_who_it_is():
+    jobs = read(".github/workflows/release.yml")["jobs"]
+    assert "permissions" not in jobs["build"]
+    assert jobs["publish"]["permissions"] == {"id-token": "write"}
+    assert jobs["publish"]["environment"]["name"] == "pypi"
+    assert [step["uses"].partition("@")[0] for step in jobs["publish"]["steps"]] == [
+        "actions/download-artifact",
+        "pypa/gh-action-pypi-publish",
+    ]
+
+
+def test_citation_and_changelog_know_the_version():
+    citation = read("CITATION.cff")
+    assert citation["version"] == PROJECT["version"]
+    heading = f"\n## {citation['version']} ({citation['date-released']})\n"
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    assert heading in changelog
+    assert changelog.index("\n## Unreleased\n") < changelog.index(heading)
+
+
+def test_commits_are_checked_by_what_make_check_runs():
+    (repository,) = read(".pre-commit-config.yaml")["repos"]
+    assert repository["repo"] == "local"
+    tools = {" ".join(hook["entry"].split()[:2]) for hook in repository["hooks"]}
+    assert tools == {".venv/bin/ruff format", ".venv/bin/ruff check", ".venv/bin/mypy"}
+
+
+def test_security_policy_leads_to_what_exists():
+    links = re.findall(r"\]\(([^)]+)\)", (ROOT / "SECURITY.md").read_text())
+    assert links
+    assert all((ROOT / link).exists() for link in links)
+
+
+def test_the_container_gets_what_it_copies():
+    copied = re.findall(r"^COPY (.+) \S+$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    names = {name for line in copied for name in line.split()}
+    assert names >= {"src", "pyproject.toml"}
+    assert all((ROOT / name).exists() for name in names)
+    assert {f"!{name}" for name in names} <= set((ROOT / ".dockerignore").read_text().split())
+
+
+def test_no_command_takes_webtraj_from_an_index_alone():
+    """Commands must suit a checkout and a Git URL, too; `errors.install_command` makes them."""
+    written = re.compile(r"pip3? install (-\S+ )*[\"']?webtraj")
+    paths = [*(ROOT / "src").rglob("*.py"), *(ROOT / "scripts").iterdir()]
+    found = [path.name for path in paths if path.is_file() and written.search(path.read_text())]
+    assert not found
