@@ -20,7 +20,7 @@ SEED ?= 0
 OUT ?= runs/two_cores
 LOOP ?= --resume
 
-.PHONY: help setup demo check format test test-slow test-full test-lowest test-newest-python test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-llamafactory test-docs test-demo test-wheel test-loop test-peers test-soak environments loop docs images clean
+.PHONY: help setup demo check format test test-slow test-full test-lowest test-newest-python test-s3 test-vllm test-ray test-rollouts test-judges test-processing test-train test-llamafactory test-openenv test-docs test-demo test-wheel test-loop test-peers test-soak environments loop docs images clean
 
 help:
 	@echo "make setup      .venv with everything, and a browser"
@@ -39,6 +39,7 @@ help:
 	@echo "make test-processing  episodes of a bucket through a pipeline that is killed (PROCESSED=$(PROCESSED))"
 	@echo "make test-train a model trained on what was recorded, with PyTorch in an environment of its own"
 	@echo "make test-llamafactory  LLaMA-Factory, really run on the CPU, in an environment of its own"
+	@echo "make test-openenv  the OpenEnv server, with the clients of OpenEnv, TRL and verifiers"
 	@echo "make test-peers a live BrowserGym environment, wrapped and recorded"
 	@echo "make test-soak  a long rollout while browsers fail (EPISODES=$(EPISODES) SEED=$(SEED))"
 	@echo "make test-docs  every block of the documentation; the whole of it after make environments"
@@ -89,7 +90,7 @@ test-newest-python: setup
 	@sh scripts/test_with.sh newest-python
 
 environments: setup
-	@sh scripts/environment.sh vllm train llamafactory browsergym wandb lowest
+	@sh scripts/environment.sh vllm train llamafactory browsergym openenv verifiers wandb lowest
 
 test-s3: setup
 	WEBTRAJ_S3_EPISODES=10000 $(BIN)/pytest -p no:xdist tests/collectors/bucket/test_s3_scale.py
@@ -114,6 +115,9 @@ test-train: setup
 
 test-llamafactory: setup
 	@sh scripts/test_llamafactory.sh
+
+test-openenv: setup
+	@sh scripts/test_openenv.sh
 
 test-docs: setup
 	$(BIN)/pytest $(PYTEST_ARGS) -m slow tests/docs

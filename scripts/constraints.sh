@@ -2,7 +2,8 @@
 # Rewrites constraints.txt from pyproject.toml: run it after changing dependencies, then run the tests.
 # Versions that are there stay; arguments go to `uv pip compile`, --upgrade for example. One file holds
 # for every Python from 3.11 on. It is no uv.lock, because that names the package index's hosts four
-# thousand times and cannot hold a PyTorch for CPUs, which PyPI does not have.
+# thousand times and cannot hold a PyTorch for CPUs, which PyPI does not have. The extra `openenv` is
+# left out: it needs an older pillow. scripts/openenv_requirements.txt pins it.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
@@ -13,7 +14,7 @@ trap 'rm -f "$new" "$torch"' EXIT
 cp constraints.txt "$new"
 # What the training environment has, less the mark of a build for CPUs.
 sed -n 's/^\(torch[a-z]*==[^+]*\).*/\1/p' scripts/train_requirements.txt >"$torch"
-.venv/bin/uv pip compile pyproject.toml --quiet --all-extras --universal --python-version 3.11 \
+.venv/bin/uv pip compile pyproject.toml --quiet --extra all --extra dev --universal --python-version 3.11 \
     --no-annotate --no-header --constraint "$torch" --output-file "$new" "$@"
 {
     echo "# The versions that webtraj is developed and tested with. Written by scripts/constraints.sh."

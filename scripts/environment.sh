@@ -8,6 +8,8 @@
 #   vllm          vLLM (x86-64 Linux)
 #   llamafactory  LLaMA-Factory (x86-64 Linux)
 #   browsergym    BrowserGym and webtraj's core
+#   openenv       OpenEnv, TRL and webtraj
+#   verifiers     verifiers and its version of OpenEnv's client
 #   wandb         Weights & Biases
 #   lowest        the lowest versions that pyproject.toml allows, and what tests need
 #   python3.13    another Python with what .venv has; any name of a Python (3.11 or newer) will do
@@ -62,7 +64,7 @@ make_environment() {
         ;;
     esac
     [ -e "$requirements" ] || fail "there is no environment $name; known are train, trl, vllm," \
-        "llamafactory, browsergym, wandb, lowest and python3.x."
+        "llamafactory, browsergym, openenv, verifiers, wandb, lowest and python3.x."
 
     # The checkout's path is in there because a virtual environment cannot be moved.
     wanted=$({ pwd -P; "$its_python" -VV; cat "$requirements" pyproject.toml constraints.txt \
@@ -112,6 +114,14 @@ make_environment() {
         install "$venv" --requirement "$requirements" --editable . || fail "see above."
         must_load 'browsergym.miniwob'
         ;;
+    openenv)
+        install_for_cpus "$venv" --requirement "$requirements" --editable '.[web,test]' pytest-timeout
+        must_load 'openenv.core.env_server, trl'
+        ;;
+    verifiers)
+        install "$venv" --requirement "$requirements" || fail "see above."
+        must_load verifiers.v1.tasksets.openenv
+        ;;
     wandb)
         install "$venv" --requirement "$requirements" || fail "see above."
         must_load wandb
@@ -137,7 +147,7 @@ make_environment() {
     echo "environment: $venv took $(($(date +%s) - began)) s, $(du -sh "$venv" | cut -f1) on disk"
 }
 
-[ $# -gt 0 ] || fail "name at least one: train, trl, vllm, llamafactory, browsergym, wandb, lowest, python3.x."
+[ $# -gt 0 ] || fail "name at least one: train, trl, vllm, llamafactory, browsergym, openenv, verifiers, wandb, lowest, python3.x."
 for each in "$@"; do
     make_environment "$each"
 done

@@ -15,7 +15,7 @@ import secrets
 import socket
 import urllib.parse
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -25,7 +25,7 @@ from webtraj.hosts import LOOPBACK, host_of, is_address, is_loopback, netloc
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Guard", "HEADERS", "missing", "serving"]
+__all__ = ["Guard", "HEADERS", "listen", "missing", "served", "serving"]
 
 # Who may look: requests by this address alone, with the token if there is one, and no one else's.
 #
@@ -247,7 +247,7 @@ async def serving(
         MissingDependencyError: uvicorn is not installed.
     """
     try:
-        import uvicorn
+        import uvicorn  # noqa: F401
     except ImportError as error:
         raise missing(what) from error
     alone = is_loopback(host)
@@ -258,7 +258,7 @@ async def serving(
             "A token has at least 16 characters of A-Z a-z 0-9 _ -; leave it out, and one is made "
             "where it is needed."
         )
-    with contextlib.closing(_listen(what, host, port)) as listener:
+    with contextlib.closing(listen(what, host, port)) as listener:
         port = listener.getsockname()[1]
         names = {*LOOPBACK, host.lower()} | (set() if alone else {socket.gethostname().lower()})
         guard = Guard(
@@ -271,36 +271,50 @@ async def serving(
             token=token,
             cookie=f"{cookie}-{port}",
         )
-        server = uvicorn.Server(
-            uvicorn.Config(
-                guard,
-                http="h11",
-                ws="none",
-                log_config=None,
-                access_log=False,
-                lifespan="off",
-                server_header=False,
-                proxy_headers=False,
-                timeout_graceful_shutdown=2,
-            )
-        )
-        # Signals are for who serves: they cancel this.
-        server.capture_signals = contextlib.nullcontext  # type: ignore[assignment]
-        running = asyncio.ensure_future(server.serve(sockets=[listener]))
-        try:
-            while not server.started:
-                if running.done():
-                    running.result()
-                    raise errors.InvalidInputError("The server ended before it had begun.")
-                await asyncio.sleep(_STARTED)
+        async with served(guard, listener, ws="none", lifespan="off"):
             shown = netloc(_EVERYWHERE.get(host, host), port)
             yield f"http://{shown}/" + (f"?token={token}" if token else "")
-        finally:
-            server.should_exit = True
-            await asyncio.shield(running)
 
 
-def _listen(what: str, host: str, port: int) -> socket.socket:
+@contextlib.asynccontextmanager
+async def served(app: ASGIApp, listener: socket.socket, **config: Any) -> AsyncIterator[None]:
+    """Serves an application at a socket for as long as the context lasts.
+
+    Args:
+        app: The application.
+        listener: Where it is asked. Left open.
+        **config: For uvicorn.
+    """
+    import uvicorn
+
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http="h11",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=2,
+            **config,
+        )
+    )
+    # Signals are for who serves: they cancel this.
+    server.capture_signals = contextlib.nullcontext  # type: ignore[assignment]
+    running = asyncio.ensure_future(server.serve(sockets=[listener]))
+    try:
+        while not server.started:
+            if running.done():
+                running.result()
+                raise errors.InvalidInputError("The server ended before it had begun.")
+            await asyncio.sleep(_STARTED)
+        yield
+    finally:
+        server.should_exit = True
+        await asyncio.shield(running)
+
+
+def listen(what: str, host: str, port: int) -> socket.socket:
     """Returns a socket that listens there: who comes before it is served waits."""
     try:
         ((family, kind, protocol, _, address), *_) = socket.getaddrinfo(

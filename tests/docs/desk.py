@@ -32,7 +32,7 @@ from webtraj.testing.model_server import FakeModelServer
 
 MODEL_SERVER = "http://127.0.0.1:8000"
 MODELS = ("gpt-5", "Qwen/Qwen3-VL-8B-Instruct")
-OTHERS = (".venv-train", ".venv-browsergym")
+OTHERS = (".venv-train", ".venv-browsergym", ".venv-openenv")
 """Environments of the checkout that have what a block may need, if they were made."""
 AGENTLAB = ROOT / "tests/datasets/importers/data/browsergym"
 

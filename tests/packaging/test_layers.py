@@ -20,7 +20,7 @@ LAYERS = (
     "processing",
     "rollouts",
     "exploring training serving reporting",
-    "loop monitor viewer",
+    "integrations loop monitor viewer",
     "cli testing",
 )
 """From the lowest to the highest. In one layer, packages may import each other, in no circle."""

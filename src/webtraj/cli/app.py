@@ -57,10 +57,11 @@ COMMANDS = {
     "update": ("Train", "update"),
     "serve": ("Train", "serve"),
     "loop": ("Train", "loop"),
+    "openenv": ("Train", "openenv"),
 }
 """The commands, in the order of the help text: the heading of each there, and its module."""
 
-_GROUPS = ("export",)
+_GROUPS = ("export", "openenv")
 """Commands that are groups of several."""
 _TAKE_POSITIONS = ("show", "judge")
 

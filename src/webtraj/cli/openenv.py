@@ -1,0 +1,114 @@
+"""`webtraj openenv`: tasks for trainers that have an OpenEnv client."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from webtraj.cli.options import OPTION_HELP, read_setting
+
+if TYPE_CHECKING:
+    from webtraj.integrations.sessions import Sessions
+
+__all__ = ["group", "serve"]
+
+group = typer.Typer(
+    help="Serve tasks to trainers that have an OpenEnv client.", no_args_is_help=True
+)
+
+
+@group.command()
+def serve(
+    presets: Annotated[
+        list[str], typer.Argument(metavar="PRESET...", help="Tasks: miniwob/all, miniwob/all@2/8.")
+    ],
+    sessions: Annotated[
+        int, typer.Option(min=1, help="The most clients, each with its own page.")
+    ] = 8,
+    out: Annotated[
+        str | None,
+        typer.Option(help="Record every episode there: a folder, or a bucket's URL."),
+    ] = None,
+    dialect: Annotated[
+        str, typer.Option(help="The dialect of replies: webtraj, browsergym, webgym, ...")
+    ] = "webtraj",
+    mode: Annotated[
+        Literal["text", "marks", "coordinates"],
+        typer.Option(
+            help="Show a page as text, as a picture with numbered marks, or as a plain picture."
+        ),
+    ] = "text",
+    images: Annotated[
+        bool | None,
+        typer.Option("--images/--no-images", help="Send pictures; default: as the mode needs."),
+    ] = None,
+    max_steps: Annotated[
+        int | None, typer.Option(min=1, help="Truncate an episode after this many steps.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The base seed of resets that give none.")] = 0,
+    policy: Annotated[str, typer.Option(help="The policy's name in the records.")] = "",
+    session_timeout: Annotated[
+        float,
+        typer.Option(min=1, help="Seconds of silence after which a client loses its page."),
+    ] = 600.0,
+    host: Annotated[
+        str,
+        typer.Option(
+            help="The address to listen at; anyone who can reach it can use the browsers."
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for a free one.")] = 8000,
+    options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="An option of the presets; may be repeated."
+        ),
+    ] = None,
+    option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
+) -> None:
+    """Serve tasks to OpenEnv clients until Ctrl-C.
+
+    Each client has its own page, and every episode is recorded. The reward is None for a task
+    without a judge. An episode that the browser ended is an error, never a reward.
+    """
+    from webtraj.agents.contexts import ContextSettings
+    from webtraj.cli import signals
+    from webtraj.cli.options import storage_options
+    from webtraj.integrations import openenv  # noqa: F401  Fails before anything begins.
+    from webtraj.integrations.sessions import Sessions
+
+    shared = Sessions(
+        presets,
+        sessions=sessions,
+        out=out,
+        dialect=dialect,
+        context=ContextSettings(mode=mode, images=images),
+        max_steps=max_steps,
+        seed=seed,
+        policy=policy,
+        options=dict(read_setting("--set", text) for text in options or ()),
+        storage_options=storage_options(option),
+    )
+    try:
+        signals.run(_serve(shared, host, port, session_timeout))
+    finally:
+        ended = ", ".join(f"{n} {o.name.lower()}" for o, n in sorted(shared.outcomes.items()))
+        print(f"episodes: {ended or 'none'}", flush=True)
+
+
+async def _serve(sessions: Sessions, host: str, port: int, session_timeout: float) -> None:
+    import asyncio
+
+    from webtraj.integrations import openenv
+
+    async with (
+        sessions,
+        openenv.serving(sessions, host=host, port=port, session_timeout=session_timeout) as url,
+    ):
+        print(
+            f"{len(sessions.tasks)} tasks at {url}, for {sessions.size} clients at a time "
+            "(Ctrl-C ends it)",
+            flush=True,
+        )
+        await asyncio.Event().wait()

@@ -1,0 +1,430 @@
+"""Episodes that another program drives: it resets, gets a page, and sends a model's reply.
+
+A trainer that samples by itself brings the model; webtraj brings the tasks, the browsers, the
+dialect and the record. `Sessions` holds what all episodes share: tasks, a pool of browsers, a
+dataset. A `Session` plays one episode at a time:
+
+    async with Sessions("miniwob/click-test", sessions=8, out="runs/rl") as sessions:
+        session = sessions.session()
+        turn = await session.reset(seed=3)
+        turn = await session.step("Action: click('4')")
+
+A reward is the task's own, or None if the task has no judge. An episode that the browser or the
+machine ended has no reward either: `step` raises, so that no caller takes it for a score of 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import dataclasses
+import logging
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from webtraj import errors
+from webtraj.agents import contexts as contexts_lib
+from webtraj.agents.models.messages import without_markup
+from webtraj.agents.parsing import parse_reply
+from webtraj.environments.actions.dialects import make_dialect
+from webtraj.environments.collecting import TrajectoryCollectingEnvironment
+from webtraj.environments.tracking import outcome_of_error
+from webtraj.rollouts import making
+from webtraj.rollouts import recording as recording_lib
+from webtraj.rollouts.episode import FATAL
+from webtraj.rollouts.plan import PlannedEpisode, episode_seed, plan_episodes
+from webtraj.trajectory import (
+    Decision,
+    EpisodeInfo,
+    Outcome,
+    Phase,
+    reward_value,
+)
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from webtraj.collectors.base import TrajectoryCollector
+    from webtraj.environments.base import Environment
+    from webtraj.environments.browser.pool import BrowserPool
+
+__all__ = ["EpisodeFailedError", "Session", "Sessions", "Turn"]
+
+_LOGGER = logging.getLogger(__name__)
+
+_TRIES = 3
+"""How often `reset` tries to begin an episode: the browser may have died since the last one."""
+
+
+class EpisodeFailedError(errors.WebtrajError):
+    """The browser or the machine ended an episode. It has no reward; `reset` begins another."""
+
+    def __init__(self, message: str, outcome: Outcome) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+        """The episode's outcome: ENV_ERROR or TIMEOUT."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What a policy sees after a reset or a step, and the step's result."""
+
+    task: str
+    """The task's name: `click-test`."""
+    goal: str
+    """The task in words."""
+    seed: int
+    """The page's seed."""
+    episode_id: str
+    """The episode's id in the dataset; empty if nothing is recorded."""
+    step: int
+    """Steps taken so far."""
+    heading: str
+    """The page's title and URL."""
+    page: str
+    """The page as text, a line for each element; empty in the mode `coordinates`."""
+    notices: tuple[str, ...] = ()
+    """What has happened since the last step, a line each: why an action failed, a dialog."""
+    image: bytes = b""
+    """The page as a JPEG; empty if the mode shows no picture."""
+    reward: float | None = None
+    """The step's reward; None on the first turn, and if the task has no judge."""
+    done: bool = False
+    """Whether the episode is over."""
+    outcome: Outcome = Outcome.UNKNOWN
+    """The episode's outcome, once it is over."""
+
+
+class Sessions:
+    """Tasks, browsers and a dataset shared by sessions. Use as `async with`, on one event loop.
+
+    Args:
+        presets: One selector of tasks or several, of presets that use a browser.
+        sessions: How many sessions can have a page at the same time.
+        out: The dataset: a folder, or a bucket's URL. None records nothing.
+        dialect: The dialect of actions in replies (see `webtraj.environments.actions.dialects`).
+        context: How a page is shown: as text, with marks or by coordinates, with a picture or not.
+            Settings about a page's history have no effect.
+        max_steps: Truncate an episode after this many steps; None leaves it to the task.
+        seed: The base seed of resets that give none.
+        policy: The policy's name in the records.
+        options: Options of the presets.
+        storage_options: Options of a bucket.
+        browsers: Settings of the browsers.
+
+    Raises:
+        InvalidInputError: An argument is invalid, or a preset does not use a browser.
+        UnknownPresetError: No preset has that name.
+    """
+
+    def __init__(
+        self,
+        presets: str | Sequence[str],
+        *,
+        sessions: int = 8,
+        out: str | os.PathLike[str] | None = None,
+        dialect: str = "webtraj",
+        context: contexts_lib.ContextSettings | None = None,
+        max_steps: int | None = None,
+        seed: int = 0,
+        policy: str = "",
+        options: Mapping[str, Any] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        browsers: making.Browsers | None = None,
+    ) -> None:
+        if not isinstance(sessions, int) or sessions < 1:
+            raise errors.InvalidInputError(f"sessions is 1 or more; got {sessions!r}.")
+        if max_steps is not None and (not isinstance(max_steps, int) or max_steps < 1):
+            raise errors.InvalidInputError(f"max_steps is 1 or more; got {max_steps!r}.")
+        self.dialect = make_dialect(dialect)
+        """The dialect of actions in replies."""
+        self.context = context or contexts_lib.ContextSettings()
+        """How a page is shown."""
+        self.policy = policy
+        """The policy's name in the records."""
+        self.size = sessions
+        """How many sessions can have a page at the same time."""
+        self.outcomes: collections.Counter[Outcome] = collections.Counter()
+        """Number of finished episodes by outcome."""
+        self.open: set[Session] = set()
+        """The sessions that have a page."""
+        self._plan = plan_episodes(presets)
+        without = [one.task for one in self._plan if not one.selection.uses_browser]
+        if without:
+            raise errors.InvalidInputError(
+                f"The task {without[0]!r} is not played in a browser, so there is no page to show. "
+                "Use presets with a browser; `webtraj presets` lists them."
+            )
+        self._by_name = {one.task: one for one in self._plan}
+        self._max_steps = max_steps
+        self._seed = seed
+        channels = (*self.context.channels, "timings", "info")
+        self._options = making.environment_options(self._plan, options or {}, channels)
+        self._out, self._storage_options = out, storage_options
+        self._collector: TrajectoryCollector | None = None
+        self._browsers = browsers or making.Browsers()
+        self._pool: BrowserPool | None = None
+        self._number = 0
+        self._stack = contextlib.AsyncExitStack()
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks' names, in order."""
+        return tuple(self._by_name)
+
+    @property
+    def instructions(self) -> str:
+        """How to write actions, for a model's system message."""
+        return self.dialect.prompt()
+
+    async def __aenter__(self) -> Self:
+        """Open the dataset and the pool. No browser starts before the first reset.
+
+        Raises:
+            BrowserNotFoundError: No browser is installed.
+            WebtrajError: The dataset cannot be opened.
+        """
+        await making.check_environments(self._plan, self._options)
+        executable = await asyncio.to_thread(self._browsers.find)
+        if self._out is not None:
+            written = recording_lib.settle_format(None, self._out, self._storage_options)
+            opened = recording_lib.open_collector(self._out, self._storage_options, written)
+            self._collector = await self._stack.enter_async_context(opened)
+        pool = self._browsers.open(self.size, executable)
+        self._pool = await self._stack.enter_async_context(pool)
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await asyncio.gather(*(session.close() for session in self.open))
+        await self._stack.aclose()
+
+    def session(self) -> Session:
+        """Return a new session. Its first reset takes a page."""
+        return Session(self)
+
+    def choose(self, task: str | None, seed: int | None) -> tuple[PlannedEpisode, int]:
+        """Return an episode's task and seed.
+
+        Args:
+            task: The task's name; None lets the seed choose, or without a seed takes each in turn.
+            seed: The page's seed; None takes a new one.
+
+        Raises:
+            InvalidInputError: No task has that name, or the seed is not a whole number from 0.
+        """
+        if seed is not None:
+            _check_whole("A seed", seed)
+        if task is not None:
+            task = str(task).rpartition("/")[2]  # Take miniwob/click-test too.
+            if task not in self._by_name:
+                some = ", ".join(self.tasks[:10]) + (", ..." if len(self.tasks) > 10 else "")
+                raise errors.InvalidInputError(
+                    f"There is no task {task!r:.60}; expected one of {some}."
+                )
+        place = self._number if seed is None else seed
+        chosen = self._plan[place % len(self._plan)] if task is None else self._by_name[task]
+        if seed is None:
+            seed = episode_seed(self._seed, chosen.task, place)
+            self._number += 1
+        return chosen, seed
+
+    def make(self, chosen: PlannedEpisode, info: EpisodeInfo) -> Environment:
+        """Make a recorded environment of one task."""
+        environment = making.make_environment(chosen, self._options, self._pool)
+        if self._max_steps is not None:
+            set_max_steps = getattr(environment, "set_max_steps", None)
+            if callable(set_max_steps):
+                set_max_steps(self._max_steps)
+        if self._collector is None:
+            return environment
+        return TrajectoryCollectingEnvironment(environment, self._collector, episode_info=info)
+
+
+class Session:
+    """One episode at a time. Made by `Sessions.session`."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._environment: Environment | None = None
+        self._turn: Turn | None = None
+        self._marks: tuple[str, ...] | None = None
+        self._total = 0.0
+        self._failed = ""
+        self._closed = False
+        self._lock = asyncio.Lock()
+
+    @property
+    def total_reward(self) -> float | None:
+        """The sum of the episode's rewards; None until it is over, if it failed or has no judge."""
+        if self._turn is None or not self._turn.done or self._turn.reward is None:
+            return None
+        return self._total
+
+    async def reset(
+        self,
+        *,
+        task: str | None = None,
+        seed: int | None = None,
+        group_id: str = "",
+        attempt: int = 0,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Turn:
+        """Begin an episode; one that is open ends as CLOSED.
+
+        Args:
+            task: The task's name; None lets the seed choose, or without a seed takes each in turn.
+            seed: The page's seed; the same seed gives the same page. None takes a new one.
+            group_id: Shared by attempts that are compared with each other, as in GRPO.
+            attempt: The number of this attempt in its group.
+            metadata: Recorded with the episode.
+
+        Raises:
+            InvalidInputError: No task has that name, or a number is not a whole number from 0.
+            EpisodeFailedError: Three tries got no page.
+            EnvironmentMisuseError: The session is closed.
+        """
+        async with self._lock:
+            if self._closed:
+                raise errors.EnvironmentMisuseError("This session is closed; begin another.")
+            _check_whole("An attempt", attempt)
+            chosen, seed = self._sessions.choose(task, seed)
+            self._turn, self._total, self._failed = None, 0.0, ""
+            info = EpisodeInfo(
+                policy=self._sessions.policy,
+                group_id=str(group_id),
+                attempt=attempt,
+                metadata=dict(metadata or {}),
+            )
+            for tries_left in reversed(range(_TRIES)):
+                await self._leave(None)
+                self._environment = self._sessions.make(chosen, info)
+                self._sessions.open.add(self)
+                set_seed = getattr(self._environment, "set_seed", None)
+                if callable(set_seed):
+                    set_seed(seed)
+                try:
+                    timestep = await self._environment.reset()
+                except BaseException as error:
+                    await self._leave(error)
+                    if not isinstance(error, Exception) or isinstance(error, FATAL):
+                        raise
+                    self._sessions.outcomes[outcome_of_error(error, Phase.RESET)] += 1
+                    if not tries_left:
+                        raise self._failure(error, Phase.RESET) from error
+                else:
+                    break
+            self._turn = self._shown(timestep, chosen.task, seed, step=0)
+            return self._turn
+
+    async def step(self, reply: Any) -> Turn:
+        """Carry out a reply. A reply without a valid action counts as a step and changes nothing.
+
+        Args:
+            reply: A model's reply: text, or the JSON that the dialect reads.
+
+        Raises:
+            EpisodeFailedError: The browser or the machine ended the episode.
+            EnvironmentMisuseError: No episode is running.
+        """
+        async with self._lock:
+            before, environment = self._turn, self._environment
+            if environment is None or before is None or before.done:
+                why = self._failed or ("it is over" if before is not None else "")
+                raise errors.EnvironmentMisuseError(
+                    f"No episode is running{': ' + why if why else ''}. Reset first."
+                )
+            read = parse_reply(reply, self._sessions.dialect, marks=self._marks)
+            decision = Decision(
+                action=read.action,
+                thought=read.thought,
+                memory=read.memory,
+                parse_error=read.parse_error,
+                metadata={"reply": reply},
+            )
+            try:
+                timestep = await environment.step(decision)
+            except BaseException as error:
+                self._turn = None
+                await self._leave(error)
+                if not isinstance(error, Exception) or isinstance(error, FATAL):
+                    raise
+                self._sessions.outcomes[outcome_of_error(error, Phase.STEP)] += 1
+                raise self._failure(error, Phase.STEP) from error
+            self._turn = self._shown(
+                timestep, before.task, before.seed, step=before.step + 1, why_not=read.parse_error
+            )
+            self._total += self._turn.reward or 0.0
+            if self._turn.done:
+                self._sessions.outcomes[self._turn.outcome] += 1
+            return self._turn
+
+    async def close(self) -> None:
+        """Give the page back; an open episode ends as CLOSED. Idempotent."""
+        async with self._lock:
+            self._closed = True
+            await self._leave(None)
+
+    def _shown(self, timestep: Any, task: str, seed: int, *, step: int, why_not: str = "") -> Turn:
+        environment, settings = self._environment, self._sessions.context
+        page = contexts_lib.page_of(timestep.observation, settings)
+        self._marks = page.marks
+        text, _ = contexts_lib.cut_lines(
+            page.text, settings.page_tokens, contexts_lib.estimate_tokens
+        )
+        why_not = why_not or (timestep.observation.get("last_action") or {}).get("error", "")
+        notice = (f"Your last action was not carried out. {without_markup(why_not)}",)
+        judge = getattr(environment, "episode_outcome", None)
+        outcome = Outcome(judge()) if callable(judge) else Outcome.UNKNOWN
+        scored = step > 0 and outcome is not Outcome.UNKNOWN
+        done = bool(timestep.last())
+        return Turn(
+            task=task,
+            goal=str(timestep.observation.get("goal", "")),
+            seed=seed,
+            episode_id=(self._turn.episode_id if step and self._turn else self._id()),
+            step=step,
+            heading=page.heading,
+            page=text,
+            notices=(notice if why_not else ()) + page.notices,
+            image=page.image,
+            reward=float(reward_value(timestep.reward)) if scored else None,
+            done=done,
+            outcome=outcome if done else Outcome.UNKNOWN,
+        )
+
+    def _id(self) -> str:
+        return getattr(self._environment, "episode_id", None) or ""
+
+    def _failure(self, error: Exception, phase: Phase) -> EpisodeFailedError:
+        self._failed = f"{type(error).__name__}: {error}"
+        return EpisodeFailedError(
+            f"The episode ended without a reward: {self._failed} (reset begins another)",
+            outcome_of_error(error, phase),
+        )
+
+    async def _leave(self, error: BaseException | None) -> None:
+        """Give the page back, as an `async with` that the error ends would."""
+        environment, self._environment = self._environment, None
+        if environment is None:
+            return
+        self._sessions.open.discard(self)
+        try:
+            if error is None:
+                await environment.close()
+            else:
+                await environment.__aexit__(type(error), error, error.__traceback__)
+        except Exception:
+            _LOGGER.warning("An environment could not be closed.", exc_info=True)
+
+
+def _check_whole(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        raise errors.InvalidInputError(f"{name} is a whole number from 0; got {value!r:.60}.")

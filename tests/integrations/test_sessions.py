@@ -1,0 +1,188 @@
+"""Episodes that a program of somebody else's plays."""
+
+import asyncio
+import re
+from collections import Counter
+
+import psutil
+import pytest
+
+import webtraj
+from webtraj import errors
+from webtraj.agents.contexts import ContextSettings
+from webtraj.environments.browser.environment import BrowserEnvironment
+from webtraj.integrations.sessions import EpisodeFailedError, Sessions
+from webtraj.rollouts.making import Browsers
+from webtraj.trajectory import EndReason, Outcome
+
+pytestmark = [pytest.mark.browser, pytest.mark.smoke]
+
+
+def button(turn):
+    """Returns the action that solves click-test."""
+    ref = re.search(r"\[(\w+)\] button", turn.page)[1]
+    return f"click('{ref}')"
+
+
+def browsers():
+    """Returns the browsers under this process."""
+    found = []
+    for one in psutil.Process().children(recursive=True):
+        try:
+            command = one.cmdline()
+        except psutil.Error:
+            continue
+        if any("headless" in part for part in command[:1]) and not any(
+            part.startswith("--type=") for part in command
+        ):
+            found.append(one)
+    return found
+
+
+async def test_an_episode_is_played_and_recorded(tmp_path):
+    presets = ["miniwob/click-test", "miniwob/enter-text"]
+    async with Sessions(presets, sessions=2, out=tmp_path / "out", policy="mine") as sessions:
+        session = sessions.session()
+        first = await session.reset(seed=4, group_id="g", attempt=3)
+        assert (first.task, first.reward, first.done, first.step) == ("click-test", None, False, 0)
+        assert session.total_reward is None
+        last = await session.step(f"Thought: There it is.\nAction: {button(first)}")
+        assert (last.reward, last.done, last.outcome) == (1.0, True, Outcome.SUCCESS)
+        assert session.total_reward == 1.0
+        assert (await session.reset(seed=5)).task == "enter-text"
+        assert (await session.reset(task="miniwob/enter-text")).task == "enter-text"
+        await session.close()
+    assert sessions.outcomes == Counter({Outcome.SUCCESS: 1})
+    episodes = {one.info.episode_id: one for one in webtraj.open_dataset(tmp_path / "out")}
+    assert len(episodes) == 3
+    played = episodes[last.episode_id]
+    assert (played.info.group_id, played.info.attempt, played.info.policy) == ("g", 3, "mine")
+    assert (played.info.seed, played.end.outcome) == (4, Outcome.SUCCESS)
+    decision = played.steps[1].decision
+    assert decision.thought == "There it is."
+    assert decision.metadata["reply"].startswith("Thought: There it is.")
+
+
+async def test_a_seed_says_the_page_and_none_goes_through_all():
+    presets = ["miniwob/enter-text", "miniwob/click-button"]
+    async with Sessions(presets, sessions=2) as sessions:
+        one, other = sessions.session(), sessions.session()
+        turns = [await each.reset(seed=7) for each in (one, other)]
+        assert turns[0].page == turns[1].page
+        assert turns[0].goal == turns[1].goal
+        drawn = [await one.reset() for _ in range(4)]
+        assert [turn.task for turn in drawn] == ["enter-text", "click-button"] * 2
+        assert len({turn.seed for turn in drawn}) == 4
+
+
+async def test_a_reply_that_is_no_action_touches_nothing(tmp_path):
+    async with Sessions("miniwob/click-test", out=tmp_path / "out") as sessions:
+        session = sessions.session()
+        first = await session.reset(seed=0)
+        turn = await session.step("I would rather not.")
+        assert turn.page == first.page
+        assert turn.notices[0].startswith("Your last action was not carried out.")
+        assert (turn.reward, turn.done) == (0.0, False)
+        turn = await session.step("click('999')")
+        assert "999" in turn.notices[0]
+    (episode,) = webtraj.open_dataset(tmp_path / "out")
+    assert episode.steps[1].decision.parse_error
+    assert episode.end.reason is EndReason.CLOSED
+
+
+async def test_a_killed_browser_ends_its_episode_alone_and_has_no_reward(tmp_path):
+    apart = Browsers(contexts=1)
+    async with Sessions(
+        "miniwob/click-test", sessions=2, out=tmp_path / "out", browsers=apart
+    ) as sessions:
+        session = sessions.session()
+        await session.reset(seed=0)
+        doomed = browsers()
+        other = sessions.session()
+        safe = await other.reset(seed=1)
+        for process in doomed:
+            process.kill()
+        with pytest.raises(EpisodeFailedError, match="without a reward") as failed:
+            await session.step("click('1')")
+        assert failed.value.outcome is Outcome.ENV_ERROR
+        assert session.total_reward is None
+        with pytest.raises(errors.EnvironmentMisuseError, match="Reset first"):
+            await session.step("click('1')")
+        assert (await other.step(button(safe))).reward == 1.0
+        again = await session.reset(seed=0)
+        assert (await session.step(button(again))).reward == 1.0
+    ends = Counter(one.end.outcome for one in webtraj.open_dataset(tmp_path / "out"))
+    assert ends == Counter({Outcome.SUCCESS: 2, Outcome.ENV_ERROR: 1})
+    assert sessions.outcomes == ends
+
+
+async def test_a_task_without_a_judge_gives_no_reward():
+    task = webtraj.WebTask(name="look", goal="Look.", start_url="about:blank")
+    webtraj.register(
+        "test/look",
+        lambda tasks, **options: BrowserEnvironment(tasks, **options),
+        tasks=(task,),
+        uses_browser=True,
+    )
+    try:
+        async with Sessions("test/look") as sessions:
+            session = sessions.session()
+            await session.reset()
+            turn = await session.step("answer('nothing')")
+            assert (turn.done, turn.reward, turn.outcome) == (True, None, Outcome.UNKNOWN)
+            assert session.total_reward is None
+    finally:
+        webtraj.unregister("test/look")
+
+
+async def test_pictures_and_marks():
+    async with Sessions(
+        "miniwob/click-test", context=ContextSettings(mode="marks"), dialect="webgym_marks"
+    ) as sessions:
+        session = sessions.session()
+        first = await session.reset(seed=0)
+        assert first.image.startswith(b"\xff\xd8")
+        assert sessions.instructions
+        turn = await session.step({"name": "click", "arguments": {"label": 99}})
+        assert not turn.done
+        assert turn.notices
+
+
+async def test_what_is_wrong_is_named():
+    async with Sessions("miniwob/click-test", max_steps=1) as sessions:
+        session = sessions.session()
+        with pytest.raises(errors.EnvironmentMisuseError, match="Reset first"):
+            await session.step("click('1')")
+        with pytest.raises(errors.InvalidInputError, match="There is no task 'x'"):
+            await session.reset(task="x")
+        with pytest.raises(errors.InvalidInputError, match="whole number from 0"):
+            await session.reset(seed=-1)
+        await session.reset()
+        assert (await session.step("wait()")).done
+        with pytest.raises(errors.EnvironmentMisuseError, match="it is over"):
+            await session.step("wait()")
+        await asyncio.gather(session.close(), session.close())
+        with pytest.raises(errors.EnvironmentMisuseError, match="closed"):
+            await session.reset()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"sessions": 0}, "sessions is 1 or more"),
+        ({"max_steps": 0}, "max_steps is 1 or more"),
+        ({"dialect": "french"}, "no dialect"),
+    ],
+)
+def test_arguments_are_checked(arguments, words):
+    with pytest.raises(errors.InvalidInputError, match=words):
+        Sessions("miniwob/click-test", **arguments)
+
+
+def test_a_preset_needs_pages():
+    webtraj.register("test/no-pages", lambda: None)
+    try:
+        with pytest.raises(errors.InvalidInputError, match="not played in a browser"):
+            Sessions("test/no-pages")
+    finally:
+        webtraj.unregister("test/no-pages")
