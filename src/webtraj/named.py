@@ -1,7 +1,9 @@
 """Things made by name: a table says which class a name stands for, and options are its fields.
 
 The class's module is imported when it is used. Options may be text, as from a command line, and are
-converted.
+converted. Installed packages add names by entry points (`offered`): `webtraj.agents`,
+`webtraj.judges`, `webtraj.steps`, `webtraj.exporters` and `webtraj.importers`. A name that ships is
+never replaced. CONTRIBUTING.md has an example of each.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import importlib
+import importlib.metadata
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,7 +19,7 @@ import pydantic
 
 from webtraj import errors
 
-__all__ = ["class_at", "make_of", "nearest"]
+__all__ = ["class_at", "make_of", "nearest", "offered"]
 
 
 def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
@@ -29,35 +32,73 @@ def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     return f"Did you mean {near[0]!r}? " if near else ""
 
 
-def class_at(home: str) -> type[Any]:
-    """Returns the class at `module:Class`."""
+def offered(group: str) -> dict[str, str]:
+    """Return what installed packages offer in an entry-point group: the home of each name.
+
+    Nothing is imported.
+
+    >>> offered("webtraj.no-such-group")
+    {}
+    """
+    found = importlib.metadata.entry_points(group=group)
+    return {entry_point.name: entry_point.value for entry_point in found}
+
+
+def class_at(home: str) -> Any:
+    """Return what is at `module:Class`; the module itself at `module`.
+
+    Raises:
+        InvalidInputError: It cannot be imported.
+        MissingDependencyError: It needs a package that is not installed.
+    """
     module, _, name = home.partition(":")
-    found: type[Any] = getattr(importlib.import_module(module), name)
-    return found
+    try:
+        found = importlib.import_module(module)
+        return getattr(found, name) if name else found
+    except errors.WebtrajError:
+        raise
+    except (ImportError, AttributeError) as error:
+        raise errors.InvalidInputError(f"{home!r} cannot be imported: {error}.") from error
 
 
-def make_of(home: str, name: str, options: Mapping[str, Any] | None = None) -> Any:
-    """Makes a format of its options.
+def make_of(
+    home: str,
+    name: str,
+    options: Mapping[str, Any] | None = None,
+    *,
+    kind: str = "format",
+    defaults: Mapping[str, Any] | None = None,
+) -> Any:
+    """Make a thing of its options.
 
     Args:
         home: Its class, a dataclass, as `module:Class`.
         name: What the user calls it.
         options: Values of its fields.
+        kind: What messages call it.
+        defaults: Values of fields that it may have, for those that `options` leave out.
 
     Raises:
         InvalidInputError: There is no such option, or a value does not do.
         MissingDependencyError: It needs a package that is not installed.
     """
     made_class = class_at(home)
+    if not dataclasses.is_dataclass(made_class):
+        raise errors.InvalidInputError(
+            f"The {kind} {name!r} is {home!r}, which is not a dataclass. Its options are its "
+            "fields: add @dataclasses.dataclass."
+        )
     known = [field.name for field in dataclasses.fields(made_class)]
+    given = {key: value for key, value in (defaults or {}).items() if key in known}
+    given.update(options or {})
     for option in options or ():
         if option not in known:
             raise errors.InvalidInputError(
-                f"The format {name!r} has no option {option!r:.60}. "
+                f"The {kind} {name!r} has no option {option!r:.60}. "
                 f"{nearest(option, known)}Its options: {', '.join(known) or 'none'}."
             )
     try:
-        return pydantic.TypeAdapter(made_class).validate_python(dict(options or {}))
+        return pydantic.TypeAdapter(made_class).validate_python(given)
     except pydantic.ValidationError as error:
         wrong = error.errors()[0]
         refused = wrong.get("ctx", {}).get("error")
@@ -65,6 +106,6 @@ def make_of(home: str, name: str, options: Mapping[str, Any] | None = None) -> A
             raise refused from error
         where = ".".join(map(str, wrong["loc"]))
         raise errors.InvalidInputError(
-            f"The option {where}={wrong['input']!r:.100} of the format {name!r} does not do: "
+            f"The option {where}={wrong['input']!r:.100} of the {kind} {name!r} does not do: "
             f"{wrong['msg']}."
         ) from error

@@ -1,4 +1,8 @@
-"""The agents that can be had by name, as on the command line."""
+"""The agents that can be had by name, as on the command line.
+
+Installed packages offer more by the entry-point group `webtraj.agents`: a name for a dataclass that
+is an agent. Its fields are the options; one called `seed` gets the rollout's seed.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from webtraj import errors
-from webtraj.agents.base import Agent
+from webtraj.agents.base import Agent, as_agent
 from webtraj.agents.oracle import OracleAgent
 from webtraj.agents.random import RandomAgent
+from webtraj.named import make_of, offered
 
-__all__ = ["AGENTS", "AgentKind", "make_agent"]
+__all__ = ["AGENTS", "ENTRY_POINT_GROUP", "AgentKind", "make_agent"]
+
+ENTRY_POINT_GROUP = "webtraj.agents"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,20 +44,25 @@ def make_agent(name: str, *, seed: int = 0, options: Mapping[str, Any] | None = 
     RandomAgent(seed=3, name='random', untouched=0.0)
 
     Args:
-        name: A key of `AGENTS`.
+        name: A key of `AGENTS`, or what an installed package offers.
         seed: For agents that choose by chance.
         options: What else it is to know: `AgentKind.takes`.
 
     Raises:
         InvalidInputError: There is no agent of that name, or it does not take such options.
     """
-    if name not in AGENTS:
-        nearest = difflib.get_close_matches(name, AGENTS, n=1)
-        hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
-        raise errors.InvalidInputError(
-            f"No agent is named {name!r}. {hint}Choose one of: {', '.join(AGENTS)}."
-        )
-    return AGENTS[name].make(seed, options or {})
+    if name in AGENTS:
+        return AGENTS[name].make(seed, options or {})
+    others = offered(ENTRY_POINT_GROUP)
+    if name in others:
+        made = make_of(others[name], name, options, kind="agent", defaults={"seed": seed})
+        return as_agent(made)
+    known = (*AGENTS, *others)
+    nearest = difflib.get_close_matches(name, known, n=1)
+    hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
+    raise errors.InvalidInputError(
+        f"No agent is named {name!r}. {hint}Choose one of: {', '.join(known)}."
+    )
 
 
 def _oracle(seed: int, options: Mapping[str, Any]) -> Agent:

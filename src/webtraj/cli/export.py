@@ -210,7 +210,7 @@ def export(
     from webtraj.cli.options import storage_options
     from webtraj.datasets.dataset import open_dataset
     from webtraj.datasets.exporters import export_dataset
-    from webtraj.datasets.exporters.base import FORMATS as OF_EPISODES
+    from webtraj.datasets.exporters.base import all_formats
     from webtraj.named import nearest
     from webtraj.store.layout import FORMATS
     from webtraj.store.places import is_url
@@ -239,11 +239,12 @@ def export(
             _settings(setting), overwrite=overwrite, storage_options=options,
         )  # fmt: skip
         return
-    known = (*OF_EPISODES, *OF_SAMPLES, *(FORMATS if shareable else ()))
+    of_episodes = all_formats()
+    known = (*of_episodes, *OF_SAMPLES, *(FORMATS if shareable else ()))
     if to not in known:
         raise errors.InvalidInputError(
             f"No export format {to!r:.60}. {nearest(to, known, cutoff=0.6)}"
-            f"The formats of episodes are {', '.join(OF_EPISODES)}; with --shareable also "
+            f"The formats of episodes are {', '.join(of_episodes)}; with --shareable also "
             f"{', '.join(FORMATS)}; those of samples for trainers {', '.join(OF_SAMPLES)}."
         )
     if training.given:

@@ -1,4 +1,8 @@
-"""The judges that can be had by name, as on the command line."""
+"""The judges that can be had by name, as on the command line.
+
+Installed packages offer more by the entry-point group `webtraj.judges`: a name for a dataclass that
+is a judge. Its fields are the options.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 from webtraj import errors
 from webtraj.judging.base import Judge
 from webtraj.judging.environment import EnvironmentJudge
+from webtraj.named import make_of, offered
 
 if TYPE_CHECKING:
     from webtraj.agents.models.base import ModelClient
 
-__all__ = ["JUDGES", "JudgeKind", "make_judge", "make_judge_of"]
+__all__ = ["ENTRY_POINT_GROUP", "JUDGES", "JudgeKind", "make_judge", "make_judge_of"]
+
+ENTRY_POINT_GROUP = "webtraj.judges"
 
 _CLIENT = (
     "model",
@@ -52,7 +59,8 @@ def make_judge(
     EnvironmentJudge(success_reward=1.0, name='environment')
 
     Args:
-        spec: A key of `JUDGES`; or one and what it is made of: `rules:shop.yaml`.
+        spec: A key of `JUDGES`, or what an installed package offers; or a key and what it is made
+            of: `rules:shop.yaml`.
         client: The model that is asked, for judges that ask one. Instead of it, options can say
             which: `model`, `base_url` and those of `webtraj.agents.options.ModelOptions`.
         options: What else it is to know: `JudgeKind.takes`.
@@ -61,13 +69,19 @@ def make_judge(
         InvalidInputError: There is no judge of that name, or it does not take such options.
     """
     name, _, argument = spec.partition(":")
-    if name not in JUDGES:
-        nearest = difflib.get_close_matches(name, JUDGES, n=1)
-        hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
-        raise errors.InvalidInputError(
-            f"No judge is named {name!r}. {hint}Choose one of: {', '.join(JUDGES)}."
-        )
-    return JUDGES[name].make(argument, options or {}, client)
+    if name in JUDGES:
+        return JUDGES[name].make(argument, options or {}, client)
+    others = offered(ENTRY_POINT_GROUP)
+    if name in others:
+        _refuse_argument(name, argument)
+        made: Judge = make_of(others[name], name, options, kind="judge")
+        return made
+    known = (*JUDGES, *others)
+    nearest = difflib.get_close_matches(name, known, n=1)
+    hint = f"Did you mean {nearest[0]!r}? " if nearest else ""
+    raise errors.InvalidInputError(
+        f"No judge is named {name!r}. {hint}Choose one of: {', '.join(known)}."
+    )
 
 
 def make_judge_of(

@@ -9,7 +9,8 @@ A step of one's own is a function, made a kind of step by `step`::
     Pipeline([short_enough(most=5)])
 
 Or by its name, as on a command line: a module of a user's is imported when it is asked for
-(`import_steps`), and never because a file of a dataset names it.
+(`import_steps`), and never because a file of a dataset names it. An installed package offers its
+steps by the entry-point group `webtraj.steps`.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.agents.models.base import ModelClient
+from webtraj.named import class_at, offered
 from webtraj.processing.base import OrderedStep, Result, Step
 from webtraj.processing.steps import STEPS, step_class
 from webtraj.trajectory import EpisodeTrajectory
 
 __all__ = [
+    "ENTRY_POINT_GROUP",
     "MAIN_OPTIONS",
     "FunctionStep",
     "StepKind",
@@ -41,6 +44,8 @@ __all__ = [
     "step",
     "step_names",
 ]
+
+ENTRY_POINT_GROUP = "webtraj.steps"
 
 MAIN_OPTIONS: Mapping[str, str] = {
     "judge": "by",
@@ -147,7 +152,7 @@ def step(name: str, *, version: str) -> Callable[[_Function], StepKind]:
 
 def step_names() -> tuple[str, ...]:
     """Returns the names of all steps that there are."""
-    return (*STEPS, *sorted(_kinds))
+    return (*STEPS, *sorted({*_kinds, *offered(ENTRY_POINT_GROUP)} - STEPS.keys()))
 
 
 def make_step(
@@ -168,6 +173,8 @@ def make_step(
     """
     given = dict(options or {})
     maker: Any = _kinds.get(name) or (step_class(name) if name in STEPS else None)
+    if maker is None and name in (others := offered(ENTRY_POINT_GROUP)):
+        maker = class_at(others[name])
     if maker is None:
         nearest = difflib.get_close_matches(name, step_names(), n=1)
         hint = f"Did you mean {nearest[0]!r}? " if nearest else ""

@@ -24,13 +24,14 @@ import webtraj
 from webtraj import errors
 from webtraj.datasets.dataset import Dataset
 from webtraj.datasets.place import Place
-from webtraj.named import make_of, nearest
+from webtraj.named import make_of, nearest, offered
 from webtraj.store import files, records
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import FolderStorage, Storage, is_url, open_storage
 from webtraj.trajectory import Count, EndReason, EpisodeTrajectory, Outcome
 
 __all__ = [
+    "ENTRY_POINT_GROUP",
     "Episodes",
     "ExportReport",
     "Exporter",
@@ -44,6 +45,7 @@ __all__ = [
     "Transform",
     "VERSION",
     "Written",
+    "all_formats",
     "export_dataset",
     "is_manifest",
     "make_exporter",
@@ -371,6 +373,9 @@ def _episode_lines(
 
 
 # The formats by name. A new one is a line here, and a module that is imported when it is used.
+# Installed packages offer more by the entry-point group `webtraj.exporters`.
+
+ENTRY_POINT_GROUP = "webtraj.exporters"
 
 _HERE = "webtraj.datasets.exporters"
 
@@ -393,23 +398,33 @@ FORMATS: dict[str, Format] = {
 }
 
 
+def all_formats() -> dict[str, Format]:
+    """Return the formats that ship and those that installed packages offer, by name."""
+    others = offered(ENTRY_POINT_GROUP)
+    return {
+        **{name: Format(home, "of another package") for name, home in others.items()},
+        **FORMATS,
+    }
+
+
 def make_exporter(name: str, options: Mapping[str, Any] | None = None) -> Exporter:
     """Returns the exporter of a format.
 
     Args:
-        name: A key of `FORMATS`.
+        name: A key of `FORMATS`, or what an installed package offers.
         options: Values of its fields; text is converted, as from a command line.
 
     Raises:
         InvalidInputError: There is no such format or option, or a value does not do.
         MissingDependencyError: The format needs a package that is not installed.
     """
-    if name not in FORMATS:
+    known = FORMATS if name in FORMATS else all_formats()
+    if name not in known:
         raise errors.InvalidInputError(
             f"No export format {name!r:.60}. "
-            f"{nearest(name, FORMATS, cutoff=0.6)}The formats are {', '.join(FORMATS)}."
+            f"{nearest(name, known, cutoff=0.6)}The formats are {', '.join(known)}."
         )
-    made: Exporter = make_of(FORMATS[name].home, name, options)
+    made: Exporter = make_of(known[name].home, name, options)
     return made
 
 

@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import gzip
 import hashlib
-import importlib
 import io
 import itertools
 import os
@@ -28,6 +27,7 @@ from webtraj.datasets.dataset import open_dataset
 from webtraj.datasets.importers.pickles import Limits
 from webtraj.datasets.place import Place
 from webtraj.datasets.writer import DatasetWriter
+from webtraj.named import class_at, offered
 from webtraj.store import decoding
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.layout import HEADER
@@ -35,6 +35,7 @@ from webtraj.store.values import OpaqueRecord
 from webtraj.trajectory import EpisodeTrajectory, Outcome
 
 __all__ = [
+    "ENTRY_POINT_GROUP",
     "Found",
     "IMPORTER_VERSION",
     "ImportReport",
@@ -343,6 +344,9 @@ def images_as_bytes(message: Any) -> Any:
 # Each episode is in the dataset whole or not at all, and under an id that its content gives it. So
 # an import that was interrupted is simply run again.
 
+ENTRY_POINT_GROUP = "webtraj.importers"
+"""Installed packages offer more systems: a name for a module with `recognises` and `read`."""
+
 _HOMES = {
     "agentlab": "webtraj.datasets.importers.agentlab",
     "webgym": "webtraj.datasets.importers.webgym",
@@ -375,8 +379,8 @@ def detect(path: Path) -> str:
     """
     if not path.exists():
         raise errors.InvalidInputError(f"{str(path)!r} is not there; name a file or a folder.")
-    for system, home in _HOMES.items():
-        if importlib.import_module(home).recognises(path):
+    for system, home in _all_homes().items():
+        if class_at(home).recognises(path):
             return system
     if (path / HEADER).is_file():
         raise errors.InvalidInputError(
@@ -395,7 +399,7 @@ def read_episodes(source: Source, system: str = "auto") -> Iterator[Found]:
 
     Args:
         source: What to read.
-        system: One of `SYSTEMS`, or "auto" to find out.
+        system: One of `SYSTEMS` or of an installed package, or "auto" to find out.
 
     Raises:
         InvalidInputError: There is no such system, or the source comes from none that is known.
@@ -417,7 +421,7 @@ def import_episodes(
     Args:
         source: What to import; `have` is found out.
         place: The dataset: a folder's path or a URL, new, empty or a dataset of the same format.
-        system: One of `SYSTEMS`, or "auto" to find out.
+        system: One of `SYSTEMS` or of an installed package, or "auto" to find out.
         format: The format of the episodes' files; `webtraj.store` lists them.
         storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
         on_found: Called with what becomes of each thing that is found, when it has.
@@ -449,15 +453,22 @@ def import_episodes(
 
 
 def _reader(path: Path, system: str) -> tuple[str, Reader]:
-    if system != "auto" and system not in _HOMES:
+    homes = _all_homes()
+    if system != "auto" and system not in homes:
         raise errors.InvalidInputError(
-            f"{system!r} is no system to import from; expected auto or one of {', '.join(_HOMES)}."
+            f"{system!r} is no system to import from; expected auto or one of {', '.join(homes)}."
         )
     if not path.exists():
         raise errors.InvalidInputError(f"{str(path)!r} is not there; name a file or a folder.")
     name = detect(path) if system == "auto" else system
-    read: Reader = importlib.import_module(_HOMES[name]).read
+    read: Reader = class_at(homes[name]).read
     return name, read
+
+
+def _all_homes() -> dict[str, str]:
+    """Return the module of each system: those that ship first, which `detect` asks first."""
+    others = offered(ENTRY_POINT_GROUP)
+    return {**_HOMES, **{name: home for name, home in others.items() if name not in _HOMES}}
 
 
 def _ids(place: Place, storage_options: Mapping[str, Any] | None) -> set[str]:
