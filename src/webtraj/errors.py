@@ -133,7 +133,9 @@ def install_command(extra: str = "", *, upgrade: bool = False) -> str:
             options.append("-e")
         target = unquote(urlsplit(url).path) + extras
     elif "vcs_info" in source:
-        target = f"webtraj{extras} @ {source['vcs_info']['vcs']}+{url}"
+        vcs = source["vcs_info"]
+        revision = f"@{wanted}" if (wanted := vcs.get("requested_revision")) else ""
+        target = f"webtraj{extras} @ {vcs['vcs']}+{url}{revision}"
     else:
         target = f"webtraj{extras} @ {url}" if url else f"webtraj{extras}"
     # Extras are in quotes, since some shells expand brackets.

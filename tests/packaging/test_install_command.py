@@ -22,6 +22,10 @@ from webtraj import errors
             "pip install 'webtraj[web] @ git+https://host/webtraj.git'",
         ),
         (
+            {"url": "https://host/a.git", "vcs_info": {"vcs": "git", "requested_revision": "v1"}},
+            "pip install 'webtraj[web] @ git+https://host/a.git@v1'",
+        ),
+        (
             {"url": "https://host/webtraj.whl", "archive_info": {}},
             "pip install 'webtraj[web] @ https://host/webtraj.whl'",
         ),
