@@ -54,7 +54,7 @@ async def test_ports_are_free_ones(stand_in, tmp_path):
 async def test_port_that_is_taken_is_refused(stand_in):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(errors.InvalidInputError, match=f"port {port}.*Give port 0"):
+        with pytest.raises(errors.InvalidInputError, match=f"port {port}.*Use port 0"):
             async with stand_in.server(port=port):
                 pass
     assert not stand_in.processes
@@ -66,7 +66,7 @@ async def test_end_of_the_log_tells_why_a_start_failed(stand_in):
         async with stand_in.server(trouble={"STAND_IN_FAIL": "1"}):
             pass
     message = str(caught.value)
-    assert "exit status 1 before it was healthy" in message
+    assert "exited with status 1 before it became healthy" in message
     assert message.endswith(
         f"The end of its log, {stand_in.log}:\n  stand-in: there is no such model"
     )
@@ -74,9 +74,7 @@ async def test_end_of_the_log_tells_why_a_start_failed(stand_in):
 
 
 async def test_start_has_a_deadline(stand_in):
-    with pytest.raises(
-        errors.ModelUnavailableError, match=r"not healthy within 1\.5 s of its start"
-    ):
+    with pytest.raises(errors.ModelUnavailableError, match=r"did not become healthy within 1\.5 s"):
         async with stand_in.server(trouble={"STAND_IN_UNREADY": "1"}, start_timeout=1.5):
             pass
     assert not stand_in.survivors
@@ -95,7 +93,7 @@ async def test_start_can_be_cancelled(stand_in):
 
 async def test_server_that_answers_by_another_name_is_not_ours(stand_in):
     launch = stand_in.launch(extra_args=("--served-model-name=another",))
-    with pytest.raises(errors.ModelUnavailableError, match="not healthy within"):
+    with pytest.raises(errors.ModelUnavailableError, match="did not become healthy within"):
         async with ModelServer(launch, log_file=stand_in.log, start_timeout=1.5):
             pass
 
@@ -145,7 +143,9 @@ async def test_waiting_for_health_has_a_deadline(stand_in):
     async with stand_in.server(restarts=policy) as server:
         os.kill(server.pid, signal.SIGKILL)
         await stand_in.until(lambda: not server.healthy)
-        with pytest.raises(errors.ModelUnavailableError, match=r"not healthy again within 0\.1 s"):
+        with pytest.raises(
+            errors.ModelUnavailableError, match=r"not become healthy again within 0\.1 s"
+        ):
             await server.wait_healthy(0.1)
 
 
@@ -219,7 +219,7 @@ async def test_temporary_log_is_kept_if_something_went_wrong(stand_in, healthy_t
 
 async def test_server_cannot_be_entered_twice(stand_in):
     async with stand_in.server() as server:
-        with pytest.raises(errors.InvalidInputError, match="make a new one"):
+        with pytest.raises(errors.InvalidInputError, match="Make a new one"):
             await server.__aenter__()
 
 

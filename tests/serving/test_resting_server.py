@@ -109,7 +109,7 @@ async def test_server_that_does_not_wake_up_is_started_again(stand_in, caplog):
 async def test_server_that_does_not_fall_asleep_says_so(stand_in):
     server = stand_in.server(launch={"sleep_mode": True}, trouble={"STAND_IN_INSOMNIA": "1"})
     async with server:
-        with pytest.raises(errors.ModelRefusedError, match="put to sleep, and is awake"):
+        with pytest.raises(errors.ModelRefusedError, match="put to sleep but is still awake"):
             async with server.resting("sleep"):
                 pytest.fail("it is awake")
         await server.wait_healthy(60)
@@ -126,10 +126,12 @@ async def test_error_in_the_block_gets_out_and_the_server_goes_on(stand_in):
 async def test_what_cannot_be_is_refused(stand_in):
     async with stand_in.server() as server:
         for how in ("sleep", "drop"):
-            with pytest.raises(errors.InvalidInputError, match="Without sleep_mode=True"):
+            with pytest.raises(errors.InvalidInputError, match="only with sleep_mode=True"):
                 async with server.resting(how):
                     pytest.fail("it is awake")
-        with pytest.raises(errors.InvalidInputError, match="by 'doze'; give one of pause"):
+        with pytest.raises(
+            errors.InvalidInputError, match="Unknown kind of rest 'doze'; expected one of pause"
+        ):
             async with server.resting("doze"):
                 pytest.fail("it is awake")
         async with server.resting("pause"):

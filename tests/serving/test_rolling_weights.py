@@ -142,11 +142,11 @@ async def test_restart_that_was_cancelled_goes_on_and_is_named(stand_in):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (LoadAdapter("clicker", "nowhere", "1"), r"holds no adapter_model\.safetensors"),
+        (LoadAdapter("clicker", "nowhere", "1"), r"No adapter_model\.safetensors in"),
         (LoadAdapter("a@b", "adapter", "1"), "separates it from its version"),
         (LoadAdapter("", "adapter", "1"), "not empty"),
         (LoadAdapter("clicker", "adapter", "default"), "'default'"),
-        (ReadWeights("adapter", ""), "version is ''"),
+        (ReadWeights("adapter", ""), "Invalid version of the weights ''"),
     ],
     ids=["no adapter", "name with @", "no name", "the base's version", "no version"],
 )
@@ -162,11 +162,14 @@ async def test_what_is_wrong_is_seen_before_the_server_is_touched(
 
 
 def test_way_and_launch_have_to_fit(stand_in):
-    with pytest.raises(errors.InvalidInputError, match="by 'push'; give one of reload, lora"):
+    with pytest.raises(
+        errors.InvalidInputError,
+        match="Unknown way to update weights 'push'; expected one of reload, lora",
+    ):
         prepare_launch("push", VllmLaunch(model="m"))
     with pytest.raises(errors.InvalidInputError, match="launched with runtime_lora=True"):
         make_updater("lora", stand_in.server())
-    with pytest.raises(errors.InvalidInputError, match="by 'push'"):
+    with pytest.raises(errors.InvalidInputError, match="update weights 'push'"):
         make_updater("push", stand_in.server())
     assert UpdateWay.__args__ == tuple(WAYS)
 
@@ -180,5 +183,5 @@ def test_launch_is_prepared_for_its_way():
 
 
 async def test_server_that_was_not_entered_says_so(stand_in):
-    with pytest.raises(errors.InvalidInputError, match="was not entered"):
+    with pytest.raises(errors.InvalidInputError, match="is not started"):
         await stand_in.server().reload_weights(stand_in.weights("round-1"), "round-1")

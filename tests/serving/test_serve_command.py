@@ -127,7 +127,7 @@ def test_start_that_fails_is_exit_code_1_with_the_log(stand_in):
     stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 1
     assert stdout == ""
-    assert stderr.startswith("webtraj: The model server ended with exit status 1")
+    assert stderr.startswith("webtraj: The model server exited with status 1")
     assert stderr.endswith("stand-in: there is no such model\n")
 
 
@@ -138,17 +138,17 @@ def test_server_that_dies_too_often_is_exit_code_1(stand_in):
     os.kill(stand_in.processes[0][0], signal.SIGKILL)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert "webtraj: The model server ended with exit status 137" in stderr
+    assert "webtraj: The model server exited with status 137" in stderr
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        (["./nowhere"], "'./nowhere' is no folder"),
+        (["./nowhere"], "No model folder at './nowhere'"),
         (["some/model", "--logprobs-mode=some"], "--logprobs-mode is 'some'; give one of"),
         (["some/model", "--lora=clicker"], "--lora is 'clicker'; give it as NAME=FOLDER"),
-        (["some/model", "--dev-mode", "--host=0.0.0.0"], "dev_mode would let every machine"),
+        (["some/model", "--dev-mode", "--host=0.0.0.0"], "dev_mode would allow any machine"),
         (
             ["some/model", "--runtime-lora", "--host=0.0.0.0"],
             "runtime_lora would let every machine",

@@ -43,5 +43,7 @@ def test_version_has_a_name_of_its_own(label):
 
 
 def test_version_that_is_trained_is_one_of_them():
-    with pytest.raises(errors.InvalidInputError, match=r"'5' is no version.*'clicker@3'"):
+    with pytest.raises(
+        errors.InvalidInputError, match=r"Unknown version of the weights '5'.*'clicker@3'"
+    ):
         HISTORY.of("default", trained="5")

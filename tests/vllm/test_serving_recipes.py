@@ -5,13 +5,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from vllm_serving import HERE
 
+from webtraj import loop
 from webtraj.loop import load_loop_config
 from webtraj.serving import VllmLaunch, interpreters, prepare_launch
 from webtraj.serving.memory import ModelSize
 
-RECIPES = sorted((Path(HERE).parents[1] / "configs" / "loop").glob("*.yaml"))
+RECIPES = sorted(Path(loop.__file__).with_name("files").glob("*.yaml"))
 
 PARSE = """
 import json, sys

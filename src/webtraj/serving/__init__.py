@@ -1,14 +1,15 @@
-"""Model servers: started, supervised, given new weights, ended without leaving anything behind.
+"""Model servers: start and supervise them, update their weights, and end them without leftovers.
 
-* `server`: `ModelServer`, a server for as long as an `async with` block; `supervision`: kept alive.
-* `vllm`: what to start, and how it leaves a GPU's memory to a trainer for a while; `interpreters`:
-  the Python that has vLLM; `memory`: how much models need.
-* `rolling`: new weights again and again, by one of three ways; `control`: what a server that runs
-  can be told.
-* `process`, `guard`: the operating system's side.
-* `vllm_worker`: what vLLM's own processes load of ours.
+* `server`: `ModelServer`, a server for the length of an `async with` block. `supervision`: keeps
+  its process alive.
+* `vllm`: how to start vLLM, and how it lends a GPU's memory to a trainer. `interpreters`: the
+  Python that has vLLM. `memory`: how much memory models need.
+* `rolling`: repeated weight updates, in one of three ways. `control`: requests that change a
+  running server.
+* `process`, `guard`: operating system processes.
+* `vllm_worker`: our code that vLLM's own processes load.
 
-Importing it loads neither vLLM nor torch: those live in the server's process alone.
+Importing this package loads neither vLLM nor torch, which run only in the server's process.
 """
 
 from webtraj.serving.process import RestartPolicy, ServerLaunch

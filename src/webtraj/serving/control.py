@@ -1,6 +1,6 @@
-"""What a vLLM server can be told while it runs: to rest, to wake, to take other weights.
+"""Control a running vLLM server: pause it, let it sleep and wake, change its weights.
 
-Most needs its dev mode.
+Most requests need its dev mode.
 """
 
 from __future__ import annotations
@@ -24,27 +24,25 @@ __all__ = [
     "WeightChange",
 ]
 
-# What a vLLM server can be told while it runs, request by request. Most needs its dev mode.
+# Requests to a running vLLM server. Most need its dev mode.
 
 SleepLevel = Literal[0, 1, 2]
-"""0 frees nothing; 1 frees the cache and moves the weights to main memory; 2 forgets those too."""
+"""0 frees nothing; 1 frees the cache and moves the weights to main memory; 2 drops the weights."""
 
-_NEEDS_DEV_MODE = (
-    "The server must have been started with dev_mode=True (`webtraj serve --dev-mode`)."
-)
+_NEEDS_DEV_MODE = "The server must be started with dev_mode=True (`webtraj serve --dev-mode`)."
 _SNIPPET = 500
 
 
 class Control:
-    """Talks to one server. Every method raises the same.
+    """Sends control requests to one server. Every method may raise the errors below.
 
     Args:
-        client: Goes to the server's root.
-        timeout: Seconds that each request may take; pausing waits for all replies under way.
+        client: A client for the server's root.
+        timeout: Time limit of each request in seconds. Pausing waits for all running replies.
 
     Raises:
-        ModelRefusedError: The server does not do it. By every method.
-        ModelUnavailableError: It does not answer, or not in time. By every method.
+        ModelRefusedError: The server rejects the request.
+        ModelUnavailableError: The server does not answer in time.
     """
 
     def __init__(self, client: httpx.AsyncClient, *, timeout: float) -> None:
@@ -53,78 +51,78 @@ class Control:
 
     @property
     def url(self) -> str:
-        """The server's root."""
+        """The server's root URL."""
         return str(self._client.base_url).rstrip("/")
 
     async def read_version(self) -> str:
-        """Returns the version of the weights that it answers with."""
+        """Return the version of the current weights."""
         return str((await self._ask("GET", "/weight_info"))["weight_version"])
 
     async def adapters(self) -> dict[str, str]:
-        """Returns the folders of the adapters that it has, by name."""
+        """Return the folders of the loaded adapters, by name."""
         listed = (await self._ask("GET", "/v1/models"))["data"]
         return {model["id"]: model["root"] for model in listed if model.get("parent")}
 
     async def pause(self) -> None:
-        """Has it finish the replies under way, and begin no others."""
+        """Finish the running replies and start no others."""
         await self._ask("POST", "/pause?mode=wait")
 
     async def resume(self) -> None:
-        """Has it go on after a pause."""
+        """Resume after a pause."""
         await self._ask("POST", "/resume")
 
     async def read_weights(self, folder: str | None) -> None:
-        """Has it read weights from a folder, or again from the one that it read last."""
+        """Read weights from a folder, or again from the last one."""
         kwargs = {} if folder is None else {"weights_path": folder}
         await self._call("reload_weights", kwargs=kwargs)
         await self._call("repack_weights")
 
     async def load_adapter(self, name: str, folder: str) -> None:
-        """Has it read a LoRA adapter from a folder, in place of the one of that name."""
+        """Read a LoRA adapter from a folder, replacing one of the same name."""
         adapter = {"lora_name": name, "lora_path": folder, "load_inplace": True}
         await self._ask("POST", "/v1/load_lora_adapter", json=adapter)
 
     async def forget(self) -> None:
-        """Has it forget all that it computed with its weights."""
+        """Drop everything that was computed with the current weights."""
         await self._ask("POST", "/reset_mm_cache")
         await self._ask("POST", "/reset_encoder_cache")
         if not (await self._ask("POST", "/reset_prefix_cache"))["success"]:
             raise errors.ModelRefusedError(
-                f"{self.url} has new weights, and does not forget its prefix cache, which is of "
+                f"{self.url} has new weights but did not drop its prefix cache, which belongs to "
                 "the old ones. It is left paused; restart it."
             )
 
     async def name_version(self, version: str) -> None:
-        """Says what its weights are called from now on."""
+        """Set the version of the current weights."""
         await self._ask("POST", "/update_weight_version", json={"new_version": version})
 
     async def sleep(self, level: SleepLevel) -> None:
-        """Has it finish the replies under way, and free the memory of its device."""
+        """Finish the running replies and free the device's memory."""
         await self._ask("POST", f"/sleep?level={level}&mode=wait")
         if not (await self._ask("GET", "/is_sleeping"))["is_sleeping"]:
-            raise errors.ModelRefusedError(f"{self.url} was put to sleep, and is awake.")
+            raise errors.ModelRefusedError(f"{self.url} was put to sleep but is still awake.")
 
     async def wake_up(
         self, part: Literal["weights", "kv_cache", "scheduling"] | None = None
     ) -> None:
-        """Has it take its memory again, or a part of it, and go on once it has all of it."""
+        """Take back the memory, or a part of it, and resume once all of it is back."""
         tags = "" if part is None else f"?tags={part}"
         status = (await self._ask("POST", f"/wake_up{tags}"))["status"]
         if part != "weights" and status != "awake":
-            raise errors.ModelRefusedError(f"{self.url} was woken up, and is {status}.")
+            raise errors.ModelRefusedError(f"{self.url} was woken up but is {status}.")
 
     async def _call(self, method: str, **options: Any) -> None:
         await self._ask("POST", "/collective_rpc", json={"method": method, **options})
 
     async def _ask(self, method: str, path: str, **options: Any) -> Any:
-        """Returns what the server answers; None if that is no JSON."""
+        """Return the server's reply; None if it is not JSON."""
         where = f"{self.url}{path}"
         try:
             answer = await self._client.request(method, path, timeout=self._timeout, **options)
         except httpx.HTTPError as error:
             raise errors.ModelUnavailableError(
-                f"No answer from {where}: {type(error).__name__} {error}. Check that the server "
-                "runs."
+                f"No answer from {where}: {type(error).__name__} {error}. Check that the server is "
+                "running."
             ) from error
         if answer.is_success:
             try:
@@ -137,50 +135,49 @@ class Control:
         )
 
 
-# Other weights for a vLLM server while it runs.
+# Changes of a running vLLM server's weights.
 #
-# The order of the requests keeps every reply true to its label: generation is paused, so that no
-# reply is begun with one version and ended with another; the weights are read; whatever was
-# computed with the old ones is forgotten; the new version is named; generation goes on. If any of
-# it fails, nobody knows which weights the server has, so it stays paused.
+# The order of requests keeps every reply's label correct. Generation is paused, so that no reply
+# starts with one version and ends with another. The weights are read, everything computed with the
+# old ones is dropped, the new version is named, and generation resumes. If any step fails, the
+# server's weights are unknown, so it stays paused.
 #
-# Clients share a version that they have read for `version_interval` seconds, 1 by default. One that
-# was read just before a change would be put on a reply that came just after. So the server stays
-# paused for `hold` seconds after the new version is named: by then, what was read before has
-# expired.
+# Clients share a version that they have read for `version_interval` seconds, 1 by default. A
+# version read just before a change would be put on a reply that comes just after. So the server
+# stays paused for `hold` seconds after the new version is named, until earlier readings expire.
 
 BASE_VERSION = "default"
-"""What vLLM calls the weights that it was started with."""
+"""vLLM's name for its initial weights."""
 
 _LABEL_SEPARATOR = "@"
 
 
 class WeightChange(Protocol):
-    """Weights that a running server is to answer with."""
+    """New weights for a running server."""
 
     @property
     def label(self) -> str:
-        """What the server calls them, and records: `ModelCall.policy_version`."""
+        """The weights' label on the server and in records: `ModelCall.policy_version`."""
 
     def check(self) -> None:
-        """Looks for what can be seen to be wrong without the server.
+        """Check everything that can be checked without the server.
 
         Raises:
-            InvalidInputError: Something is.
+            InvalidInputError: The weights or their names are invalid.
         """
 
     async def apply(self, control: Control) -> None:
-        """Has the server take them. If it fails, the server is left paused.
+        """Apply the weights. After a failure, the server is left paused.
 
         Raises:
-            AdapterKeptError: It failed, and the server goes on as it was.
-            ModelRefusedError: The server does not take them.
-            ModelUnavailableError: It does not answer, or not in time.
+            AdapterKeptError: The change failed, and the server continues unchanged.
+            ModelRefusedError: The server rejects the weights.
+            ModelUnavailableError: The server does not answer in time.
         """
 
 
 class AdapterKeptError(Exception):
-    """An adapter was refused, and the one before answers. Does not leave this package."""
+    """An adapter was rejected, and the previous one stays. Internal to this package."""
 
     def __init__(self, error: errors.ModelError) -> None:
         super().__init__(str(error))
@@ -189,14 +186,14 @@ class AdapterKeptError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReadWeights:
-    """Weights of the same architecture, as safetensors in a folder that the server sees."""
+    """Weights of the same architecture, as safetensors in a folder visible to the server."""
 
     path: str | os.PathLike[str]
-    """The folder."""
+    """Folder of the weights."""
     version: str
-    """What they are called."""
+    """Version of the weights."""
     hold: float = 0.0
-    """Seconds that generation waits once they are named."""
+    """Seconds that generation waits after they are named."""
 
     @property
     def label(self) -> str:
@@ -217,20 +214,20 @@ class ReadWeights:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoadAdapter:
-    """A LoRA adapter in place of the one of the same name, if there was one."""
+    """A LoRA adapter, replacing one of the same name."""
 
     adapter: str
-    """Its name: the model's in requests, and so in records."""
+    """Name of the adapter: the model's name in requests and records."""
     path: str | os.PathLike[str]
-    """Its folder, as PEFT saves it, which the server sees."""
+    """Folder of the adapter as saved by PEFT, visible to the server."""
     version: str
-    """What its weights are called."""
+    """Version of its weights."""
     hold: float = 0.0
-    """Seconds that generation waits once they are named."""
+    """Seconds that generation waits after they are named."""
 
     @property
     def label(self) -> str:
-        """The adapter and its version: the server has one label, and more models than this."""
+        """Adapter and version, since the server has one label but several models."""
         return f"{self.adapter}{_LABEL_SEPARATOR}{self.version}"
 
     def check(self) -> None:
@@ -240,8 +237,8 @@ class LoadAdapter:
         _check_version(self.version)
         if not self.adapter or _LABEL_SEPARATOR in self.adapter:
             raise errors.InvalidInputError(
-                f"The adapter's name is {self.adapter!r}; give one that is not empty and has no "
-                f"{_LABEL_SEPARATOR!r}, which separates it from its version."
+                f"Invalid adapter name {self.adapter!r}; give one that is not empty and does not "
+                f"contain {_LABEL_SEPARATOR!r}, which separates it from its version."
             )
 
     async def apply(self, control: Control) -> None:
@@ -251,7 +248,7 @@ class LoadAdapter:
         try:
             await control.load_adapter(self.adapter, _absolute(self.path))
         except errors.ModelRefusedError as error:
-            # vLLM reads and checks an adapter before it lets go of the one before.
+            # vLLM reads and checks an adapter before it drops the previous one.
             if (await control.adapters()).get(self.adapter) != before:
                 raise
             await control.resume()
@@ -273,13 +270,13 @@ def _absolute(path: str | os.PathLike[str]) -> str:
 def _check_folder(path: str | os.PathLike[str], pattern: str, what: str) -> None:
     if not any(Path(path).glob(pattern)):
         raise errors.InvalidInputError(
-            f"{os.fspath(path)!r} holds no {pattern}; give the folder of {what}."
+            f"No {pattern} in {os.fspath(path)!r}; give the folder of {what}."
         )
 
 
 def _check_version(version: str) -> None:
     if not version or version == BASE_VERSION:
         raise errors.InvalidInputError(
-            f"The weights' version is {version!r}; give one that is neither empty nor "
-            f"{BASE_VERSION!r}, which means those that the server was started with."
+            f"Invalid version of the weights {version!r}; give one that is neither empty nor "
+            f"{BASE_VERSION!r}, which means the server's initial weights."
         )

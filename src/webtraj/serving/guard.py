@@ -1,17 +1,17 @@
-"""Runs a server that must leave nothing behind: `guard.py PATIENCE PROGRAM ARGUMENT...`.
+"""Run a server without leaving any process behind: `guard.py PATIENCE PROGRAM ARGUMENT...`.
 
-Run as a script by file name, with the standard library only, as the parent of every model server.
-vLLM's server has children of its own, the engine and its workers, which hold the memory and which
-live on when it is killed. So the guard stays: it prints the server's process id, and ends the
-server and all that descends from it when the first of these happens:
+This script is the parent of every model server. It runs by file name and uses only the standard
+library. vLLM's server has children, the engine and its workers, which hold the memory and survive
+when it is killed. So the guard prints the server's process id, stays, and ends the server with all
+its descendants as soon as one of these happens:
 
-* standard input ends: webtraj closed it, or is no more, however it died;
-* the guard gets SIGTERM;
+* standard input closes: webtraj closed it, or has died for any reason;
+* the guard receives SIGTERM;
 * the server ends by itself.
 
-The server is asked by SIGTERM and has PATIENCE seconds; what is left then is killed. On Linux,
-orphans of the server become the guard's own children, so that none is missed, also of those that
-left the server's process group. The guard's exit status is the server's, as a shell tells it.
+The server first gets SIGTERM and has PATIENCE seconds; what remains is then killed. On Linux,
+orphans of the server become the guard's own children, even those that left the server's process
+group, so none is missed. The guard's exit status is the server's, in the shell's convention.
 """
 
 import contextlib
@@ -27,11 +27,11 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _PR_SET_CHILD_SUBREAPER = 36
 
 _PARENT_CHECK_INTERVAL = 1.0
-"""Seconds between looks at our parent: what it forked may hold our standard input open."""
+"""Seconds between checks of our parent, since its forks may hold our standard input open."""
 
 
 def main(patience: str, *command: str) -> int:
-    """Guards a server to its end; returns its exit status."""
+    """Guard a server until it ends; return its exit status."""
     parent = os.getppid()
     libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -45,9 +45,9 @@ def main(patience: str, *command: str) -> int:
     server = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
-        stdout=sys.stderr,  # Both are the log; our standard output is webtraj's.
+        stdout=sys.stderr,  # Both go to the log; webtraj reads our standard output.
         process_group=0,
-        preexec_fn=die_with_guard,  # There are no threads that it could disturb.
+        preexec_fn=die_with_guard,  # Safe: this process has no threads.
     )
     print(server.pid, flush=True)  # noqa: T201
     while server.poll() is None:
@@ -61,7 +61,7 @@ def main(patience: str, *command: str) -> int:
 
 
 def _wake_up_at(*numbers: signal.Signals) -> int:
-    """Returns a file descriptor from which the numbers of arriving signals can be read."""
+    """Return a file descriptor that delivers the numbers of arriving signals."""
     read, write = os.pipe()
     os.set_blocking(write, False)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
@@ -84,13 +84,13 @@ def _end(server: subprocess.Popen[bytes], patience: float) -> None:
 
 
 def _children() -> Iterator[int]:
-    """Yields our children, adopted ones too; none where /proc does not tell."""
+    """Yield our children, including adopted ones; none without /proc."""
     if sys.platform != "linux":
         return
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             with contextlib.suppress(OSError), open(f"{entry.path}/stat") as file:  # noqa: PTH123
-                # "PID (NAME) STATE PARENT ...", and a name may hold anything.
+                # "PID (NAME) STATE PARENT ...", and the name may contain anything.
                 if int(file.read().rpartition(")")[2].split()[1]) == os.getpid():
                     yield int(entry.name)
 

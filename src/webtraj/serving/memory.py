@@ -1,9 +1,9 @@
-"""How much memory a model needs, served and trained: arithmetic, to plan with before anything runs.
+"""Estimate the memory that a model needs for serving and training, before anything runs.
 
-What is counted is exact for decoders of Qwen3's and Llama's kind: the weights, what AdamW keeps for
-each, the cache of keys and values, what a layer keeps for the way back (as measured with PyTorch's
-`saved_tensors_hooks`), the logits of the loss. What is not known before is an allowance: kernels'
-workspaces, fragments, the driver. A vision tower counts with its weights; it is taken as frozen.
+The estimate is exact for decoders like Qwen3 and Llama: the weights, AdamW's state for each, the
+key-value cache, what a layer keeps for the backward pass (as measured with PyTorch's
+`saved_tensors_hooks`), and the logits of the loss. An allowance covers the rest: kernels'
+workspaces, fragmentation, the driver. A vision tower counts by its weights, assumed frozen.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ __all__ = ["MemoryNeed", "ModelSize", "serving_need", "training_need"]
 GIB = 2**30
 
 Keeping = Literal["float32", "bf16", "zero-1", "zero-2", "zero-3"]
-"""How a trainer keeps weights that are trained: `float32`, as `webtraj train` does; `bf16`, without
-any of float32; or in bf16 with a copy in float32, shared out by DeepSpeed's ZeRO of that stage."""
+"""How a trainer keeps trained weights: `float32`, like `webtraj train`; `bf16`, without any float32
+copy; or bf16 with a float32 copy, sharded by DeepSpeed's ZeRO of that stage."""
 
 _SAVED = {"float32": 26, "lora": 18, "bf16": 16}
-"""Bytes that a layer keeps of a token for each number of its hidden state."""
+"""Bytes that a layer keeps per token and number of the hidden state."""
 _MAX_HEADER = 100 * 2**20
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSize:
-    """What of a model decides on memory."""
+    """The sizes of a model that determine its memory."""
 
     parameters: int
-    """All its parameters, those of a vision tower too."""
+    """All parameters, including a vision tower's."""
     layers: int
-    """The decoder's layers."""
+    """Layers of the decoder."""
     hidden: int
-    """The width of its hidden state."""
+    """Width of the hidden state."""
     intermediate: int
-    """The width within a layer's feed-forward part."""
+    """Inner width of a layer's feed-forward part."""
     heads: int
-    """Heads of queries."""
+    """Query heads."""
     kv_heads: int
-    """Heads of keys and values."""
+    """Key and value heads."""
     head_dim: int
-    """The width of a head."""
+    """Width of a head."""
     vocabulary: int
-    """Tokens that there are."""
+    """Number of tokens in the vocabulary."""
 
     @classmethod
     def of_config(cls, config: Mapping[str, Any], parameters: int) -> ModelSize:
-        """Reads a model's `config.json`.
+        """Return the sizes in a model's `config.json`.
 
         Raises:
-            InvalidInputError: It does not say what is needed.
+            InvalidInputError: A needed value is missing or invalid.
         """
         text = config.get("text_config", config)
         try:
@@ -74,16 +74,16 @@ class ModelSize:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise errors.InvalidInputError(
-                f"The model's configuration does not say {error}; expected config.json of a "
-                "decoder, as `save_pretrained` writes it."
+                f"The model's configuration lacks a valid {error}; expected the config.json of a "
+                "decoder, as written by `save_pretrained`."
             ) from error
 
     @classmethod
     def of_folder(cls, path: str | os.PathLike[str]) -> ModelSize:
-        """Reads the folder of a saved model: its configuration, and its weights' shapes.
+        """Return the sizes of a saved model, from its configuration and its weights' shapes.
 
         Raises:
-            InvalidInputError: It is none, or its files cannot be read.
+            InvalidInputError: The folder is not a model, or its files cannot be read.
         """
         folder = Path(path)
         try:
@@ -92,56 +92,56 @@ class ModelSize:
             parameters = sum(map(_count_parameters, files))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise errors.InvalidInputError(
-                f"{str(folder)!r} cannot be read as a model: {error}; give the folder of one, with "
+                f"Cannot read {str(folder)!r} as a model: {error}. Give a model's folder, with "
                 "config.json and *.safetensors."
             ) from error
         if not parameters:
-            raise errors.InvalidInputError(f"{str(folder)!r} holds no *.safetensors with weights.")
+            raise errors.InvalidInputError(f"No *.safetensors with weights in {str(folder)!r}.")
         return cls.of_config(config, parameters)
 
     @property
     def cache_bytes_per_token(self) -> int:
-        """Bytes of keys and values for each token, in a type of two bytes."""
+        """Bytes of keys and values per token, with two bytes per number."""
         return 2 * 2 * self.layers * self.kv_heads * self.head_dim
 
     def adapter_parameters(self, rank: int) -> int:
-        """Returns the parameters of a LoRA on all linear layers of the decoder."""
+        """Return the number of parameters of a LoRA on all linear layers of the decoder."""
         queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
         attention = 2 * (self.hidden + queries) + 2 * (self.hidden + keys)
         return rank * self.layers * (attention + 3 * (self.hidden + self.intermediate))
 
     def saved_bytes_per_token(self, kind: Literal["float32", "lora", "bf16"]) -> int:
-        """Returns what one layer keeps of a token until the gradient has been there."""
+        """Return the bytes that one layer keeps per token for the backward pass."""
         attention = (self.heads + self.kv_heads) * self.head_dim
         return _SAVED[kind] * self.hidden + 8 * self.intermediate + 10 * attention
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryNeed:
-    """Bytes on each device."""
+    """Bytes on each device, by purpose."""
 
     weights: int
-    """The weights, and copies of them in another type."""
+    """Weights, and copies of them in another type."""
     gradients: int = 0
-    """A gradient for each weight that is trained."""
+    """Gradients of the trained weights."""
     optimizer: int = 0
-    """What AdamW keeps for each weight that is trained, and its copy in float32."""
+    """AdamW's state of the trained weights, and their float32 copy."""
     activations: int = 0
-    """What layers keep for the way back."""
+    """Activations kept for the backward pass."""
     logits: int = 0
     """Logits and their gradients."""
     cache: int = 0
-    """Keys and values."""
+    """Key-value cache."""
     allowance: int = 0
-    """What is not known before."""
+    """Allowance for everything else."""
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """Total bytes."""
         return sum(getattr(self, field.name) for field in dataclasses.fields(self))
 
     def fits(self, gib: float) -> bool:
-        """Whether a device with so many GiB has room for it."""
+        """Return whether a device with that many GiB is large enough."""
         return self.total <= gib * GIB
 
     def __str__(self) -> str:
@@ -161,20 +161,20 @@ def serving_need(
     bytes_per_weight: float = 2,
     allowance_gib: float = 3.0,
 ) -> MemoryNeed:
-    """Returns what each device needs to serve a model.
+    """Return the memory that each device needs to serve a model.
 
     Args:
         model: The model.
-        tokens: Tokens in the cache: those of all requests at a time, prompts and replies.
-        tensor_parallel: How many devices share each layer.
+        tokens: Tokens in the cache: prompts and replies of all concurrent requests.
+        tensor_parallel: Devices that share each layer.
         bytes_per_weight: 2 in bf16, 1 in FP8.
         allowance_gib: For compiled graphs, workspaces and the driver.
 
     Raises:
-        InvalidInputError: A number is below what makes sense.
+        InvalidInputError: A number is too small.
     """
     _check(tokens=tokens, tensor_parallel=tensor_parallel)
-    shares = min(tensor_parallel, model.kv_heads)  # More devices than heads keep copies.
+    shares = min(tensor_parallel, model.kv_heads)  # Devices beyond the heads keep copies.
     return MemoryNeed(
         weights=round(model.parameters * bytes_per_weight / tensor_parallel),
         cache=tokens * model.cache_bytes_per_token // shares,
@@ -193,20 +193,20 @@ def training_need(
     checkpointing: bool = True,
     allowance_gib: float = 3.0,
 ) -> MemoryNeed:
-    """Returns what each device needs to train a model with AdamW, computing in bf16.
+    """Return the memory that each device needs to train a model with AdamW, computing in bf16.
 
     Args:
         model: The model.
-        tokens: Tokens of a pass on a device: `batch_size` times the length of the longest.
-        trained_tokens: Those that logits are computed for; by default all.
-        lora_rank: The rank of adapters on all linear layers; None to train all weights.
-        keeping: How weights that are trained are kept; of adapters, always in float32.
-        devices: How many devices ZeRO shares out over.
-        checkpointing: Whether layers are computed again on the way back.
-        allowance_gib: For workspaces, fragments, the driver, and buffers of communication.
+        tokens: Tokens of a pass on a device: `batch_size` times the longest length.
+        trained_tokens: Tokens whose logits are computed; all by default.
+        lora_rank: Rank of adapters on all linear layers; None to train all weights.
+        keeping: How trained weights are kept; adapters are always in float32.
+        devices: Devices over which ZeRO shards.
+        checkpointing: Whether layers are recomputed in the backward pass.
+        allowance_gib: For workspaces, fragmentation, the driver, and communication buffers.
 
     Raises:
-        InvalidInputError: A number is below what makes sense.
+        InvalidInputError: A number is too small.
     """
     _check(tokens=tokens, devices=devices, lora_rank=1 if lora_rank is None else lora_rank)
     weights, gradients, optimizer = _kept(model, lora_rank, keeping, devices)
@@ -223,7 +223,7 @@ def training_need(
         gradients=gradients,
         optimizer=optimizer,
         activations=model.layers * between + layer if checkpointing else model.layers * layer,
-        # In bf16 and in float32, both with a gradient.
+        # In bf16 and in float32, each with a gradient.
         logits=logits * model.vocabulary * 12,
         allowance=round(allowance_gib * GIB),
     )
@@ -232,13 +232,13 @@ def training_need(
 def _kept(
     model: ModelSize, lora_rank: int | None, keeping: Keeping, devices: int
 ) -> tuple[int, int, int]:
-    """Returns bytes of weights, gradients, and the optimizer."""
+    """Return the bytes of weights, gradients, and optimizer state."""
     count = model.parameters
     if lora_rank is not None:
         trained = model.adapter_parameters(lora_rank)
         return 2 * count + 4 * trained, 4 * trained, 8 * trained
     if keeping == "float32":
-        return (4 + 2) * count, 4 * count, 8 * count  # With the copy in bf16 to compute with.
+        return (4 + 2) * count, 4 * count, 8 * count  # Includes the bf16 copy for computing.
     if keeping == "bf16":
         return 2 * count, 2 * count, 4 * count
     stage = int(keeping.removeprefix("zero-"))
@@ -250,7 +250,7 @@ def _kept(
 
 
 def _count_parameters(file: Path) -> int:
-    """Counts the numbers in a safetensors file by its header."""
+    """Return the number of parameters in a safetensors file, from its header."""
     with file.open("rb") as opened:
         length = int.from_bytes(opened.read(8), "little")
         if length > _MAX_HEADER:
@@ -269,4 +269,4 @@ def _count_parameters(file: Path) -> int:
 def _check(**numbers: int) -> None:
     for name, number in numbers.items():
         if number < 1:
-            raise errors.InvalidInputError(f"{name} is {number}; give 1 or more.")
+            raise errors.InvalidInputError(f"{name} must be 1 or more; got {number}.")

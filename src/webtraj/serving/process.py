@@ -1,4 +1,4 @@
-"""One server process under its guard: started, awaited, ended with all that descends from it."""
+"""One server process under its guard: start it, wait for it, end it with all its descendants."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from webtraj.serving import guard as guard_lib
 
 __all__ = ["GuardedProcess", "RestartPolicy", "ServerLaunch", "ServerLog", "claim", "tail"]
 
-# What to start: a command for a host and a port, and the name under which it serves its model.
+# The launch: a command for a host and a port, and the name of the served model.
 
 
 class ServerLaunch(Protocol):
-    """A server with OpenAI's API, as `ModelServer` starts it.
+    """How `ModelServer` starts a server with an OpenAI-compatible API.
 
-    It answers `GET /health` with 200 when it can be used, and lists its model under
+    The server answers `GET /health` with 200 when it is ready, and lists its model under
     `GET /v1/models`.
     """
 
@@ -35,28 +35,28 @@ class ServerLaunch(Protocol):
         """The model's name in requests."""
 
     def command(self, host: str, port: int) -> Sequence[str]:
-        """Returns the program and its arguments.
+        """Return the program and its arguments.
 
         Raises:
-            InvalidInputError: A setting is wrong.
-            MissingDependencyError: What it needs is not installed.
+            InvalidInputError: A setting is invalid.
+            MissingDependencyError: A required package is not installed.
         """
 
     def variables(self) -> Mapping[str, str]:
-        """Returns environment variables to set beside our own."""
+        """Return environment variables to add to our own."""
 
     def with_weights(self, path: str | os.PathLike[str], version: str) -> ServerLaunch:
-        """Returns how to start a server of the same name with other weights.
+        """Return a launch of the same name with other weights.
 
-        It is to answer `GET /weight_info` with that version from the first moment on.
+        Its server must answer `GET /weight_info` with that version from the start.
 
         Args:
             path: The folder of a saved model.
-            version: What its weights are called.
+            version: The version of its weights.
         """
 
 
-# How often a server that died is started again, and after how long.
+# Restarts of a server that died.
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,16 +68,16 @@ class RestartPolicy:
     """
 
     limit: int = 5
-    """How many restarts in a row; 0 for none at all."""
+    """Most restarts in a row; 0 for none."""
     first_pause: float = 1.0
-    """Seconds before the first; each next waits twice as long."""
+    """Seconds before the first restart; doubled for each further one."""
     longest_pause: float = 60.0
-    """Seconds that no pause exceeds."""
+    """Upper limit of the pause, in seconds."""
     stable_after: float = 300.0
-    """Seconds of good health after which the restarts are no longer counted."""
+    """Seconds of good health after which earlier restarts no longer count."""
 
     def pause(self, restart: int) -> float:
-        """Returns the seconds to wait before a restart, counted from 0."""
+        """Return the seconds to wait before a restart, counted from 0."""
         return float(min(self.first_pause * 2.0**restart, self.longest_pause))
 
 
@@ -85,16 +85,16 @@ class RestartPolicy:
 
 
 def claim(host: str, port: int) -> int:
-    """Returns a port that nobody listens at.
+    """Return a free port to listen on.
 
-    vLLM shares a port with whoever else allows it, so that two servers on one would go unnoticed.
+    The check is needed because vLLM shares its port, so two servers on one would go unnoticed.
 
     Args:
-        host: The address to listen at.
-        port: The port; 0 for one that is free.
+        host: The address to listen on.
+        port: The port; 0 for any free one.
 
     Raises:
-        InvalidInputError: The address is not this machine's, or somebody listens at the port.
+        InvalidInputError: The address is not this machine's, or the port is taken.
     """
     try:
         ((family, kind, protocol, _, address), *_) = socket.getaddrinfo(
@@ -106,12 +106,12 @@ def claim(host: str, port: int) -> int:
             return int(probe.getsockname()[1])
     except OSError as error:
         raise errors.InvalidInputError(
-            f"The model server cannot listen at {host}, port {port}: {error.strerror}. Give port 0 "
-            "for one that is free."
+            f"The model server cannot listen on {host}, port {port}: {error.strerror}. Use port 0 "
+            "for any free port."
         ) from error
 
 
-# A server's log: where it goes, its end for messages, and whether it is kept.
+# A server's log file, its last lines for messages, and whether it is kept.
 
 _MAX_LINES = 25
 _MAX_LINE = 300
@@ -119,38 +119,38 @@ _MAX_BYTES = 64 * 1024
 
 
 def tail(log_file: Path, start: int = 0) -> str:
-    """Returns the last lines that were written after `start`, indented, long ones cut."""
+    """Return the last lines written after `start`, indented, with long ones cut."""
     try:
         with log_file.open("rb") as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(max(start, end - _MAX_BYTES))
             text = file.read().decode(errors="replace")
     except OSError as error:
-        return f"  (it cannot be read: {error.strerror})"
+        return f"  (cannot be read: {error.strerror})"
     lines = [line.rstrip()[:_MAX_LINE] for line in text.splitlines() if line.strip()]
-    return "\n".join(f"  {line}" for line in lines[-_MAX_LINES:]) or "  (it is empty)"
+    return "\n".join(f"  {line}" for line in lines[-_MAX_LINES:]) or "  (empty)"
 
 
 class ServerLog:
-    """The file that a server's output goes to.
+    """The file that receives a server's output.
 
     Args:
-        path: The file, which is appended to; a temporary one if None.
+        path: The file, which is appended to; None for a temporary one.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
         self.keep = path is not None
-        """Whether it is left where it is; a temporary one is, if something went wrong."""
+        """Whether to keep the file; a temporary one is kept only after an error."""
         self._path = None if path is None else Path(path)
         self._start = 0
 
     @property
     def path(self) -> Path | None:
-        """The file; None while it has no name yet."""
+        """The file; None before `open` if it is temporary."""
         return self._path
 
     def open(self) -> Path:
-        """Makes sure of the file, and remembers its end: there begins what `tail` quotes."""
+        """Create the file if needed, and remember its end, where `tail` starts."""
         if self._path is None:
             handle, name = tempfile.mkstemp(prefix="webtraj-server-", suffix=".log")
             os.close(handle)
@@ -160,31 +160,31 @@ class ServerLog:
         return self._path
 
     def tail(self) -> str:
-        """Returns a sentence with the last lines, to put at the end of a message."""
+        """Return a sentence with the last lines, for the end of a message."""
         assert self._path is not None
         return f" The end of its log, {self._path}:\n{tail(self._path, self._start)}"
 
     def close(self) -> None:
-        """Removes it, unless it is to be kept."""
+        """Remove the file unless it is to be kept."""
         if not self.keep and self._path is not None:
             self._path.unlink(missing_ok=True)
 
 
 _GUARD_PATIENCE = 10.0
-"""Seconds that the guard may take over the server's patience until it is killed itself."""
+"""Extra seconds for the guard, beyond the server's patience, before the guard itself is killed."""
 
 
 class GuardedProcess:
     """A running server. It ends with `stop`, by itself, or when our process dies.
 
     Args:
-        command: What to run.
+        command: The command to run.
         variables: All its environment variables.
-        log_file: Gets what it prints, at the end of what is in there.
-        patience: Seconds between asking it to end and killing it.
+        log_file: Receives the output, appended.
+        patience: Seconds between asking the server to end and killing it.
 
     Raises:
-        OSError: The log cannot be written, or the guard cannot be run.
+        OSError: The log cannot be written, or the guard cannot run.
     """
 
     def __init__(
@@ -199,15 +199,15 @@ class GuardedProcess:
         self._pid: int | None = None
         guard = [sys.executable, "-I", "-S", guard_lib.__file__, str(patience)]
         with log_file.open("ab") as log:
-            # Not asyncio's: that kills the guard, and so loses the server's children, if the event
-            # loop is closed first.
+            # Not asyncio's subprocess, which kills the guard if the event loop closes first, and
+            # so loses the server's children.
             self._guard = subprocess.Popen(
                 [*guard, *command],
                 env=variables,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                start_new_session=True,  # Ctrl-C in a terminal is ours alone.
+                start_new_session=True,  # Keeps Ctrl-C in a terminal from reaching it.
             )
         self._watch = asyncio.ensure_future(self._watch_guard())
 
@@ -218,18 +218,18 @@ class GuardedProcess:
 
     @property
     def ended(self) -> bool:
-        """Whether it and its children are gone."""
+        """Whether the server and its children have ended."""
         return self._watch.done()
 
     async def wait(self) -> int:
-        """Waits until it and its children are gone; returns its exit status, 128 + n for signal n.
+        """Wait until the server and its children have ended; return the exit status.
 
-        Being cancelled does not end it.
+        It is 128 + n for signal n. Cancelling the wait does not end the server.
         """
         return await asyncio.shield(self._watch)
 
     async def stop(self) -> None:
-        """Ends it and its children. Idempotent; if this is cancelled, the guard goes on alone."""
+        """End the server and its children. Idempotent; if cancelled, the guard finishes alone."""
         self._let_go()
         try:
             async with asyncio.timeout(self._patience + _GUARD_PATIENCE):
@@ -239,7 +239,7 @@ class GuardedProcess:
             await self.wait()
 
     def kill(self) -> None:
-        """Kills the server; the guard does the same to its children."""
+        """Kill the server; the guard kills its children."""
         if self._pid is not None and not self.ended:
             _kill_group(self._pid)
 
@@ -253,12 +253,12 @@ class GuardedProcess:
         try:
             if line := await reader.readline():
                 self._pid = int(line)
-            await reader.read()  # The guard alone holds the other end.
+            await reader.read()  # Only the guard holds the other end.
         finally:
             transport.close()
             self._let_go()
         status = self._guard.wait()
-        if status < 0 and self._pid is not None:  # Killed, it left the work to us.
+        if status < 0 and self._pid is not None:  # The guard was killed first.
             _kill_group(self._pid)
         return status if status >= 0 else 128 - status
 

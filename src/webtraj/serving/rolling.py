@@ -1,4 +1,4 @@
-"""Giving a running server new weights again and again; and how far behind them a call is."""
+"""Repeated weight updates of a running server, and how far behind them a call is."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ __all__ = [
     "prepare_launch",
 ]
 
-# Giving a running server new weights again and again, in one of three ways.
+# Three ways to update a running server's weights.
 #
 # | way | what is given | requests meanwhile | needs |
 # |---|---|---|---|
-# | `reload` | a whole model | wait, for as long as reading takes | `dev_mode` |
+# | `reload` | a whole model | wait while it is read | `dev_mode` |
 # | `lora` | a LoRA adapter | wait, for milliseconds | `dev_mode`, `runtime_lora` |
-# | `restart` | a whole model, also of another architecture | fail, and are tried again | nothing |
+# | `restart` | a whole model, of any architecture | fail, and are retried | nothing |
 #
-# In all of them each reply is of one version of the weights, the record of each call names it
-# (`ModelCall.policy_version`, and of adapters `ModelCall.model`), and after a failure the server
-# has the weights that it had.
+# In all of them, each reply comes from one version of the weights. The record of each call names it
+# (`ModelCall.policy_version`, and for adapters `ModelCall.model`). After a failure, the server has
+# its previous weights.
 
 UpdateWay = Literal["reload", "lora", "restart"]
 """How a server gets new weights."""
@@ -45,37 +45,36 @@ DEFAULT_HOLD = 1.0
 
 
 class WeightUpdater(Protocol):
-    """Gives a server new weights."""
+    """Updates a server's weights."""
 
     @property
     def model(self) -> str:
-        """The name that requests are to use from now on. The first adapter changes it."""
+        """The name for requests from now on. The first adapter changes it."""
 
     def label(self, version: str) -> str:
-        """Returns what records call the weights of a version: `ModelCall.policy_version`."""
+        """Return the label of a version in records: `ModelCall.policy_version`."""
 
     async def update(self, path: str | os.PathLike[str], version: str) -> None:
-        """Has the server answer with other weights; returns when it does.
+        """Update the server's weights; return once it answers with them.
 
         Args:
-            path: Their folder, which the server sees. It has to stay: a server that dies is given
-                them again.
-            version: What they are called; no two weights may be called the same.
+            path: Their folder, visible to the server. Keep it: a restarted server reads it again.
+            version: A unique name of these weights.
 
         Raises:
-            InvalidInputError: What is wrong with them can be seen before.
-            ModelRefusedError: The server does not take them, and has those that it had.
-            ModelUnavailableError: The server is away, or does not start with them.
+            InvalidInputError: The weights or the version are visibly wrong.
+            ModelRefusedError: The server rejects the weights, and keeps its previous ones.
+            ModelUnavailableError: The server is unavailable, or does not start with them.
         """
 
 
 def prepare_launch(way: UpdateWay, launch: VllmLaunch, *, lora_rank: int = 16) -> VllmLaunch:
-    """Returns a launch with what a way of updating needs.
+    """Return a launch with the settings that a way of updating needs.
 
     Args:
-        way: How it will get new weights.
-        launch: How the server would be started.
-        lora_rank: The highest rank of an adapter, where the launch does not say.
+        way: How the server will get new weights.
+        launch: The launch without updates.
+        lora_rank: The highest rank of an adapter, if the launch does not set it.
 
     Raises:
         InvalidInputError: There is no such way.
@@ -92,14 +91,14 @@ def prepare_launch(way: UpdateWay, launch: VllmLaunch, *, lora_rank: int = 16) -
 def make_updater(
     way: UpdateWay, server: ModelServer, *, adapter: str = "policy-lora", hold: float = DEFAULT_HOLD
 ) -> WeightUpdater:
-    """Returns what gives a server new weights.
+    """Return an updater for a server's weights.
 
     Args:
-        way: How.
+        way: How to update.
         server: The server, entered or not.
-        adapter: The name of the adapter, of the way `lora`.
-        hold: Seconds that requests wait once the new weights are named, so that no record names
-            those before: the clients' `version_interval`. 0 if nobody asks during an update.
+        adapter: The adapter's name, for `lora`.
+        hold: Seconds that requests wait after the new weights are named, so that no record names
+            the old ones: the clients' `version_interval`. 0 if there are no requests meanwhile.
 
     Raises:
         InvalidInputError: There is no such way, or the server was not launched for it.
@@ -111,7 +110,7 @@ def make_updater(
         for name in ("dev_mode", "runtime_lora"):
             if getattr(needed, name) and not getattr(launch, name):
                 raise errors.InvalidInputError(
-                    f"A server gets new weights by {way!r} if it was launched with {name}=True; "
+                    f"To update weights by {way!r}, the server must be launched with {name}=True; "
                     "see `prepare_launch`."
                 )
     made: dict[UpdateWay, Callable[[], WeightUpdater]] = {
@@ -123,7 +122,7 @@ def make_updater(
 
 
 class _Reload:
-    """The server reads a whole model in the place of the one that it has."""
+    """The server reads a whole model in place of its current one."""
 
     def __init__(self, server: ModelServer, hold: float) -> None:
         self._server, self._hold = server, hold
@@ -141,7 +140,7 @@ class _Reload:
 
 
 class _Lora:
-    """The server reads an adapter in the place of the one that it has."""
+    """The server reads an adapter in place of its current one."""
 
     def __init__(self, server: ModelServer, adapter: str, hold: float) -> None:
         self._server, self._adapter, self._hold = server, adapter, hold
@@ -161,7 +160,7 @@ class _Lora:
 
 
 class _Restart:
-    """The server is ended, and another is started with the model."""
+    """The server is restarted with the new model."""
 
     def __init__(self, server: ModelServer) -> None:
         self._server = server
@@ -176,16 +175,16 @@ class _Restart:
     async def update(self, path: str | os.PathLike[str], version: str) -> None:
         ReadWeights(path, version).check()
         await self._server.restart(self._server.launch.with_weights(path, version))
-        if self._server.healthy:  # Else it rests, and starts with them afterwards.
+        if self._server.healthy:  # Otherwise it rests, and starts with them afterwards.
             await _confirm(self._server, self.label(version))
 
 
 async def _confirm(server: ModelServer, label: str) -> None:
-    told = await server.weight_version()
-    if told != label:
+    answered = await server.weight_version()
+    if answered != label:
         raise errors.ModelRefusedError(
-            f"{server.url} was given the weights {label!r}, and says that it answers with {told!r}."
-            + (" It may have died since." if told == BASE_VERSION else "")
+            f"{server.url} was given the weights {label!r}, but reports {answered!r}."
+            + (" It may have died since." if answered == BASE_VERSION else "")
         )
 
 
@@ -193,27 +192,27 @@ def _check_way(way: str) -> None:
     known = typing.get_args(UpdateWay)
     if way not in known:
         raise errors.InvalidInputError(
-            f"A server does not get new weights by {way!r}; give one of {', '.join(known)}."
+            f"Unknown way to update weights {way!r}; expected one of {', '.join(known)}."
         )
 
 
-# How many updates of the weights a call is behind: on-policy learning bounds it.
+# Staleness: how many weight updates a call is behind. On-policy learning bounds it.
 
 _SPAN = ".."  # See `webtraj.agents.models.client.span`.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Staleness:
-    """How old the weights behind a call are."""
+    """Age of the weights behind a call."""
 
     version: str
-    """The version, or the older one of two, if the weights changed during the call."""
+    """The version, or the older of two if the weights changed during the call."""
     behind: int | None
-    """How many updates came after it; None if the version is not known."""
+    """Number of later updates; None if the version is unknown."""
 
 
 class VersionHistory:
-    """The versions of a policy's weights in the order in which they were made.
+    """The versions of a policy's weights, in order.
 
     >>> history = VersionHistory(["default", "round-1", "round-2"])
     >>> history.of("round-1")
@@ -224,10 +223,10 @@ class VersionHistory:
     True
 
     Args:
-        labels: What records call them, as `WeightUpdater.label` says; the oldest first.
+        labels: The labels in records, from `WeightUpdater.label`; the oldest first.
 
     Raises:
-        InvalidInputError: One stands there twice, is empty, or cannot be told from two.
+        InvalidInputError: A label is repeated, empty, or contains "..".
     """
 
     def __init__(self, labels: Iterable[str] = ()) -> None:
@@ -241,32 +240,32 @@ class VersionHistory:
         return tuple(self._positions)
 
     def add(self, label: str) -> None:
-        """Adds the version after all others.
+        """Add the newest version.
 
         Raises:
-            InvalidInputError: It is there already, is empty, or cannot be told from two.
+            InvalidInputError: The label is repeated, empty, or contains "..".
         """
         if not label or _SPAN in label or label in self._positions:
             raise errors.InvalidInputError(
                 f"{label!r} cannot be the next version of the weights; give one that is not empty, "
-                f"has no {_SPAN!r}, and is none of those before."
+                f"does not contain {_SPAN!r}, and is not in use."
             )
         self._positions[label] = len(self._positions)
 
     def of(self, call: ModelCall | str, *, trained: str | None = None) -> Staleness:
-        """Returns how stale a call is.
+        """Return a call's staleness.
 
         Args:
             call: The call, or its `policy_version`.
-            trained: The version whose training it is used for; by default the newest one. A call
-                of a newer one is behind by 0.
+            trained: The version whose training uses the call; the newest one by default. A call of
+                a newer version is behind by 0.
 
         Raises:
-            InvalidInputError: `trained` is no version of this history.
+            InvalidInputError: `trained` is not in this history.
         """
         if trained is not None and trained not in self._positions:
             raise errors.InvalidInputError(
-                f"{trained!r:.100} is no version of the weights; there are "
+                f"Unknown version of the weights {trained!r:.100}; expected one of "
                 f"{', '.join(map(repr, self._positions)) or 'none'}."
             )
         now = len(self._positions) - 1 if trained is None else self._positions[trained]
@@ -280,7 +279,7 @@ class VersionHistory:
         return Staleness(self.labels[oldest], max(0, now - oldest))
 
     def stalest(self, calls: Iterable[ModelCall], *, trained: str | None = None) -> int | None:
-        """Returns how far behind the stalest of some calls is; None if that is not known of one."""
+        """Return the greatest staleness of some calls; None if any of them is unknown."""
         behind = [self.of(call, trained=trained).behind for call in calls]
         known = [count for count in behind if count is not None]
         return max(known, default=0) if len(known) == len(behind) else None

@@ -1,4 +1,4 @@
-"""A model server under supervision: started, awaited, started again if it dies, ended."""
+"""A supervised model server: started, restarted if it dies, and ended."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ _logger = logging.getLogger(__name__)
 
 
 class ModelServer:
-    """Runs a server for as long as its `async with` block.
+    """Runs a server for the length of its `async with` block.
 
         async with ModelServer(VllmLaunch(model="runs/policy")) as server:
             client = OpenAICompatibleClient(server.model, server.base_url)
 
-    It is healthy when the block is entered. If it dies later, or no longer answers, it is started
-    again at the same address, and given again the weights that it had. A client that retries sees
-    it through. Nothing of it outlives the block, or our process, however that dies.
+    It is healthy when the block is entered. If it dies later or stops answering, it is started
+    again at the same address with the same weights; a client that retries does not notice. No part
+    of it outlives the block or our process, however that ends.
 
     Args:
-        launch: What to start, `VllmLaunch` for example.
-        host: The address to listen at.
-        port: The port; 0 for one that is free.
-        log_file: Gets what the server prints, appended. By default a temporary file, which is
-            removed if nothing went wrong.
-        start_timeout: Seconds that each start may take; a large model loads for minutes.
+        launch: How to start the server, such as a `VllmLaunch`.
+        host: The address to listen on.
+        port: The port; 0 for any free one.
+        log_file: Receives the server's output, appended. By default a temporary file, which is
+            removed unless something went wrong.
+        start_timeout: Time limit of each start in seconds; a large model loads for minutes.
         patience: Seconds between asking the server to end and killing it.
         restarts: How often to start it again.
-        health_interval: Seconds between looks at its health.
-        health_timeout: Seconds without an answer after which it is taken for dead.
+        health_interval: Seconds between health checks.
+        health_timeout: Seconds without an answer after which it counts as dead.
 
     Raises:
-        InvalidInputError: A setting is wrong, or the port is taken. By entering.
-        MissingDependencyError: What it needs is not installed. By entering.
-        ModelUnavailableError: It does not get healthy; the end of its log is in the message. By
-            entering.
+        InvalidInputError: A setting is invalid, or the port is taken. On entry.
+        MissingDependencyError: A required package is not installed. On entry.
+        ModelUnavailableError: The server does not become healthy; the message quotes the end of
+            its log. On entry.
     """
 
     def __init__(
@@ -84,18 +84,18 @@ class ModelServer:
 
     @property
     def url(self) -> str:
-        """The server's root: `http://127.0.0.1:8000`."""
+        """The server's root URL: `http://127.0.0.1:8000`."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self._port}"
 
     @property
     def base_url(self) -> str:
-        """The root of OpenAI's API: `http://127.0.0.1:8000/v1`."""
+        """The root URL of the OpenAI-compatible API: `http://127.0.0.1:8000/v1`."""
         return f"{self.url}/v1"
 
     @property
     def launch(self) -> ServerLaunch:
-        """What is started when it has to be started again."""
+        """The launch of the next start."""
         return self._launch if self._supervisor is None else self._supervisor.launch
 
     @property
@@ -105,34 +105,34 @@ class ModelServer:
 
     @property
     def log_file(self) -> Path | None:
-        """Where the server's output goes; None before it was started."""
+        """File of the server's output; None before the start if it is temporary."""
         return self._log.path
 
     @property
     def pid(self) -> int | None:
-        """The server's process id; None while there is none."""
+        """The server's process id; None while it is not running."""
         process = None if self._supervisor is None else self._supervisor.process
         return None if process is None or process.ended else process.pid
 
     @property
     def healthy(self) -> bool:
-        """Whether it answered the last look at its health."""
+        """Whether it passed the last health check."""
         return self._supervisor is not None and self._supervisor.healthy.is_set()
 
     @property
     def num_restarts(self) -> int:
-        """How often it was started again because it had died."""
+        """Number of restarts after a crash."""
         return 0 if self._supervisor is None else self._supervisor.num_restarts
 
     async def __aenter__(self) -> Self:
         if self._supervisor is not None:
             raise errors.InvalidInputError(
-                "This ModelServer was started before; make a new one for each `async with`."
+                "This ModelServer was already started. Make a new one for each `async with`."
             )
         self._port = process.claim(self._host, self._port)
-        self._launch.command(self._host, self._port)  # What is wrong with it is said first.
+        self._launch.command(self._host, self._port)  # Fail first if a setting is invalid.
         self._log.open()
-        # A server on this machine is not to be looked for behind a proxy.
+        # A server on this machine is never behind a proxy.
         self._client = httpx.AsyncClient(
             base_url=self.url, trust_env=False, timeout=self._watch.health_timeout
         )
@@ -160,55 +160,55 @@ class ModelServer:
         await self._stop()
 
     async def wait(self) -> None:
-        """Waits until the server is given up.
+        """Wait until the server is given up.
 
         Raises:
-            ModelUnavailableError: It died more often than it may.
+            ModelUnavailableError: The server died too often.
         """
         await self._running.wait()
 
     async def wait_healthy(self, timeout: float | None = None) -> None:
-        """Waits until the server can be used: at once, unless it is being started again.
+        """Wait until the server is ready: at once, unless it is being started again.
 
         Raises:
-            ModelUnavailableError: It was given up, or it took longer than `timeout` seconds.
+            ModelUnavailableError: The server was given up, or the timeout has passed.
         """
         await self._running.wait_healthy(timeout)
 
     async def weight_version(self) -> str:
-        """Returns the version of the weights that it answers with; `default` for its first ones.
+        """Return the version of the current weights; `default` for the initial ones.
 
         Raises:
-            ModelRefusedError: The server does not tell.
-            ModelUnavailableError: It does not answer.
+            ModelRefusedError: The server rejects the request.
+            ModelUnavailableError: The server does not answer.
         """
         return await self._running.control.read_version()
 
     async def reload_weights(self, path: str | os.PathLike[str], version: str) -> None:
-        """Replaces the weights while the server runs; requests wait meanwhile.
+        """Replace the weights while the server runs; requests wait meanwhile.
 
-        If that fails, the server is started again, with the weights that it had.
+        If that fails, the server is started again with its previous weights.
 
         Args:
             path: The folder of a saved model of the same architecture.
-            version: What these weights are called from now on.
+            version: The version of these weights.
 
         Raises:
             InvalidInputError: The folder has no weights, or the version is empty or the base's.
-            ModelRefusedError: The server does not take them.
-            ModelUnavailableError: The server is away.
+            ModelRefusedError: The server rejects the weights.
+            ModelUnavailableError: The server is unavailable.
         """
         await self.change_weights(ReadWeights(path, version))
 
     async def change_weights(self, change: WeightChange) -> None:
-        """Has the running server take other weights, as `reload_weights` does.
+        """Change the running server's weights, as `reload_weights` does.
 
-        A LoRA adapter that is refused leaves the one before it, and the server runs on.
+        If a LoRA adapter is rejected, the previous one stays and the server continues.
 
         Raises:
-            InvalidInputError: What is wrong with them can be seen, or the server rests.
-            ModelRefusedError: The server does not take them.
-            ModelUnavailableError: The server is away.
+            InvalidInputError: The weights are visibly wrong, or the server is resting.
+            ModelRefusedError: The server rejects the weights.
+            ModelUnavailableError: The server is unavailable.
         """
         change.check()
         supervisor = self._running
@@ -220,20 +220,20 @@ class ModelServer:
             except AdapterKeptError as kept:
                 raise kept.error from kept
             except BaseException:
-                supervisor.kill()  # It is paused, or has half of them.
+                supervisor.kill()  # It is paused, or half changed.
                 raise
             supervisor.change = change
 
     async def restart(self, launch: ServerLaunch) -> None:
-        """Ends the server and starts another at the same address; requests fail meanwhile.
+        """End the server and start another at the same address; requests fail meanwhile.
 
-        Clients try those again. If the other does not start, the one before is started again, with
-        the weights that it had. While the server rests by `stop`, this says what is started when
-        the rest is over, and what comes of it is raised there.
+        Clients retry them. If the other does not start, the previous one is started again with its
+        weights. While the server rests by `stop`, this only sets what to start when the rest ends,
+        which then raises any error.
 
         Raises:
-            InvalidInputError: A setting is wrong, or the server rests otherwise.
-            ModelUnavailableError: It does not start.
+            InvalidInputError: A setting is invalid, or the server rests in another way.
+            ModelUnavailableError: The new server does not start.
         """
         launch.command(self._host, self._port)
         supervisor = self._running
@@ -247,18 +247,20 @@ class ModelServer:
 
     @contextlib.asynccontextmanager
     async def resting(self, how: vllm_lib.Rest) -> AsyncIterator[None]:
-        """Leaves memory and processors to others, a trainer for example, during the block.
+        """Lend memory and processors to others, such as a trainer, during the block.
 
-        Replies under way are finished first. The server is healthy again, with the same weights,
-        when the block is left. If it dies meanwhile, it is not started before that.
+        Running replies are finished first. When the block is left, the server is healthy again
+        with the same weights. If it dies meanwhile, it is not started before then.
 
         Args:
             how: See `webtraj.serving.vllm.Rest`.
 
         Raises:
-            InvalidInputError: The server cannot rest like this, or rests already. By entering.
-            ModelRefusedError: The server does not do it. By entering.
-            ModelUnavailableError: It is away; or, by leaving, it does not come back.
+            InvalidInputError: The server does not support this rest, or is already resting. On
+                entry.
+            ModelRefusedError: The server rejects the request. On entry.
+            ModelUnavailableError: The server is unavailable on entry, or does not come back on
+                exit.
         """
         self._refuse_while(vllm_lib.NO_RESTS)
         vllm_lib.check(how, self.launch)
@@ -271,7 +273,7 @@ class ModelServer:
                 try:
                     await vllm_lib.begin(how, supervisor.control)
                 except BaseException:
-                    supervisor.kill()  # Nobody knows whether it sleeps.
+                    supervisor.kill()  # It may or may not be asleep.
                     raise
                 yield
             finally:
@@ -282,11 +284,11 @@ class ModelServer:
                 await supervisor.wait_healthy(self._watch.start_timeout)
 
     async def _wake_up(self, how: vllm_lib.Rest) -> None:
-        """Wakes a server that rested; one that does not wake up is started again."""
+        """Wake a server that rested; restart it if it does not wake up."""
         try:
             await vllm_lib.end(how, self._running.control)
         except errors.ModelError as error:
-            _logger.warning("The model server is started again, for it does not wake up. %s", error)
+            _logger.warning("Restarting the model server, which does not wake up. %s", error)
             self._running.kill()
         except BaseException:
             self._running.kill()
@@ -295,7 +297,7 @@ class ModelServer:
     @property
     def _running(self) -> Supervisor:
         if self._supervisor is None:
-            raise errors.InvalidInputError("This ModelServer was not entered; use `async with`.")
+            raise errors.InvalidInputError("This ModelServer is not started; use `async with`.")
         return self._supervisor
 
     def _refuse_while(self, message: str) -> None:

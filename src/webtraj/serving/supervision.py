@@ -1,7 +1,7 @@
-"""Keeping a server's process alive, and replacing it when it is told to.
+"""Keep a server's process alive, and replace it on request.
 
-One task owns the process: it alone starts servers, so that a death, a replacement and a rest can
-come at any moment, and no two servers are ever started at one port.
+One task owns the process, and only this task starts servers. So a crash, a replacement and a rest
+may happen at any time, without two servers ever being started on one port.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ __all__ = ["Supervisor", "Watch"]
 _logger = logging.getLogger(__name__)
 
 _POLL_INTERVAL = 0.1
-"""Seconds between looks at a server that starts; nothing else tells that it is ready."""
+"""Seconds between readiness checks of a starting server, which does not notify us."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """How closely a server is watched; see `ModelServer`."""
+    """How closely to watch a server; see `ModelServer`."""
 
     start_timeout: float
     patience: float
@@ -40,7 +40,7 @@ class Watch:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Replacement:
-    """A server that is to be started instead of another, and the other."""
+    """A server to start in place of another, and the other's launch."""
 
     started: asyncio.Future[None]
     launch: ServerLaunch
@@ -51,12 +51,12 @@ class Supervisor:
     """Starts a server at an address, and starts it again whenever it is gone.
 
     Args:
-        launch: What to start.
-        host: The address to listen at.
+        launch: How to start the server.
+        host: The address to listen on.
         port: The port, which is free.
-        client: Goes to the server's root.
-        log: Gets what the server prints.
-        watch: How closely to look.
+        client: A client for the server's root.
+        log: Receives the server's output.
+        watch: How closely to watch it.
     """
 
     def __init__(
@@ -70,15 +70,15 @@ class Supervisor:
         watch: Watch,
     ) -> None:
         self.launch = launch
-        """What is started next."""
+        """The launch of the next start."""
         self.change: WeightChange | None = None
-        """The weights that the server is given after each start; None for its first ones."""
+        """Weights to load after each start; None for the initial ones."""
         self.process: GuardedProcess | None = None
-        """The server, or the last one that there was."""
+        """The current server, or the last one."""
         self.healthy = asyncio.Event()
-        """Whether it answered the last look at its health."""
+        """Set while the server passes its health checks."""
         self.num_restarts = 0
-        """How often it was started again after it had died."""
+        """Number of restarts after a crash."""
         self._address = (host, port)
         self._client = client
         self._log = log
@@ -91,57 +91,58 @@ class Supervisor:
 
     @property
     def control(self) -> Control:
-        """What the server can be told."""
+        """Control requests to the server."""
         return Control(self._client, timeout=self._watch.start_timeout)
 
     async def start(self) -> None:
-        """Starts the server, and watches over it once it is healthy.
+        """Start the server and watch it once it is healthy.
 
         Raises:
-            ModelUnavailableError: It does not get healthy.
+            ModelUnavailableError: The server does not become healthy.
         """
         await self._start()
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Ends the server and all watching."""
+        """End the server and the watching."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
             if not self._task.cancelled():
-                self._task.exception()  # Who wanted to know has called `wait`.
+                self._task.exception()  # Retrieve it; `wait` reports it.
         self.healthy.clear()
         if self.process is not None:
             await self.process.stop()
 
     async def wait(self) -> None:
-        """Waits until the server is given up, which raises ModelUnavailableError."""
+        """Wait until the server is given up, which raises ModelUnavailableError."""
         assert self._task is not None
         await asyncio.shield(self._task)
 
     async def wait_healthy(self, timeout: float | None) -> None:
-        """Waits until the server can be used; raises ModelUnavailableError if it cannot in time."""
+        """Wait until the server is ready; raise ModelUnavailableError after the timeout."""
         await self._wait_for(asyncio.ensure_future(self.healthy.wait()), timeout)
         if not self.healthy.is_set():
             raise errors.ModelUnavailableError(
-                f"The model server was not healthy again within {timeout:g} s.{self._log.tail()}"
+                f"The model server did not become healthy again within {timeout:g} s."
+                f"{self._log.tail()}"
             )
 
     def kill(self) -> None:
-        """Kills a server that is not what it should be; it is started again."""
+        """Kill a server in a bad state; it is started again."""
         self.healthy.clear()
         if self.process is not None:
             self.process.kill()
 
     async def replace(self, launch: ServerLaunch) -> None:
-        """Ends the server and starts another, or has another started when the rest is over.
+        """End the server and start another; while it rests, start the other afterwards.
 
-        If that does not start, the one before is started again, with the weights that it had.
+        If the other does not start, the previous one is started again with its weights.
 
         Raises:
-            ModelUnavailableError: It does not start.
+            ModelUnavailableError: The new server does not start.
         """
-        before = self._replacement or self  # Of two in one rest, the first was never started.
+        before = self._replacement or self  # Replaced twice in one rest: the first never started.
         replacement = _Replacement(
             asyncio.get_running_loop().create_future(), before.launch, before.change
         )
@@ -152,27 +153,27 @@ class Supervisor:
             await self._wait_for(replacement.started)
 
     async def lie_down(self, *, end: bool) -> None:
-        """Starts no server until `get_up`, whatever happens to this one.
+        """Do not start any server until `get_up`, whatever happens to this one.
 
         Args:
-            end: Whether to end it now.
+            end: Whether to end this one now.
         """
         self._may_start.clear()
         if end:
             await self._end()
 
     async def get_up(self) -> None:
-        """Starts the server again if it is gone.
+        """Allow starts again, and start the server if it is gone.
 
         Raises:
-            ModelUnavailableError: The one that was to be started instead does not start.
+            ModelUnavailableError: The replacement does not start.
         """
         self._may_start.set()
         if self._replacement is not None:
             await self._wait_for(self._replacement.started)
 
     async def _wait_for(self, future: asyncio.Future[Any], timeout: float | None = None) -> None:
-        """Waits for something that the task does; raises what ends the task."""
+        """Wait for a future that the task completes; raise the error that ended the task."""
         assert self._task is not None
         try:
             await asyncio.wait(
@@ -212,8 +213,8 @@ class Supervisor:
         except TimeoutError:
             self._log.keep = True
             raise errors.ModelUnavailableError(
-                f"The model server was not healthy within {self._watch.start_timeout:g} s of its "
-                f"start. Give it longer by start_timeout, or see why.{self._log.tail()}"
+                f"The model server did not become healthy within {self._watch.start_timeout:g} s. "
+                f"Raise start_timeout, or fix the cause in its log.{self._log.tail()}"
             ) from None
         self.healthy.set()
 
@@ -222,13 +223,13 @@ class Supervisor:
             if process.ended:
                 self._log.keep = True
                 raise errors.ModelUnavailableError(
-                    f"The model server ended with exit status {await process.wait()} before it was "
+                    f"The model server exited with status {await process.wait()} before it became "
                     f"healthy.{self._log.tail()}"
                 )
             await asyncio.sleep(_POLL_INTERVAL)
 
     async def _ready(self) -> bool:
-        """Whether it answers, and is the one that we started."""
+        """Return whether a server answers and is the one that we started."""
         with contextlib.suppress(httpx.HTTPError, ValueError, KeyError, TypeError):
             if (await self._client.get("/health")).is_success:
                 listed = (await self._client.get("/v1/models")).json()
@@ -239,7 +240,7 @@ class Supervisor:
         try:
             await self._keep_alive()
         except Exception as error:
-            _logger.error("The model server is given up. %s", error)
+            _logger.error("Giving up on the model server. %s", error)
             raise
 
     async def _keep_alive(self) -> None:
@@ -260,8 +261,8 @@ class Supervisor:
                 await self._may_start.wait()
                 if in_a_row >= policy.limit:
                     raise errors.ModelUnavailableError(
-                        f"The model server {why}, and was started again {in_a_row} times in a row "
-                        f"already.{self._log.tail()}"
+                        f"The model server {why}, after {in_a_row} restarts in a row."
+                        f"{self._log.tail()}"
                     )
                 _logger.warning(
                     "The model server %s and is started again.%s", why, self._log.tail()
@@ -272,7 +273,7 @@ class Supervisor:
                 why = await self._try_to_start()
 
     async def _try_to_start(self) -> str:
-        """Returns why it did not start; nothing if it did."""
+        """Start the server; return the reason if it does not start, else an empty string."""
         replacement, self._replacement = self._replacement, None
         try:
             await self._start()
@@ -281,19 +282,19 @@ class Supervisor:
                 self.launch, self.change = replacement.launch, replacement.change
                 if not replacement.started.done():
                     replacement.started.set_exception(error)
-            return f"did not start again ({str(error).partition('.')[0]})"
+            return f"failed to start ({str(error).partition('.')[0]})"
         if replacement is not None and not replacement.started.done():
             replacement.started.set_result(None)
         return ""
 
     async def _until_dead(self) -> str:
-        """Waits until the server is dead or as good as dead; returns which, for a message."""
+        """Wait until the server is dead or stuck; return which, for a message."""
         assert self.process is not None
         last_answer = time.monotonic()
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._watch.health_interval):
-                    return f"ended with exit status {await self.process.wait()}"
+                    return f"exited with status {await self.process.wait()}"
             if await self._alive():
                 last_answer = time.monotonic()
             elif time.monotonic() - last_answer >= self._watch.health_timeout:

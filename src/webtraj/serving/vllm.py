@@ -1,4 +1,4 @@
-"""vLLM's settings as types, and the command line that they make."""
+"""vLLM's settings as types, and the resulting command line."""
 
 from __future__ import annotations
 
@@ -42,62 +42,62 @@ _MODULE = "vllm.entrypoints.openai.api_server"  # `vllm serve` fails in the pack
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class VllmLaunch:
-    """How to start vLLM for a model. What is None is left to vLLM.
+    """How to start vLLM for a model. None leaves a setting to vLLM.
 
-    Whether it runs on GPUs or on CPUs depends on the vLLM that its Python has.
+    Whether it runs on GPUs or CPUs depends on the vLLM that its Python has.
     """
 
     model: str | os.PathLike[str]
-    """A folder with a model and its tokenizer, or a name on the Hugging Face Hub."""
+    """Folder of a model and its tokenizer, or a name on the Hugging Face Hub."""
     name: str = ""
-    """The model's name in requests and records; by default the folder's, or the whole name on the
-    Hub. A model in a folder also answers to its path, as given and absolute."""
+    """The model's name in requests and records; by default the folder's name, or the whole name on
+    the Hub. A model in a folder also answers to its path, as given and absolute."""
     version: str = ""
-    """What its weights are called. vLLM itself calls all that it was started with `default`."""
+    """Version of the weights. vLLM itself calls the initial weights `default`."""
     python: str | os.PathLike[str] | None = None
     """The Python that has vLLM; see `interpreters.find_python`."""
     tensor_parallel: int = 1
-    """How many devices share each layer."""
+    """Devices that share each layer."""
     data_parallel: int = 1
-    """How many copies of the model share the requests."""
+    """Copies of the model that share the requests."""
     max_model_len: int | None = None
-    """The most tokens of a prompt and its reply; the model's own limit if None."""
+    """Most tokens of a prompt and its reply; the model's own limit if None."""
     max_num_seqs: int | None = None
-    """The most requests that are worked on at a time."""
+    """Most requests to process at a time."""
     gpu_memory_utilization: float | None = None
-    """The share of each GPU's memory to use, above 0 and at most 1."""
+    """Share of each GPU's memory to use, above 0 and at most 1."""
     kv_cache_gib: float | None = None
-    """GiB for the cache of keys and values, instead of what is free. Worth setting on a CPU."""
+    """GiB for the key-value cache, instead of all free memory. Useful on a CPU."""
     dtype: str = "auto"
-    """The numbers' type: `bfloat16`, `float32`, ..."""
+    """Number type: `bfloat16`, `float32`, ..."""
     enforce_eager: bool = False
-    """Whether to start sooner and run slower, without compiled graphs."""
+    """Skip compiled graphs, to start sooner but run slower."""
     images_per_prompt: int | None = None
-    """The most images of a prompt."""
+    """Most images in a prompt."""
     logprobs_mode: LogprobsMode = "processed_logprobs"
-    """What log-probabilities are of. Learning wants those that were sampled from (processed), with
-    temperature and all else applied; vLLM's own default is raw."""
+    """What log-probabilities describe. Learning needs processed ones, from which tokens were
+    sampled, with temperature and all else applied; vLLM's own default is raw."""
     structure_backend: StructureBackend = "guidance"
-    """What holds replies to a form. vLLM's own first choice is xgrammar, whose version 0.2.8 lets
-    control characters into JSON strings of bounded length, so that they do not parse."""
+    """Backend for structured outputs. vLLM's default is xgrammar, whose version 0.2.8 allows
+    control characters in JSON strings of bounded length, so that they do not parse."""
     lora: Mapping[str, str | os.PathLike[str]] = dataclasses.field(default_factory=dict)
-    """LoRA adapters by the name that requests use as the model's."""
+    """LoRA adapters, by model name in requests."""
     max_lora_rank: int | None = None
     """The highest rank of an adapter."""
     runtime_lora: bool = False
-    """Whether adapters can be loaded while the server runs. It lets whoever reaches the server have
-    it read files, so it is refused for an address that other machines reach."""
+    """Whether adapters can be loaded while the server runs. Anyone who can reach the server can
+    then make it read files, so this is rejected for an address that other machines can reach."""
     runtime_lora_exposed: bool = False
-    """Whether `runtime_lora` is meant for an address that other machines reach; see there."""
+    """Whether to allow `runtime_lora` on an address that other machines can reach."""
     dev_mode: bool = False
-    """Whether weights can be replaced while the server runs. It lets whoever reaches the server run
-    methods of its engine, so it is refused for an address that other machines reach."""
+    """Whether weights can be replaced while the server runs. Anyone who can reach the server can
+    then run its engine's methods, so this is rejected for an address that other machines reach."""
     sleep_mode: bool = False
-    """Whether the server can leave a GPU's memory to others for a while. Not on CPUs."""
+    """Whether the server can lend a GPU's memory to others. Not on CPUs."""
     extra_args: Sequence[str] = ()
-    """More arguments of vLLM's own, which override those above."""
+    """Further vLLM arguments, which override those above."""
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """More environment variables."""
+    """Further environment variables."""
 
     @property
     def served_name(self) -> str:
@@ -109,7 +109,7 @@ class VllmLaunch:
 
     @property
     def served_names(self) -> tuple[str, ...]:
-        """All names that requests may use: rollouts ask for a checkpoint by its path."""
+        """All names for requests: rollouts refer to a checkpoint by its path."""
         names = [self.served_name]
         model = Path(self.model)
         if model.is_dir():
@@ -117,21 +117,21 @@ class VllmLaunch:
         return tuple(dict.fromkeys(names))
 
     def command(self, host: str, port: int) -> Sequence[str]:
-        """Returns the program and its arguments.
+        """Return the program and its arguments.
 
         Raises:
-            InvalidInputError: A setting is wrong.
-            MissingDependencyError: No vLLM was found.
+            InvalidInputError: A setting is invalid.
+            MissingDependencyError: vLLM was not found.
         """
         self._check(host)
         python = interpreters.require_python(interpreters.VLLM, self.python)
         return (str(python), "-m", _MODULE, *self._arguments(host, port), *self.extra_args)
 
     def variables(self) -> Mapping[str, str]:
-        """Returns environment variables to set beside our own."""
+        """Return environment variables to add to our own."""
         variables = {"VLLM_NO_USAGE_STATS": "1"}
         if Path(self.model).is_dir():
-            variables["HF_HUB_OFFLINE"] = "1"  # There is nothing to ask for, or to wait for.
+            variables["HF_HUB_OFFLINE"] = "1"  # Nothing to download, so do not wait for the Hub.
         if self.dev_mode:
             variables["VLLM_SERVER_DEV_MODE"] = "1"
         if self.version:
@@ -144,7 +144,7 @@ class VllmLaunch:
         return {**variables, **self.environment}
 
     def with_weights(self, path: str | os.PathLike[str], version: str) -> VllmLaunch:
-        """Returns how to start a server of the same name with other weights."""
+        """Return a launch of the same name with other weights."""
         return dataclasses.replace(self, model=path, version=version, name=self.served_name)
 
     def _arguments(self, host: str, port: int) -> Iterator[str]:
@@ -170,7 +170,7 @@ class VllmLaunch:
             yield f"--limit-mm-per-prompt.image={self.images_per_prompt}"
         yield f"--structured-outputs-config.backend={self.structure_backend}"
         if self.structure_backend in ("guidance", "xgrammar"):
-            # Else a model may write spaces between two brackets until its tokens are used up.
+            # Otherwise a model may write spaces between brackets until its tokens run out.
             yield "--structured-outputs-config.disable_any_whitespace=true"
         if self.dev_mode:
             yield f"--worker-extension-cls={_WORKER}"
@@ -191,12 +191,13 @@ class VllmLaunch:
         if model and Path(model).is_dir():
             if not (Path(model) / "config.json").is_file():
                 raise errors.InvalidInputError(
-                    f"{model!r} has no config.json; give the folder of a model with its tokenizer, "
-                    "as `save_pretrained` writes it."
+                    f"No config.json in {model!r}; give the folder of a model with its tokenizer, "
+                    "as written by `save_pretrained`."
                 )
         elif looks_like_a_path(model) or Path(model).exists():
             raise errors.InvalidInputError(
-                f"{model!r} is no folder; give that of a model, or a name on the Hugging Face Hub."
+                f"No model folder at {model!r}; give a model's folder, or a name on the Hugging "
+                "Face Hub."
             )
         for name in ("tensor_parallel", "data_parallel", "max_model_len", "max_num_seqs"):
             value = getattr(self, name)
@@ -210,22 +211,22 @@ class VllmLaunch:
         for name, path in self.lora.items():
             if not Path(path).is_dir():
                 raise errors.InvalidInputError(
-                    f"The LoRA adapter {name!r} is to be in {os.fspath(path)!r}, which is no "
-                    "folder."
+                    f"No folder at {os.fspath(path)!r} for the LoRA adapter {name!r}. Give the "
+                    "adapter's folder."
                 )
         if self.dev_mode and not is_loopback(host):
             raise errors.InvalidInputError(
-                f"dev_mode would let every machine that reaches {host} replace the weights and run "
-                "the engine's methods. Serve on 127.0.0.1, or leave dev_mode off."
+                f"dev_mode would allow any machine that can reach {host} to replace the weights "
+                "and run the engine's methods. Serve on 127.0.0.1, or leave dev_mode off."
             )
         if self.runtime_lora and not (self.runtime_lora_exposed or is_loopback(host)):
             raise errors.InvalidInputError(
-                f"runtime_lora would let every machine that reaches {host} have the server load "
-                "files. Serve on 127.0.0.1, leave runtime_lora off, or, where only machines that "
-                "you trust reach it, say runtime_lora_exposed=True (--runtime-lora-exposed)."
+                f"runtime_lora would allow any machine that can reach {host} to make the server "
+                "load files. Serve on 127.0.0.1, leave runtime_lora off, or, if only trusted "
+                "machines can reach it, set runtime_lora_exposed=True (--runtime-lora-exposed)."
             )
         for argument in self.extra_args:
-            # Whoever checks the address, or asks the server, knows no other than that of `command`.
+            # Address checks and our requests use the address given to `command`.
             if argument.partition("=")[0] in _ADDRESS:
                 raise errors.InvalidInputError(
                     f"extra_args has {argument!r:.100}; give the address to the server itself "
@@ -237,43 +238,44 @@ def _gib(number: float | None) -> int | None:
     return None if number is None else int(number * 2**30)
 
 
-# How a server leaves its memory to others for a while, and takes it again.
+# Rests: a server lends its memory to others for a while.
 
 Rest = Literal["pause", "sleep", "drop", "stop"]
 """What a server keeps while it rests:
 
-* `pause`: all. It only begins no replies, so that a trainer has the processors.
+* `pause`: everything. It only starts no replies, to leave the processors to a trainer.
 * `sleep`: its weights, in main memory. The GPU's memory is free; waking takes seconds.
 * `drop`: its process. The weights are read from their folder again, which saves main memory.
-* `stop`: nothing. It is ended and started again. This alone works on CPUs, and without dev mode.
+* `stop`: nothing. It is ended and started again. Only this works on CPUs and without dev mode.
 """
 
 NO_CHANGES = (
-    "The model server rests ({rest}) and takes no other weights; leave the `resting` block first."
+    "The model server is resting ({rest}) and cannot change weights; leave the `resting` block "
+    "first."
 )
-NO_RESTS = "The model server rests already ({rest})."
+NO_RESTS = "The model server is already resting ({rest})."
 
 
 def check(how: Rest, launch: ServerLaunch) -> None:
-    """Looks whether a server can rest like that.
+    """Check whether a server supports a kind of rest.
 
     Raises:
-        InvalidInputError: It cannot.
+        InvalidInputError: It does not.
     """
     known = typing.get_args(Rest)
     if how not in known:
         raise errors.InvalidInputError(
-            f"A model server does not rest by {how!r}; give one of {', '.join(known)}."
+            f"Unknown kind of rest {how!r}; expected one of {', '.join(known)}."
         )
     if how in ("sleep", "drop") and isinstance(launch, VllmLaunch) and not launch.sleep_mode:
         raise errors.InvalidInputError(
-            f"Without sleep_mode=True, vLLM frees no memory by {how!r}. Set it, which takes a GPU, "
-            "or let the server rest by 'stop'."
+            f"vLLM can free memory by {how!r} only with sleep_mode=True, which needs a GPU. Set "
+            "it, or use the rest 'stop'."
         )
 
 
 async def begin(how: Rest, control: Control) -> None:
-    """Has a running server rest; one that was stopped needs no telling."""
+    """Put a running server to rest. One that was stopped needs no request."""
     if how == "pause":
         await control.pause()
     elif how != "stop":
@@ -281,13 +283,13 @@ async def begin(how: Rest, control: Control) -> None:
 
 
 async def end(how: Rest, control: Control) -> None:
-    """Has a server go on that rested and did not end."""
+    """Wake a server that rested without being stopped."""
     if how == "pause":
         await control.resume()
     elif how == "sleep":
         await control.wake_up()
     elif how == "drop":
-        # Generation goes on with the cache's memory, and so not before the weights are there.
+        # Generation resumes with the cache's memory, so the weights must be there first.
         await control.wake_up("weights")
         await control.read_weights(None)
         await control.forget()

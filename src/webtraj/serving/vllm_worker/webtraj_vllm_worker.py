@@ -1,7 +1,7 @@
-"""What vLLM's processes learn from webtraj; loaded by them, with nothing but the standard library.
+"""Code that vLLM's processes load. It uses only the standard library.
 
-Its folder alone is put on their path (`vllm.VllmLaunch`), so that they see no other module of ours.
-`WebtrajWorker` is for the workers, `WeightsGate` for the server of the API.
+Only its folder is put on their path (`vllm.VllmLaunch`), so that they see no other module of ours.
+`WebtrajWorker` is for the workers, `WeightsGate` for the API server.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _RETRY_AFTER = b"1"
 class WebtrajWorker:
     """Methods that vLLM adds to its worker class (`--worker-extension-cls`)."""
 
-    get_model: Any  # The worker's own.
+    get_model: Any  # Provided by vLLM's worker.
 
     def repack_weights(self) -> None:
-        """Has layers on a CPU forget the packed copy of weights that were replaced.
+        """Repack replaced weights in layers on a CPU.
 
         When vLLM 0.32 reloads weights, the output layer of a model with tied embeddings shares the
-        new ones, but goes on multiplying with a copy that was packed from the old ones. Layers
-        that keep no weights beside their packed copy have been packed again already.
+        new ones, but still multiplies with a copy packed from the old ones. Layers that keep no
+        weights beside their packed copy have already been repacked.
         """
         for layer in self.get_model().modules():
             if hasattr(layer, "cpu_linear") and layer.weight.numel():
@@ -35,15 +35,15 @@ class WebtrajWorker:
 
 
 class WeightsGate:
-    """ASGI middleware (`--middleware`) that keeps labels of weights true where vLLM 0.32 does not.
+    """ASGI middleware (`--middleware`) that corrects weight labels where vLLM 0.32 is wrong.
 
-    * vLLM calls whatever it was started with `default`. With `WEBTRAJ_WEIGHTS_VERSION`, that is
-      what `/weight_info` says instead, also without dev mode.
-    * A server that is started again is to have other weights than its first ones, or an adapter,
-      but would answer before it was given them. With `WEBTRAJ_WEIGHTS_HOLD`, requests get 503,
-      which clients try again, until the weights have been named.
-    * An adapter that was loaded in place is read from its folder again at each step of the model:
-      slow, and whoever changes the folder changes the weights. Here it is read once.
+    * vLLM calls its initial weights `default`. With `WEBTRAJ_WEIGHTS_VERSION`, `/weight_info`
+      returns that version instead, even without dev mode.
+    * A restarted server is meant to have newer weights than its initial ones, or an adapter, but
+      would answer before it gets them. With `WEBTRAJ_WEIGHTS_HOLD`, requests get 503, which clients
+      retry, until the weights have been named.
+    * An adapter loaded in place is read from its folder again at each step of the model, which is
+      slow, and changes the weights if the folder changes. Here it is read once.
     """
 
     def __init__(self, app: Any) -> None:
@@ -52,7 +52,7 @@ class WeightsGate:
         self._holds = bool(os.environ.get("WEBTRAJ_WEIGHTS_HOLD"))
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Serves a request."""
+        """Serve a request."""
         path = scope.get("path", "")
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -67,7 +67,7 @@ class WeightsGate:
                     adapter.load_inplace = False
 
     async def _unnamed(self, scope: Any) -> bool:
-        """Whether the engine has its first weights still."""
+        """Return whether the engine still has its initial weights."""
         engine = scope["app"].state.engine_client
         if await engine.get_weight_version() == _BASE_VERSION:
             return True
