@@ -85,8 +85,8 @@ def _flags(option: Any) -> str:
 
 def _help(one: Any) -> str:
     said = _escaped(" ".join((one.help or "").split()))
-    if one.multiple and "several" not in said:
-        said += " May be given several times."
+    if one.multiple and "Repeat" not in said:
+        said += " Repeatable."
     if one.required and one.opts[0].startswith("-"):
         said += " Required."
     if one.default not in (None, False, (), [], "") and not callable(one.default):

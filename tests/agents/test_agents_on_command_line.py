@@ -23,7 +23,7 @@ def rollout(folder, *arguments):
         (["--agent", "replay"], "needs 'dataset'"),
         (["--agent", "model"], "model: Field required"),
         (["--model", "tiny", "--agent-set", "mode=pixels"], "'text', 'marks' or 'coordinates'"),
-        (["--agent-set", "mode"], "--agent-set takes KEY=VALUE"),
+        (["--agent-set", "mode"], "--agent-set got 'mode'; expected KEY=VALUE"),
         (["--agent", "scripted", "--agent-set", "script=none.txt"], "cannot be read"),
     ],
     ids=["not taken", "no dataset", "no model", "mode", "no value", "no script"],

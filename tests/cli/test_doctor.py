@@ -116,7 +116,7 @@ def test_healthy_machine_is_told_so(run_webtraj):
     assert packages["playwright"]["extra"] == "web"
     report = run_webtraj("doctor")
     assert report.returncode == 0
-    assert "Everything that webtraj needs is here." in report.stdout
+    assert "webtraj is ready to use." in report.stdout
     assert found["browser"]["version"] in report.stdout
 
 
@@ -125,7 +125,7 @@ def test_missing_browser_is_exit_code_1_and_says_what_to_run(run_webtraj):
     assert done.returncode == 1
     assert "apt-get install chromium-headless-shell" in done.stdout
     assert "playwright install" in done.stdout
-    assert "does not play in a browser yet" in done.stdout
+    assert "cannot use a browser yet" in done.stdout
 
 
 @pytest.mark.slow
@@ -154,7 +154,7 @@ def test_without_playwright_all_is_well_and_the_extra_for_playing_is_named():
     assert "NO" not in done.stdout.split()
     assert "The browser: The browser environment needs Playwright" in done.stdout
     assert errors.install_command("web") in done.stdout
-    assert "webtraj records and reads, but does not play in a browser yet." in done.stdout
+    assert "webtraj can record and read episodes, but cannot use a browser yet." in done.stdout
 
 
 def test_packages_for_work_on_webtraj_itself_are_missed_by_nobody_else(capsys):

@@ -46,15 +46,15 @@ def test_a_dataset_is_listed_shown_and_verified_wherever_it_lies(run, five):
     assert "5 shown of 5 found among 5" in run("ls", five)
     assert "2 found among 5" in run("ls", five, "--where", "task == 't1'")
     assert "total reward 1" in run("show", five, "e3")
-    assert "5 episodes, 5 steps, 6 blobs: all is well" in run("verify", five)
+    assert "5 episodes, 5 steps, 6 blobs: no problems" in run("verify", five)
     assert "0 sealed, 0 added" in run("recover", five)
 
 
 @pytest.mark.parametrize("there", ["folder", "bucket"])
 def test_a_dataset_goes_to_another_format_and_back(run, five, tmp_path, there):
     pb = tmp_path / "pb" if there == "folder" else f"memory://{secrets.token_hex(8)}"
-    assert "5 episodes written, 0 there already" in run("convert", five, pb, "--format", "pb")
-    assert "0 episodes written, 5 there already" in run("convert", five, pb, "--format", "pb")
+    assert "5 episodes written, 0 already there" in run("convert", five, pb, "--format", "pb")
+    assert "0 episodes written, 5 already there" in run("convert", five, pb, "--format", "pb")
     assert "5 episodes written" in run("convert", pb, tmp_path / "json", "--format", "json")
     assert "2 episodes written" in run("copy", pb, tmp_path / "t1", "--where", "task == 't1'")
     assert verify_dataset(tmp_path / "json").clean
@@ -66,8 +66,8 @@ def test_datasets_are_merged_and_clashes_told(run, five, tmp_path, episode):
         writer.add(episode(7))
     output = run("merge", five, tmp_path / "other", tmp_path / "all", code=1)
     assert "another episode 'e1'" in output
-    assert "6 episodes written, 0 there already, 1 clash with others" in output
-    with pytest.raises(errors.InvalidInputError, match="One place was named"):
+    assert "6 episodes written, 0 already there, 1 conflicting" in output
+    with pytest.raises(errors.InvalidInputError, match="expected the datasets to merge"):
         run("merge", five)
 
 
@@ -75,7 +75,7 @@ def test_a_dataset_is_split(run, five, tmp_path):
     output = run("split", five, tmp_path, "--part", "train=0.8", "--part", "test=0.2")
     assert "train: 4 episodes written" in output
     assert "test: 1 episode written" in output
-    with pytest.raises(errors.InvalidInputError, match="--part 'train'"):
+    with pytest.raises(errors.InvalidInputError, match="--part got 'train'"):
         run("split", five, tmp_path, "--part", "train")
 
 
@@ -93,8 +93,8 @@ def test_an_index_is_made_anew_and_written_as_parquet(run, five, tmp_path, episo
 @pytest.mark.parametrize(
     ("option", "what"),
     [
-        ("endpoint", "--option 'endpoint' is not known"),
-        ("secret_access_key=x", "Credentials come from"),
+        ("endpoint", "--option got 'endpoint'; expected name=value"),
+        ("secret_access_key=x", "Set credentials in the environment"),
         ("allow_http=perhaps", "expected true or false"),
         ("timeout=soon", "expected a number"),
     ],

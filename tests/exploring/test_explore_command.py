@@ -59,7 +59,7 @@ def test_proposing_for_a_dataset_that_is_there(run, tmp_path, write, walk):
         pytest.param(("coarse.jsonl",), "--out DATASET", id="no-out"),
         pytest.param(("propose",), "webtraj explore propose DATASET", id="propose-what"),
         pytest.param(("propose", "a", "--out", "b"), "propose DATASET", id="propose-out"),
-        pytest.param(("a", "b", "--out", "c"), "what to explore", id="two"),
+        pytest.param(("a", "b", "--out", "c"), "a task file and a dataset", id="two"),
         pytest.param(("x.csv", "--out", "c"), "no task file", id="csv"),
         pytest.param(("propose", "a", "--proposals", "0"), "proposals: Input should be", id="none"),
         pytest.param(("propose", "a", "--proposer", "judge"), "No proposer is named", id="name"),
@@ -115,7 +115,7 @@ def test_dataset_of_nothing_that_ended_says_so(run, tmp_path, write):
     import asyncio
 
     asyncio.run(write(tmp_path / "data"))
-    assert "no episode that ended by itself" in run("propose", tmp_path / "data").output
+    assert "No episode finished by itself" in run("propose", tmp_path / "data").output
 
 
 def test_tasks_that_are_not_coarse_are_refused_before_anything_is_written(run, tmp_path):

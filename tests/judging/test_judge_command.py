@@ -117,12 +117,12 @@ def test_judgement_of_one_of_several_is_made_again(run, dataset, tmp_path) -> No
             writer.add(with_judgement(one, asyncio.run(judge.judge(one))))
     for which in ("wrong", "-1"):  # A position counts from the end, and is no option.
         told = run("rerun", tmp_path / "judged", which)
-        assert told.startswith("environment: failure, the same.")
+        assert told.startswith("environment: failure, same as before.")
     told = run("rerun", tmp_path / "judged", "unknown", "--judge", specs[1])
-    assert told.startswith("rules: success, the same.")
-    assert "another version" not in told
+    assert told.startswith("rules: success, same as before.")
+    assert "version was" not in told
     told = run("rerun", tmp_path / "judged", "nobody")
-    assert told.startswith("environment+rules: unknown, the same.")
+    assert told.startswith("environment+rules: unknown, same as before.")
 
 
 def test_rules_are_asked_again(run, dataset, tmp_path) -> None:
@@ -134,11 +134,11 @@ def test_rules_are_asked_again(run, dataset, tmp_path) -> None:
             found = asyncio.run(judge.judge(whole[name]))
             writer.add(with_judgement(whole[name], found))
     told = run("rerun", tmp_path / "judged", "right", "--judge", rules)
-    assert "rules: success, the same." in told
+    assert "rules: success, same as before." in told
     (tmp_path / "rules.json").write_text(json.dumps(RULES).replace("12", "13"))
     told = run("rerun", tmp_path / "judged", "right", "--judge", rules, code=1)
-    assert "failure, another than before: success" in told
-    assert "another version" in told
+    assert "failure, was success before" in told
+    assert "The judge's version was" in told
     with pytest.raises(errors.InvalidInputError, match=r"no judgement by 'model'.*by: rules"):
         run("rerun", tmp_path / "judged", "right", "--judge", "model")
 
@@ -148,7 +148,7 @@ def test_the_environment_is_asked_again(run, dataset, tmp_path) -> None:
     found = asyncio.run(make_judge("environment").judge(whole))
     with DatasetWriter(tmp_path / "judged") as writer:
         writer.add(with_judgement(whole, found))
-    assert "environment: failure, the same." in run("rerun", tmp_path / "judged", "wrong")
+    assert "environment: failure, same as before." in run("rerun", tmp_path / "judged", "wrong")
 
 
 def test_a_model_is_measured_and_asked_again(run, dataset, tmp_path) -> None:
@@ -178,7 +178,7 @@ def test_a_model_is_measured_and_asked_again(run, dataset, tmp_path) -> None:
         with DatasetWriter(tmp_path / "judged") as writer:
             writer.add(with_judgement(whole, found))
         told = run("rerun", tmp_path / "judged", "wrong", "--model-url", server.url)
-        assert "model: failure, the same." in told
+        assert "model: failure, same as before." in told
     # Its server is gone; what it said is on record.
     replayed = json.loads(run("rerun", tmp_path / "judged", "wrong", "--replay", "--json"))
     assert (replayed["same"], replayed["now"]) == (True, "failure")
@@ -196,9 +196,9 @@ def test_a_model_is_measured_and_asked_again(run, dataset, tmp_path) -> None:
         (["eval", "--judge", "environment", "--set", "success_reward=x"], "is a number"),
         (["eval", "--judge", "environment:x"], "nothing behind a colon"),
         (["eval", "--where", "task == 'none'"], "There are no labels"),
-        (["eval", "--replay"], "takes no episode, and no --replay"),
+        (["eval", "--replay"], "takes only a dataset"),
         (["rerun"], "takes a dataset and an episode"),
-        (["rerun", "right"], "has no judgement to make again; it was judged by: nobody"),
+        (["rerun", "right"], "No judgement to repeat in the episode 'right'. Its judges: none"),
         (["rerun", "none"], "the dataset has 4"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -41,7 +41,7 @@ def test_failure_is_told_and_gone_on_with(webtraj_loop, small_loop, monkeypatch)
 def test_only_some_phases_leave_more_to_do(webtraj_loop, small_loop):
     done = webtraj_loop("--only", "rollout")
     assert done.exit_code == 0, done.output
-    assert f"There is more to do: {small_loop.out}" in done.stdout
+    assert f"More phases are left: {small_loop.out}" in done.stdout
 
 
 def test_wrong_key_is_told_with_the_nearest(webtraj_loop):

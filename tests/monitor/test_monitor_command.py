@@ -76,7 +76,7 @@ def test_json_is_a_line_a_look_until_the_run_is_over(played, hidden_index):
         (["nowhere"], "has no run to watch"),
         (["nowhere", "--run", "one"], "has no run 'one' to watch"),
         (["nowhere", "--every", "0"], "seconds above 0"),
-        (["nowhere", "--web", "--json"], "--web serves a page"),
+        (["nowhere", "--web", "--json"], "--web cannot be combined"),
     ],
     ids=["no-run", "no-such-run", "no-time", "two-ways"],
 )

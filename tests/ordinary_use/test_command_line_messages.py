@@ -19,7 +19,7 @@ WRONG = {
     "postprocess --read d --write p --config none.yaml": "'none.yaml' cannot be read: No such file",
     "train --config none.yaml": "'none.yaml' cannot be read: No such file or directory; expected a "
     "YAML file",
-    "show d nope": "No episode matches 'nope'; the dataset has 2. Give an id, the beginning",
+    "show d nope": "No episode matches 'nope'; the dataset has 2. Give an id, the start",
     "verify nowhere": "'nowhere' is not a webtraj dataset: it does not exist. Name the folder",
 }
 

@@ -228,7 +228,7 @@ def test_a_training_run_by_hand_is_published_and_the_next_one_resumes_it(shell, 
 def test_the_base_model_follows_from_what_played(shell):
     record(shell.folder / "runs", 1)
     said = shell("webtraj update save_path=runs")
-    assert f"begins with {BASE}" in said
+    assert f"starts from {BASE}" in said
     assert config_of(shell.folder / "runs")["template"] == "qwen3_vl_nothink"
 
 
@@ -246,7 +246,7 @@ def test_a_training_that_died_is_never_published_and_never_forgotten(shell):
     shell("webtraj update save_path=runs")
     shell(BY_HAND, at=runs, code=9, KILLED="1")
     assert "has not finished" in shell("webtraj update --publish save_path=runs", code=1)
-    assert "did not finish" in shell("webtraj update save_path=runs")
+    assert "not used: the training in" in shell("webtraj update save_path=runs")
     assert config_of(runs)["model_name_or_path"] == BASE
     assert not (runs / "model.pt").exists()
 
@@ -424,7 +424,7 @@ def test_the_chain_of_the_documents_from_a_rollout_to_a_rollout_of_what_was_trai
             shlex.split(f"{sys.executable} -m webtraj {ROLLOUT[8:]} save_path=runs {told}"),
             cwd=shell.folder, check=True,
         )  # fmt: skip
-    assert "begins with Qwen/Qwen3-VL-8B-Instruct" in shell("webtraj update save_path=runs")
+    assert "starts from Qwen/Qwen3-VL-8B-Instruct" in shell("webtraj update save_path=runs")
     shell(BY_HAND, at=runs)
     serve = [sys.executable, "-m", "webtraj", "serve", "runs/model.pt", "--python", vllm]
     elsewhere = tmp_path / "elsewhere"

@@ -232,5 +232,5 @@ def test_the_command_line_says_what_is_wrong_and_goes_on(dataset):
     assert "golden-1-won" in done.stdout + done.stderr
     done = run("metrics", str(dataset))
     assert done.returncode == 0
-    assert "could not be read (golden-1-won)" in " ".join(done.stdout.split())
+    assert "unreadable (golden-1-won)" in " ".join(done.stdout.split())
     assert "Traceback" not in done.stdout + done.stderr

@@ -137,7 +137,7 @@ def test_the_default_pipeline_with_a_model_is_killed_and_goes_on(tmp_path, run):
         assert chain["judge"].model.endswith("fake-model")
         assert len(chain["describe"].prompt_sha256) == 64
     assert "too short 1" in shown
-    assert "6 episodes of 7 recorded ones (1 dropped, 0 failed); 7 in this run" in shown
+    assert "6 episodes from 7 recorded (1 dropped, 0 failed); 7 processed now" in shown
 
 
 def test_a_model_that_breaks_off_leaves_nothing_half_written(tmp_path, run):
@@ -256,7 +256,7 @@ def test_steps_of_one_s_own_are_imported_when_asked_for(raw, tmp_path, run, monk
         (["--step", "filter"], "needs 'where'"),
         (["--model-url", "http://127.0.0.1:9/v1"], "give model too"),
         (["--model-provider", "vllm"], "give model too"),
-        (["--set", "judge.by=environment"], "--set takes STEP.KEY=VALUE"),
+        (["--set", "judge.by=environment"], "expected STEP.KEY=VALUE"),
         (["--where", "nothing =="], "is no condition"),
     ],
     ids=["name", "option", "value", "main", "model", "needed", "url", "provider", "set", "where"],
@@ -296,12 +296,12 @@ def test_ctrl_c_says_that_it_can_go_on(raw, tmp_path, capsys):
     app.command()(postprocess)
     with pytest.raises(SignalReceivedError):
         app(list(map(str, arguments)), standalone_mode=False)
-    assert "the same command goes on" in capsys.readouterr().err
+    assert "run the same command" in capsys.readouterr().err
     assert not episodes_in(tmp_path / "out")
 
 
 def test_places_are_needed(run):
-    with pytest.raises(errors.InvalidInputError, match="Say what to read"):
+    with pytest.raises(errors.InvalidInputError, match="--read is missing"):
         run()
 
 

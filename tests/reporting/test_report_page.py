@@ -146,7 +146,7 @@ def test_command_writes_page_and_pictures(play, ends_by, tmp_path):
     out, pictures = tmp_path / "out.html", tmp_path / "pictures"
     done = run(place, "--out", out, "--png", pictures, "--title", "Mine")
     assert done.exit_code == 0, done.output
-    assert f"The report is in {out}." in done.stdout
+    assert f"Report: {out}" in done.stdout
     assert "<h1>Mine</h1>" in out.read_text()
     assert {path.suffix for path in pictures.iterdir()} == {".png"}
 
@@ -167,7 +167,7 @@ def test_command_prints_json(play, ends_by, tmp_path):
     [
         (["nowhere"], errors.NotADatasetError, "not a webtraj dataset"),
         (["a", "b", "--each-run"], errors.InvalidInputError, "give one dataset"),
-        (["a", "--each-run", "--run", "last"], errors.InvalidInputError, "and no --run"),
+        (["a", "--each-run", "--run", "last"], errors.InvalidInputError, "leave out --run"),
         (["a", "--where", "1 +"], errors.InvalidInputError, "1 +"),
     ],
     ids=["no-dataset", "each-of-two", "each-and-one", "no-condition"],

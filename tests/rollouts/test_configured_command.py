@@ -217,7 +217,7 @@ def test_what_is_left_is_played_by_the_command_that_is_told(kind, signum, folder
     assert 1 <= collections.Counter(done.values())[Outcome.SUCCESS] < EPISODES
     if signum == signal.SIGINT:
         assert rollout.returncode == 128 + signum
-        (told,) = [line for line in stdout.splitlines() if line.startswith("To play what is left")]
+        (told,) = [line for line in stdout.splitlines() if line.startswith("To resume")]
         words = shlex.split(told.partition(": ")[2])
         assert words[:2] == ["webtraj", "rollout"]
         resume = words[2:]
@@ -236,14 +236,14 @@ def test_what_is_left_is_played_by_the_command_that_is_told(kind, signum, folder
     assert {summary.episode_id for summary in summaries} >= set(done)
     assert verify(out).clean
     if (kind, signum) == ("quick", signal.SIGINT):  # A run that is over is left as it is.
-        assert "Nothing was left to play" in run(*resume, cwd=folder).stdout
+        assert "Nothing left to run" in run(*resume, cwd=folder).stdout
         assert len(open_dataset(out)) == len(summaries)
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ([], "Say what to play"),
+        ([], "Nothing to run: give --preset"),
         (["--config-name", "rolout"], "Did you mean 'rollout'?"),
         (["--config-name", "rollout_train"], "give save_path=..."),
         (["--config-name", "rollout_train", "save_path=x", "server_size=2"],
@@ -254,15 +254,15 @@ def test_what_is_left_is_played_by_the_command_that_is_told(kind, signum, folder
         (["--config-name", "rollout_train", "save_path=x", "policy_config.base_model=m"],
          "There is no task file"),
         (["--config-name", "rollout_train", "save_path=x"], "policy_config.base_model"),
-        (["--config-name", "rollout_train", "--episodes", "3"], "--episodes is for rollouts"),
-        (["--preset", "miniwob/click-test", "save_path=x"], "is for a rollout by --config-name"),
-        (["--preset", "miniwob/click-test", "--print-config"], "'--print-config' is for"),
+        (["--config-name", "rollout_train", "--episodes", "3"], "--episodes cannot be combined"),
+        (["--preset", "miniwob/click-test", "save_path=x"], "applies only to configurations"),
+        (["--preset", "miniwob/click-test", "--print-config"], "'--print-config' applies only"),
         (["--preset", "miniwob/click-test", "--parallel", "0"], "parallel"),
-        (["--preset", "miniwob/click-test", "--parallel", "all"], "--parallel is a number"),
+        (["--preset", "miniwob/click-test", "--parallel", "all"], "--parallel got 'all'"),
         (["--preset", "ladder/clmb"], "Did you mean 'ladder/climb'"),
-        (["--preset", "miniwob/click-test", "some-run"], "'some-run' is not understood"),
-        (["--resume"], "Say where the run is"),
-        (["--resume", "a", "b", "--out", "x"], "'b' is not understood"),
+        (["--preset", "miniwob/click-test", "some-run"], "Unexpected argument 'some-run'"),
+        (["--resume"], "--resume needs the run's dataset"),
+        (["--resume", "a", "b", "--out", "x"], "Unexpected argument 'b'"),
         (["--resume", "--out", "nowhere"], "No run to resume"),
     ],
 )  # fmt: skip

@@ -99,7 +99,7 @@ def test_tasks_of_the_web_get_their_outcomes_from_a_judge(tmp_path, site):
     assert Blocklist(tmp_path / "runs" / "blocklist.jsonl").sites() == {
         site.removeprefix("http://")
     }
-    assert "As judged by model, in runs/test_trajectories/judged/iteration_0001:" in done.stdout
+    assert "Verdicts of model, in runs/test_trajectories/judged/iteration_0001:" in done.stdout
     assert "1/2 (50%)" in done.stdout
 
 
@@ -136,7 +136,7 @@ def test_judging_that_was_killed_is_gone_on_with_by_resume(tmp_path):
         before = {s.episode_id: s.sha256 for s in open_dataset(tmp_path / "quick").summaries}
         assert len(before) == 6
         done = run("--out", "quick", "--resume", cwd=tmp_path)
-        assert "Nothing was left to play" in done.stdout
+        assert "Nothing left to run" in done.stdout
         calls = len(asked)
         # With nothing left to judge, no model is asked.
         again = asyncio.run(resume_quick({}, out=str(tmp_path / "quick")).judge())
@@ -162,7 +162,7 @@ def test_episodes_are_recorded_whatever_becomes_of_the_judge(tmp_path):
     assert len(open_dataset(tmp_path / "quick")) == 1
     assert len(open_dataset(tmp_path / "quick-judged")) == 0
     assert "was not judged" in done.stdout
-    assert "To judge what is left: webtraj rollout --out quick --resume" in done.stdout
+    assert "To judge the rest: webtraj rollout --out quick --resume" in done.stdout
     assert "Traceback" not in done.stderr
 
 

@@ -75,19 +75,19 @@ def test_tries_at_one_row_count_once(show):
 
 def test_rollout_that_was_cut_off_tells_how_to_go_on(show):
     told = show(2, result(0, Outcome.SUCCESS), result(1, Outcome.CANCELLED))
-    assert f"To play what is left: {GO_ON}\n" in told
+    assert f"To resume: {GO_ON}\n" in told
 
 
 @pytest.mark.parametrize("results", [(), (result(0, Outcome.SUCCESS),)], ids=["none", "one"])
 def test_rollout_that_broke_off_tells_why_and_how_to_go_on(results, show):
     told = show(2, *results, error=OSError("the disk is full\nand more"))
-    assert f"To play what is left: {GO_ON}\n" in told
+    assert f"To resume: {GO_ON}\n" in told
     assert ("The rollout ended early (the disk is full)." in told) == bool(results)
 
 
 def test_earlier_episodes_of_a_resumed_run_are_told_apart(show):
     earlier = (result(0, Outcome.SUCCESS), result(1, Outcome.SUCCESS))
     told = show(1, result(2, Outcome.SUCCESS), earlier=earlier)
-    assert "2 episodes were there already" in told
+    assert "2 episodes were recorded earlier" in told
     assert "1 of 1 episodes" in told
-    assert "Nothing was left to play in runs/x." in show(1, earlier=earlier)
+    assert "Nothing left to run in runs/x." in show(1, earlier=earlier)

@@ -32,7 +32,7 @@ def webtraj_serve(stand_in, *arguments, **variables):
 def url_of(process):
     line = process.stdout.readline()
     assert line, process.stderr.read()
-    return line.split("/v1 serves ")[0]
+    return line.split(" at ")[1].split("/v1 ")[0]
 
 
 @pytest.mark.slow
@@ -40,7 +40,7 @@ def url_of(process):
 def test_it_serves_until_a_signal(stand_in, signum):
     process = webtraj_serve(stand_in, stand_in.model, "--log", stand_in.log)
     line = process.stdout.readline()
-    found = re.fullmatch(r"(http://127\.0\.0\.1:\d+)/v1 serves tiny\. Its log: (.*)\n", line)
+    found = re.fullmatch(r"Serving tiny at (http://127\.0\.0\.1:\d+)/v1 \(log: (.*)\)\n", line)
     assert found, line + process.stderr.read()
     assert httpx.get(f"{found[1]}/health", trust_env=False).is_success
     assert found[2] == str(stand_in.log)
@@ -146,8 +146,8 @@ def test_server_that_dies_too_often_is_exit_code_1(stand_in):
     ("arguments", "match"),
     [
         (["./nowhere"], "No model folder at './nowhere'"),
-        (["some/model", "--logprobs-mode=some"], "--logprobs-mode is 'some'; give one of"),
-        (["some/model", "--lora=clicker"], "--lora is 'clicker'; give it as NAME=FOLDER"),
+        (["some/model", "--logprobs-mode=some"], "--logprobs-mode got 'some'; expected one of"),
+        (["some/model", "--lora=clicker"], "--lora got 'clicker'; expected NAME=FOLDER"),
         (["some/model", "--dev-mode", "--host=0.0.0.0"], "dev_mode would allow any machine"),
         (
             ["some/model", "--runtime-lora", "--host=0.0.0.0"],

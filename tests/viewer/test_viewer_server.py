@@ -495,7 +495,7 @@ def test_the_command_serves_until_a_signal(tmp_path):
     process = webtraj_view(tmp_path / "runs", "--no-open", WEBTRAJ_VIEW_TOKEN="0123456789abcdef")
     try:
         line = process.stdout.readline()
-        found = re.fullmatch(r"Look at (http://127\.0\.0\.1:\d+/\?token=\w+) .*\n", line)
+        found = re.fullmatch(r"Viewer at (http://127\.0\.0\.1:\d+/\?token=\w+) .*\n", line)
         assert found, line + process.stderr.read()
         with httpx.Client(trust_env=False, timeout=60) as client:
             assert client.get(found[1], follow_redirects=True).status_code == 200

@@ -1,4 +1,4 @@
-"""The command line. Each command is a small module of its name; `app` puts them together."""
+"""The command line. `app` assembles the commands from the modules beside it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Runs the command that the process's arguments name."""
+    """Run the command named by the process's arguments."""
     try:
         from webtraj.cli import app
-    except KeyboardInterrupt:  # Ctrl-C before there is a command that it could end in good order.
+    except KeyboardInterrupt:  # Ctrl-C during import, before any command handles it.
         sys.exit(128 + signal.SIGINT)
     app.main()

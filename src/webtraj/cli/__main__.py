@@ -1,4 +1,4 @@
-"""`python -m webtraj.cli` is `python -m webtraj`, as it was called before."""
+"""`python -m webtraj.cli`: the older name of `python -m webtraj`."""
 
 from webtraj.cli import main
 

@@ -1,11 +1,11 @@
-"""The commands together, and what becomes of their errors.
+"""Assemble the commands, and turn errors into exit codes.
 
-A command is a function of its name (`import_` for `import`, which Python keeps for itself), or a
-`group` of several, in the module that `COMMANDS` names. Modules import nothing heavy at the top, so
-that `webtraj --help` is fast.
+Each command is a function of the same name (`import_` for `import`, a Python keyword), or a `group`
+of subcommands, in the module listed in `COMMANDS`. Modules import nothing heavy at the top, so that
+`webtraj --help` is fast.
 
-Exit codes: 0 done; 1 something failed; 2 wrong input; 128 + n ended by signal n (130: Ctrl-C). An
-error of webtraj's own is one line on stderr; with `WEBTRAJ_DEBUG=1`, its traceback.
+Exit codes: 0 done; 1 something failed; 2 wrong input; 128 + n ended by signal n (130: Ctrl-C).
+webtraj's own errors print as one line on stderr; set `WEBTRAJ_DEBUG=1` for the traceback.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from webtraj.cli.positions import PositionCommand
 __all__ = ["COMMANDS", "DEBUG_VARIABLE", "main", "make_app"]
 
 COMMANDS = {
-    "demo": ("Play", "demo"),
-    "rollout": ("Play", "rollout"),
-    "ray": ("Play", "ray"),
-    "explore": ("Play", "explore"),
-    "presets": ("Play", "doctor"),
-    "doctor": ("Play", "doctor"),
-    "ls": ("Look", "datasets"),
-    "show": ("Look", "datasets"),
-    "view": ("Look", "view"),
-    "monitor": ("Look", "view"),
-    "metrics": ("Look", "metrics"),
-    "report": ("Look", "metrics"),
-    "verify": ("Keep", "datasets"),
-    "recover": ("Keep", "datasets"),
-    "index": ("Keep", "datasets"),
-    "push": ("Keep", "transfer"),
-    "convert": ("Keep", "transfer"),
-    "copy": ("Keep", "transfer"),
-    "merge": ("Keep", "transfer"),
-    "split": ("Keep", "transfer"),
-    "import": ("Keep", "transfer"),
-    "export": ("Keep", "export"),
+    "demo": ("Run agents", "demo"),
+    "rollout": ("Run agents", "rollout"),
+    "ray": ("Run agents", "ray"),
+    "explore": ("Run agents", "explore"),
+    "presets": ("Run agents", "doctor"),
+    "doctor": ("Run agents", "doctor"),
+    "ls": ("Inspect", "datasets"),
+    "show": ("Inspect", "datasets"),
+    "view": ("Inspect", "view"),
+    "monitor": ("Inspect", "view"),
+    "metrics": ("Inspect", "metrics"),
+    "report": ("Inspect", "metrics"),
+    "verify": ("Manage datasets", "datasets"),
+    "recover": ("Manage datasets", "datasets"),
+    "index": ("Manage datasets", "datasets"),
+    "push": ("Manage datasets", "transfer"),
+    "convert": ("Manage datasets", "transfer"),
+    "copy": ("Manage datasets", "transfer"),
+    "merge": ("Manage datasets", "transfer"),
+    "split": ("Manage datasets", "transfer"),
+    "import": ("Manage datasets", "transfer"),
+    "export": ("Manage datasets", "export"),
     "judge": ("Judge and process", "judge"),
     "postprocess": ("Judge and process", "postprocess"),
     "train": ("Train", "train"),
@@ -59,10 +59,10 @@ COMMANDS = {
     "loop": ("Train", "loop"),
     "openenv": ("Train", "openenv"),
 }
-"""The commands, in the order of the help text: the heading of each there, and its module."""
+"""The heading and module of each command, in the order of the help text."""
 
 _GROUPS = ("export", "openenv")
-"""Commands that are groups of several."""
+"""Commands with subcommands."""
 _TAKE_POSITIONS = ("show", "judge")
 
 DEBUG_VARIABLE = "WEBTRAJ_DEBUG"
@@ -76,7 +76,7 @@ _WRONG_INPUT = (
 
 
 def main() -> None:
-    """Runs the command that the process's arguments name, and exits."""
+    """Run the command named by the process's arguments, then exit."""
     try:
         make_app()(prog_name="webtraj")
     except signals.SignalReceivedError as error:
@@ -89,7 +89,7 @@ def main() -> None:
 
 
 def make_app() -> typer.Typer:
-    """Returns the application with all its commands."""
+    """Return the application with all commands."""
     app = typer.Typer(
         name="webtraj",
         help="The trajectory layer for web agents.",
@@ -112,7 +112,7 @@ def make_app() -> typer.Typer:
 
 
 def _unwrapped(command: Callable[..., None]) -> str:
-    """Returns a command's description, a paragraph a line: the terminal breaks lines itself."""
+    """Return a command's description with one line per paragraph; the terminal wraps lines."""
     paragraphs = (inspect.getdoc(command) or "").split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
@@ -127,8 +127,8 @@ def _global_options(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", "-V", callback=_show_version, is_eager=True, help="Say the version."
+            "--version", "-V", callback=_show_version, is_eager=True, help="Show the version."
         ),
     ] = False,
 ) -> None:
-    del version  # Its callback has done all there is to do.
+    del version  # Handled by its callback.

@@ -1,4 +1,4 @@
-"""`webtraj ls`, `show`, `verify`, `recover`, `index`: what a dataset holds, and if it is whole."""
+"""`webtraj ls`, `show`, `verify`, `recover`, `index`: list, show and check a dataset's episodes."""
 
 from __future__ import annotations
 
@@ -28,18 +28,17 @@ def ls(
         str | None, typer.Option(help="Only this outcome: success, failure, env_error, ...")
     ] = None,
     end_reason: Annotated[
-        str | None, typer.Option(help="Only this end: terminated, truncated, crashed, ...")
+        str | None, typer.Option(help="Only this end reason: terminated, truncated, crashed, ...")
     ] = None,
     min_reward: Annotated[float | None, typer.Option(help="At least this total reward.")] = None,
     where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
-    limit: Annotated[int, typer.Option(help="Show so many, the latest; 0: all.")] = 50,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    limit: Annotated[int, typer.Option(min=0, help="Show only the latest; 0 shows all.")] = 50,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
-    """List a dataset's episodes, also while it is being written."""
+    """List a dataset's episodes, even while it is being written."""
     import sys
 
-    from rich.console import Console
     from rich.table import Table
 
     from webtraj.cli import terminal
@@ -74,9 +73,7 @@ def ls(
             summary.end_reason.name.lower(),
             summary.outcome.name.lower(),
         )
-    console = Console(markup=False, highlight=False)
-    if not console.is_terminal:  # A file or a pipe has no width.
-        console.width = 250
+    console = terminal.make_console()
     console.print(table)
     if task is not None and not found.summaries:
         known = sorted({summary.task for summary in whole.summaries})
@@ -102,14 +99,14 @@ def _no_such_task(task: str, known: list[str]) -> str:
 def show(
     dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
     episode: Annotated[
-        str, typer.Argument(help="An episode's id, the beginning of one, or its position.")
+        str, typer.Argument(help="An episode's id, the start of one, or a position such as -1.")
     ] = "-1",
     step: Annotated[
-        int | None, typer.Option(help="Show this step's whole observation and decision.")
+        int | None, typer.Option(help="Show this step's full observation and decision.")
     ] = None,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
-    """Show one episode: what it was, each step, and how it ended. By default the latest."""
+    """Show one episode's details, steps and end; the latest by default."""
     from rich.console import Console
 
     from webtraj.cli.options import storage_options
@@ -125,10 +122,10 @@ def show(
 
 
 def find_episode(episode_ids: Any, wanted: str) -> str:
-    """Returns the one id that `wanted` means.
+    """Return the only id that matches `wanted`.
 
     Raises:
-        UnknownEpisodeError: It means none, or several.
+        UnknownEpisodeError: No id matches, or several do.
     """
     from webtraj import errors
 
@@ -142,7 +139,7 @@ def find_episode(episode_ids: Any, wanted: str) -> str:
     except (ValueError, IndexError):
         found = f"{len(matching)} episodes match" if matching else "No episode matches"
         raise errors.UnknownEpisodeError(
-            f"{found} {wanted!r}; the dataset has {len(episode_ids)}. Give an id, the beginning of "
+            f"{found} {wanted!r}; the dataset has {len(episode_ids)}. Give an id, the start of "
             "one, or a position such as 0 or -1. `webtraj ls` lists the ids."
         ) from None
 
@@ -178,7 +175,7 @@ def _print_episode(console: Console, trajectory: trajectory_lib.EpisodeTrajector
     console.print(table)
 
     end = trajectory.end
-    assert end is not None  # A sealed episode has one.
+    assert end is not None  # Every sealed episode has an end.
     console.print(
         f"{end.reason.name} in {end.phase or '?'}"
         f"{end.detail and f': {terminal.printable(end.detail)}'}, "
@@ -216,7 +213,7 @@ def _print_step(console: Console, trajectory: trajectory_lib.EpisodeTrajectory, 
 
     if not 0 <= index < len(trajectory.steps):
         raise errors.InvalidInputError(
-            f"--step {index}: the episode has the steps 0 to {len(trajectory.steps) - 1}."
+            f"No step {index}: the episode has steps 0 to {len(trajectory.steps) - 1}."
         )
     record = trajectory.steps[index]
     console.print(f"{record.step_type.name}, action {terminal.brief(record.action, 500)}")
@@ -239,14 +236,14 @@ def _seconds(record: trajectory_lib.StepRecord) -> str:
     return f"{max(record.end_time - record.start_time, 0.0):.3f}"
 
 
-# `webtraj verify`: whether a dataset is whole.
+# `webtraj verify`: check a dataset.
 
 
 def verify(
     dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
-    """Check every byte of a dataset. Exits with 1 if anything is wrong."""
+    """Check every byte of a dataset. Exit with 1 if anything is wrong."""
     from rich.console import Console
 
     from webtraj.cli.options import storage_options
@@ -260,22 +257,22 @@ def verify(
     console.print(
         f"{counted(report.num_episodes, 'episode')}, {counted(report.num_steps, 'step')}, "
         f"{counted(report.num_blobs, 'blob')}: "
-        + ("all is well" if report.clean else counted(len(report.problems), "problem"))
+        + ("no problems" if report.clean else counted(len(report.problems), "problem"))
     )
     if report.being_written:
-        console.print(f"{len(report.being_written)} episodes are being written")
+        console.print(f"{counted(len(report.being_written), 'episode')} still being written")
     if not report.clean:
         raise typer.Exit(1)
 
 
-# `webtraj recover`: seal what a dead process left open.
+# `webtraj recover`: seal the episodes that a dead process left open.
 
 
 def recover(
     dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
-    """Seal the episodes whose writer died. Exits with 1 if one cannot be."""
+    """Seal the episodes whose writer died. Exit with 1 if any episode cannot be recovered."""
     from rich.console import Console
 
     from webtraj.cli.options import storage_options
@@ -293,26 +290,26 @@ def recover(
         console.print(printable(what))
     console.print(
         f"{len(report.sealed)} sealed, {len(report.indexed)} added to the index, "
-        f"{len(report.being_written)} being written, {len(report.unreadable)} cannot be read"
+        f"{len(report.being_written)} still being written, {len(report.unreadable)} unreadable"
     )
     if report.unreadable:
         raise typer.Exit(1)
 
 
-# `webtraj index`: a dataset's index made anew, or as Parquet.
+# `webtraj index`: rebuild a dataset's index, or write it as Parquet.
 
 
 def index(
     dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Make it anew from the episodes, reading them all.")
+        bool, typer.Option("--rebuild", help="Rebuild the index by reading every episode.")
     ] = False,
     parquet: Annotated[
-        str | None, typer.Option(help="Write it as a Parquet file, to this path or URL.")
+        str | None, typer.Option(help="Write the index as a Parquet file to this path or URL.")
     ] = None,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
-    """Make a dataset's index anew, or write it as a table. Safe beside writers and readers."""
+    """Rebuild a dataset's index, or write it as a table. Safe while others write and read."""
     from webtraj import errors
     from webtraj.cli import terminal
     from webtraj.cli.options import storage_options
@@ -325,7 +322,9 @@ def index(
     console = terminal.make_console()
     options = storage_options(option)
     if rebuild == (parquet is not None):
-        raise errors.InvalidInputError("Give either --rebuild or --parquet.")
+        raise errors.InvalidInputError(
+            "Give either --rebuild or --parquet FILE; " + ("got both." if rebuild else "got none.")
+        )
     if parquet is not None:
         opened = open_dataset(dataset, storage_options=options if is_url(dataset) else None)
         elsewhere = options if is_url(parquet) else None
@@ -334,13 +333,13 @@ def index(
         return
     report = rebuild_index(dataset, storage_options=options)
     for episode_id in report.dropped:
-        console.print(f"{episode_id}: its file is missing; taken out of the index")
+        console.print(f"{episode_id}: file missing; removed from the index")
     for what in report.unreadable:
         console.print(printable(what))
     console.print(
         f"{counted(report.num_episodes, 'episode')}, {report.files_before} index files before, "
         f"{report.files_after} now"
-        + (f", {report.being_written} of them being written" if report.being_written else "")
+        + (f", {report.being_written} of them still being written" if report.being_written else "")
     )
     if report.unreadable:
         raise typer.Exit(1)

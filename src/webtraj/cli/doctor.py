@@ -1,4 +1,4 @@
-"""`webtraj doctor` and `webtraj presets`: what works here, and what there is to play."""
+"""`webtraj doctor`: check the installation. `webtraj presets`: list the presets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
     "try_browser",
 ]
 
-# What is installed and what works: the findings that `webtraj doctor` shows.
+# The findings that `webtraj doctor` shows.
 
 _REQUIREMENT = re.compile(
     r"""(?P<name>[A-Za-z0-9._-]+)\s*
@@ -43,15 +43,15 @@ _PYTHON = (3, 11)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PackageFinding:
-    """One package that webtraj, or an extra of it, requires."""
+    """A package required by webtraj or by one of its extras."""
 
     name: str
     extra: str
-    """The extra that requires it; empty if webtraj always does."""
+    """The extra that requires it; empty for the core."""
     version: str
     """The installed version; empty if it is not installed."""
     required: str
-    """The version bounds, as webtraj states them."""
+    """The version bounds in webtraj's metadata."""
 
     @property
     def ok(self) -> bool:
@@ -63,32 +63,32 @@ class PackageFinding:
 
     @property
     def remedy(self) -> str:
-        """What to run if it is not."""
+        """The command that installs or upgrades it."""
         return errors.install_command(self.extra, upgrade=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class BrowserFinding:
-    """The browser that environments would use."""
+    """The browser that environments use."""
 
     ok: bool
-    """Whether it was started and ran a script in a page."""
+    """Whether it started and ran a script in a page."""
     wanted: bool = True
-    """Whether Playwright is installed: without it, nobody has asked for a browser."""
+    """Whether Playwright is installed; without it, no browser is needed."""
     path: str = ""
     version: str = ""
     source: str = ""
-    """Where it was found: `playwright`, `system` or `WEBTRAJ_BROWSER`."""
+    """The source that found it: `playwright`, `system` or `WEBTRAJ_BROWSER`."""
     problem: str = ""
-    """What is wrong, and what to do about it."""
+    """The problem and its remedy, if there is a problem."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """Everything that was found."""
+    """All findings."""
 
     webtraj: str
-    """webtraj's version."""
+    """The version of webtraj."""
     python: str
     python_ok: bool
     platform: str
@@ -97,17 +97,17 @@ class Diagnosis:
 
     @property
     def core_ok(self) -> bool:
-        """Whether webtraj can be used without a browser."""
+        """Whether webtraj works apart from the browser."""
         return self.python_ok and all(one.ok for one in self.packages if not one.extra)
 
     @property
     def ok(self) -> bool:
-        """Whether what is installed works: the core and, if it is wanted, the browser."""
+        """Whether the core works and, if Playwright is installed, the browser too."""
         return self.core_ok and (self.browser.ok or not self.browser.wanted)
 
 
 async def diagnose() -> Diagnosis:
-    """Looks at everything. Starts the browser once, and ends it."""
+    """Check everything. Starts and stops the browser once."""
     return Diagnosis(
         webtraj=importlib.metadata.version("webtraj"),
         python=platform.python_version(),
@@ -119,7 +119,7 @@ async def diagnose() -> Diagnosis:
 
 
 async def try_browser() -> BrowserFinding:
-    """Finds the browser and runs a script in a page of it."""
+    """Find the browser and run a script in one of its pages."""
     from webtraj.environments.browser import processes
 
     wanted = _is_importable("playwright")
@@ -130,7 +130,7 @@ async def try_browser() -> BrowserFinding:
     problem = ""
     try:
         await _run_script()
-    except Exception as error:  # Whatever is wrong with this machine is what was asked for.
+    except Exception as error:  # Any failure is a finding to report.
         problem = str(error) or type(error).__name__
     return BrowserFinding(
         ok=not problem,
@@ -151,7 +151,7 @@ def _is_importable(module: str) -> bool:
 
 
 def read_requirement(requirement: str) -> tuple[str, str, str]:
-    """Returns a requirement's name, version bounds, and the extra that it belongs to.
+    """Return a requirement's name, version bounds and extra.
 
     >>> read_requirement('playwright>=1.59; extra == "browser"')
     ('playwright', '>=1.59', 'browser')
@@ -166,7 +166,7 @@ def read_requirement(requirement: str) -> tuple[str, str, str]:
 
 def _find_packages(requirements: Sequence[str]) -> Iterator[PackageFinding]:
     for name, bounds, extra in map(read_requirement, requirements):
-        # An extra that includes others is told by those.
+        # An extra that includes other extras; they are listed themselves.
         if name != "webtraj":
             yield PackageFinding(name=name, extra=extra, version=_version_of(name), required=bounds)
 
@@ -179,7 +179,7 @@ def _version_of(package: str) -> str:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Returns a version's leading numbers: (2, 14) for `2.14rc1`; enough for a lower bound."""
+    """Return a version's leading numbers, enough for a lower bound: (2, 14) for `2.14rc1`."""
     numbers = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(int(number) for number in numbers[0].split(".")) if numbers else ()
 
@@ -190,22 +190,25 @@ async def _run_script() -> None:
     async with BrowserPool() as pool, await pool.lease(owner="webtraj doctor") as lease:
         answer = await lease.run(lease.page.evaluate("() => 6 * 7"), what="run a script")
     if answer != 42:
-        raise errors.BrowserError(f"The browser says that 6 * 7 is {answer!r}; use another one.")
+        raise errors.BrowserError(
+            f"The browser is broken: it computed 6 * 7 = {answer!r}. Install another one with "
+            "`playwright install chromium`."
+        )
 
 
-# `webtraj doctor`: what is installed, what is missing, and how to get it.
+# `webtraj doctor`: check the installation.
 
 _FOR_DEVELOPERS = ("test", "docs", "dev")
-"""Extras for work on webtraj itself; what is missing of them concerns nobody else."""
+"""Extras for developing webtraj; their missing packages are not listed."""
 
 
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Say what is installed, which browser is used, what is missing and how to get it.
+    """Check the installation: packages, browser, and how to install what is missing.
 
-    Ends with exit code 1 if webtraj's core does not work, or the browser does not although
-    Playwright is installed.
+    Exit with 1 if webtraj's core does not work, or if Playwright is installed and the browser does
+    not work.
     """
     found = asyncio.run(diagnose())
     if as_json:
@@ -236,7 +239,7 @@ def _print_report(found: Diagnosis) -> None:
 
     good, bad = Text("ok", style="green"), Text("NO", style="bold red")
     missing = Text("-", style="dim")
-    table = Table("", "what", "found", "if you need it", box=None, pad_edge=False)
+    table = Table("", "what", "found", "to install", box=None, pad_edge=False)
     table.columns[2].overflow = "fold"
     table.add_row(good, "webtraj", found.webtraj, "")
     table.add_row(
@@ -270,8 +273,8 @@ def _in_short(found: Diagnosis) -> str:
     if not found.core_ok:
         return "webtraj does not work yet: see the rows marked NO."
     if found.browser.ok:
-        return "Everything that webtraj needs is here."
-    return "webtraj records and reads, but does not play in a browser yet."
+        return "webtraj is ready to use."
+    return "webtraj can record and read episodes, but cannot use a browser yet."
 
 
 def _what_was_found(package: PackageFinding) -> str:
@@ -280,15 +283,15 @@ def _what_was_found(package: PackageFinding) -> str:
     return f"{package.version or 'not installed'}, needs {package.required or 'any version'}"
 
 
-# `webtraj presets`: what there is to play.
+# `webtraj presets`: list the presets.
 
 
 def presets(
     containing: Annotated[
-        str, typer.Argument(help="Show only presets with this in their name.")
+        str, typer.Argument(help="Show only presets whose name contains this text.")
     ] = "",
 ) -> None:
-    """List the presets that `rollout` and `webtraj.make` take."""
+    """List the presets for `webtraj rollout` and `webtraj.make`."""
     from rich.table import Table
 
     from webtraj import registry
@@ -296,7 +299,7 @@ def presets(
 
     known = registry.info()
     shown = [preset for preset in known if containing in preset.name]
-    table = Table("preset", "tasks", "what it is", box=None, pad_edge=False)
+    table = Table("preset", "tasks", "description", box=None, pad_edge=False)
     table.columns[1].justify = "right"
     for preset in shown:
         tasks = "-" if preset.num_tasks is None else str(preset.num_tasks)
@@ -304,6 +307,6 @@ def presets(
     console = terminal.make_console()
     console.print(table)
     console.print(
-        f"{len(shown)} of {len(known)} presets. Choose tasks of one by name:5, name:0:10 or "
+        f"{len(shown)} of {len(known)} presets. Select tasks of a preset with name:5, name:0:10 or "
         "name@2/8 (the third of eight shards).",
     )

@@ -1,4 +1,4 @@
-"""`webtraj explore`: explore sites by coarse tasks, and propose concrete ones."""
+"""`webtraj explore`: explore sites from coarse tasks, and propose concrete tasks."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def explore(
         typer.Argument(
             metavar="TASKS | propose DATASET | [RUN]",
             help="The coarse tasks: a .jsonl or .parquet file. Or the word propose and a dataset, "
-            "to have tasks proposed for episodes that are there. With --resume: the run to go on "
-            "with; default: the latest.",
+            "to propose tasks for its episodes. With --resume: the run to resume; default: the "
+            "latest.",
             show_default=False,
         ),
     ] = None,
@@ -37,32 +37,33 @@ def explore(
         str | None,
         typer.Option(
             "--format",
-            help="What episodes are written as: json, pb or pb.zst; default: what the dataset has, "
-            "json for a new one.",
+            help="The episodes' file format: json, pb or pb.zst; default: the dataset's, json for "
+            "a new one.",
         ),
     ] = None,
     agent: Annotated[
         str | None,
         typer.Option(
-            help="Who explores: model, curious, random or scripted; default: model if --model is "
-            "given, else curious."
+            help="The exploring agent: model, curious, random or scripted; default: model if "
+            "--model is given, else curious."
         ),
     ] = None,
     proposer: Annotated[
         str | None,
         typer.Option(
-            help="Who proposes: model or hindsight; default: model if --model is given, else "
+            help="The proposer: model or hindsight; default: model if --model is given, else "
             "hindsight."
         ),
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="The model that both ask, as its server knows it.")
+        str | None,
+        typer.Option(help="The model of the agent and the proposer, by its server's name."),
     ] = None,
     base_url: Annotated[
         list[str] | None,
         typer.Option(
-            help="The model's server, such as http://127.0.0.1:8000/v1; default: OpenAI's. Given "
-            "several times, the servers share the work."
+            help="The model's server, such as http://127.0.0.1:8000/v1; default: OpenAI's. "
+            "Repeat it to share the work among several servers."
         ),
     ] = None,
     api_key_variable: Annotated[
@@ -71,7 +72,7 @@ def explore(
     agent_options: Annotated[
         list[str] | None,
         typer.Option(
-            "--agent-set", metavar="KEY=VALUE", help="An option of the explorer; may be repeated."
+            "--agent-set", metavar="KEY=VALUE", help="An option of the agent. Repeatable."
         ),
     ] = None,
     proposer_options: Annotated[
@@ -79,40 +80,40 @@ def explore(
         typer.Option(
             "--proposer-set",
             metavar="KEY=VALUE",
-            help="An option of the proposer, such as max_tokens=2000; may be repeated.",
+            help="An option of the proposer, such as max_tokens=2000. Repeatable.",
         ),
     ] = None,
     proposals: Annotated[
-        int | None, typer.Option(help="How many tasks an episode may give; default: 3.")
+        int | None, typer.Option(help="The most tasks proposed per episode; default: 3.")
     ] = None,
     attempts: Annotated[
-        int | None, typer.Option(help="How often each coarse task is explored; default: 1.")
+        int | None, typer.Option(help="Attempts at each coarse task; default: 1.")
     ] = None,
-    parallel: Annotated[
-        int | None, typer.Option(help="How many episodes at a time; default: 1.")
-    ] = None,
+    parallel: Annotated[int | None, typer.Option(help="Episodes at a time; default: 1.")] = None,
     max_steps: Annotated[
-        int | None, typer.Option(help="Steps after which exploring ends; default: 15.")
+        int | None, typer.Option(help="The most steps per episode; default: 15.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="The run's seed; default: 0.")] = None,
     run: Annotated[
-        str | None, typer.Option(help="With propose: whose episodes; default: the latest run's.")
+        str | None, typer.Option(help="With propose: the run; default: the latest.")
     ] = None,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Go on with a crawl: explore and propose what is left."),
+        typer.Option("--resume", help="Resume a crawl: explore and propose what is left."),
     ] = False,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
     options: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="An option of the environments."),
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="An option of the environments. Repeatable."
+        ),
     ] = None,
 ) -> None:
-    """Explore sites by coarse tasks, and propose concrete tasks for what was seen.
+    """Explore sites from coarse tasks, and propose concrete tasks from what was seen.
 
-    A coarse task is a site's url and a rough description. The episodes are recorded to --out, and
-    the tasks lie beside them, in tasks/<run>/proposed-*.jsonl, for `webtraj rollout` to play. The
-    exit code is 1 if errors ended all episodes, or if some could not be proposed for.
+    A coarse task is a site's URL and a rough description. The episodes are recorded to --out. The
+    proposed tasks go beside them, to tasks/<run>/proposed-*.jsonl, for `webtraj rollout` to run.
+    The exit code is 1 if every episode ended with an error, or if proposing failed for an episode.
     """
     from webtraj import errors
     from webtraj.cli.options import storage_options
@@ -141,15 +142,17 @@ def explore(
     if words[:1] == ["propose"]:
         if len(words) != 2 or out is not None or resume:
             raise errors.InvalidInputError(
-                "Proposing takes a dataset: webtraj explore propose DATASET. It goes on by itself "
-                "where it was left, and writes beside the episodes."
+                "`webtraj explore propose` takes one dataset, and neither --out nor --resume: it "
+                "writes beside the episodes and resumes by itself. Run: webtraj explore propose "
+                "DATASET."
             )
         _propose(values, words[1], run, buckets)
         return
     if out is None or len(words) > 1 or (not words and not resume) or run is not None:
         raise errors.InvalidInputError(
-            "Say what to explore and where to: webtraj explore TASKS --out DATASET; or what to go "
-            "on with: webtraj explore --resume --out DATASET."
+            "Expected a task file and a dataset: webtraj explore TASKS --out DATASET; or, to "
+            "resume: webtraj explore --resume --out DATASET."
+            + (" --run applies only to `webtraj explore propose`." if run is not None else "")
         )
     _explore(values, words, out, buckets, resume=resume, flags=option or [])
 
@@ -232,14 +235,14 @@ def _tell(proposed: Proposed) -> None:
     if (more := len(proposed.tasks) - _MOST_SHOWN) > 0:
         say(f"  ... and {more} more.")
     if not proposed.episodes and not proposed.failures:
-        say("There is no episode that ended by itself, so there was nothing to propose for.")
+        say("No episode finished by itself, so there was nothing to propose from.")
     if proposed.rejections:
-        say("What became no task, and why:")
+        say("Rejected proposals, by reason:")
         for reason, number in list(proposed.rejections.items())[:_MOST_SHOWN]:
             say(f"  {number} x {reason}")
     if proposed.unfinished:
-        say(f"{proposed.unfinished} episodes did not end by themselves, and were left out.")
+        say(f"Skipped {counted(proposed.unfinished, 'episode')} that did not finish.")
     for episode_id, why in list(proposed.failures.items())[:_MOST_SHOWN]:
-        say(f"{episode_id} was not proposed for: {why}")
+        say(f"No proposals for {episode_id}: {why}")
     if proposed.failures:
-        say("To try those again: webtraj explore propose, or --resume.")
+        say("To retry those: webtraj explore propose, or --resume.")

@@ -1,4 +1,4 @@
-"""`webtraj export`: a dataset in the formats that other tools read, and that trainers read."""
+"""`webtraj export`: write a dataset in the formats of other tools and trainers."""
 
 from __future__ import annotations
 
@@ -20,47 +20,47 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT", "DefaultGroup", "check", "export", "group"]
 
-# A group of commands one of which goes without its name.
+# A group with a default command.
 
 DEFAULT = "dataset"
-"""The command that is meant where none is named."""
+"""The command that runs if none is named."""
 
 _NO_NAME = ""
 
 
 class DefaultGroup(TyperGroup):
-    """Takes a first word that names no command, or an option, for the default command's.
+    """A group that passes its arguments to the default command unless they name another one.
 
-    A folder that is called like a command is named with its place: `./check`.
+    To pass a folder with the name of a command, give its path: `./check`.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Puts the default command first where no command is named."""
+        """Insert the default command if no command is named."""
         if not args or args[0] == DEFAULT or args[0] not in self.commands:
             args = [DEFAULT, *args] if args else [DEFAULT, "--help"]
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
-        """Returns the command that the first word names; the default one without its name."""
+        """Return the command named by the first word; the default command has an empty name."""
         name, command, rest = super().resolve_command(ctx, args)
         return _NO_NAME if name == DEFAULT else name, command, rest
 
 
-# `webtraj export check`: whether LLaMA-Factory would take an export as it is.
+# `webtraj export check`: check that LLaMA-Factory accepts an export.
 
 
 def check(
     folder: Annotated[
-        str, typer.Argument(help="A folder with dataset_info.json, such as an export's.")
+        str, typer.Argument(help="A folder with a dataset_info.json, such as an export.")
     ],
     python: Annotated[
         str | None,
         typer.Option(
-            help="The Python of LLaMA-Factory's environment, to ask it how long rows are."
+            help="The Python of LLaMA-Factory's environment, to measure the rows in tokens."
         ),
     ] = None,
 ) -> None:
-    """Find what LLaMA-Factory would abort on, or drop without a word. Exits with 1 then."""
+    """Find rows that LLaMA-Factory would abort on or silently drop. Exit with 1 if any."""
     from webtraj.cli import terminal
     from webtraj.cli.terminal import counted, printable
     from webtraj.training.llamafactory.checking import check_export
@@ -72,12 +72,12 @@ def check(
     if report.problems:
         console.print(counted(len(report.problems), "problem"), soft_wrap=True)
         raise typer.Exit(1)
-    console.print(printable(f"{folder}: LLaMA-Factory takes it as it is"), soft_wrap=True)
+    console.print(printable(f"{folder}: LLaMA-Factory accepts every row"), soft_wrap=True)
 
 
 _TRAINING = "For training"
 _SHOWN = 3
-"""Episodes that are named for each reason why some were left out."""
+"""The most episodes named for each reason to leave some out."""
 
 
 def export(
@@ -86,21 +86,21 @@ def export(
         str,
         typer.Option(
             "--format",
-            help="Of episodes: atif, minari, huggingface or html; with --shareable also "
-            "json, pb or pb.zst, a webtraj dataset. Of samples, for training: sharegpt, openai, "
-            "trl, tokens, preferences or trl-preferences.",
+            help="For episodes: atif, minari, huggingface or html; with --shareable also json, pb "
+            "or pb.zst (a webtraj dataset). For training samples: sharegpt, openai, trl, tokens, "
+            "preferences or trl-preferences.",
         ),
     ],
     out: Annotated[str, typer.Option(help="A new folder or URL.")],
     shareable: Annotated[
         bool,
-        typer.Option(help="Drop pictures, page sources and credentials; keep text and actions."),
+        typer.Option(help="Drop images, page sources and credentials; keep text and actions."),
     ] = False,
     redact: Annotated[
         list[str] | None,
         typer.Option(
-            help="With --shareable: redact such texts too: email, card, phone, ...; may be given "
-            "again."
+            help="With --shareable: also redact this kind of text: email, card, phone, .... "
+            "Repeatable."
         ),
     ] = None,
     task: Annotated[str | None, typer.Option(help="Only this task.")] = None,
@@ -110,16 +110,20 @@ def export(
         str | None, typer.Option(help="Only this outcome: success, failure, env_error, ...")
     ] = None,
     end_reason: Annotated[
-        str | None, typer.Option(help="Only this end: terminated, truncated, crashed, ...")
+        str | None, typer.Option(help="Only this end reason: terminated, truncated, crashed, ...")
     ] = None,
     episode: Annotated[
-        list[str] | None, typer.Option("--id", help="Only this episode; may be given again.")
+        list[str] | None, typer.Option("--id", help="Only this episode. Repeatable.")
     ] = None,
     where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
-    limit: Annotated[int, typer.Option(min=0, help="So many, the first; 0: all.")] = 0,
+    limit: Annotated[int, typer.Option(min=0, help="Only the first; 0 exports all.")] = 0,
     setting: Annotated[
         list[str] | None,
-        typer.Option("--set", help="An option of the format, as name=value: license=mit."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="An option of the format, such as license=mit. Repeatable.",
+        ),
     ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace an earlier export.")] = False,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
@@ -127,7 +131,7 @@ def export(
         list[str] | None,
         typer.Option(
             metavar="DATASET",
-            help="Another dataset, of the next iteration; may be given again.",
+            help="The next iteration's dataset. Repeatable.",
             rich_help_panel=_TRAINING,
         ),
     ] = None,
@@ -135,7 +139,7 @@ def export(
         int | None,
         typer.Option(
             min=1,
-            help="DATASET is the save_path of rollouts: its last so many iterations.",
+            help="Take DATASET as a save_path, and export its last iterations: this many.",
             rich_help_panel=_TRAINING,
         ),
     ] = None,
@@ -144,8 +148,8 @@ def export(
         typer.Option(
             "--filter",
             metavar="KEY=VALUE",
-            help="What is let in: min_steps=1, filter_successful_only=false, max_per_task=100, "
-            "...; may be given again.",
+            help="Which samples to include: min_steps=1, filter_successful_only=false, "
+            "max_per_task=100, .... Repeatable.",
             rich_help_panel=_TRAINING,
         ),
     ] = None,
@@ -153,57 +157,62 @@ def export(
         list[str] | None,
         typer.Option(
             metavar="TASK",
-            help="A task, pattern or task file that must not be in it; may be given again.",
+            help="A task, pattern or task file to leave out. Repeatable.",
             rich_help_panel=_TRAINING,
         ),
     ] = None,
     loss_weights: Annotated[
         Literal["reward", "uniform", "advantage"] | None,
         typer.Option(
-            help="What a sample counts; by default its reward, for tokens and pairs all alike.",
+            help="The loss weight of a sample; default: reward, or uniform for tokens and pairs.",
             rich_help_panel=_TRAINING,
         ),
     ] = None,
     samples: Annotated[
         int | None,
-        typer.Option(min=1, help="Draw so many; by default all.", rich_help_panel=_TRAINING),
+        typer.Option(
+            min=1, help="Draw this many samples; default: all.", rich_help_panel=_TRAINING
+        ),
     ] = None,
     recency_bias_power: Annotated[
         float | None,
         typer.Option(
-            help="With --samples: how much likelier later iterations are; by default 2.",
+            help="With --samples: how strongly to prefer later iterations; default: 2.",
             rich_help_panel=_TRAINING,
         ),
     ] = None,
     val_split: Annotated[
         float | None,
-        typer.Option(help="The share for validation, such as 0.05.", rich_help_panel=_TRAINING),
+        typer.Option(
+            help="The share of samples for validation, such as 0.05.", rich_help_panel=_TRAINING
+        ),
     ] = None,
     split_by: Annotated[
         Literal["episode", "group", "task", "site"] | None,
         typer.Option(
-            help="What stays in one part; by default episode, for tokens and pairs group.",
+            help="What to keep together in a split; default: episode, or group for tokens and "
+            "pairs.",
             rich_help_panel=_TRAINING,
         ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Of all that is drawn.", rich_help_panel=_TRAINING)
+        int | None, typer.Option(help="The seed of draws and splits.", rich_help_panel=_TRAINING)
     ] = None,
     render: Annotated[
         bool,
         typer.Option(
             "--render",
-            help="Samples also of what no model was asked for, such as an oracle's decisions.",
+            help="Also make samples of decisions without a model call, such as an oracle's.",
             rich_help_panel=_TRAINING,
         ),
     ] = False,
 ) -> None:
-    """Write a dataset in a format of other tools. Exits with 1 if episodes could not be read.
+    """Export a dataset to another tool's format. Exit with 1 if an episode could not be read.
 
-    It is there whole or not at all, and says what of the episodes the format cannot hold.
+    The export is written completely or not at all. It reports what the format cannot hold.
 
-    webtraj export preview PLACE shows samples as a person reads them; webtraj export check FOLDER
-    says whether LLaMA-Factory would take an export.
+    webtraj export preview PLACE prints samples in readable form; webtraj export check FOLDER checks
+    that LLaMA-Factory accepts an export.
     """
     from webtraj import errors
     from webtraj.cli.export_training import TrainingOptions, export_training
@@ -225,9 +234,9 @@ def export(
     if to in OF_SAMPLES:
         if shareable or redact or episode or limit:
             raise errors.InvalidInputError(
-                f"--shareable, --redact, --id and --limit are for episodes, and {to} holds "
-                "samples. Choose by --where, --filter and --samples, or export from a dataset that "
-                "was shared."
+                f"--shareable, --redact, --id and --limit select episodes, but {to} holds "
+                "samples. Select samples with --where, --filter and --samples, or export from a "
+                "shareable dataset."
             )
         told = {
             "task": task, "site": site, "policy": policy, "outcome": outcome,
@@ -249,8 +258,8 @@ def export(
         )
     if training.given:
         raise errors.InvalidInputError(
-            f"{', '.join(training.given)}: for formats of samples ({', '.join(OF_SAMPLES)}), and "
-            f"{to!r:.60} is none of them."
+            f"{', '.join(training.given)} cannot be used with the episode format {to!r:.60}. "
+            f"Choose a format of samples: {', '.join(OF_SAMPLES)}."
         )
     opened = open_dataset(
         dataset, storage_options=options if is_url(dataset) else None, complete=True
@@ -269,7 +278,7 @@ def export(
     selected = _selected(opened, selection)
     transform = _sharing(redact) if shareable else None
     if redact and not shareable:
-        raise errors.InvalidInputError("--redact goes with --shareable; give that too.")
+        raise errors.InvalidInputError("--redact needs --shareable; give both.")
     if shareable and to in FORMATS:
         _share(selected, out, to, redact, options)
         return
@@ -331,8 +340,7 @@ def _share(
     console.print(
         printable(
             f"{out}: {counted(len(report.added), 'episode')} written, "
-            f"{len(report.skipped)} there already; "
-            f"left out of them: {', '.join(counts) or 'nothing'}"
+            f"{len(report.skipped)} already there; dropped: {', '.join(counts) or 'nothing'}"
         ),
         soft_wrap=True,
     )
@@ -348,8 +356,8 @@ def _selected(dataset: Dataset, selection: dict[str, Any]) -> Dataset:
     for episode_id in ids or ():
         if episode_id not in dataset:
             raise errors.UnknownEpisodeError(
-                f"{dataset.url!r} has no sealed episode {episode_id!r:.150} among its "
-                f"{len(dataset)}; `webtraj ls` lists them."
+                f"No sealed episode {episode_id!r:.150} in {dataset.url!r}, which has "
+                f"{len(dataset)}. `webtraj ls` lists them."
             )
     where = selection.get("where")
     names = ("task", "site", "policy", "outcome", "end_reason")
@@ -364,17 +372,15 @@ def _selected(dataset: Dataset, selection: dict[str, Any]) -> Dataset:
 
 
 def _settings(given: list[str] | None) -> dict[str, str]:
-    """Returns the options of a format that a command line gives."""
+    """Return the format options given with --set."""
     from webtraj import errors
 
     settings: dict[str, str] = {}
     for item in given or ():
         name, found, value = item.partition("=")
         if not found or name in settings:
-            raise errors.InvalidInputError(
-                f"--set {item!r:.100} is no setting, or there twice; expected name=value, such as "
-                "license=mit."
-            )
+            expected = "each key once" if found else "KEY=VALUE, such as license=mit"
+            raise errors.InvalidInputError(f"--set got {item!r:.100}; expected {expected}.")
         settings[name] = value
     return settings
 
@@ -393,10 +399,10 @@ def _print_report(report: ExportReport, out: str, dataset: Dataset) -> None:
         table.add_column(column, justify="right", no_wrap=True)
     ends = Counter(item.end_reason.name.lower() for item in report.written if not item.finished)
     for end, count in sorted(ends.items()):
-        table.add_row("kept, and flagged", f"came to no end: {end}", str(count), "")
+        table.add_row("kept, and flagged", f"did not finish: {end}", str(count), "")
     left: dict[str, list[str]] = {}
     for item in report.left_out:
-        # Each that cannot be read has words of its own.
+        # Unreadable episodes have one reason each.
         left.setdefault(item.why, []).append(item.episode_id)
     for why, ids in sorted(left.items()):
         table.add_row("left out", printable(f"{why} ({_some(ids)})"), str(len(ids)), "")
@@ -415,7 +421,7 @@ def _print_report(report: ExportReport, out: str, dataset: Dataset) -> None:
             f"{out}: {counted(len(report.written), 'episode')} of {counted(steps, 'step')} "
             f"written as {report.format}"
             + (f", {len(report.left_out)} left out" if report.left_out else "")
-            + (f"; {still_open} are still open or wait for recovery" if still_open else "")
+            + (f"; {still_open} still open or waiting for recovery" if still_open else "")
         ),
         soft_wrap=True,
     )
@@ -428,7 +434,7 @@ def _some(ids: Sequence[str]) -> str:
 
 group = typer.Typer(
     cls=DefaultGroup,
-    help="Write a dataset in a format of other tools, or samples for training.",
+    help="Export a dataset to another tool's format, or to training samples.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 group.command(DEFAULT, hidden=True)(export)

@@ -1,4 +1,4 @@
-"""What `webtraj export` does for training data: datasets to samples to files; and their preview."""
+"""Export and preview of training samples, for `webtraj export`."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = ["TrainingOptions", "export_training", "preview", "shown"]
 
-# What `webtraj export` does for formats of training data: from datasets to samples to files.
+# Export: from datasets to samples to files.
 
 _UNFILTERED = ("tokens", "preferences", "trl-preferences")
-"""Formats that need failures too, and say rewards themselves."""
+"""Formats that need failures too, and store rewards themselves."""
 
 _RENDER = "--render"
 _WAYS_IN = {
@@ -36,12 +36,12 @@ _WAYS_IN = {
     "INVALID_ACTION": "--filter valid_actions_only=false",
     "NO_EFFECT": "--filter filter_same_screenshot=false",
 }
-"""What a person can do about samples that are left out, by the name of the `Reason`."""
+"""The remedy for samples that are left out, by the name of the `Reason`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingOptions:
-    """What a command line says of how samples are chosen. None where it says nothing."""
+    """The command line's options for choosing samples. None where an option is not given."""
 
     then: list[str] | None
     iterations: int | None
@@ -57,7 +57,7 @@ class TrainingOptions:
 
     @property
     def given(self) -> list[str]:
-        """The names of those that were given."""
+        """The names of the options that were given."""
         named = dataclasses.asdict(self)
         return [f"--{name.replace('_', '-')}" for name, value in named.items() if value]
 
@@ -73,7 +73,7 @@ def export_training(
     overwrite: bool,
     storage_options: Mapping[str, Any] | None,
 ) -> None:
-    """Writes the samples of datasets in a format of `webtraj.training.export`."""
+    """Write the samples of a dataset in a format of `webtraj.training.export`."""
     from webtraj import errors
     from webtraj.store.places import is_url
     from webtraj.training.export import export_selection
@@ -81,7 +81,7 @@ def export_training(
     options = _with_seed(to, settings, chosen.seed)
     if chosen.recency_bias_power is not None and not chosen.samples:
         raise errors.InvalidInputError(
-            "--recency-bias-power says how samples are drawn; give --samples too."
+            "--recency-bias-power needs --samples: it sets how samples are drawn. Give both."
         )
     buffer = _buffer(dataset, to, chosen, conditions, storage_options)
     drawn = _drawn(buffer, chosen)
@@ -112,7 +112,10 @@ def _buffer(
     places: Any = [dataset, *chosen.then] if chosen.then else dataset
     if chosen.iterations:
         if chosen.then:
-            raise errors.InvalidInputError("--iterations and --then do not go together.")
+            raise errors.InvalidInputError(
+                "--iterations and --then cannot be combined. Give --iterations with a save_path, "
+                "or --then with each dataset."
+            )
         places = Iterations(dataset, "train", storage_options)
     usual = "uniform" if to in _UNFILTERED else "reward"
     weighting = {
@@ -141,7 +144,7 @@ def _buffer(
 
 
 def _renderer(to: str) -> Renderer:
-    """Returns what makes prompts for the agents that a format is for."""
+    """Return the renderer of prompts for the agents that a format is for."""
     if to == "pointing":
         from webtraj.training.scratch import PointingRenderer
 
@@ -154,10 +157,11 @@ def _renderer(to: str) -> Renderer:
 def _filters(to: str, given: list[str] | None, conditions: Mapping[str, Any]) -> Filters:
     from webtraj import errors
     from webtraj.cli.options import read_setting
+    from webtraj.named import nearest
     from webtraj.training.replay import Filters
 
     known = [field.name for field in dataclasses.fields(Filters)]
-    # Pairs and advantages need all attempts, those that are alike included.
+    # Pairs and advantages need all attempts, including identical ones.
     found: dict[str, Any] = (
         {"filter_successful_only": False, "distinct": False, "valid_actions_only": False}
         if to in _UNFILTERED
@@ -167,7 +171,7 @@ def _filters(to: str, given: list[str] | None, conditions: Mapping[str, Any]) ->
         name, value = read_setting("--filter", item)
         if name not in known:
             raise errors.InvalidInputError(
-                f"There is no filter {name!r:.60}; there are {', '.join(known)}."
+                f"No filter {name!r:.60}. {nearest(name, known)}The filters: {', '.join(known)}."
             )
         found[name] = value
     told = [f"({conditions['where']})"] if "where" in conditions else []
@@ -187,7 +191,7 @@ def _drawn(buffer: ReplayBuffer, chosen: TrainingOptions) -> Selection:
 def _with_seed(to: str, settings: Mapping[str, str], seed: int | None) -> dict[str, Any]:
     from webtraj.training.export import make_format
 
-    made = make_format(to, settings)  # So that what is wrong is told before anything is read.
+    made = make_format(to, settings)  # Report wrong options before reading anything.
     has_seed = any(field.name == "seed" for field in dataclasses.fields(made))  # type: ignore[arg-type]
     return {**({"seed": seed or 0} if has_seed else {}), **settings}
 
@@ -205,9 +209,9 @@ def _print_report(report: ExportReport, out: str, drawn: Selection, leaking: int
     table.add_column("how many", justify="right", no_wrap=True)
     left = drawn.buffer.contents.dropped_by_reason()
     for reason, count in left.items():
-        table.add_row("not taken", reason.value, f"{count:,}")
+        table.add_row("skipped", reason.value, f"{count:,}")
     if leaking:
-        table.add_row("not taken", "for validation, and trained on elsewhere too", f"{leaking:,}")
+        table.add_row("skipped", "validation samples that also occur in training", f"{leaking:,}")
     for name, split in report.splits.items():
         for why, count in sorted(split.left_out.items()):
             first = split.left_out_first[why]
@@ -225,24 +229,26 @@ def _print_report(report: ExportReport, out: str, drawn: Selection, leaking: int
     console.print(printable(f"{out}: {report.format}: {rows}{pictures}"), soft_wrap=True)
 
 
-# `webtraj export preview`: samples as a person reads them, of an export or of a dataset.
+# `webtraj export preview`: print samples of an export or a dataset in readable form.
 
 _IDS = 12
-"""Token ids that are shown, of the end of a prompt and the beginning of a reply."""
+"""Token ids to show: the last of the prompt, and the first of the reply."""
 
 
 def preview(
     place: Annotated[str, typer.Argument(help="The folder of an export, or a dataset.")],
-    split: Annotated[str, typer.Option(help="Of an export: train or val.")] = "train",
-    samples: Annotated[int, typer.Option(min=1, help="How many.")] = 3,
-    skip: Annotated[int, typer.Option(min=0, help="How many are left out before.")] = 0,
+    split: Annotated[str, typer.Option(help="For an export: train or val.")] = "train",
+    samples: Annotated[int, typer.Option(min=1, help="Show this many samples.")] = 3,
+    skip: Annotated[int, typer.Option(min=0, help="Skip this many samples first.")] = 0,
     render: Annotated[
         bool,
-        typer.Option(help="Of a dataset: also what no model was asked for, as an oracle's."),
+        typer.Option(
+            help="For a dataset: also show decisions without a model call, such as an oracle's."
+        ),
     ] = False,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
-    """Show samples as a person reads them. Of a dataset, failures and single clicks too."""
+    """Print samples in readable form. For a dataset, include failures and one-click episodes."""
     from pathlib import Path
 
     from webtraj.cli import terminal
@@ -277,7 +283,7 @@ def preview(
 
 
 def shown(sample: Sample) -> RenderableType:
-    """Returns what to print for a sample."""
+    """Return the printable form of a sample."""
     from rich.console import Group
     from rich.panel import Panel
     from rich.text import Text as Shown
@@ -322,8 +328,8 @@ def _part(part: Part) -> str:
 
         with Pillow.open(io.BytesIO(part.data)) as image:
             what = f"{image.format} {image.width}x{image.height}"
-    except Exception:  # Whatever Pillow's decoders raise; a preview goes on.
-        what = "a picture that cannot be decoded"
+    except Exception:  # Pillow's decoders raise anything; the preview continues.
+        what = "an image that cannot be decoded"
     return f"[{what}, {len(part.data):,} bytes, {part.uuid[:12]}]"
 
 

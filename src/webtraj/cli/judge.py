@@ -1,4 +1,4 @@
-"""`webtraj judge`: how good a judge is, and whether it would say the same again."""
+"""`webtraj judge`: measure a judge, and check that its verdicts can be reproduced."""
 
 from __future__ import annotations
 
@@ -25,40 +25,38 @@ def judge(
     action: Annotated[
         Literal["eval", "rerun"],
         typer.Argument(
-            help="eval: compare a judge with labels. rerun: judge an episode again from what its "
-            "last judgement has on record."
+            help="eval: compare a judge with labels. rerun: repeat an episode's last judgement "
+            "from its record."
         ),
     ],
     dataset: Annotated[str, typer.Argument(help=PLACE_HELP)],
     episode: Annotated[
-        str, typer.Argument(help="For rerun: an episode's id, its beginning, or its position.")
+        str, typer.Argument(help="For rerun: an episode's id, the start of one, or a position.")
     ] = "",
     judges: Annotated[
         list[str] | None,
         typer.Option(
             "--judge",
             metavar="NAME",
-            help="environment, rules, rules:FILE or model; of several, the first that has an "
-            "opinion. For rerun: whose judgement, by default the last.",
+            help="environment, rules, rules:FILE or model. Repeat it to take the first judge that "
+            "reaches a verdict. For rerun: the judge whose verdict to repeat; default: the last.",
         ),
     ] = None,
     labels: Annotated[
         str | None,
-        typer.Option(
-            help="A .jsonl file, a label a line; by default the outcomes that were recorded."
-        ),
+        typer.Option(help="A .jsonl file with one label per line; default: the recorded outcomes."),
     ] = None,
-    model: Annotated[str | None, typer.Option(help="The model that is asked.")] = None,
+    model: Annotated[str | None, typer.Option(help="The judge's model.")] = None,
     model_url: Annotated[
         str | None,
         typer.Option(
             "--model-url",
             "--base-url",
-            help="Where its server is, /v1 included; default: the vendor's.",
+            help="The model's server, including /v1; default: the vendor's.",
         ),
     ] = None,
     model_provider: Annotated[
-        str | None, typer.Option(help="What its server speaks: auto, vllm, openai or anthropic.")
+        str | None, typer.Option(help="The server's API: auto, vllm, openai or anthropic.")
     ] = None,
     api_key_variable: Annotated[
         str | None, typer.Option(metavar="NAME", help=API_KEY_HELP, show_default=False)
@@ -70,18 +68,19 @@ def judge(
     replay: Annotated[
         bool,
         typer.Option(
-            "--replay", help="For rerun: ask no model, but read its recorded replies again."
+            "--replay",
+            help="For rerun: parse the recorded replies again instead of asking a model.",
         ),
     ] = False,
     where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
-    by_task: Annotated[bool, typer.Option("--by-task", help="Show each task.")] = False,
-    parallel: Annotated[int, typer.Option(min=1, help="How many episodes at a time.")] = 8,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    by_task: Annotated[bool, typer.Option("--by-task", help="Show a row per task.")] = False,
+    parallel: Annotated[int, typer.Option(min=1, help="Episodes at a time.")] = 8,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
-    """Measure a judge by labels, or ask it again what it has judged. Nothing is written.
+    """Measure a judge against labels, or repeat one of its judgements. Writes nothing.
 
-    With rerun, exits with 1 if the verdict is another one now.
+    With rerun, exit with 1 if the verdict differs.
     """
     import asyncio
 
@@ -95,7 +94,10 @@ def judge(
     options |= {key: value for key, value in named.items() if value is not None}
     if action == "eval":
         if episode or replay:
-            raise errors.InvalidInputError("judge eval takes no episode, and no --replay.")
+            raise errors.InvalidInputError(
+                "`webtraj judge eval` takes only a dataset; the episode and --replay belong to "
+                "`webtraj judge rerun`. Select episodes with --where."
+            )
         asyncio.run(
             _eval(
                 dataset, judges or ["environment"], labels, options, where, parallel, option,
@@ -105,8 +107,8 @@ def judge(
         return
     if not episode or labels or where or by_task or len(judges or ()) > 1:
         raise errors.InvalidInputError(
-            "judge rerun takes a dataset and an episode, at most one --judge, and no --labels, "
-            "--where or --by-task."
+            "`webtraj judge rerun` takes a dataset and an episode, with at most one --judge and "
+            "without --labels, --where or --by-task. For example: webtraj judge rerun DATASET -1."
         )
     same = asyncio.run(
         _rerun(dataset, episode, (judges or [""])[0], options, option, replay=replay, json=json)
@@ -166,7 +168,7 @@ async def _rerun(
     replay: bool,
     json: bool,
 ) -> bool:
-    """Returns whether the verdict is the same."""
+    """Repeat a judgement, print it, and return whether the verdict is the same."""
     import dataclasses
 
     from webtraj.cli import terminal
@@ -212,7 +214,7 @@ async def _rerun(
         return same
     console = terminal.make_console()
     told = dataclasses.replace(again, reason=terminal.printable(again.reason))
-    verdict = "the same" if same else f"another than before: {before.outcome.name.lower()}"
+    verdict = "same as before" if same else f"was {before.outcome.name.lower()} before"
     console.print(
         f"{terminal.printable(before.judge)}: {told.outcome.name.lower()}, {verdict}.",
         soft_wrap=True,
@@ -220,10 +222,12 @@ async def _rerun(
     if told.reason:
         console.print(told.reason, soft_wrap=True)
     if before.version != again.version:
-        console.print("The judge has another version now than then.")
+        console.print(
+            terminal.printable(f"The judge's version was {before.version}, now {again.version}.")
+        )
     for key, was, now in differences:
         console.print(
-            terminal.printable(f"{key}: {was or 'no verdict'}, now {now or 'no verdict'}")
+            terminal.printable(f"{key}: was {was or 'no verdict'}, now {now or 'no verdict'}")
         )
     return same
 
@@ -239,11 +243,11 @@ def _judgement_of(trajectory: EpisodeTrajectory, name: str) -> Judgement:
         if name in ("", judgement.judge, given_by(judgement).judge)
     ]
     if not found:
-        known = ", ".join(dict.fromkeys(judgement.judge for judgement in judgements)) or "nobody"
+        known = ", ".join(dict.fromkeys(judgement.judge for judgement in judgements)) or "none"
         by = f" by {name!r}" if name else ""
         raise errors.InvalidInputError(
-            f"The episode {trajectory.episode_id!r} has no judgement{by} to make again; it was "
-            f"judged by: {known}."
+            f"No judgement{by} to repeat in the episode {trajectory.episode_id!r}. Its judges: "
+            f"{known}."
         )
     return found[-1]
 
@@ -251,14 +255,14 @@ def _judgement_of(trajectory: EpisodeTrajectory, name: str) -> Judgement:
 async def _judged_again(
     trajectory: EpisodeTrajectory, recorded: Judgement, spec: str, options: dict[str, Any]
 ) -> Judgement:
-    """Returns what a judge without a model makes of the episode as it was before it was judged."""
+    """Judge the episode again, as it was before that judgement, with a judge without a model."""
     import dataclasses
 
     from webtraj.judging.base import given_by
     from webtraj.judging.catalog import make_judge_of
     from webtraj.trajectory import Outcome
 
-    assert trajectory.end is not None  # It has a judgement.
+    assert trajectory.end is not None  # Judgements are part of the end.
     before = given_by(recorded)
     made = make_judge_of([spec] if spec else before.judge.split("+"), options=options)
     place = trajectory.end.judgements.index(recorded)
@@ -267,7 +271,7 @@ async def _judged_again(
     if verdicts:
         outcome = verdicts[-1]
     elif before.judge == "environment":
-        # What the environment said then is what the judgement has on record of it.
+        # The judgement recorded the environment's outcome.
         found = str(before.findings.get("recorded_outcome", "")).upper()
         outcome = Outcome.__members__.get(found, Outcome.UNKNOWN)
     else:
@@ -283,15 +287,15 @@ def _client_of(judgement: Judgement, options: dict[str, Any]) -> ModelClient:
     models = list(dict.fromkeys(call.model for call in judgement.model_calls if call.model))
     if "model" not in options and len(models) != 1:
         raise errors.InvalidInputError(
-            f"The judgement asked {len(models)} models ({', '.join(models) or 'none'}); say with "
-            "--model which one to ask now, or give --replay to ask none."
+            f"The judgement used {len(models)} models ({', '.join(models) or 'none recorded'}). "
+            "Choose one with --model, or give --replay to use the recorded replies."
         )
     given = {"model": models[0] if models else "", **options}
     return read_options(given, who="the judge 'model'").make_client()
 
 
 async def _check(made: object) -> None:
-    """Raises what is wrong with a judge's model, before all episodes are a judge_error of it."""
+    """Raise if a judge's model does not work, before every episode becomes a judge_error."""
     for judge in getattr(made, "judges", (made,)):
         check = getattr(judge, "check", None)
         if check is not None:

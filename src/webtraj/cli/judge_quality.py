@@ -1,4 +1,4 @@
-"""How good a judge is, on a terminal."""
+"""A judge's quality report, printed to the terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_SHOWN = 10
 
 
 def print_quality(console: Console, report: QualityReport, *, by_task: bool = False) -> None:
-    """Prints the numbers, the table of labels by verdicts, and what the judge got wrong."""
+    """Print the rates, the confusion table, and the judge's mistakes."""
     from rich.table import Table
 
     from webtraj.cli import terminal
@@ -51,11 +51,11 @@ def print_quality(console: Console, report: QualityReport, *, by_task: bool = Fa
         )
     for what, ids in (
         ("not in the dataset", report.missing),
-        ("did not end by themselves, and were not judged", report.unjudgeable),
-        ("could not be read; `webtraj verify` says why", report.unreadable),
+        ("did not finish, so not judged", report.unjudgeable),
+        ("unreadable; `webtraj verify` shows why", report.unreadable),
     ):
         if ids:
-            console.print(f"{len(ids)} labelled episodes {what}: {', '.join(ids[:3])}")
+            console.print(f"labelled episodes {what}: {len(ids)} ({', '.join(ids[:3])})")
 
 
 def _task_table(report: QualityReport) -> Any:

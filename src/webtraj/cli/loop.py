@@ -1,4 +1,4 @@
-"""`webtraj loop`: play, judge, train, serve, and again."""
+"""`webtraj loop`: roll out, judge, train, serve, repeat."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def loop(
         list[str] | None,
         typer.Argument(
             metavar="[KEY=VALUE]...",
-            help="Values that go before the configuration's, such as iterations=5 or "
+            help="Values that override the configuration's, such as iterations=5 or "
             "train.overrides.learning_rate=1e-4.",
             show_default=False,
         ),
@@ -36,24 +36,25 @@ def loop(
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a loop that was begun before, if one was.")
+        bool, typer.Option("--resume", help="Resume the loop if it was started before.")
     ] = False,
     only: Annotated[
         Literal["rollout", "update", "both"],
         typer.Option(
-            help="rollout: the phases that play, judge and evaluate; update: those that export, "
-            "train and publish; up to the next one of the other kind."
+            help="rollout: only the phases that roll out, judge and evaluate; update: only those "
+            "that export, train and publish. Stops before the next phase of the other kind."
         ),
     ] = "both",
     print_config: Annotated[
-        bool, typer.Option("--print-config", help="Print the configuration, and run nothing.")
+        bool,
+        typer.Option("--print-config", help="Print the configuration without running it."),
     ] = False,
 ) -> None:
-    """Let a policy play, train it on what it played, and have the better one play again.
+    """Run a policy, train it on its episodes, and repeat with the trained policy.
 
-    Each phase is a command of its own, with a log of its own. Ctrl-C ends the phase that runs in
-    good order; --resume goes on there. What came of each iteration is in metrics.jsonl and
-    success.png of the loop's folder.
+    Each phase is a separate command with its own log. Ctrl-C stops the running phase cleanly, and
+    --resume continues from there. The loop's folder has the results of each iteration in
+    metrics.jsonl and success.png.
     """
     from webtraj.cli import signals
     from webtraj.loop import load_loop_config
@@ -68,14 +69,14 @@ def loop(
         with _warnings(), _Progress() as observer:
             result = signals.run(run_loop(settings, resume=resume, only=only, observer=observer))
     except signals.SignalReceivedError:
-        _say("Ended. What is done is kept; the same command with --resume goes on.")
+        _say("Stopped. Finished work is kept. To resume, run the same command with --resume.")
         raise
     _tell(result, settings)
 
 
 @contextlib.contextmanager
 def _warnings() -> Iterator[None]:
-    """Shows what is worth a warning, in a line each."""
+    """Print warnings, one line each."""
     logger = logging.getLogger("webtraj")
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
@@ -88,7 +89,7 @@ def _warnings() -> Iterator[None]:
 
 
 class _Progress:
-    """A line for each phase, and under them what the running ones print."""
+    """Print a line for each phase, and below them the output of the running phases."""
 
     def __init__(self) -> None:
         from webtraj.cli import terminal
@@ -102,7 +103,7 @@ class _Progress:
         """See `LoopObserver`."""
         self._total, self._done = total, done
         if done:
-            self._say(f"{done} of {total} phases are done already.")
+            self._say(f"{done} of {total} phases already done.")
 
     def note(self, text: str) -> None:
         """See `LoopObserver`."""
@@ -122,12 +123,12 @@ class _Progress:
         """See `LoopObserver`."""
         self._done += 1
         self._said.pop(slot.key, None)
-        took = f"done in {seconds:.1f} s" if seconds else "was done already"
+        took = f"done in {seconds:.1f} s" if seconds else "already done"
         self._say(f"        {slot}: {took}")
 
     def phase_failed(self, slot: Slot, why: str, *, pause: float) -> None:
         """See `LoopObserver`."""
-        self._say(f"        {slot} {why}; tried again in {pause:g} s")
+        self._say(f"        {slot} {why}; retrying in {pause:g} s")
 
     def measured(self, line: Mapping[str, Any]) -> None:
         """See `LoopObserver`."""
@@ -170,7 +171,7 @@ def _brief(line: Mapping[str, Any]) -> str:
         return ""
     if "kept" in line:
         if not line["kept"]:
-            return "nothing of this iteration is left to train on"
+            return "no episode of this iteration is left to train on"
         return f"{counted(line['kept'], 'episode')} to train on"
     success = line.get("success", {})
     if success.get("value") is not None:
@@ -184,7 +185,9 @@ def _tell(result: LoopResult, config: LoopConfig) -> None:
     from webtraj.cli import terminal
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    columns = ("iteration", "played", "success", "samples", "loss", "evaluation", "95 %", "minutes")
+    columns = (
+        "iteration", "episodes", "success", "samples", "loss", "evaluation", "95 %", "minutes",
+    )  # fmt: skip
     for name in columns:
         table.add_column(name, justify="right", no_wrap=True)
     for line in result.lines:
@@ -205,7 +208,7 @@ def _tell(result: LoopResult, config: LoopConfig) -> None:
         "The iteration is" if config.iterations == 1 else f"All {config.iterations} iterations are"
     )
     _say(
-        f"{number} done: {result.out}" if result.finished else f"There is more to do: {result.out}"
+        f"{number} done: {result.out}" if result.finished else f"More phases are left: {result.out}"
     )
 
 

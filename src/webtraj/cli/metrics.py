@@ -1,4 +1,4 @@
-"""`webtraj metrics` and `report`: what came of rollouts, in numbers, as a page and as pictures."""
+"""`webtraj metrics` and `report`: the results of rollouts as tables, a page and images."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 __all__ = ["comparison_table", "details_table", "groups_table", "metrics", "report"]
 
-# `webtraj metrics`: what came of rollouts, in numbers; several side by side.
+# `webtraj metrics`: the results of rollouts as tables.
 
 
 def metrics(
     datasets: Annotated[
-        list[str], typer.Argument(help=f"{PLACE_HELP} Several are put side by side.")
+        list[str], typer.Argument(help=f"{PLACE_HELP} Give several to compare them.")
     ],
     run: Annotated[
         str | None, typer.Option(help="Only this run's episodes: its id, or last.")
     ] = None,
     each_run: Annotated[
-        bool, typer.Option("--each-run", help="Put the dataset's runs side by side.")
+        bool, typer.Option("--each-run", help="Compare the dataset's runs.")
     ] = False,
     by: Annotated[
         str | None,
@@ -39,34 +39,37 @@ def metrics(
     ] = None,
     where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
     crash_rule: Annotated[
-        str, typer.Option(help="Which episodes have crashed: typed (by their outcome) or webgym.")
+        str,
+        typer.Option(help="The rule for counting crashes: typed (by the outcome) or webgym."),
     ] = "typed",
     pass_at: Annotated[
-        list[int] | None, typer.Option(help="Which pass@k; default: 1, 2, 4, ...")
+        list[int] | None, typer.Option(help="A k of pass@k; default: 1, 2, 4, .... Repeatable.")
     ] = None,
     price: Annotated[
         list[str] | None,
         typer.Option(
             metavar="MODEL=INPUT,OUTPUT",
-            help="What a model costs per million tokens; MODEL may be a pattern such as qwen*.",
+            help="A model's price per million tokens; MODEL may be a pattern such as qwen*. "
+            "Repeatable.",
         ),
     ] = None,
     steps: Annotated[
         bool,
         typer.Option(
             "--steps/--no-steps",
-            help="Read the episodes, or only the index: faster, without what needs steps.",
+            help="Read the episodes, or only the index, which is faster but lacks step metrics.",
         ),
     ] = True,
     write: Annotated[
-        bool, typer.Option("--write", help="Keep the run's metrics beside its plan: metrics.json.")
+        bool, typer.Option("--write", help="Write the run's metrics beside its plan: metrics.json.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
-    """Say what came of rollouts: success, crashes, steps, time, tokens, with counts and intervals.
+    """Measure rollouts: success, crashes, steps, time, tokens, with counts and intervals.
 
-    A rate of nothing is "-", and an episode that broke is in no success rate.
+    A rate without episodes is "-". Success rates leave out episodes that ended with an
+    infrastructure failure.
     """
     import sys
 
@@ -100,7 +103,7 @@ def metrics(
 
 
 def details_table(report: MetricsReport) -> Table:
-    """Returns a row for each metric of a report, with its interval and its counts."""
+    """Return a table with a row for each metric of a report, with interval and counts."""
     from webtraj.rollouts.metrics import presenting
 
     table = _new_table("", "value", "95 %", "from", numbers=2)
@@ -110,7 +113,7 @@ def details_table(report: MetricsReport) -> Table:
 
 
 def groups_table(report: MetricsReport, by: str) -> Table:
-    """Returns a row for each group of a report, and one for all together."""
+    """Return a table with a row for each group of a report, and a total."""
     from webtraj.cli import terminal
     from webtraj.rollouts.metrics import presenting
 
@@ -124,7 +127,7 @@ def groups_table(report: MetricsReport, by: str) -> Table:
 
 
 def comparison_table(reports: Sequence[tuple[str, MetricsReport]], by: str | None = None) -> Table:
-    """Returns a column for each report; with `by`, the success rates of its groups."""
+    """Return a table with a column for each report; with `by`, the success rates of the groups."""
     from webtraj.cli import terminal
     from webtraj.rollouts.metrics import presenting
 
@@ -164,12 +167,12 @@ def _check(
 
     if each_run and (run is not None or len(datasets) != 1):
         raise errors.InvalidInputError(
-            "--each-run puts all runs of one dataset side by side; give one dataset, and no --run."
+            "--each-run compares all runs of one dataset. Give one dataset, and leave out --run."
         )
     if write and (run is None or narrowed):
         raise errors.InvalidInputError(
-            "--write keeps the metrics of one run, of all its episodes and groups; give --run, "
-            "such as --run last, and neither --where nor --by."
+            "--write stores the metrics of one complete run. Give --run, such as --run last, and "
+            "leave out --where and --by."
         )
 
 
@@ -185,7 +188,9 @@ def _reports(
         return
     known = run_ids(dataset.place.storage)
     if not known:
-        raise errors.InvalidInputError(f"{name!r} has no run to put side by side.")
+        raise errors.InvalidInputError(
+            f"No runs in {name!r} to compare. Leave out --each-run to measure all its episodes."
+        )
     for run_id in known:
         yield run_id, measure(dataset, run=run_id, **options)
 
@@ -210,15 +215,15 @@ def _prices(given: list[str] | None) -> dict[str, Price] | None:
             into, out = map(float, amounts.split(","))
         except ValueError:
             raise errors.InvalidInputError(
-                f"--price {item!r:.100} is not understood; expected MODEL=INPUT,OUTPUT, each per "
-                "million tokens, such as qwen*=0.2,0.6."
+                f"--price got {item!r:.100}; expected MODEL=INPUT,OUTPUT in units per million "
+                "tokens, such as qwen*=0.2,0.6."
             ) from None
         prices[model] = Price(input=into, output=out)
     return prices or None
 
 
 def _said_of(name: str, report: MetricsReport) -> str:
-    """Returns what a reader of the table has to know of a report besides."""
+    """Return the line that goes with a report's table."""
     from webtraj.cli.terminal import counted, printable
 
     metrics = report.overall
@@ -227,18 +232,16 @@ def _said_of(name: str, report: MetricsReport) -> str:
         + counted(metrics.infrastructure_failures, "infrastructure failure")
     ]
     if report.run:
-        parts.append(f"run {report.run}: {report.played} of {report.planned} rows played")
+        parts.append(f"run {report.run}: {report.played} of {report.planned} rows done")
     if report.unreadable:
         some = ", ".join(report.unreadable[:3])
-        parts.append(
-            f"{len(report.unreadable)} could not be read ({some}); `webtraj verify` says why"
-        )
+        parts.append(f"{len(report.unreadable)} unreadable ({some}), `webtraj verify` shows why")
     if report.left_out:
-        parts.append(f"too many groups to keep by {', '.join(report.left_out)}")
+        parts.append(f"too many groups by {', '.join(report.left_out)}")
     return printable(f"{name}: {'; '.join(parts)}.")
 
 
-# `webtraj report`: what rollouts came to, as a page and as pictures; several side by side.
+# `webtraj report`: the results of rollouts as a page and images.
 
 
 def report(
@@ -246,38 +249,39 @@ def report(
         list[str],
         typer.Argument(
             metavar="DATASET...",
-            help="A dataset, a folder or s3://bucket/prefix; or a save path with iterations, such "
-            "as a loop's folder. Several are compared with the first.",
+            help="A dataset (a folder or s3://bucket/prefix), or a save path with iterations, such "
+            "as a loop's folder. Give several to compare them with the first.",
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The HTML file.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
     png: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="A folder for the pictures as PNG files.")
+        Path | None, typer.Option(metavar="DIR", help="Also write the charts as PNG files here.")
     ] = None,
     title: Annotated[str, typer.Option(help="The page's title.")] = "",
     run: Annotated[
         str | None, typer.Option(help="Only this run's episodes: its id, or last.")
     ] = None,
     each_run: Annotated[
-        bool, typer.Option("--each-run", help="Put the dataset's runs side by side.")
+        bool, typer.Option("--each-run", help="Compare the dataset's runs.")
     ] = False,
     where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
     steps: Annotated[
         bool,
         typer.Option(
             "--steps/--no-steps",
-            help="Read the episodes, or only the index: faster, without time by phase and errors.",
+            help="Read the episodes, or only the index, which is faster but lacks errors and time "
+            "by phase.",
         ),
     ] = True,
     json: Annotated[
-        bool, typer.Option("--json", help="Print the report as JSON, and write no page.")
+        bool, typer.Option("--json", help="Print the report as JSON instead of writing a page.")
     ] = False,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
-    """Report what rollouts came to: success over iterations, per task, time, failures, differences.
+    """Write a report on rollouts: success over iterations and per task, time, failures.
 
-    The page is one file that needs no other, and no network. Every rate has its interval; of two
-    datasets the differences have theirs, paired by task and seed where both have the same.
+    The page is one self-contained HTML file. Every rate has a confidence interval; so have the
+    differences between datasets, paired by task and seed where possible.
     """
     import sys
 
@@ -291,7 +295,7 @@ def report(
 
     if each_run and (run is not None or len(places) != 1):
         raise errors.InvalidInputError(
-            "--each-run puts all runs of one dataset side by side; give one dataset, and no --run."
+            "--each-run compares all runs of one dataset. Give one dataset, and leave out --run."
         )
     condition = None if where is None else parse_condition(where)
     subjects = [
@@ -315,7 +319,7 @@ def report(
 
     write_report(made, out)
     console = terminal.make_console()
-    console.print(terminal.printable(f"The report is in {out}."), soft_wrap=True)
+    console.print(terminal.printable(f"Report: {out}"), soft_wrap=True)
     if png is not None:
         written = write_pictures(made, png)
-        console.print(terminal.printable(f"{len(written)} pictures are in {png}."), soft_wrap=True)
+        console.print(terminal.printable(f"{len(written)} charts: {png}"), soft_wrap=True)

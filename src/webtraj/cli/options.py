@@ -1,4 +1,4 @@
-"""What commands have in common: settings, conditions on episodes, options of buckets."""
+"""Options shared by commands: settings, episode conditions, bucket options."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ __all__ = ["OPTION_HELP", "PLACE_HELP", "WHERE_HELP", "read_setting", "storage_o
 
 PLACE_HELP = "The dataset's folder, or its URL: s3://bucket/prefix, ..."
 API_KEY_HELP = (
-    "The environment variable that holds the API key of the model's server; default: "
-    "OPENAI_API_KEY and ANTHROPIC_API_KEY for these vendors' own servers, none for others."
+    "The environment variable that holds the API key for the model's server; default: "
+    "OPENAI_API_KEY or ANTHROPIC_API_KEY for those vendors' own servers, none for others."
 )
 OPTION_HELP = (
     "For a bucket, as name=value: endpoint=http://host:9000, allow_http=true, region=..., "
-    "profile=.... Credentials come from the usual places."
+    "profile=.... Credentials come from the environment, a profile or the machine."
 )
 WHERE_HELP = "A condition on episodes: \"outcome == 'success' and num_steps <= 10\"."
 
 
 def read_setting(flag: str, text: str) -> tuple[str, Any]:
-    """Returns the name and the value that `KEY=VALUE` sets; the value is JSON, or else text.
+    """Return the name and value in `KEY=VALUE`; the value is parsed as JSON, else kept as text.
 
     >>> read_setting("--set", "max_steps=20"), read_setting("--set", "mode=marks")
     (('max_steps', 20), ('mode', 'marks'))
 
     Raises:
-        InvalidInputError: It has no such form; the message names `flag`.
+        InvalidInputError: `text` does not have this form; the message names `flag`.
     """
     from webtraj import errors
 
     key, separator, value = text.partition("=")
     if not separator or not key.isidentifier():
         raise errors.InvalidInputError(
-            f"{flag} takes KEY=VALUE, such as max_steps=20; got {text!r:.100}."
+            f"{flag} got {text!r:.100}; expected KEY=VALUE, such as max_steps=20."
         )
     try:
         return key, json.loads(value)
@@ -43,13 +43,14 @@ def read_setting(flag: str, text: str) -> tuple[str, Any]:
 
 
 def storage_options(given: Iterable[str] | None) -> dict[str, Any] | None:
-    """Returns the options of buckets that a command line gives, or None.
+    """Return the bucket options given on the command line, or None.
 
     >>> storage_options(["endpoint=http://localhost:9000", "allow_http=true", "timeout=5"])
     {'endpoint': 'http://localhost:9000', 'allow_http': True, 'timeout': 5.0}
 
     Raises:
-        InvalidInputError: One is no such option, or a secret, which others could see there.
+        InvalidInputError: An option is unknown, or is a secret, which other users could see in the
+            process list.
     """
     from webtraj import errors
 
@@ -58,15 +59,14 @@ def storage_options(given: Iterable[str] | None) -> dict[str, Any] | None:
         name, found, value = item.partition("=")
         if not found or name not in _KNOWN:
             raise errors.InvalidInputError(
-                f"--option {name!r:.60} is not known; expected name=value with one of the names "
-                f"{', '.join(_KNOWN)}. Credentials come from the environment, a profile or the "
-                "machine."
+                f"--option got {item.partition('=')[0]!r:.60}; expected name=value, with a name "
+                f"out of {', '.join(_KNOWN)}. Set credentials in the environment or in a profile."
             )
         try:
             options[name] = _KNOWN[name](value)
         except ValueError:
             raise errors.InvalidInputError(
-                f"--option {name}={value!r:.60} is not understood; expected "
+                f"--option {name} got {value!r:.60}; expected "
                 f"{'true or false' if _KNOWN[name] is _flag else 'a number'}."
             ) from None
     return options or None

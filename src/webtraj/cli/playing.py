@@ -1,4 +1,4 @@
-"""What `webtraj rollout` does once it knows what to play: play it, judge it, tell of it."""
+"""Run a configured rollout for `webtraj rollout`, then judge, propose and report."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _MOST_SHOWN = 5
 def play(
     built: ConfiguredRollout, ray: str | None, go_on: str, *, monitor: bool = False
 ) -> RolloutSummary:
-    """Play a rollout, judge and propose as it is configured, and report the result.
+    """Run a rollout, judge it and propose tasks if configured, and report the results.
 
     Args:
         built: The rollout.
-        ray: The address of a Ray cluster to play on; None for this machine.
-        go_on: The command that goes on with it.
-        monitor: Whether to show each row of its plan while it is played, instead of a bar.
+        ray: The address of a Ray cluster to run on; None for this machine.
+        go_on: The command that resumes the run.
+        monitor: Whether to show each row of the plan while it runs, instead of a bar.
 
     Returns:
         What came of it, a resumed run's earlier episodes included.
 
     Raises:
-        Exit: Errors ended all episodes, the judge failed on all of them, or some are left to be
-            judged or proposed for.
+        Exit: Every episode ended with an error, the judge failed on every episode, or judging or
+            proposing is incomplete.
     """
     from webtraj.cli import progress, signals
 
@@ -56,7 +56,7 @@ def play(
 
 @contextlib.contextmanager
 def _monitored(built: ConfiguredRollout) -> Iterator[None]:
-    """Shows a rollout's run on the terminal meanwhile, if there is one."""
+    """Show the run on the terminal meanwhile, if stderr is one."""
     from webtraj.cli import terminal
     from webtraj.monitor import RunMonitor
     from webtraj.monitor.screen import BackgroundScreen
@@ -72,13 +72,11 @@ def _monitored(built: ConfiguredRollout) -> Iterator[None]:
     with BackgroundScreen(open_monitor, console) as screen:
         yield
     if screen.trouble:
-        console.print(
-            terminal.printable(f"It could not be shown: {screen.trouble}"), soft_wrap=True
-        )
+        console.print(terminal.printable(f"The monitor failed: {screen.trouble}"), soft_wrap=True)
 
 
 def _judge(built: ConfiguredRollout, summary: RolloutSummary, go_on: str) -> bool:
-    """Judges what was recorded, tells what came of it, and returns whether nothing is left."""
+    """Judge the recorded episodes, report the verdicts, and return whether all are judged."""
     if built.judging is None:
         return True
     from webtraj.cli import progress, signals, terminal
@@ -94,12 +92,12 @@ def _judge(built: ConfiguredRollout, summary: RolloutSummary, go_on: str) -> boo
                 built.judge(lambda done, total: status.update(f"Judging: {done} of {total}"))
             )
     except signals.SignalReceivedError:
-        say(f"To judge what is left: {go_on}")
+        say(f"To judge the rest: {go_on}")
         raise
     assert judged is not None
     counts = collections.Counter(outcome.name.lower() for outcome in judged.outcomes.values())
     if counts:
-        say(f"As judged by {judged.judge}, in {judged.place}:")
+        say(f"Verdicts of {judged.judge}, in {judged.place}:")
         console.print(progress.summary_table(judged.applied_to(summary)))
         say(", ".join(f"{name} {number}" for name, number in counts.most_common()) + ".")
     for episode_id, why in list(judged.failures.items())[:_MOST_SHOWN]:
@@ -107,14 +105,14 @@ def _judge(built: ConfiguredRollout, summary: RolloutSummary, go_on: str) -> boo
     if (more := len(judged.failures) - _MOST_SHOWN) > 0:
         say(f"... and {more} more were not judged.")
     if judged.stopped:
-        say(f"The judging stopped: {judged.stopped}")
+        say(f"Judging stopped: {judged.stopped}")
     if not judged.complete:
-        say(f"To judge what is left: {go_on}")
+        say(f"To judge the rest: {go_on}")
     return judged.complete and counts.keys() != {"judge_error"}
 
 
 def _propose(built: ConfiguredRollout, go_on: str) -> bool:
-    """Proposes for what was recorded, tells of it, and returns whether nothing is left."""
+    """Propose tasks for the recorded episodes, report them, and return whether all were read."""
     if built.proposing is None:
         return True
     from webtraj.cli import signals, terminal
@@ -126,17 +124,17 @@ def _propose(built: ConfiguredRollout, go_on: str) -> bool:
     told = f"{found} ({proposed.new} new)"
     lines = [f"{told} are in {proposed.tasks_place}."]
     if proposed.rejections:
-        lines.append("What became no task, and why:")
+        lines.append("Rejected proposals, by reason:")
     lines += [
         f"  {number} x {reason}"
         for reason, number in list(proposed.rejections.items())[:_MOST_SHOWN]
     ]
     lines += [
-        f"{episode_id} was not proposed for: {why}"
+        f"No proposals for {episode_id}: {why}"
         for episode_id, why in list(proposed.failures.items())[:_MOST_SHOWN]
     ]
     if proposed.failures:
-        lines.append(f"To try those again: {go_on}")
+        lines.append(f"To retry those: {go_on}")
     console = terminal.make_console()
     for line in lines:
         console.print(terminal.printable(line), soft_wrap=True, markup=False, highlight=False)
@@ -144,7 +142,7 @@ def _propose(built: ConfiguredRollout, go_on: str) -> bool:
 
 
 def _log(*, verbose: bool) -> None:
-    """Shows what happens in detail, if asked for; and how far it is where there is no bar."""
+    """Log details if asked to; without a terminal for the bar, log progress."""
     if not verbose and sys.stderr.isatty():
         return
     handler = logging.StreamHandler()

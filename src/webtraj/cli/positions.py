@@ -1,4 +1,4 @@
-"""Commands that take an episode's position: -1 is the last one, and no option."""
+"""Commands that take an episode's position: -1 is the last episode, not an option."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _POSITION = re.compile(r"-\d+")
 
 
 class PositionCommand(TyperCommand):
-    """A command of which `-1` is an argument. What else begins with a dash is an option still."""
+    """A command that takes `-1` as an argument. Everything else with a dash is an option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """See click's `Command.parse_args`."""

@@ -1,4 +1,4 @@
-"""`webtraj postprocess`: a recorded dataset made a processed one."""
+"""`webtraj postprocess`: make a processed dataset from a recorded one."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def postprocess(
         typer.Option(
             "--write",
             "--write-s3-dir",
-            help="Where the processed one goes: a folder or URL, new, or begun by this pipeline.",
+            help="The processed dataset: a new folder or URL, or one started by this pipeline.",
         ),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", "--model-name", help="The model that steps ask, if any do."),
+        typer.Option("--model", "--model-name", help="The model for steps that use one."),
     ] = None,
     model_provider: Annotated[
-        str | None, typer.Option(help="What its server speaks: auto, vllm, openai or anthropic.")
+        str | None, typer.Option(help="The server's API: auto, vllm, openai or anthropic.")
     ] = None,
     model_url: Annotated[
         str | None,
@@ -47,7 +47,7 @@ def postprocess(
             "--model-url",
             "--base-url",
             metavar="URL",
-            help="Where its server is, /v1 included; default: the vendor's.",
+            help="The model's server, including /v1; default: the vendor's.",
         ),
     ] = None,
     api_key_variable: Annotated[
@@ -58,8 +58,8 @@ def postprocess(
         typer.Option(
             metavar="STEP",
             help="A step as NAME, NAME:VALUE or NAME:KEY=VALUE: clean, judge:environment, "
-            "clean:min_steps=2; may be given several times, in order. Default: clean, "
-            "drop-no-effect, prune-loops; with a model judge and describe too.",
+            "clean:min_steps=2. Repeat it for more steps, in order. Default: clean, "
+            "drop-no-effect, prune-loops; with a model also judge and describe.",
         ),
     ] = None,
     settings: Annotated[
@@ -67,52 +67,54 @@ def postprocess(
         typer.Option(
             "--set",
             metavar="OPTION",
-            help="An option of a step as STEP.KEY=VALUE, such as clean.min_steps=2; the value is "
-            "JSON, or else text.",
+            help="An option of a step as STEP.KEY=VALUE, such as clean.min_steps=2. The value is "
+            "JSON, else text. Repeatable.",
         ),
     ] = None,
     imports: Annotated[
         list[str] | None,
-        typer.Option("--import", help="A module of your own that makes steps; it is run."),
+        typer.Option("--import", help="A module to import that registers your own steps."),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="A YAML file that says all of this; options go before it.")
+        Path | None, typer.Option(help="A YAML file with these settings; options override it.")
     ] = None,
     where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
     to: Annotated[
         str | None,
-        typer.Option("--format", help="json, pb or pb.zst; default: as what was recorded."),
+        typer.Option("--format", help="json, pb or pb.zst; default: the recorded dataset's."),
     ] = None,
-    parallel: Annotated[
-        int | None, typer.Option(help="How many episodes to work on at a time; default: 8.")
-    ] = None,
+    parallel: Annotated[int | None, typer.Option(help="Episodes at a time; default: 8.")] = None,
     patience: Annotated[
-        int | None, typer.Option(help="Give up after so many failed in a row; default: 10.")
+        int | None, typer.Option(help="Stop after this many failures in a row; default: 10.")
     ] = None,
     retry_failed: Annotated[
         bool | None,
         typer.Option(
             "--retry-failed/--no-retry-failed",
-            help="Try again what failed in an earlier run; default: yes.",
+            help="Retry the episodes that failed in an earlier run; default: yes.",
             show_default=False,
         ),
     ] = None,
     read_option: Annotated[
         list[str] | None, typer.Option(help=f"For --read. {OPTION_HELP}")
     ] = None,
-    write_option: Annotated[list[str] | None, typer.Option(help="The same for --write.")] = None,
-    option: Annotated[list[str] | None, typer.Option(help="The same for both.")] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Show what happens.")] = False,
+    write_option: Annotated[
+        list[str] | None, typer.Option(help="Like --read-option, for --write.")
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(help="Like --read-option, for --read and --write.")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Log details.")] = False,
 ) -> None:
-    """Make a processed dataset of a recorded one, which is not changed.
+    """Make a processed dataset from a recorded one, which stays unchanged.
 
-    Killed or ended, it goes on when it is run again; new episodes are done then too, and those that
-    failed are tried again. Exits with 1 if any failed.
+    Run the same command again to resume: it processes new episodes and retries those that failed.
+    Exit with 1 if any episode failed.
 
     The steps: clean, drop-no-effect, prune-loops, judge, filter, filter-outcome, filter-site,
     filter-task, relabel, relabel-clicks, relabel-forms, describe, grade-difficulty, dedupe, redact.
 
-    Also taken: --read-s3-dir, --write-s3-dir, --model-name, --base-url.
+    Aliases: --read-s3-dir, --write-s3-dir, --model-name, --base-url.
     """
     from webtraj.cli import signals, terminal
     from webtraj.processing.configuration import load_config
@@ -147,7 +149,7 @@ def postprocess(
         report = signals.run(_play(loaded, choices, options))
     except signals.SignalReceivedError:
         terminal.make_console(stderr=True).print(
-            "Ended. What is done is kept; the same command goes on.", soft_wrap=True
+            "Stopped. Finished work is kept. To resume, run the same command.", soft_wrap=True
         )
         raise
     print_report(report, str(loaded.write))
@@ -185,7 +187,7 @@ async def _play(
 
 
 def print_report(report: ProcessingReport, target: str) -> None:
-    """Shows what came of a dataset: a table of its steps, one of its tasks, and what failed."""
+    """Print a report: a table of steps, a table of tasks, and the failures."""
     from webtraj.cli import terminal
     from webtraj.cli.terminal import counted, printable
 
@@ -199,29 +201,31 @@ def print_report(report: ProcessingReport, target: str) -> None:
         console.print(printable(line), soft_wrap=True)
     more = len(report.failures) - _MAX_FAILURES_SHOWN
     if more > 0:
-        console.print(f"... and {more} more failed; report.json names them.")
+        console.print(f"... and {more} more failed; report.json lists them.")
     if report.stale:
         console.print(
-            f"{len(report.stale)} recorded episodes have changed since they were processed, and "
-            f"were left as they are: {', '.join(report.stale[:3])}, ...",
+            f"{counted(len(report.stale), 'recorded episode')} changed after processing and were "
+            f"not processed again: {', '.join(report.stale[:3])}"
+            + (", ..." if len(report.stale) > 3 else ""),
             soft_wrap=True,
         )
     if report.episodes and report.dropped == report.episodes:
         console.print(_all_dropped(report), soft_wrap=True)
-    found = f", {report.found} of them found done" if report.found else ""
+    found = f", {report.found} done earlier" if report.found else ""
     console.print(
-        f"{target}: {counted(report.outputs, 'episode')} of {report.episodes} recorded ones "
-        f"({report.dropped} dropped, {len(report.failures)} failed); {report.now} in this run"
+        f"{target}: {counted(report.outputs, 'episode')} from {report.episodes} recorded "
+        f"({report.dropped} dropped, {len(report.failures)} failed); {report.now} processed now"
         f"{found}.",
         soft_wrap=True,
     )
 
 
 def _all_dropped(report: ProcessingReport) -> str:
-    """Returns what a person can do where nothing is left."""
+    """Return the message, with a hint, for a report without any output."""
     too_short = sum(step.dropped.get("too short", 0) for step in report.steps)
     hint = (
-        " To keep short episodes, lower clean:min_steps and write to another place."
+        " To keep short episodes, lower the minimum with --step clean:min_steps=1 and write to a "
+        "new dataset."
         if too_short > report.dropped / 2
         else ""
     )
@@ -250,7 +254,7 @@ def _tasks_table(report: ProcessingReport) -> Table:
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("task", overflow="fold")
-    for name in ("recorded", "made", "dropped", "failed"):
+    for name in ("recorded", "processed", "dropped", "failed"):
         table.add_column(name, justify="right", no_wrap=True)
     for task in report.tasks:
         numbers = map(str, (task.episodes, task.outputs, task.dropped, task.failed))
@@ -259,7 +263,7 @@ def _tasks_table(report: ProcessingReport) -> Table:
 
 
 class _Bar:
-    """Shows on stderr how far it is, if that is a terminal."""
+    """A progress bar on stderr, if that is a terminal."""
 
     def __init__(self) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
@@ -294,13 +298,13 @@ def _check(config: ProcessingConfig, imports: list[str]) -> None:
     for name in ("read", "write"):
         if getattr(config, name) is None:
             raise errors.InvalidInputError(
-                f"Say what to {name}: --{name} FOLDER or --{name} s3://bucket/prefix."
+                f"--{name} is missing: give --{name} FOLDER or --{name} s3://bucket/prefix."
             )
     for module in config.imports:
         if module not in imports:
             raise errors.InvalidInputError(
-                f"The configuration wants to import {module!r:.100}, which runs it. If that is "
-                f"right, add --import {module}."
+                f"The configuration imports {module!r:.100}, which runs its code. To allow it, add "
+                f"--import {module}."
             )
 
 
@@ -318,8 +322,8 @@ def _with_settings(choices: list[StepChoice], settings: list[str]) -> list[StepC
         name, separator, rest = text.partition(".")
         if not separator or name not in {step for step, _ in choices}:
             raise errors.InvalidInputError(
-                f"--set takes STEP.KEY=VALUE with one of the steps "
-                f"{', '.join(step for step, _ in choices)}; got {text!r:.100}."
+                f"--set got {text!r:.100}; expected STEP.KEY=VALUE with a step out of "
+                f"{', '.join(step for step, _ in choices)}."
             )
         key, value = read_setting("--set", rest)
         choices = [

@@ -1,4 +1,4 @@
-"""What a rollout shows: a progress bar while it runs, a table of its tasks when it ends."""
+"""A rollout's progress bar, and the table of its tasks when it ends."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _MAX_ERRORS_SHOWN = 5
 
 
 class RolloutProgress:
-    """Shows a rollout on the terminal; the table comes however the rollout ends.
+    """An observer that shows a rollout on the terminal. Prints the table however the rollout ends.
 
     Args:
-        out: Where the episodes go.
-        go_on: The command that plays what is left, for when it ends early.
-        bar: Whether there is a bar while it runs; something else may be shown instead.
-        clock: Gives the time in seconds.
+        out: The dataset that receives the episodes.
+        go_on: The command that resumes the rollout if it ends early.
+        bar: Whether to show a bar while it runs.
+        clock: Returns the time in seconds.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class RolloutProgress:
 
     @property
     def counts(self) -> str:
-        """What has come of it so far: outcomes, rate of success, speed."""
+        """Outcomes, success rate and speed so far."""
         counts = [f"{outcome.name.lower()} {n}" for outcome, n in self._outcomes.most_common()]
         judged = self._outcomes[Outcome.SUCCESS] + self._outcomes[Outcome.FAILURE]
         if judged:
@@ -76,13 +76,13 @@ class RolloutProgress:
         return ", ".join(counts)
 
     def rollout_planned(self, plan: Sequence[PlannedEpisode]) -> None:
-        """Sets the length of the bar."""
+        """Set the length of the bar."""
         self._planned = len(plan)
         self._start = self._clock()
         self._bar.update(self._line, total=len(plan))
 
     def episode_ended(self, result: EpisodeResult) -> None:
-        """Moves the bar on; another try at the same episode leaves it where it is."""
+        """Advance the bar; a retry of the same episode does not move it."""
         self._results.append(result)
         self._outcomes[result.outcome] += 1
         self._steps += result.num_steps
@@ -90,7 +90,7 @@ class RolloutProgress:
         self._bar.update(self._line, completed=len(self._rows), counts=self.counts)
 
     def rollout_ended(self, summary: RolloutSummary) -> None:
-        """Takes what came of all of it, a resumed run's earlier episodes included."""
+        """Take the summary of the whole run, including the earlier episodes of a resumed run."""
         self._summary = summary
 
     def __enter__(self) -> Self:
@@ -108,10 +108,10 @@ class RolloutProgress:
         summary = RolloutSummary(results=results, seconds=self._clock() - self._start)
         earlier = 0 if self._summary is None else len(self._summary.results) - len(results)
         if earlier and results:
-            self._console.print(f"{earlier} episodes were there already; these are new:")
+            self._console.print(f"{earlier} episodes were recorded earlier; these are new:")
         if not results:
             if exc is None:
-                self._console.print(f"Nothing was left to play in {self._out}.", soft_wrap=True)
+                self._console.print(f"Nothing left to run in {self._out}.", soft_wrap=True)
             elif self._planned:
                 self._tell_how_to_go_on()
             return
@@ -129,7 +129,7 @@ class RolloutProgress:
 
     def _tell_how_to_go_on(self) -> None:
         if self._go_on:
-            self._console.print(f"To play what is left: {self._go_on}", soft_wrap=True)
+            self._console.print(f"To resume: {self._go_on}", soft_wrap=True)
 
     def _show_errors(self, summary: RolloutSummary) -> None:
         for result in summary.errors[:_MAX_ERRORS_SHOWN]:
@@ -143,10 +143,10 @@ class RolloutProgress:
 
 
 def summary_table(summary: RolloutSummary) -> Table:
-    """Returns a row for each task, and one for all together.
+    """Return a table with a row for each task and a total.
 
-    Success is among the episodes that were a success or a failure; steps are the mean of an
-    episode. A task's steps per second are those of one worker; the last row's are those of all.
+    The success rate counts only successes and failures; steps are the mean per episode. Steps per
+    second are per worker for a task, and for all workers together in the total.
     """
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("task", overflow="fold")

@@ -1,4 +1,4 @@
-"""`webtraj ray submit`: a rollout as a job on a Ray cluster."""
+"""`webtraj ray submit`: run a rollout as a job on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -13,42 +13,43 @@ __all__ = ["ray"]
 
 
 def ray(
-    action: Annotated[Literal["submit"], typer.Argument(help="What to do: submit.")],
+    action: Annotated[Literal["submit"], typer.Argument(help="The action: submit.")],
     source: Annotated[
         str,
         typer.Option(
             envvar="SOURCE_S3_URI",
-            help="The tasks: a .jsonl or .parquet file's URL; or presets, with commas between.",
+            help="The tasks: the URL of a .jsonl or .parquet file; or presets, comma-separated.",
         ),
     ] = "",
     save: Annotated[
-        str, typer.Option(envvar="SAVE_S3_URI", help="Where the episodes go: a bucket's URL.")
+        str, typer.Option(envvar="SAVE_S3_URI", help="The dataset to write: a bucket's URL.")
     ] = "",
     max_trajs: Annotated[
-        int, typer.Option(envvar="MAX_TRAJS", min=1, help="How many episodes to play.")
+        int, typer.Option(envvar="MAX_TRAJS", min=1, help="The number of episodes.")
     ] = 100,
     max_steps: Annotated[
-        int, typer.Option(envvar="MAX_STEPS", min=1, help="Steps after which one is truncated.")
+        int,
+        typer.Option(envvar="MAX_STEPS", min=1, help="Truncate episodes after this many steps."),
     ] = 15,
     address: Annotated[
-        str, typer.Option(envvar="RAY_API_SERVER_ADDRESS", help="Ray's dashboard.")
+        str, typer.Option(envvar="RAY_API_SERVER_ADDRESS", help="The URL of Ray's dashboard.")
     ] = "http://127.0.0.1:8265",
     working_dir: Annotated[
         Path | None,
-        typer.Option(help="A folder that all machines are given, with modules of yours."),
+        typer.Option(help="A folder with your modules, copied to all machines."),
     ] = None,
     imports: Annotated[
         list[str] | None,
         typer.Option(
             "--import",
             metavar="MODULE",
-            help="A module to import on each machine first, to register presets for example. "
-            "May be repeated.",
+            help="A module to import first on each machine, for example to register presets. "
+            "Repeatable.",
         ),
     ] = None,
-    agent: Annotated[str, typer.Option(help="Who plays, as for webtraj rollout.")] = "model",
+    agent: Annotated[str, typer.Option(help="The agent, as for webtraj rollout.")] = "model",
     model: Annotated[
-        str | None, typer.Option(help="The model that plays, as its server knows it.")
+        str | None, typer.Option(help="The agent's model, by its server's name.")
     ] = None,
     base_url: Annotated[
         str | None, typer.Option(help="The model's server; default: OpenAI's.")
@@ -56,43 +57,46 @@ def ray(
     agent_options: Annotated[
         list[str] | None,
         typer.Option(
-            "--agent-set", metavar="KEY=VALUE", help="An option of the agent; may be repeated."
+            "--agent-set", metavar="KEY=VALUE", help="An option of the agent. Repeatable."
         ),
     ] = None,
     options: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="An option of the presets."),
+        typer.Option("--set", metavar="KEY=VALUE", help="An option of the presets. Repeatable."),
     ] = None,
     format_name: Annotated[
         str | None,
-        typer.Option("--format", help="What episodes are written as: json, pb or pb.zst."),
+        typer.Option("--format", help="The episodes' file format: json, pb or pb.zst."),
     ] = None,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
     pass_variable: Annotated[
         list[str] | None,
         typer.Option(
-            help="The name of an environment variable to hand on, if it is set here; by default "
-            "OPENAI_API_KEY. May be repeated."
+            help="The name of an environment variable to pass on, if it is set here; default: "
+            "OPENAI_API_KEY. Repeatable."
         ),
     ] = None,
     parallel: Annotated[
         int | None, typer.Option(min=1, help="Episodes at a time, on all machines together.")
     ] = None,
     max_retries: Annotated[
-        int, typer.Option(min=0, help="How often an episode that an error ended is tried again.")
+        int, typer.Option(min=0, help="Retries of an episode that ended with an error.")
     ] = 3,
     seed: Annotated[int, typer.Option(help="The run's seed.")] = 0,
-    run_id: Annotated[str | None, typer.Option(help="Names the run.")] = None,
+    run_id: Annotated[str | None, typer.Option(help="The run's id; default: a new one.")] = None,
     resume: Annotated[
-        str | None, typer.Option(help="Go on with this run of --save; 'last' is the latest.")
+        str | None, typer.Option(help="Resume this run of --save; 'last' for the latest.")
     ] = None,
-    python: Annotated[str, typer.Option(help="The cluster's Python that has webtraj.")] = "python",
-    wait: Annotated[bool, typer.Option(help="Whether to wait for the end, and tell.")] = True,
+    python: Annotated[
+        str, typer.Option(help="The Python on the cluster that has webtraj installed.")
+    ] = "python",
+    wait: Annotated[bool, typer.Option(help="Follow the job's output until it ends.")] = True,
 ) -> None:
     """Submit a rollout to a Ray cluster through Ray's job API.
 
-    Every machine of the cluster plays, and writes to the one place. Values of variables are handed
-    on, and are on no command line and in no log. Exits with 1 if the job fails.
+    Every machine of the cluster runs episodes and writes them to the same dataset. Environment
+    variables are passed on without appearing on a command line or in a log. Exit with 1 if the job
+    fails.
     """
     import asyncio
 
@@ -110,8 +114,8 @@ def ray(
     }
     if not save or not (source or resume):
         raise errors.InvalidInputError(
-            "A job needs --source (or SOURCE_S3_URI), the tasks to play, and --save (or "
-            f"SAVE_S3_URI), where the episodes go; got {source!r} and {save!r}."
+            f"A job needs tasks and a dataset; got --source {source!r} and --save {save!r}. Give "
+            "--source (or SOURCE_S3_URI) and --save (or SAVE_S3_URI)."
         )
     spec = job.JobSpec(
         source=source,

@@ -1,4 +1,4 @@
-"""`webtraj rollout`: let an agent play, and record it."""
+"""`webtraj rollout`: run an agent and record every episode."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["rollout"]
 
-_QUICK = "For rollouts of presets"
-_CONFIGURED = "For rollouts by a configuration"
+_QUICK = "Rollouts of presets"
+_CONFIGURED = "Rollouts from a configuration"
 
 
 def rollout(
@@ -28,71 +28,71 @@ def rollout(
         list[str] | None,
         typer.Argument(
             metavar="[RUN] [KEY=VALUE]...",
-            help="With --config-name: values that go before the configuration's, such as "
-            "env_config.server_size=8. With --resume: the run to go on with; default: the latest.",
+            help="With --config-name: values that override the configuration's, such as "
+            "env_config.server_size=8. With --resume: the run to resume; default: the latest.",
             show_default=False,
         ),
     ] = None,
     config_name: Annotated[
         str | None,
         typer.Option(
-            help="The configuration: rollout_train, rollout_test, crawl, or one of --config-dir.",
+            help="The configuration: rollout_train, rollout_test, crawl, or one in --config-dir.",
             rich_help_panel=_CONFIGURED,
         ),
     ] = None,
     config_dir: Annotated[
         Path | None,
-        typer.Option(help="A folder of configurations of your own.", rich_help_panel=_CONFIGURED),
+        typer.Option(help="A folder with your own configurations.", rich_help_panel=_CONFIGURED),
     ] = None,
     print_config: Annotated[
         bool,
         typer.Option(
             "--print-config",
-            help="Print the configuration, and play nothing.",
+            help="Print the configuration without running it.",
             rich_help_panel=_CONFIGURED,
         ),
     ] = False,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Go on with a run that was begun before: play what is left."),
+        typer.Option("--resume", help="Resume an earlier run: run the episodes that are left."),
     ] = False,
     ray: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="Play on a Ray cluster: its address, or auto."),
+        typer.Option(metavar="ADDRESS", help="Run on a Ray cluster: its address, or auto."),
     ] = None,
     monitor: Annotated[
         bool,
         typer.Option(
             "--monitor",
-            help="Show each row of the plan while it is played, with speed, slow sites and "
-            "errors, instead of a bar; `webtraj monitor` does so from another terminal.",
+            help="Show each row of the plan while it runs, with speed, slow sites and errors, "
+            "instead of a bar. `webtraj monitor` does this from another terminal.",
         ),
     ] = False,
     preset: Annotated[
         list[str] | None,
         typer.Option(
-            help="What to play: a preset, or some of its tasks, such as miniwob/all:0:10. "
-            "May be given several times.",
+            help="What to run: a preset, or some of its tasks, such as miniwob/all:0:10. "
+            "Repeatable.",
             rich_help_panel=_QUICK,
         ),
     ] = None,
     agent: Annotated[
         str | None,
         typer.Option(
-            help="Who plays: oracle, random, model, scripted or replay; default: model if --model "
+            help="The agent: oracle, random, model, scripted or replay; default: model if --model "
             "is given, else oracle.",
             rich_help_panel=_QUICK,
         ),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="The model that plays, as its server knows it.", rich_help_panel=_QUICK),
+        typer.Option(help="The agent's model, by its server's name.", rich_help_panel=_QUICK),
     ] = None,
     base_url: Annotated[
         list[str] | None,
         typer.Option(
-            help="The model's server, such as http://127.0.0.1:8000/v1; default: OpenAI's. Given "
-            "several times, the servers share the work.",
+            help="The model's server, such as http://127.0.0.1:8000/v1; default: OpenAI's. "
+            "Repeat it to share the work among several servers.",
             rich_help_panel=_QUICK,
         ),
     ] = None,
@@ -110,31 +110,30 @@ def rollout(
         typer.Option(
             "--agent-set",
             metavar="KEY=VALUE",
-            help="An option of the agent, such as mode=marks, temperature=0.7 or script=FILE; "
-            "the value is JSON, or else text. May be given several times.",
+            help="An option of the agent, such as mode=marks, temperature=0.7 or script=FILE. "
+            "The value is JSON, else text. Repeatable.",
             rich_help_panel=_QUICK,
         ),
     ] = None,
     episodes: Annotated[
         int | None,
         typer.Option(
-            help="How many episodes in all, dealt out to the tasks; default: one each.",
+            help="The total number of episodes, spread over the tasks; default: one per task.",
             rich_help_panel=_QUICK,
         ),
     ] = None,
     group_size: Annotated[
         int | None,
         typer.Option(
-            help="How many episodes share a task and a seed, and differ in what the agent samples, "
-            "for policy-gradient training; --episodes counts them all. Default: 1.",
+            help="Episodes with the same task and seed that differ only in the agent's sampling, "
+            "for policy-gradient training. --episodes counts all of them. Default: 1.",
             rich_help_panel=_QUICK,
         ),
     ] = None,
     parallel: Annotated[
         str | None,
         typer.Option(
-            help="How many to play at a time, or auto for as many as the machine can bear; "
-            "default: 1.",
+            help="Episodes at a time, or auto for as many as the machine can handle; default: 1.",
             rich_help_panel=_QUICK,
         ),
     ] = None,
@@ -150,8 +149,8 @@ def rollout(
         str | None,
         typer.Option(
             "--format",
-            help="What episodes are written as: json, pb or pb.zst; default: what the dataset has, "
-            "json for a new one.",
+            help="The episodes' file format: json, pb or pb.zst; default: the dataset's, json for "
+            "a new one.",
             rich_help_panel=_QUICK,
         ),
     ] = None,
@@ -165,16 +164,16 @@ def rollout(
         str | None,
         typer.Option(
             metavar="PROJECT",
-            help="A project of Weights & Biases for live metrics.",
+            help="A Weights & Biases project for live metrics.",
             rich_help_panel=_QUICK,
         ),
     ] = None,
     judge: Annotated[
         str | None,
         typer.Option(
-            help="Who judges what was recorded, into a dataset beside it, when all is played: "
+            help="Judge the recorded episodes after the rollout, into a dataset beside it: "
             "environment, rules:FILE or model; default: model if --judge-model is given, else "
-            "nobody.",
+            "no judge.",
             rich_help_panel=_QUICK,
         ),
     ] = None,
@@ -183,13 +182,15 @@ def rollout(
     ] = None,
     judge_url: Annotated[
         str | None,
-        typer.Option(help="Its server, /v1 included; default: OpenAI's.", rich_help_panel=_QUICK),
+        typer.Option(
+            help="The judge's server, including /v1; default: OpenAI's.", rich_help_panel=_QUICK
+        ),
     ] = None,
     judge_api_key_variable: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="The same for the judge's server.",
+            help="The environment variable that holds the API key for the judge's server.",
             rich_help_panel=_QUICK,
         ),
     ] = None,
@@ -198,15 +199,15 @@ def rollout(
         typer.Option(
             "--judge-set",
             metavar="KEY=VALUE",
-            help="An option of the judge, such as votes=3. May be given several times.",
+            help="An option of the judge, such as votes=3. Repeatable.",
             rich_help_panel=_QUICK,
         ),
     ] = None,
     judge_when: Annotated[
         str | None,
         typer.Option(
-            help="Which episodes are judged: unknown, those whose outcome the environment does not "
-            "know, or always; default: unknown.",
+            help="Which episodes to judge: unknown (those whose outcome the environment does not "
+            "know) or always; default: unknown.",
             rich_help_panel=_QUICK,
         ),
     ] = None,
@@ -217,14 +218,14 @@ def rollout(
     seed: Annotated[
         int | None,
         typer.Option(
-            help="The run's seed; the same gives the same episodes; default: 0.",
+            help="The run's seed; the same seed gives the same episodes. Default: 0.",
             rich_help_panel=_QUICK,
         ),
     ] = None,
     max_steps: Annotated[
         int | None,
         typer.Option(
-            help="Truncate episodes after so many steps, if the environment does not.",
+            help="Truncate episodes after this many steps, if the environment does not.",
             rich_help_panel=_QUICK,
         ),
     ] = None,
@@ -233,19 +234,19 @@ def rollout(
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="An option of the preset, such as max_steps=20 or 'observe=[\"axtree\"]'; "
-            "the value is JSON, or else text. May be given several times.",
+            help="An option of the preset, such as max_steps=20 or 'observe=[\"axtree\"]'. "
+            "The value is JSON, else text. Repeatable.",
             rich_help_panel=_QUICK,
         ),
     ] = None,
 ) -> None:
-    """Let an agent play episodes, and record every one of them.
+    """Run an agent and record every episode.
 
-    What to play is said by --preset, or by a configuration: --config-name. Ctrl-C ends it in good
-    order: episodes that are open are recorded as cancelled, and --resume plays what is left. With a
-    judge, the episodes are judged when all is played, into a dataset beside the recorded one. The
-    exit code is 1 if errors ended all episodes, if the judge failed on all of them, or if some are
-    left to be judged; else 0.
+    Choose the tasks with --preset, or give a configuration with --config-name. Ctrl-C stops
+    cleanly: open episodes are recorded as cancelled, and --resume runs the rest. With a judge, the
+    episodes are judged after the rollout, into a dataset beside the recorded one. The exit code is
+    1 if every episode ended with an error, if the judge failed on every episode, or if episodes are
+    left to judge; else 0.
     """
     run_id, overrides = _split(arguments or [], resume=resume)
     quick = {
@@ -277,16 +278,22 @@ def rollout(
     if config_name is None:
         if not preset and not resume:
             raise errors.InvalidInputError(
-                "Say what to play: --preset miniwob/click-test, or --config-name rollout_train."
+                "Nothing to run: give --preset, such as --preset miniwob/click-test, or "
+                "--config-name, such as --config-name rollout_train. `webtraj presets` lists the "
+                "presets."
             )
         for wrong in (*overrides, *(["--print-config"] if print_config else [])):
-            raise errors.InvalidInputError(f"{wrong!r:.100} is for a rollout by --config-name.")
+            raise errors.InvalidInputError(
+                f"{wrong!r:.100} applies only to configurations; give --config-name too. Options "
+                "of a preset are given as --set KEY=VALUE."
+            )
         built, go_on = _quick(quick, out, resume=resume, run_id=run_id)
     else:
         if given:
             raise errors.InvalidInputError(
-                f"{given[0]} is for rollouts of presets; with --config-name give key=value, as "
-                "`webtraj rollout --config-name NAME --print-config` shows them."
+                f"{given[0]} cannot be combined with --config-name. Override the configuration "
+                f"with KEY=VALUE instead; `webtraj rollout --config-name {config_name} "
+                "--print-config` shows the keys."
             )
         from webtraj.rollouts.configuration import build_rollout, load_configuration
         from webtraj.rollouts.configuration.players import refuse_ranks_on_ray
@@ -312,12 +319,13 @@ def rollout(
 def _quick(
     given: dict[str, Any], out: str | None, *, resume: bool, run_id: str | None
 ) -> tuple[ConfiguredRollout, str]:
-    """Returns a rollout of presets, and the command that goes on with it."""
+    """Return a rollout of presets, and the command that resumes it."""
     from webtraj.rollouts.configuration import quick
 
     if resume and out is None:
         raise errors.InvalidInputError(
-            "Say where the run is that shall be gone on with: --out FOLDER, or --config-name."
+            "--resume needs the run's dataset: give --out FOLDER, or --config-name for a run from "
+            "a configuration."
         )
     agent_options = dict(read_setting("--agent-set", text) for text in given["agent-set"] or ())
     if given["model"] is not None:
@@ -383,16 +391,17 @@ def _number_or_auto(text: str | None) -> int | str | None:
         return int(text)
     except ValueError:
         raise errors.InvalidInputError(
-            f"--parallel is a number of episodes, or auto; got {text!r:.60}."
+            f"--parallel got {text!r:.60}; expected a number of episodes, or auto."
         ) from None
 
 
 def _split(arguments: list[str], *, resume: bool) -> tuple[str | None, list[str]]:
-    """Returns the run that is named, and the overrides."""
+    """Return the run's id, if one is given, and the overrides."""
     runs = [text for text in arguments if "=" not in text]
     if runs and (not resume or len(runs) > 1):
         raise errors.InvalidInputError(
-            f"{runs[-1]!r:.100} is not understood; expected KEY=VALUE, or with --resume one run."
+            f"Unexpected argument {runs[-1]!r:.100}. Expected KEY=VALUE, or one run's id with "
+            "--resume. Choose what to run with --preset or --config-name."
         )
     return runs[0] if runs else None, [text for text in arguments if "=" in text]
 

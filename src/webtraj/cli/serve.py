@@ -1,4 +1,4 @@
-"""`webtraj serve`: vLLM for a model, watched over until Ctrl-C."""
+"""`webtraj serve`: serve a model with vLLM, and restart it if it dies."""
 
 from __future__ import annotations
 
@@ -14,78 +14,88 @@ __all__ = ["serve"]
 
 
 def serve(
-    model: Annotated[str, typer.Argument(help="A model's folder, or its name on the HF Hub.")],
+    model: Annotated[
+        str, typer.Argument(help="A model's folder, or its name on the Hugging Face Hub.")
+    ],
     extra: Annotated[
         list[str] | None, typer.Argument(help="More arguments for vLLM, after `--`.")
     ] = None,
     name: Annotated[str, typer.Option(help="The model's name in requests.")] = "",
     weights_version: Annotated[
-        str, typer.Option(help="What records call the weights; vLLM says `default`.")
+        str,
+        typer.Option(help="The version of the weights to record; vLLM reports `default`."),
     ] = "",
-    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port; 0 for one that is free.")] = 0,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port; 0 for a free one.")] = 0,
     python: Annotated[
-        str | None, typer.Option(help="The Python that has vLLM; else one is looked for.")
+        str | None,
+        typer.Option(help="The Python that has vLLM installed; default: search for one."),
     ] = None,
     install: Annotated[
         bool,
         typer.Option(
             "--install",
-            help="If no Python with vLLM is found, make one for this user first (2.5 GB for CPUs, "
-            "more for GPUs).",
+            help="If no Python with vLLM is found, install one for this user first (2.5 GB for "
+            "CPUs, more for GPUs).",
         ),
     ] = False,
-    tensor_parallel: Annotated[int, typer.Option(help="Devices that share each layer.")] = 1,
+    tensor_parallel: Annotated[int, typer.Option(help="Devices to split each layer over.")] = 1,
     data_parallel: Annotated[int, typer.Option(help="Copies of the model.")] = 1,
     max_model_len: Annotated[
-        int | None, typer.Option(help="The most tokens of a prompt and its reply.")
+        int | None, typer.Option(help="The maximum number of tokens of a prompt and its reply.")
     ] = None,
-    max_num_seqs: Annotated[int | None, typer.Option(help="The most requests at a time.")] = None,
+    max_num_seqs: Annotated[
+        int | None, typer.Option(help="The maximum number of requests at a time.")
+    ] = None,
     gpu_memory_utilization: Annotated[
         float | None, typer.Option(help="The share of each GPU's memory to use.")
     ] = None,
     kv_cache_gib: Annotated[
-        float | None, typer.Option(help="GiB for keys and values; worth setting on a CPU.")
+        float | None, typer.Option(help="The KV cache's size in GiB; worth setting on a CPU.")
     ] = None,
-    dtype: Annotated[str, typer.Option(help="The numbers' type.")] = "auto",
-    eager: Annotated[bool, typer.Option(help="Start sooner and run slower.")] = False,
+    dtype: Annotated[str, typer.Option(help="The data type of the weights.")] = "auto",
+    eager: Annotated[bool, typer.Option(help="Start faster, but run slower.")] = False,
     images_per_prompt: Annotated[
-        int | None, typer.Option(help="The most images of a prompt.")
+        int | None, typer.Option(help="The maximum number of images per prompt.")
     ] = None,
     logprobs_mode: Annotated[
-        str, typer.Option(help="What log-probabilities are of.")
+        str, typer.Option(help="Which log-probabilities vLLM returns.")
     ] = "processed_logprobs",
     structure_backend: Annotated[
-        str, typer.Option(help="What holds replies to a form.")
+        str, typer.Option(help="The backend for structured output.")
     ] = "guidance",
     lora: Annotated[
         list[str] | None, typer.Option(help="A LoRA adapter, as NAME=FOLDER. Repeatable.")
     ] = None,
-    max_lora_rank: Annotated[int | None, typer.Option(help="The adapters' highest rank.")] = None,
+    max_lora_rank: Annotated[
+        int | None, typer.Option(help="The highest rank of the adapters.")
+    ] = None,
     runtime_lora: Annotated[
-        bool, typer.Option(help="Let adapters be loaded while it runs; on this machine only.")
+        bool, typer.Option(help="Allow loading adapters at run time, from this machine only.")
     ] = False,
     runtime_lora_exposed: Annotated[
         bool,
-        typer.Option(help="Let every machine that reaches it load adapters, with --runtime-lora."),
+        typer.Option(help="With --runtime-lora: allow it from every machine with access."),
     ] = False,
     dev_mode: Annotated[
-        bool, typer.Option(help="Let weights be replaced while it runs; on this machine only.")
+        bool, typer.Option(help="Allow replacing weights at run time, from this machine only.")
     ] = False,
     sleep_mode: Annotated[
-        bool, typer.Option(help="With --dev-mode: let it free a GPU's memory for a while.")
+        bool, typer.Option(help="With --dev-mode: allow freeing the GPU's memory temporarily.")
     ] = False,
-    log: Annotated[Path | None, typer.Option(help="A file for what vLLM prints.")] = None,
-    start_timeout: Annotated[float, typer.Option(help="Seconds that a start may take.")] = 900.0,
-    restarts: Annotated[int, typer.Option(help="Restarts in a row before it is given up.")] = 5,
+    log: Annotated[Path | None, typer.Option(help="The file for vLLM's output.")] = None,
+    start_timeout: Annotated[
+        float, typer.Option(help="Seconds to wait for the server to start.")
+    ] = 900.0,
+    restarts: Annotated[int, typer.Option(help="Restarts in a row before giving up.")] = 5,
 ) -> None:
     """Serve a model with vLLM, on GPUs or on the CPU, until Ctrl-C.
 
-    Prints the URL when the server can be used. A server that dies is started again at the same
-    URL; if that happens too often, this ends with exit code 1. Nothing of it outlives the command.
+    Print the URL when the server is ready. If the server dies, restart it at the same URL; after
+    too many restarts, exit with 1. No process outlives the command.
 
-    Requests name the model as --name says, by its folder's name, or by its path. To serve
-    SAVE_PATH/model.pt, the last training that LLaMA-Factory finished there is published first.
+    Requests name the model by --name, its folder's name, or its path. When serving
+    SAVE_PATH/model.pt, the last finished LLaMA-Factory training there is published first.
     """
     from webtraj.cli import signals
     from webtraj.serving import ModelServer, RestartPolicy, VllmLaunch, interpreters, vllm
@@ -131,19 +141,19 @@ def serve(
 def _publish_first(model: Path) -> None:
     from webtraj.training.llamafactory import checkpoints
 
-    # Any other folder is not ours to replace.
+    # Never replace a folder that this project did not write.
     trainer = checkpoints.read_about(model).get("trainer")
     ours = model.name == "model.pt" or trainer == "llamafactory"
     if ours and (model.parent / checkpoints.CHECKPOINTS).is_dir():
         if run := checkpoints.publish_finished(model.parent, model.name):
             print(f"Published {run}, a finished training, as {model}.", flush=True)
         elif run := checkpoints.unfinished(model.parent, model.name):
-            print(f"The training in {run} has not finished; it is not served.", flush=True)
+            print(f"Not serving the training in {run}: it has not finished.", flush=True)
 
 
 async def _serve(server: ModelServer) -> None:
     async with server:
-        print(f"{server.base_url} serves {server.model}. Its log: {server.log_file}", flush=True)
+        print(f"Serving {server.model} at {server.base_url} (log: {server.log_file})", flush=True)
         await server.wait()
 
 
@@ -154,7 +164,9 @@ def _one_of(literal: Any, option: str, value: str) -> Any:
 
     known = typing.get_args(literal)
     if value not in known:
-        raise errors.InvalidInputError(f"{option} is {value!r}; give one of {', '.join(known)}.")
+        raise errors.InvalidInputError(
+            f"{option} got {value!r}; expected one of {', '.join(known)}."
+        )
     return value
 
 
@@ -163,5 +175,5 @@ def _name_and_folder(text: str) -> tuple[str, str]:
 
     name, separator, folder = text.partition("=")
     if not (name and separator and folder):
-        raise errors.InvalidInputError(f"--lora is {text!r}; give it as NAME=FOLDER.")
+        raise errors.InvalidInputError(f"--lora got {text!r}; expected NAME=FOLDER.")
     return name, folder

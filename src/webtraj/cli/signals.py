@@ -1,4 +1,4 @@
-"""Running a coroutine so that a signal ends it in good order."""
+"""Run a coroutine so that a signal cancels it cleanly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class SignalReceivedError(Exception):
-    """A signal ended the run, after everything was closed in good order."""
+    """A signal ended the run, after a clean shutdown."""
 
     def __init__(self, signum: int) -> None:
         super().__init__(f"ended by {signal.Signals(signum).name}")
@@ -24,10 +24,9 @@ class SignalReceivedError(Exception):
 
 
 def run(main: Coroutine[Any, Any, _T]) -> _T:
-    """Runs a coroutine to its end, as `asyncio.run` does; SIGINT and SIGTERM cancel it.
+    """Run a coroutine as `asyncio.run` does; SIGINT and SIGTERM cancel it.
 
-    Only the first signal is handled. A second one, from someone who will not wait for the cleanup,
-    has its usual effect.
+    Only the first signal is handled. A second one, sent during the cleanup, has its usual effect.
 
     Raises:
         SignalReceivedError: A signal cancelled it.

@@ -1,4 +1,4 @@
-"""What commands print to, and what came from a page or a model, made fit for it."""
+"""The console, and text from pages and models made safe to print."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _WIDTH_OF_A_PIPE = 250
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """Returns a console that takes text as it is, without markup."""
+    """Return a console that prints text as it is, without markup."""
     console = Console(stderr=stderr, markup=False, highlight=False)
     if not console.is_terminal:  # A file or a pipe has no width to fold lines to.
         console.width = _WIDTH_OF_A_PIPE
     return console
 
 
-# What came from a page or a model, made fit for a terminal.
+# Text from pages and models, made safe for a terminal.
 
 
 def printable(text: str, *, keep_lines: bool = False) -> str:
-    r"""Returns `text` without what a terminal would take for a command: escapes, bells, ...
+    r"""Return `text` with terminal control characters (escapes, bells, ...) escaped.
 
     >>> printable("a" + chr(27) + "[31mb")
     'a\\x1b[31mb'
@@ -43,13 +43,13 @@ def printable(text: str, *, keep_lines: bool = False) -> str:
 
 
 def brief(value: Any, width: int = 60) -> str:
-    """Returns a value on one line of at most `width` characters."""
+    """Return a value on one line of at most `width` characters."""
     text = printable(_describe(value))
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def counted(number: int, noun: str) -> str:
-    """Returns how many there are of something.
+    """Return a number with its noun, in the plural if needed.
 
     >>> counted(1, "episode"), counted(1200, "episode"), counted(0, "episode")
     ('1 episode', '1,200 episodes', '0 episodes')
@@ -58,7 +58,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def clock(seconds: float | None) -> str:
-    """Returns a time, given in seconds since the epoch, as a person reads it, in UTC."""
+    """Return a time, in seconds since the epoch, as readable text in UTC."""
     if seconds is None:
         return "-"
     return f"{datetime.datetime.fromtimestamp(seconds, datetime.UTC):%Y-%m-%d %H:%M:%S}"

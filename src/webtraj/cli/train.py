@@ -1,4 +1,4 @@
-"""`webtraj train`: train a model on samples. `webtraj scratch`: make one to begin with."""
+"""`webtraj train`: train a model on samples. `webtraj scratch`: make a small model from scratch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def train(
         list[str] | None,
         typer.Argument(
             metavar="[KEY=VALUE]...",
-            help="Values that go before the configuration's, such as learning_rate=1e-4, "
+            help="Values that override the configuration's, such as learning_rate=1e-4, "
             "method=lora or lora.rank=8.",
             show_default=False,
         ),
@@ -39,34 +39,35 @@ def train(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="The model to begin with: a folder, or a name on the Hub."),
+        typer.Option(help="The base model: a folder, or a name on the Hugging Face Hub."),
     ] = None,
     data: Annotated[
         list[str] | None,
         typer.Option(
             "--data",
             "--samples",
-            help="A file of samples, or the folder of an export. May be given several times.",
+            help="A file of samples, or the folder of an export. Repeatable.",
         ),
     ] = None,
     eval_data: Annotated[
         list[str] | None,
         typer.Option(
-            help="What to measure the loss on, likewise; if not given, what the exports hold out."
+            help="Samples to measure the loss on, as for --data; default: the exports' held-out "
+            "samples."
         ),
     ] = None,
     output: Annotated[
         str | None,
-        typer.Option(help="The run's folder. A run that was begun there is gone on with."),
+        typer.Option(help="The run's folder. A run that started there is resumed."),
     ] = None,
     publish: Annotated[
         str | None,
-        typer.Option(help="When done, put the model into this folder, as model.pt."),
+        typer.Option(help="When done, put the model into this folder as model.pt."),
     ] = None,
 ) -> None:
-    """Train a model on samples, and go on where a run was ended.
+    """Train a model on samples, or resume a training run.
 
-    Ctrl-C saves a checkpoint and ends; the same command goes on from there. On several GPUs:
+    Ctrl-C saves a checkpoint and stops; run the same command to resume. On several GPUs, run:
     accelerate launch -m webtraj train ...
     """
     from webtraj.training.sft import publish as publish_model
@@ -97,7 +98,7 @@ def train(
         raise signals.SignalReceivedError(received[0])
     if settings.publish is not None:
         path = publish_model(settings.output, settings.publish)
-        print(f"The model is in {path}.")
+        print(f"Model: {path}")
 
 
 def _samples(settings: TrainConfig) -> tuple[Sequence[Sample], Sequence[Sample]]:
@@ -112,7 +113,7 @@ def _samples(settings: TrainConfig) -> tuple[Sequence[Sample], Sequence[Sample]]
 
 
 def _quiet() -> None:
-    """Leaves the terminal to one bar; transformers has one for every file it reads."""
+    """Silence the progress bars of transformers, which shows one for every file."""
     logging.getLogger("webtraj").setLevel(logging.INFO)
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     with contextlib.suppress(ImportError):
@@ -124,7 +125,7 @@ def _quiet() -> None:
 
 @contextlib.contextmanager
 def _stopping() -> Iterator[list[int]]:
-    """Gives the signals that ask to end; the second one has its usual effect."""
+    """Yield the list of received stop signals; a second signal has its usual effect."""
     received: list[int] = []
 
     def note(signum: int, frame: FrameType | None) -> None:
@@ -147,7 +148,7 @@ def _stopping() -> Iterator[list[int]]:
 
 
 class _Progress:
-    """A bar on the terminal; where there is none, a line for every tenth of the run."""
+    """A bar on the terminal; without a terminal, a line for every tenth of the run."""
 
     def __init__(self) -> None:
         from rich.progress import (
@@ -182,14 +183,14 @@ class _Progress:
         self._console.print(
             f"{report.used} of {report.given} samples: {report.tokens} tokens, "
             f"{report.trained_tokens} of them trained on; {report.recorded} as recorded, "
-            f"{report.no_weight} of weight 0, {report.too_long} too long."
+            f"{report.no_weight} with weight 0, {report.too_long} too long."
             + (
                 f" Left out: {report.no_spread} of groups without spread, {report.unscored} "
                 f"without a reward, {report.stale} too old."
                 if report.no_spread or report.unscored or report.stale
                 else ""
             )
-            + (f" Going on from step {start}." if start else "")
+            + (f" Resuming from step {start}." if start else "")
         )
         self._bar.start()
         self._bar.update(self._line, total=total, completed=start)
@@ -216,39 +217,39 @@ def _tell(result: TrainResult, settings: TrainConfig) -> None:
     from webtraj.cli.terminal import counted
 
     if result.resumed_from == result.planned:
-        print(f"The run in {settings.output} was done already: {counted(result.steps, 'step')}.")
+        print(f"The run in {settings.output} is already done: {counted(result.steps, 'step')}.")
         return
     loss = "" if result.loss is None else f" Loss {result.loss:.4f}"
     measured = "" if result.eval_loss is None else f", {result.eval_loss:.4f} on held-out samples"
     print(
-        f"{result.steps} of {result.planned} steps are made.{loss}{measured}. "
+        f"{result.steps} of {result.planned} steps done.{loss}{measured}. "
         f"Checkpoint: {result.checkpoint}"
     )
     if not result.finished:
-        print("To go on, give the same command again.", file=sys.stderr)
+        print("To resume, run the same command again.", file=sys.stderr)
 
 
-# `webtraj scratch`: a model of random weights that can learn to point.
+# `webtraj scratch`: a model with random weights that can learn to point.
 
 
 def scratch(
     datasets: Annotated[list[str], typer.Argument(help=PLACE_HELP)],
     out: Annotated[Path, typer.Option(help="A new folder for the model.")],
-    seed: Annotated[int, typer.Option(help="Of the weights.")] = 0,
-    vocab_size: Annotated[int, typer.Option(help="How many tokens there are at most.")] = 1600,
-    width: Annotated[int, typer.Option(help="Of its layers.")] = 64,
-    layers: Annotated[int, typer.Option(help="How many layers.")] = 2,
-    heads: Annotated[int, typer.Option(help="Of its attention, 32 wide each.")] = 4,
+    seed: Annotated[int, typer.Option(help="The seed of the weights.")] = 0,
+    vocab_size: Annotated[int, typer.Option(help="The largest vocabulary, in tokens.")] = 1600,
+    width: Annotated[int, typer.Option(help="The hidden size.")] = 64,
+    layers: Annotated[int, typer.Option(help="The number of layers.")] = 2,
+    heads: Annotated[int, typer.Option(help="The number of attention heads, 32 wide each.")] = 4,
     episodes: Annotated[
-        int | None, typer.Option(help="The most episodes of each dataset that are read.")
+        int | None, typer.Option(help="Read at most this many episodes of each dataset.")
     ] = None,
     options: Annotated[list[str] | None, typer.Option("--option", help=OPTION_HELP)] = None,
 ) -> None:
-    """Make a small model from nothing, for the agent `pointing`.
+    """Make a small model with random weights, for the agent `pointing`.
 
-    Its tokenizer is made of what the recorded pages and goals say. Record with `webtraj rollout
-    --agent random`, export with `webtraj export --format pointing --set model=FOLDER`,
-    train with `webtraj train`, and play with `webtraj rollout --agent pointing`.
+    Its tokenizer is built from the text of the recorded pages and goals. Record with `webtraj
+    rollout --agent random`, export with `webtraj export --format pointing --set model=FOLDER`,
+    train with `webtraj train`, and run with `webtraj rollout --agent pointing`.
     """
     from webtraj.cli.options import storage_options
     from webtraj.training.scratch import make_model

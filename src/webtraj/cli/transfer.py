@@ -1,4 +1,4 @@
-"""`webtraj convert`, `copy`, `merge`, `split`, `push` and `import`: datasets made of others."""
+"""`webtraj convert`, `copy`, `merge`, `split`, `push` and `import`: make datasets from others."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 __all__ = ["convert", "copy", "import_", "merge", "print_report", "push", "split"]
 
-# `webtraj convert`: a dataset in another format, or elsewhere.
+# `webtraj convert`: write a dataset in another format.
 
 
 def convert(
     source: Annotated[str, typer.Argument(help=PLACE_HELP)],
-    target: Annotated[str, typer.Argument(help="A new folder or URL, or one to go on with.")],
+    target: Annotated[str, typer.Argument(help="A new folder or URL, or one to resume.")],
     to: Annotated[str, typer.Option("--format", help="The format: json, pb or pb.zst.")],
     where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
-    """Write a dataset's episodes in another format. Loses nothing; may be run again to go on."""
+    """Convert a dataset to another format without loss. Run it again to resume."""
     from webtraj.cli.options import storage_options
     from webtraj.datasets import transfer
     from webtraj.datasets.dataset import parse_condition
@@ -45,7 +45,11 @@ def convert(
 
 
 def print_report(report: TransferReport, target: str) -> None:
-    """Says what became of the episodes; exits with 1 if some are not where they should be."""
+    """Print a transfer's report.
+
+    Raises:
+        Exit: With 1 if an episode was not transferred.
+    """
     from webtraj.cli import terminal
     from webtraj.cli.terminal import counted, printable
 
@@ -54,15 +58,15 @@ def print_report(report: TransferReport, target: str) -> None:
         console.print(printable(what))
     console.print(
         f"{target}: {counted(len(report.added), 'episode')} written, "
-        f"{len(report.skipped)} there already"
-        + (f", {len(report.clashes)} clash with others" if report.clashes else "")
-        + (f", {len(report.failed)} cannot be read" if report.failed else "")
+        f"{len(report.skipped)} already there"
+        + (f", {len(report.clashes)} conflicting" if report.clashes else "")
+        + (f", {len(report.failed)} unreadable" if report.failed else "")
     )
     if not report.complete:
         raise typer.Exit(1)
 
 
-# `webtraj copy`: a dataset, or some of its episodes, somewhere else.
+# `webtraj copy`: copy a dataset, or some of its episodes.
 
 
 def copy(
@@ -71,7 +75,7 @@ def copy(
     where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
-    """Copy a dataset, checking every byte. May be run again to go on."""
+    """Copy a dataset, checking every byte. Run it again to resume."""
     from webtraj.cli.options import storage_options
     from webtraj.datasets import transfer
     from webtraj.datasets.dataset import parse_condition
@@ -88,19 +92,19 @@ def copy(
     print_report(report, target)
 
 
-# `webtraj merge`: several datasets into one.
+# `webtraj merge`: copy several datasets into one.
 
 
 def merge(
     places: Annotated[
-        list[str], typer.Argument(help="The datasets to merge, and last where they go.")
+        list[str], typer.Argument(help="The datasets to merge, then the target dataset.")
     ],
     to: Annotated[
-        str | None, typer.Option("--format", help="The format; by default the first one's.")
+        str | None, typer.Option("--format", help="The format; default: the first dataset's.")
     ] = None,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
-    """Copy several datasets into one. Exits with 1 if two episodes have the same id."""
+    """Copy several datasets into one. Exit with 1 if different episodes have the same id."""
     from webtraj import errors
     from webtraj.cli.options import storage_options
     from webtraj.datasets import transfer
@@ -108,7 +112,8 @@ def merge(
 
     if len(places) < 2:
         raise errors.InvalidInputError(
-            "One place was named; expected the datasets to merge, and last where they go."
+            f"Only {places[0]!r:.200} was given; expected the datasets to merge, then the target. "
+            "For example: webtraj merge FIRST SECOND TARGET."
         )
     *sources, target = places
     options = storage_options(option)
@@ -122,23 +127,23 @@ def merge(
     print_report(report, target)
 
 
-# `webtraj split`: a dataset into parts.
+# `webtraj split`: copy a dataset into parts.
 
 
 def split(
     source: Annotated[str, typer.Argument(help=PLACE_HELP)],
-    into: Annotated[str, typer.Argument(help="The folder or URL under which the parts go.")],
+    into: Annotated[str, typer.Argument(help="The folder or URL that receives the parts.")],
     part: Annotated[
         list[str],
         typer.Option(help='A part, as name=share or name=condition: train=0.8, won="...".'),
     ],
     together: Annotated[
-        str, typer.Option(help="What is kept in one part: episode, task, site or group.")
+        str, typer.Option(help="What to keep together in a part: episode, task, site or group.")
     ] = "episode",
-    seed: Annotated[int, typer.Option(help="Another one gives another split by shares.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed of a split by shares.")] = 0,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
-    """Copy a dataset's episodes into parts: train and test, won and lost."""
+    """Copy a dataset's episodes into parts, such as train and test."""
     from webtraj import errors
     from webtraj.cli.options import storage_options
     from webtraj.datasets import transfer
@@ -148,17 +153,17 @@ def split(
     for item in part:
         name, found, what = item.partition("=")
         if not found or name in parts:
-            raise errors.InvalidInputError(
-                f"--part {item!r:.100} is none, or there twice; expected name=share or "
-                "name=condition, such as train=0.8."
+            expected = (
+                "each name once" if found else "name=share or name=condition, such as train=0.8"
             )
+            raise errors.InvalidInputError(f"--part got {item!r:.100}; expected {expected}.")
         parts[name] = _share(what)
     options = storage_options(option)
     reports = transfer.split(
         source,
         into,
         parts,
-        together=together,  # type: ignore[arg-type]  # It is checked there.
+        together=together,  # type: ignore[arg-type]  # `split` checks it.
         seed=seed,
         source_options=options if is_url(source) else None,
         target_options=options if is_url(into) else None,
@@ -180,28 +185,28 @@ def _share(text: str) -> float | str:
         return text
 
 
-# `webtraj push`: send what waits in a spool to its bucket, or elsewhere.
+# `webtraj push`: upload the episodes waiting in spools.
 
 
 def push(
     spool: Annotated[
         list[Path] | None,
-        typer.Argument(help="The spool folders; by default all that were given no folder."),
+        typer.Argument(help="The spool folders; default: all in the default location."),
     ] = None,
     to: Annotated[
         str | None,
         typer.Option(
             metavar="PLACE",
-            help="A folder or URL to send to instead, if the bucket is gone for good.",
+            help="Send to this folder or URL instead, if the bucket is gone for good.",
         ),
     ] = None,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
-    max_uploads: Annotated[int, typer.Option(min=1, help="Requests at once.")] = 16,
+    max_uploads: Annotated[int, typer.Option(min=1, help="Uploads at a time.")] = 16,
 ) -> None:
-    """Send the episodes that wait in spools to their buckets. Exits with 1 if any is left.
+    """Upload the episodes waiting in spools to their buckets. Exit with 1 if any is left.
 
-    Episodes whose writer died are sealed first. The options are those that the collector was given,
-    unless given here, or with --to; credentials come from the usual places.
+    Episodes whose writer died are sealed first. The collector's bucket options are used unless you
+    give --option or --to. Credentials come from the environment, a profile or the machine.
     """
     from webtraj import errors
     from webtraj.cli import options, terminal
@@ -210,13 +215,13 @@ def push(
 
     if to is not None and not spool:
         raise errors.InvalidInputError(
-            f"--to says where episodes go, {to!r:.200}, and not which; name their spool folders."
+            f"--to {to!r:.200} needs the spool folders to send: webtraj push SPOOL --to PLACE."
         )
     given = options.storage_options(option)
     console = terminal.make_console()
     folders = spool or spools()
     if not folders:
-        console.print("no spool is there: nothing to send")
+        console.print("no spools found: nothing to send")
     complete = True
     for folder in folders:
         try:
@@ -238,7 +243,7 @@ def _show(console: Console, folder: Path, report: PushReport) -> None:
 
     for one in report.unsent:
         console.print(
-            terminal.printable(f"{one.episode_id}  not sent: {one.reason or 'no answer'}")
+            terminal.printable(f"{one.episode_id}  not sent: {one.reason or 'no response'}")
         )
     for what in report.recovery.unreadable:
         console.print(terminal.printable(what))
@@ -246,22 +251,24 @@ def _show(console: Console, folder: Path, report: PushReport) -> None:
     console.print(
         terminal.printable(
             f"{folder} to {report.destination}: {report.sent_episodes} sent "
-            f"({report.sent_bytes:,} bytes), {len(report.recovery.sealed)} had to be sealed, "
-            f"{len(report.recovery.being_written)} being written, {left} left"
+            f"({report.sent_bytes:,} bytes), {len(report.recovery.sealed)} recovered, "
+            f"{len(report.recovery.being_written)} still being written, {left} left"
         )
     )
 
 
-# `webtraj import`: take in what other systems recorded.
+# `webtraj import`: import other systems' recordings.
 
 
 def import_(
     source: Annotated[Path, typer.Argument(help="The file or folder to import.")],
-    out: Annotated[str, typer.Option(help="The dataset: a folder or a URL.")],
+    out: Annotated[str, typer.Option(help="The dataset to write or add to: a folder or URL.")],
     system: Annotated[
         str,
         typer.Option(
-            "--from", help="What it comes from: agentlab, webgym, orby, miniwob-demos or atif."
+            "--from",
+            help="The system that recorded it: agentlab, webgym, orby, miniwob-demos or atif; "
+            "auto detects it.",
         ),
     ] = "auto",
     format: Annotated[  # noqa: A002  (The option's name.)
@@ -269,20 +276,22 @@ def import_(
     ] = "json",
     descriptor: Annotated[
         Path | None,
-        typer.Option(help="For orby: the schema, made by protoc --descriptor_set_out."),
+        typer.Option(help="For orby: the schema, written by protoc --descriptor_set_out."),
     ] = None,
     images: Annotated[
-        Path | None, typer.Option(help="For webgym: the folder of its screenshots.")
+        Path | None, typer.Option(help="For webgym: the folder of screenshots.")
     ] = None,
     allow_class: Annotated[
         list[str] | None,
-        typer.Option(help="A further class that pickles may name; taken as data, never loaded."),
+        typer.Option(
+            help="Another class that pickles may name; read as data, never loaded. Repeatable."
+        ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say only what went wrong.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only failures.")] = False,
 ) -> None:
-    """Import what other systems recorded. Exits with 1 if something could not be read.
+    """Import other systems' recordings. Exit with 1 if anything could not be read.
 
-    Run again it adds what is new. Pickles are read as data: nothing in them is loaded or run.
+    Run it again to add new recordings. Pickles are read as data: nothing in them is loaded or run.
     """
     from webtraj.cli import terminal
     from webtraj.cli.terminal import counted, printable

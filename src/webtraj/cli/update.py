@@ -1,4 +1,4 @@
-"""`webtraj update`: prepare a training by LLaMA-Factory from what rollouts recorded, and run it."""
+"""`webtraj update`: prepare and run a LLaMA-Factory training on recorded episodes."""
 
 from __future__ import annotations
 
@@ -26,51 +26,52 @@ def update(
         list[str] | None,
         typer.Argument(
             metavar="[KEY=VALUE]...",
-            help="Values that go before the configuration's, such as save_path=runs or "
+            help="Values that override the configuration's, such as save_path=runs or "
             "algorithm_config.learning_rate=1e-5.",
             show_default=False,
         ),
     ] = None,
     config_name: Annotated[
-        str, typer.Option(help="The configuration: update_online, or one of --config-dir.")
+        str, typer.Option(help="The configuration: update_online, or one in --config-dir.")
     ] = "update_online",
     config_dir: Annotated[
-        Path | None, typer.Option(help="A folder of configurations.", show_default=False)
+        Path | None,
+        typer.Option(help="A folder with your own configurations.", show_default=False),
     ] = None,
     python: Annotated[
         Path | None,
         typer.Option(
             help="The Python of LLaMA-Factory's environment, such as "
-            ".venv-llamafactory/bin/python. With it, LLaMA-Factory measures the rows. --train "
-            "looks for one if none is given: in WEBTRAJ_LLAMAFACTORY_PYTHON, beside "
-            "llamafactory-cli on the PATH, in .venv-llamafactory here or above.",
+            ".venv-llamafactory/bin/python, which also measures the rows in tokens. Without it, "
+            "--train searches WEBTRAJ_LLAMAFACTORY_PYTHON, then beside llamafactory-cli on the "
+            "PATH, then .venv-llamafactory in this folder or above.",
             show_default=False,
         ),
     ] = None,
     train: Annotated[
-        bool, typer.Option("--train", help="Train, and publish the model as model.pt.")
+        bool, typer.Option("--train", help="Also train, and publish the model as model.pt.")
     ] = False,
     publish: Annotated[
         bool,
         typer.Option(
             "--publish",
-            help="Only publish the last finished training as model.pt, and exit with 1 if there "
-            "is none. The next update and `webtraj serve SAVE_PATH/model.pt` do it by themselves.",
+            help="Only publish the last finished training as model.pt; exit with 1 if there is "
+            "none. The next update and `webtraj serve SAVE_PATH/model.pt` also do this.",
         ),
     ] = False,
     check: Annotated[
         Path | None,
         typer.Option(
-            help="Only check a folder of files for LLaMA-Factory, and exit with 1 if it would "
-            "abort or not train on all of it.",
+            help="Only check a folder of training files; exit with 1 if LLaMA-Factory would abort "
+            "or skip rows.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Prepare a training by LLaMA-Factory from recorded episodes; run it with --train.
+    """Prepare a LLaMA-Factory training from recorded episodes; run it with --train.
 
-    The files are in <save_path>/llamafactory_data. All are checked before anything is trained.
-    Without --train, train by hand with `llamafactory-cli train`; what you trained is published as
+    The files go to <save_path>/llamafactory_data and are checked before training. Without --train,
+    train by hand with `llamafactory-cli train`. The trained model is then published as
     <save_path>/model.pt by --publish, by `webtraj serve`, or by the next update.
     """
     from webtraj import errors
@@ -79,7 +80,10 @@ def update(
         check_folder(check, python)
         return
     if train and publish:
-        raise errors.InvalidInputError("--train publishes by itself; leave --publish out.")
+        raise errors.InvalidInputError(
+            "--train and --publish cannot be combined: --train publishes the model itself. Leave "
+            "out --publish."
+        )
     from webtraj.serving import interpreters
     from webtraj.training.llamafactory import load_update_config, prepare_update
 
@@ -109,9 +113,9 @@ def _publish(config: UpdateConfig) -> None:
         return
     unfinished = checkpoints.unfinished(config.folder, name)
     if unfinished is not None:
-        print(f"The training in {unfinished} has not finished; nothing was published.")
+        print(f"Nothing to publish: the training in {unfinished} has not finished.")
     elif model.exists():
-        print(f"{model} is up to date: no training finished since.")
+        print(f"{model} is up to date: no training has finished since.")
         return
     else:
         print(f"No finished training in {config.folder / checkpoints.CHECKPOINTS}.")
@@ -131,10 +135,10 @@ def _tell_how_to_train(prepared: Update) -> None:
 
 
 def check_folder(folder: Path, python: Path | None) -> None:
-    """Checks a folder of files for LLaMA-Factory, and prints what is wrong.
+    """Check a folder of training files for LLaMA-Factory, and print the problems.
 
     Raises:
-        Exit: Something is.
+        Exit: With 1 if there are problems.
     """
     from webtraj.cli.terminal import counted, printable
     from webtraj.training.llamafactory import check_export
@@ -148,7 +152,7 @@ def check_folder(folder: Path, python: Path | None) -> None:
         raise typer.Exit(1)
     rows = ", ".join(f"{counted(count, 'row')} of {name}" for name, count in report.rows.items())
     longest = "" if report.max_tokens is None else f"; the longest has {report.max_tokens} tokens"
-    print(f"LLaMA-Factory would train on all of it: {rows}{longest}.")
+    print(f"LLaMA-Factory accepts every row: {rows}{longest}.")
 
 
 def _tell(prepared: Update) -> None:
@@ -162,24 +166,24 @@ def _tell(prepared: Update) -> None:
         for why, count in split.left_out.most_common():
             print(f"  left out: {why} ({count})")
     if prepared.config.algorithm_config.val_split_ratio and "val" not in prepared.exported.splits:
-        print("val: no rows; no page is left that is not trained on in another episode")
+        print("val: no rows; every page also occurs in training")
     if prepared.too_few_tokens:
         print(f"too few tokens: {prepared.too_few_tokens} samples")
     if prepared.in_neither_part:
-        print(f"in neither part, as they are trained on elsewhere: {prepared.in_neither_part}")
+        print(f"in neither split, because they also occur in training: {prepared.in_neither_part}")
     if prepared.published is not None:
-        print(f"published: {prepared.published}, a finished training, is the latest model now")
+        print(f"published: {prepared.published}, a finished training, is now the latest model")
     if prepared.unfinished is not None:
-        print(f"not used: the training in {prepared.unfinished} did not finish")
+        print(f"not used: the training in {prepared.unfinished} has not finished")
     resumes = "resume_from_checkpoint" in prepared.values
     print(
-        f"begins with {prepared.values['model_name_or_path']}"
+        f"starts from {prepared.values['model_name_or_path']}"
         + ("" if resumes else ", with a fresh optimizer")
     )
     if resumes:
         print(
             f"resumes the optimizer of {prepared.values['resume_from_checkpoint']} "
-            f"to step {prepared.values['max_steps']}"
+            f"until step {prepared.values['max_steps']}"
         )
     print(f"files: {prepared.data}")
 
@@ -194,7 +198,7 @@ def _train(prepared: Update, python: Path) -> None:
             python=python,
             environment=train_config.environment(config.log_config, os.environ),
             observer=_Progress(),
-            count_tokens=False,  # They were counted when the files were prepared.
+            count_tokens=False,  # Counted when the files were prepared.
         )
     told = f"loss {result.losses[0]:.4f} -> {result.losses[-1]:.4f}, " if result.losses else ""
     print(
@@ -202,12 +206,12 @@ def _train(prepared: Update, python: Path) -> None:
         f"Log: {result.log}"
     )
     path = publish(result.output, config.folder, name=config.algorithm_config.model_output_name)
-    print(f"The model is in {path}.")
+    print(f"Model: {path}")
 
 
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Has SIGTERM and Ctrl-C end the trainer's process too, which is in a session of its own."""
+    """Make SIGTERM and Ctrl-C stop the trainer's process too, which has its own session."""
     from webtraj.cli.signals import SignalReceivedError
 
     def end(signum: int, frame: FrameType | None) -> None:
@@ -223,7 +227,7 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 class _Progress:
-    """A line for every tenth of the run."""
+    """An observer that prints a line for every tenth of the run."""
 
     def __init__(self) -> None:
         self._told = 0

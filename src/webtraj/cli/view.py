@@ -1,4 +1,4 @@
-"""`webtraj view`: datasets in the browser. `webtraj monitor`: rollouts while they run."""
+"""`webtraj view`: browse datasets. `webtraj monitor`: watch rollouts while they run."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ def view(
         list[str],
         typer.Argument(
             metavar="DATASET...",
-            help="Datasets' folders, or URLs: s3://bucket/prefix, ...; or a folder of datasets, "
-            "such as the save_path of rollouts or what a loop makes: those that come to it, too.",
+            help="Datasets: folders or URLs such as s3://bucket/prefix; or a folder that contains "
+            "datasets, such as a rollout's save_path or a loop's folder. Datasets that appear in "
+            "it later are shown too.",
         ),
     ],
     host: Annotated[
-        str, typer.Option(help="The address to listen at; one that others can reach needs a token.")
+        str,
+        typer.Option(help="The address to listen on; one that others can reach needs a token."),
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for a free one.")] = 0,
     token: Annotated[
@@ -36,35 +38,36 @@ def view(
         typer.Option(
             envvar="WEBTRAJ_VIEW_TOKEN",
             show_envvar=True,
-            help="What who looks must have; by default a new one where one is needed.",
+            help="The token that visitors need; default: a new one if the host needs one.",
         ),
     ] = None,
     open_browser: Annotated[
         bool | None,
         typer.Option(
-            "--open/--no-open", help="Open the page in the browser; by default on a desktop."
+            "--open/--no-open", help="Open the page in the browser; default: yes on a desktop."
         ),
     ] = None,
     person: Annotated[
-        str | None, typer.Option("--as", metavar="NAME", help="Who gives labels; by default you.")
+        str | None,
+        typer.Option("--as", metavar="NAME", help="The name stored with labels; default: yours."),
     ] = None,
     write_labels: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Serve nothing: write the successes and failures that people have labelled to "
-            "this file, for webtraj judge eval --labels FILE.",
+            help="Instead of serving, write people's success and failure labels to this file, for "
+            "webtraj judge eval --labels FILE.",
         ),
     ] = None,
     blob_cache: Annotated[
-        str | None, typer.Option(help="For buckets: a folder that keeps the pictures read.")
+        str | None, typer.Option(help="For buckets: a folder that caches images.")
     ] = None,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
-    """Look at datasets in the browser, also while they are written, until Ctrl-C.
+    """Browse datasets in the browser, even while they are being written. Stop with Ctrl-C.
 
-    Filter and search the list, step through episodes, compare two, and label them. Nothing of the
-    datasets is changed; labels are kept beside the episodes.
+    Filter and search the list, step through episodes, compare two, and label them. The episodes
+    are never changed; labels are stored beside them.
     """
     from webtraj.cli import signals
     from webtraj.cli.options import storage_options
@@ -86,7 +89,7 @@ async def _serve(
     from webtraj.viewer.app import serving
 
     async with serving(viewer, host=host, port=port, token=token) as url:
-        print(f"Look at {url} (Ctrl-C ends it)", flush=True)
+        print(f"Viewer at {url} (Ctrl-C to stop)", flush=True)
         if _has_desktop() if open_browser is None else open_browser:
             import webbrowser
 
@@ -127,37 +130,40 @@ def monitor(
         str,
         typer.Argument(
             metavar="RUN",
-            help="The rollout's dataset, a folder or s3://bucket/prefix; or its save path, whose "
-            "latest iteration is meant.",
+            help="The rollout's dataset, a folder or s3://bucket/prefix; or its save path, for the "
+            "latest iteration.",
         ),
     ],
     run: Annotated[str | None, typer.Option(help="The run's id; default: the latest.")] = None,
-    web: Annotated[bool, typer.Option("--web", help="Show it as a page in a browser.")] = False,
+    web: Annotated[bool, typer.Option("--web", help="Serve it as a web page.")] = False,
     host: Annotated[
         str, typer.Option(help="The page's address; one that others can reach needs a token.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The page's port; 0 for one that is free.")] = 0,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The page's port; 0 for a free one.")
+    ] = 0,
     token: Annotated[
-        str | None, typer.Option(help="The page's token; default: a new one where one is needed.")
+        str | None,
+        typer.Option(help="The page's token; default: a new one if the host needs one."),
     ] = None,
     open_browser: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in the browser.")
     ] = False,
     every: Annotated[
         float | None,
-        typer.Option(help="Seconds between two looks; default: 1, in a bucket 5."),
+        typer.Option(help="Seconds between updates; default: 1, or 5 for a bucket."),
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Show the status once, then exit.")] = False,
     json: Annotated[
-        bool, typer.Option("--json", help="Print what is seen as JSON, one line a look.")
+        bool, typer.Option("--json", help="Print the status as JSON, one line per update.")
     ] = False,
     option: Annotated[list[str] | None, typer.Option(help=OPTION_HELP)] = None,
 ) -> None:
-    """Watch a rollout: which rows wait, are under way, are done; outcomes, speed, errors.
+    """Watch a rollout: waiting, running and done rows, outcomes, speed and errors.
 
-    It reads what the rollout writes, and adds nothing to it; so it can be started at any time, any
-    number of times, also for a run that died. It ends when the run is over; a page is served until
-    Ctrl-C. Where its output is no terminal, it looks once.
+    It only reads what the rollout writes, so you can start it at any time, as often as you like,
+    even for a run that died. It exits when the run is over; with --web it serves until Ctrl-C. If
+    its output is not a terminal, it shows the status once.
     """
     from webtraj import errors
     from webtraj.cli.options import storage_options
@@ -165,9 +171,12 @@ def monitor(
     from webtraj.store.places import is_url
 
     if every is not None and every <= 0:
-        raise errors.InvalidInputError(f"--every is a number of seconds above 0; got {every}.")
+        raise errors.InvalidInputError(f"--every got {every:g}; expected seconds above 0.")
     if web and (once or json):
-        raise errors.InvalidInputError("--web serves a page; --once and --json print.")
+        raise errors.InvalidInputError(
+            "--web cannot be combined with --once or --json: it serves a page, they print. Choose "
+            "one."
+        )
     seconds = every or (5.0 if is_url(place) and not place.startswith("file:") else 1.0)
     watched = RunMonitor(place, run, storage_options=storage_options(option))
     if web:
@@ -189,7 +198,7 @@ def _show(watched: RunMonitor, every: float, *, once: bool) -> None:
         return
     try:
         screen.watch(watched, console, every=every)
-    except KeyboardInterrupt:  # The usual way to end it; nothing was under way here.
+    except KeyboardInterrupt:  # The usual way to stop; there is nothing to clean up.
         return
 
 
@@ -227,12 +236,12 @@ def _monitor_serve(
 
     async def serve() -> None:
         async with serving(watched, host=host, port=port, token=token, every=every) as url:
-            print(f"{url} shows {watched.run_id}. Ctrl-C ends it.", flush=True)
+            print(f"Monitor of {watched.run_id} at {url} (Ctrl-C to stop)", flush=True)
             if open_browser:
                 import webbrowser
 
                 await asyncio.to_thread(webbrowser.open, url)
             await asyncio.Event().wait()
 
-    with contextlib.suppress(signals.SignalReceivedError):  # The usual way to end it.
+    with contextlib.suppress(signals.SignalReceivedError):  # The usual way to stop.
         signals.run(serve())

@@ -371,7 +371,7 @@ def test_the_command_sends_all_spools_of_the_user(abandon, tmp_path, faulty):
     home.mkdir(parents=True)
     state = {"XDG_STATE_HOME": str(tmp_path / "state")}
     result = webtraj("push", **state)
-    assert (result.returncode, result.stdout) == (0, "no spool is there: nothing to send\n")
+    assert (result.returncode, result.stdout) == (0, "no spools found: nothing to send\n")
     shutil.copytree(abandon("a"), home / "one")
     (home / "broken").mkdir()
     (home / "broken" / "dataset.json").write_text("{}")

@@ -225,5 +225,5 @@ def test_places_that_are_none(waiting, make_place, error, match):
 def test_which_spool_has_to_be_said(tmp_path):
     result = webtraj("push", "--to", tmp_path / "saved")
     assert result.returncode == 2
-    assert "name their spool folders" in result.stderr
+    assert "needs the spool folders to send" in result.stderr
     assert not (tmp_path / "saved").exists()

@@ -110,7 +110,7 @@ async def test_runs_stand_side_by_side_and_one_is_kept(climber, tmp_path):
     found = rows(call(tmp_path, "--each-run"))
     assert found["episodes"] == ["2", "1"]
     assert found["success rate"] == ["100.0%", "0.0%"]
-    assert "run second: 1 of 1 rows played" in call(tmp_path, "--run", "last")
+    assert "run second: 1 of 1 rows done" in call(tmp_path, "--run", "last")
     kept = tmp_path / "runs" / "first" / "metrics.json"
     before = kept.read_bytes()
     kept.unlink()
@@ -134,7 +134,7 @@ def test_prices_give_a_cost(dataset):
 def test_damaged_episodes_are_named(dataset):
     (dataset / "episodes" / "e2.json").write_bytes(b"")
     output = call(dataset)
-    assert "1 could not be read (e2); `webtraj verify` says why" in output
+    assert "1 unreadable (e2), `webtraj verify` shows why" in output
     assert rows(output)["success rate"][2] == "1 of 2"
 
 
@@ -143,11 +143,11 @@ def test_damaged_episodes_are_named(dataset):
     [
         (["--by", "colour"], "Cannot group episodes by 'colour'"),
         (["--run", "nope"], "No run 'nope' in"),
-        (["--each-run"], "has no run to put side by side"),
-        (["--each-run", "--run", "last"], "give one dataset, and no --run"),
-        (["--write"], "give --run"),
-        (["--write", "--run", "last", "--where", "task == 'a'"], "neither --where nor --by"),
-        (["--write", "--run", "last", "--by", "task"], "neither --where nor --by"),
+        (["--each-run"], "No runs in"),
+        (["--each-run", "--run", "last"], "Give one dataset, and leave out --run"),
+        (["--write"], "Give --run"),
+        (["--write", "--run", "last", "--where", "task == 'a'"], "leave out --where and --by"),
+        (["--write", "--run", "last", "--by", "task"], "leave out --where and --by"),
         (["--price", "qwen=cheap"], "expected MODEL=INPUT,OUTPUT"),
         (["--price", "qwen=-1,2"], "The price input is -1.0"),
         (["--no-steps", "--crash-rule", "webgym"], "WebGym's crash rule needs the actions"),

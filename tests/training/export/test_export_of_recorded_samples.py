@@ -184,10 +184,10 @@ def test_the_command_exports_splits_and_previews(played, tmp_path):
     with pytest.raises(errors.InvalidInputError, match="holds episodes"):
         run("preview", tmp_path / "atif")
     for words, message in {
-        ("--format", "atif", "--samples", "3"): "--samples: for formats of samples",
+        ("--format", "atif", "--samples", "3"): "--samples cannot be used with the episode format",
         ("--format", "trl", "--limit", "3"): "--shareable, --redact, --id and --limit",
         ("--format", "trl", "--filter", "min_step=1"): "no filter 'min_step'",
-        ("--format", "trl", "--recency-bias-power", "3"): "give --samples too",
+        ("--format", "trl", "--recency-bias-power", "3"): "--recency-bias-power needs --samples",
         ("--format", "sharegpt", "--set", "cutof_len=3"): "Did you mean 'cutoff_len'",
         ("--format", "sharegpt", "--where", "task == 'x'"): "not asked for: 8",
     }.items():

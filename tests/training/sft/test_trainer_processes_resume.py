@@ -125,8 +125,8 @@ def test_two_processes_killed_and_resumed_end_with_the_same_weights(
     assert left is not None, err
     assert 3 <= left.step < steps
     out, err = launch(tmp_path / "start.py", *arguments, str(killed)).communicate()
-    assert f"{steps} of {steps} steps are made." in out, err
-    assert f"Going on from step {left.step}." in err
+    assert f"{steps} of {steps} steps done." in out, err
+    assert f"Resuming from step {left.step}." in err
     one, other = (find_latest(folder) for folder in (whole, killed))
     assert one.state["world"] == 2
     assert same(weights(one.model), weights(other.model))

@@ -40,8 +40,8 @@ def test_killed_and_resumed_ends_with_the_same_weights(text_model, tmp_path):
     again = start_command(*command)
     out, err = again.communicate()
     assert again.returncode == 0, err
-    assert f"Going on from step {killed.step}." in err
-    assert "60 of 60 steps are made." in out
+    assert f"Resuming from step {killed.step}." in err
+    assert "60 of 60 steps done." in out
     resumed = find_latest(tmp_path / "killed")
     assert same(weights(undisturbed.checkpoint / "model"), weights(resumed.model))
     losses = [
@@ -74,7 +74,7 @@ def test_sigterm_saves_and_ends(text_model, tmp_path):
     out, _ = process.communicate()
     assert process.returncode == 128 + signal.SIGTERM
     assert find_latest(tmp_path / "run").step == read_log(tmp_path / "run")[-1]["step"]
-    assert "of 5000 steps are made." in out
+    assert "of 5000 steps done." in out
 
 
 def test_a_run_that_is_over_stays_as_it_is(text_model, tmp_path):
