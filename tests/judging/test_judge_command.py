@@ -139,7 +139,9 @@ def test_rules_are_asked_again(run, dataset, tmp_path) -> None:
     told = run("rerun", tmp_path / "judged", "right", "--judge", rules, code=1)
     assert "failure, was success before" in told
     assert "The judge's version was" in told
-    with pytest.raises(errors.InvalidInputError, match=r"no judgement by 'model'.*by: rules"):
+    with pytest.raises(
+        errors.InvalidInputError, match=r"No judgement by 'model'.*Its judges: rules"
+    ):
         run("rerun", tmp_path / "judged", "right", "--judge", "model")
 
 

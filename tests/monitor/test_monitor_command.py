@@ -56,7 +56,7 @@ def test_where_its_output_is_no_terminal_it_looks_once(played):
     out = played("climb", "slip", "crash")
     done = run(out)
     assert done.exit_code == 0
-    assert "3 of 3 rows over, 4 tries, success 1/2 = 50.0%" in done.stdout
+    assert "3 of 3 rows done, 4 tries, success 1/2 = 50.0%" in done.stdout
     assert "the <i>ladder</i> broke" in done.stdout
 
 
@@ -73,8 +73,8 @@ def test_json_is_a_line_a_look_until_the_run_is_over(played, hidden_index):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere"], "has no run to watch"),
-        (["nowhere", "--run", "one"], "has no run 'one' to watch"),
+        (["nowhere"], "No run in 'nowhere'"),
+        (["nowhere", "--run", "one"], "No run 'one' in 'nowhere'"),
         (["nowhere", "--every", "0"], "seconds above 0"),
         (["nowhere", "--web", "--json"], "--web cannot be combined"),
     ],
@@ -100,8 +100,8 @@ def test_a_terminal_is_shown_each_look_until_the_end(played, hidden_index):
     assert watch(RunMonitor(out), console, every=2.5, sleep=sleep).is_over
     assert waited == [2.5]
     text = console.file.getvalue()
-    assert "0 of 2 rows over" in text
-    assert "2 of 2 rows over" in text
+    assert "0 of 2 rows done" in text
+    assert "2 of 2 rows done" in text
 
 
 def test_a_screen_in_the_background_waits_for_the_run_and_shows_its_end(played, tmp_path):
@@ -109,7 +109,7 @@ def test_a_screen_in_the_background_waits_for_the_run_and_shows_its_end(played, 
     console = Console(file=io.StringIO(), force_terminal=True, width=80, height=40)
     with BackgroundScreen(lambda: RunMonitor(out), console, every=0.05) as screen:
         played("climb", "slip")
-    assert "2 of 2 rows over" in console.file.getvalue()
+    assert "2 of 2 rows done" in console.file.getvalue()
     assert screen.trouble == ""
 
 
@@ -129,7 +129,7 @@ def test_what_cannot_be_shown_disturbs_nobody(tmp_path):
 def test_a_plan_of_any_length_fits(status):
     cells = "".join("." if row % 7 else "+" for row in range(100_000))
     text = shown(dataclasses.replace(status, cells=cells, planned=len(cells)))
-    assert "each sign stands for 128 rows" in text
+    assert "the most frequent state of 128 rows" in text
     assert max(map(len, text.splitlines())) <= 100
     assert len(text.splitlines()) < 40
 
@@ -184,7 +184,7 @@ def test_a_rollout_shows_itself_in_its_terminal_if_asked(tmp_path):
     os.close(ours)
     said, _ = rollout.communicate(timeout=60)
     assert rollout.returncode == 0, shown.decode()
-    assert b"3 of 3 rows over" in shown
+    assert b"3 of 3 rows done" in shown
     assert "■".encode() * 3 in re.sub(rb"\x1b\[[0-9;]*m", b"", shown)
     assert b"Playing" not in shown  # That is the bar.
     assert b"3/3 (100%)" in said

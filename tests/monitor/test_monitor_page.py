@@ -193,7 +193,7 @@ def test_a_browser_follows_a_run_and_runs_nothing_that_tasks_are_called(
         expect(page.locator("#row")).to_contain_text(f"row 3: {HOSTILE}")
         rollout.open("hold-act")
         expect(page.locator("#writer")).to_have_text("over")
-        expect(page.locator("#underway")).to_contain_text("Nothing is under way.")
+        expect(page.locator("#underway")).to_contain_text("No episode is running.")
         expect(page).to_have_title(f"4/4 · {monitor.run_id}")
         assert not page.query_selector_all("td img, td script, td i")
         browser.close()

@@ -133,7 +133,7 @@ def test_the_command_exports_one_episode(tmp_path):
 
 def test_pages_go_into_a_folder_and_not_into_a_file(tmp_path):
     place = write(tmp_path / "d", rich_episode())
-    with pytest.raises(errors.InvalidInputError, match=r"'rich.html' would be a folder"):
+    with pytest.raises(errors.InvalidInputError, match=r"'rich.html' names a file"):
         export_dataset(open_dataset(place), tmp_path / "rich.html", format="html")
     assert [path.name for path in tmp_path.iterdir()] == ["d"]
 

@@ -1,8 +1,8 @@
-"""Watching rollouts while they run: in the terminal, or as a page in a browser.
+"""Watch rollouts while they run, in the terminal or in a browser.
 
-* `watching`: `RunMonitor`, which looks at what a run writes; `status`: what it sees, as data.
-* `tailing`: journals read as they grow.
-* `screen`: a status in the terminal; `page`, `static/`: in a browser, by `local_pages`.
+* `watching`: `RunMonitor`, which reads the files of a run; `status`: its status as data.
+* `tailing`: journals, read as they grow.
+* `screen`: the terminal display; `page`, `static/`: the web page, served by `local_pages`.
 """
 
 from webtraj.monitor.status import Cell, RunStatus, Writer

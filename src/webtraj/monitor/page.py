@@ -1,8 +1,7 @@
 """A run's status as a web page, served on this machine.
 
-`GET /` is the page, `GET /api/status` what it shows (`RunStatus.to_data`), and `GET /api/rows/7`
-what is known of a row. The run is looked at when somebody asks, at most once in `every` seconds,
-however many do.
+`GET /` is the page, `GET /api/status` its data (`RunStatus.to_data`), and `GET /api/rows/7` the
+details of a row. Requests read the run, at most once every `every` seconds for all clients.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _WHAT = "The monitor's page"
 
 
 class _Looks:
-    """Looks at a run in a thread, one look at a time, and not too often."""
+    """Read a run's status in a thread, one read at a time, at most every `every` seconds."""
 
     def __init__(self, monitor: RunMonitor, every: float) -> None:
         self._monitor = monitor
@@ -59,11 +58,11 @@ class _Looks:
 
 
 def make_app(monitor: RunMonitor, *, every: float = 1.0) -> ASGIApp:
-    """Returns the application that serves a run's page, unguarded (see `local_pages.guard`).
+    """Return the application that serves a run's page, unguarded (see `local_pages.guard`).
 
     Args:
-        monitor: Looks at the run.
-        every: Seconds between two looks, at least.
+        monitor: The run's monitor.
+        every: The least seconds between two reads.
 
     Raises:
         MissingDependencyError: starlette is not installed.
@@ -87,7 +86,7 @@ def make_app(monitor: RunMonitor, *, every: float = 1.0) -> ASGIApp:
     async def file(request: Request) -> Response:
         name = request.path_params["name"]
         if name not in _FILES:
-            return json({"error": "There is no such file."}, 404)
+            return json({"error": "No such file."}, 404)
         return Response((static / name).read_bytes(), media_type=_FILES[name])
 
     async def status(request: Request) -> Response:
@@ -119,18 +118,18 @@ def serving(
     token: str | None = None,
     every: float = 1.0,
 ) -> AbstractAsyncContextManager[str]:
-    """Returns what serves a run's page for as long as the context lasts, and yields its URL.
+    """Return a context manager that serves a run's page and yields its URL.
 
     Args:
-        monitor: Looks at the run.
-        host: The address to listen at; one that others can reach asks for a token.
-        port: The port; 0 for one that is free.
-        token: The token; by default a new one where one is needed.
-        every: Seconds between two looks, at least.
+        monitor: The run's monitor.
+        host: The address to listen on; one that others can reach needs a token.
+        port: The port; 0 for a free one.
+        token: The token; by default a new one if the host needs one.
+        every: The least seconds between two reads.
 
     Raises:
-        InvalidInputError: On entering: the address is not this machine's, the port is taken, or the
-            token is too short to keep anyone out.
+        InvalidInputError: On entering: the address is not this machine's, the port is in use, or
+            the token is too short to be safe.
         MissingDependencyError: starlette or uvicorn is not installed.
     """
     return serving_lib.serving(

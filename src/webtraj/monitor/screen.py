@@ -1,4 +1,4 @@
-"""A run's status in the terminal: the grid of its rows, and what goes on in it."""
+"""A run's status in the terminal: a grid of its rows, and tables of running episodes and errors."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def watch(
     every: float,
     sleep: Callable[[float], None] = time.sleep,
 ) -> RunStatus:
-    """Shows a run until it is over, and returns its last status.
+    """Show a run until it is over, and return its last status.
 
     Args:
-        monitor: Looks at the run.
-        console: Where it is shown.
-        every: Seconds between two looks.
-        sleep: Waits.
+        monitor: The run's monitor.
+        console: The console to show it on.
+        every: Seconds between updates.
+        sleep: Sleeps for some seconds.
     """
     status = monitor.look()
     with Live(_fitting(status, console), console=console, auto_refresh=False) as live:
@@ -73,16 +73,15 @@ def watch(
 
 
 class BackgroundScreen(Closing):
-    """Shows a run on a console from a thread of its own, until it is closed.
+    """A display of a run on a console, in a separate thread, until it is closed.
 
-    The run need not be there yet. What goes wrong with the showing is told by `trouble`, and does
-    not disturb the run.
+    The run need not exist yet. A failure of the display is stored in `trouble` and does not affect
+    the run.
 
     Args:
-        open_monitor: Returns who looks at the run; an `InvalidInputError` says that it is not there
-            yet.
-        console: Where it is shown.
-        every: Seconds between two looks.
+        open_monitor: Returns the run's monitor; raises `InvalidInputError` if there is no run yet.
+        console: The console to show it on.
+        every: Seconds between updates.
     """
 
     def __init__(
@@ -93,12 +92,12 @@ class BackgroundScreen(Closing):
         self._every = every
         self._stop = threading.Event()
         self.trouble = ""
-        """Why the run could not be shown; empty if it could."""
+        """The error that stopped the display; empty if there was none."""
         self._thread = threading.Thread(target=self._show, name="webtraj-monitor", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Shows the run a last time, and stops. Idempotent."""
+        """Show the run a last time, and stop. Idempotent."""
         self._stop.set()
         self._thread.join()
 
@@ -123,7 +122,7 @@ class BackgroundScreen(Closing):
 
     def _wait_for_run(self) -> RunMonitor | None:
         while True:
-            last = self._stop.is_set()  # A short run may be over before it was first looked for.
+            last = self._stop.is_set()  # A short run may end before the first look.
             try:
                 return self._open()
             except (errors.InvalidInputError, errors.StorageMissingError):
@@ -133,7 +132,7 @@ class BackgroundScreen(Closing):
 
 
 def rendered(status: RunStatus, *, width: int) -> RenderableType:
-    """Returns a status as it is shown, for a console of that many columns."""
+    """Return the display of a status, for a console of `width` columns."""
     parts: list[RenderableType] = [Text(line_of(status)), _rates(status), Text()]
     parts += [_grid(status.cells, width), _legend(status), Text()]
     if status.underway:
@@ -147,8 +146,8 @@ def rendered(status: RunStatus, *, width: int) -> RenderableType:
 
 
 def line_of(status: RunStatus) -> str:
-    """Returns a status in one line."""
-    parts = [f"{status.over} of {status.planned} rows over"]
+    """Return a status in one line."""
+    parts = [f"{status.over} of {status.planned} rows done"]
     if status.tries > status.over:
         parts.append(f"{status.tries} tries")
     if status.success[1]:
@@ -158,7 +157,7 @@ def line_of(status: RunStatus) -> str:
     if status.judged is not None:
         parts.append(f"{status.judged} judged")
     if status.unsent:
-        parts.append(f"{status.unsent} not in the bucket yet")
+        parts.append(f"{status.unsent} not uploaded yet")
     if status.remaining and status.writer is not Writer.OVER:
         parts.append(f"about {_span(status.remaining)} left")
     return _printable(f"{status.run_id} ({status.writer}): {', '.join(parts)}")
@@ -168,14 +167,14 @@ def _rates(status: RunStatus) -> Text:
     age = "" if status.started is None else f"since {_span(status.time - status.started)}; "
     parallel = "" if status.parallel is None else f"{status.parallel} at a time; "
     return Text(
-        f"{age}{parallel}last minute {_pace(status.minute)}; on the whole {_pace(status.whole)}; "
+        f"{age}{parallel}last minute {_pace(status.minute)}; overall {_pace(status.whole)}; "
         f"{status.steps} steps",
         style="dim",
     )
 
 
 def _grid(cells: str, width: int) -> Text:
-    """Returns the rows' cells; several rows share one where there are too many for the space."""
+    """Return the grid of rows; if there are too many for the space, several rows share a cell."""
     room = max(width - 2, 10) * _GRID_LINES
     share = max(math.ceil(len(cells) / room), 1)
     grid = Text(overflow="fold")
@@ -183,12 +182,12 @@ def _grid(cells: str, width: int) -> Text:
         sign, style = _STYLES[_foremost(cells[start : start + share])]
         grid.append(sign, style=style)
     if share > 1:
-        grid.append(f"\n(each sign stands for {share} rows, and is that of the most of them)")
+        grid.append(f"\n(each cell shows the most frequent state of {share} rows)")
     return grid
 
 
 def _foremost(cells: str) -> Cell:
-    """Returns what most of some cells are."""
+    """Return the most frequent cell."""
     return Cell(max(dict.fromkeys(cells), key=cells.count))
 
 
@@ -202,7 +201,7 @@ def _legend(status: RunStatus) -> Text:
 
 
 def _underway(status: RunStatus) -> Table:
-    table = _table("under way", "site", "phase", "steps", "for", "quiet", numbers=3)
+    table = _table("running", "site", "phase", "steps", "age", "idle", numbers=3)
     for episode in status.underway[:_ROWS_SHOWN]:
         table.add_row(
             _printable(f"{episode.row} {episode.task}"),
@@ -216,7 +215,7 @@ def _underway(status: RunStatus) -> Table:
 
 
 def _sites(status: RunStatus) -> Table:
-    table = _table("slowest sites", "s/step", "episodes", "broken", numbers=3)
+    table = _table("slowest sites", "s/step", "episodes", "errors", numbers=3)
     for site in status.sites[:_ROWS_SHOWN]:
         table.add_row(
             _printable(site.site) or "-",
@@ -228,28 +227,29 @@ def _sites(status: RunStatus) -> Table:
 
 
 def _faults(status: RunStatus) -> Table:
-    table = _table("errors", "number", "latest", numbers=1)
+    table = _table("errors", "count", "latest", numbers=1)
     for fault in status.faults[:_ROWS_SHOWN]:
         latest = f"{fault.task}: {fault.message}" if fault.message else fault.task
         table.add_row(_printable(fault.kind), str(fault.count), _printable(latest))
     if status.faults_unread:
-        table.add_row("not looked into yet", str(status.faults_unread), "")
+        table.add_row("not read yet", str(status.faults_unread), "")
     return table
 
 
 def _notes(status: RunStatus) -> list[str]:
     notes = []
     left = status.planned - status.over
-    resume = "`webtraj rollout ... --resume` plays what is left"
     if status.writer is Writer.GONE:
         notes.append(
-            f"No process on this machine plays it, and nothing has changed for a while; {resume}, "
-            "and seals what is open."
+            "No process on this machine is running it, and nothing has changed for a while. To "
+            "resume, run `webtraj rollout ... --resume`."
         )
     elif status.writer is Writer.OVER and left:
-        notes.append(f"It has ended with {left} rows left; {resume}.")
+        notes.append(
+            f"The run ended with {left} rows left. To run them, use `webtraj rollout ... --resume`."
+        )
     if status.trouble:
-        notes.append(f"This is what was seen last: {status.trouble}")
+        notes.append(f"Showing the last known status: {status.trouble}")
     return notes
 
 
@@ -257,7 +257,7 @@ def _table(first: str, *others: str, numbers: int) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column(first, overflow="ellipsis", no_wrap=True)
     for index, name in enumerate(others):
-        last = index >= len(others) - numbers if first == "under way" else index < numbers
+        last = index >= len(others) - numbers if first == "running" else index < numbers
         table.add_column(
             name, justify="right" if last else "left", overflow="ellipsis", no_wrap=True
         )
@@ -275,7 +275,7 @@ def _pace(rates: Rates) -> str:
 
 
 def _span(seconds: float) -> str:
-    """Returns a span of time as a person reads it.
+    """Return a duration as readable text.
 
     >>> _span(5.04), _span(75), _span(90000)
     ('5 s', '1:15 min', '1 day, 1:00:00')

@@ -1,4 +1,4 @@
-"""What a monitor shows of a run, as plain data: nothing here reads or draws anything."""
+"""A run's status as plain data. Nothing here draws anything."""
 
 from __future__ import annotations
 
@@ -38,30 +38,30 @@ __all__ = [
 
 
 class Cell(enum.StrEnum):
-    """Where a row of the plan is; each has a letter of its own in `RunStatus.cells`."""
+    """The state of a row of the plan; the value is its letter in `RunStatus.cells`."""
 
     WAITING = "."
-    """Nobody has begun it, or its record is out of sight."""
+    """Not started, or its record is not visible from here."""
     AGAIN = "w"
-    """It was tried, and is to be tried again."""
+    """Failed, and will be retried."""
     RESETTING = "r"
-    """Its environment is being reset, which also waits for a free browser."""
+    """The environment is resetting, which includes waiting for a free browser."""
     ASKING = "q"
-    """The agent has an observation, and decides."""
+    """The agent has an observation and is deciding."""
     ACTING = "a"
-    """The environment does what the agent decided, and observes what came of it."""
+    """The environment is executing the action and observing."""
     SEALING = "s"
-    """It has ended, and its record is being closed."""
+    """The episode has ended and is being sealed."""
     ELSEWHERE = "m"
-    """Another machine plays it; how far it is, only that machine sees."""
+    """Running on another machine; its progress is visible only there."""
     LOST = "x"
-    """It is open, and nobody writes it any more."""
+    """Open, but its process is gone."""
     JUDGING = "j"
-    """It is recorded, and its judge has not spoken."""
+    """Recorded, but not judged yet."""
     SUCCESS = "+"
     FAILURE = "-"
     UNGRADED = "u"
-    """It ended by itself, and nobody said what it was worth."""
+    """Ended by itself without a verdict."""
     BLOCKED = "b"
     ENV_ERROR = "e"
     AGENT_ERROR = "g"
@@ -69,11 +69,11 @@ class Cell(enum.StrEnum):
     JUDGE_ERROR = "v"
     TIMEOUT = "t"
     CUT_SHORT = "c"
-    """It was cancelled, or its process died; a resumed run plays it again."""
+    """Cancelled, or its process died; a resumed run runs it again."""
 
 
 UNDER_WAY = (Cell.RESETTING, Cell.ASKING, Cell.ACTING, Cell.SEALING, Cell.ELSEWHERE)
-"""What somebody works at."""
+"""The states of running episodes."""
 
 CELL_OF_OUTCOME: Mapping[Outcome, Cell] = {
     Outcome.SUCCESS: Cell.SUCCESS,
@@ -90,31 +90,31 @@ CELL_OF_OUTCOME: Mapping[Outcome, Cell] = {
 
 
 class Writer(enum.StrEnum):
-    """What is known of who plays the run."""
+    """The state of the process that runs the rollout."""
 
     PLAYING = "playing"
-    """A process holds what it writes."""
+    """A process holds the run's files open."""
     GONE = "gone"
-    """On this machine none does, and nothing has changed for a while."""
+    """No process on this machine does, and nothing has changed for a while."""
     UNKNOWN = "unknown"
-    """It cannot be seen from here: it plays on another machine, or nothing is open just now."""
+    """Not visible from here: it runs on another machine, or no episode is open right now."""
     OVER = "over"
-    """Every row is over."""
+    """Every row is done."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """How fast it goes."""
+    """The speed of a run."""
 
     episodes_per_second: float | None = None
-    """Episodes that ended, a second; None before the first."""
+    """Ended episodes per second; None before the first."""
     steps_per_second: float | None = None
-    """Steps of the environment, a second."""
+    """Environment steps per second."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class OpenEpisode:
-    """An episode that is under way, as its journal tells, or the note on another machine's."""
+    """A running episode, from its journal, or from the driver's note if another machine runs it."""
 
     episode_id: str
     row: int
@@ -122,30 +122,30 @@ class OpenEpisode:
     site: str
     cell: Cell
     steps: int | None
-    """Steps that its environment took; None if that is not seen from here."""
+    """Environment steps so far; None if not visible from here."""
     age: float
-    """Seconds since it began."""
+    """Seconds since its start."""
     quiet: float | None
-    """Seconds since its last line; None if that is not seen from here."""
+    """Seconds since its journal's last line; None if not visible from here."""
     machine: str = ""
-    """The machine that plays it, if it is another one."""
+    """The machine that runs it, if not this one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SitePace:
-    """How the episodes of one site, or of a task that has none, went."""
+    """The totals of one site, or of one task without a site."""
 
     site: str
     episodes: int
     seconds: float
-    """Of all of them together."""
+    """The total time of the episodes."""
     steps: int
     faults: int
-    """Those that an error, a deadline or a death ended."""
+    """Episodes that ended with an error, a deadline, or a dead process."""
 
     @property
     def seconds_per_step(self) -> float:
-        """Seconds a step took, the reset and the agent's decisions included."""
+        """Mean seconds per step, including the reset and the agent's decisions."""
         return self.seconds / max(self.steps, 1)
 
 
@@ -154,15 +154,15 @@ class FaultCount:
     """One kind of error."""
 
     kind: str
-    """The error's type, or the outcome where none is on record."""
+    """The error's type, or the outcome if no error is recorded."""
     count: int
     episode_id: str
-    """The latest episode that it ended,"""
+    """The latest episode that it ended."""
     task: str
     message: str
-    """and what was said there."""
+    """The message in that episode."""
     time: float | None
-    """When, in seconds since the epoch."""
+    """The time of that error, in seconds since the epoch."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,59 +176,59 @@ class RunStatus:
     """The moment, in seconds since the epoch."""
     writer: Writer
     planned: int
-    """Rows of the plan."""
+    """The number of rows in the plan."""
     over: int
-    """Rows that are over."""
+    """The number of rows done."""
     tries: int
-    """Episodes that ended, each try counted."""
+    """The number of ended episodes, including retries."""
     cells: str
     """A letter for each row, in the plan's order: see `Cell`."""
     parallel: int | None = None
-    """How many are played at a time, as far as the run's settings tell."""
+    """Episodes at a time, if the run's settings are known."""
     started: float | None = None
-    """When its first episode began, in seconds since the epoch."""
+    """The start of the first episode, in seconds since the epoch."""
     outcomes: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """Tries by outcome, as the judge sees them where there is one."""
+    """Tries by outcome; the judge's outcome if there is one."""
     success: tuple[int, int] = (0, 0)
-    """Successes, and successes and failures together."""
+    """Successes, and successes plus failures."""
     interval: tuple[float, float] | None = None
-    """Wilson's interval of 95 % for the chance of a success."""
+    """Wilson's 95 % interval of the success rate."""
     steps: int = 0
-    """Steps of episodes that ended, and of those under way."""
+    """Steps of ended and running episodes."""
     minute: Rates = dataclasses.field(default_factory=Rates)
-    """In the last minute."""
+    """The speed in the last minute."""
     whole: Rates = dataclasses.field(default_factory=Rates)
-    """Since it began, pauses of more than a minute left out."""
+    """The speed since the start, without pauses of more than a minute."""
     remaining: float | None = None
-    """Seconds that the rest takes at the pace of the whole; None if that is not known."""
+    """Estimated seconds left at the overall speed; None if unknown."""
     judged: int | None = None
-    """Episodes that were judged; None without a judged dataset."""
+    """The number of judged episodes; None without a judged dataset."""
     unsent: int = 0
-    """Episodes that ended, and are in a spool on this machine, but not in the bucket yet."""
+    """Ended episodes in a spool on this machine that are not in the bucket yet."""
     underway: tuple[OpenEpisode, ...] = ()
-    """Some of those under way, the oldest first."""
+    """Some of the running episodes, the oldest first."""
     sites: tuple[SitePace, ...] = ()
-    """The slowest, in seconds a step."""
+    """The slowest sites, by seconds per step."""
     faults: tuple[FaultCount, ...] = ()
-    """By kind, the most frequent first."""
+    """Errors by kind, the most frequent first."""
     faults_unread: int = 0
-    """Episodes with an error whose record has not been looked into yet."""
+    """Episodes with an error whose record has not been read yet."""
     trouble: str = ""
-    """What could not be read this time; empty if all could."""
+    """The error of the last read; empty if it succeeded."""
 
     @property
     def counts(self) -> dict[Cell, int]:
-        """Rows by where they are; what no row is, is left out."""
+        """The number of rows in each state that occurs."""
         found = ((cell, self.cells.count(cell.value)) for cell in Cell)
         return {cell: number for cell, number in found if number}
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left to play or to judge."""
+        """Whether nothing is left to run or to judge."""
         return self.writer is Writer.OVER and Cell.JUDGING.value not in self.cells
 
     def to_data(self) -> dict[str, Any]:
-        """Returns it as JSON data; text that is no Unicode has question marks."""
+        """Return the status as JSON data; invalid Unicode becomes question marks."""
         data = dataclasses.asdict(self)
         data["counts"] = {cell.name.lower(): number for cell, number in self.counts.items()}
         data["is_over"] = self.is_over
@@ -240,10 +240,10 @@ class RunStatus:
         return readable
 
 
-# The errors of a run: how many of each kind, and what the latest one said.
+# The errors of a run: the count and the latest message of each kind.
 
 _AT_ONCE = 20
-"""How many records one look reads, so that no look takes long."""
+"""The most records that one look reads, to keep it fast."""
 
 _ATTEMPTS = 3
 
@@ -256,11 +256,11 @@ class _Unread:
 
 
 class FaultBook:
-    """Reads the records of episodes in which something broke, a few at a time, and counts.
+    """Counts of errors by kind, from the records of failed episodes, read a few at a time.
 
     Args:
         watched: The run.
-        storage_options: For a bucket.
+        storage_options: For a bucket: the storage options.
     """
 
     def __init__(self, watched: WatchedRun, storage_options: Mapping[str, Any] | None) -> None:
@@ -271,30 +271,30 @@ class FaultBook:
 
     @property
     def unread(self) -> int:
-        """How many have not been looked into yet."""
+        """The number of records not read yet."""
         return len(self._unread)
 
     def add(self, summary: EpisodeSummary, *, in_spool: bool = False) -> None:
-        """Takes an episode in which something broke."""
+        """Add a failed episode."""
         self._unread.append(_Unread(summary, in_spool))
 
     def counts(self) -> tuple[FaultCount, ...]:
-        """Returns the kinds that were found, the most frequent first."""
+        """Return the kinds found, the most frequent first."""
         return tuple(sorted(self._counts.values(), key=lambda fault: (-fault.count, fault.kind)))
 
     def read_some(self) -> None:
-        """Looks into some of those that are left."""
+        """Read some of the records that are left."""
         for _ in range(min(_AT_ONCE, len(self._unread))):
             item = self._unread.popleft()
             item.attempts += 1
             try:
                 fault = self._read(item)
             except (errors.DatasetError, errors.StorageError, OSError):
-                if item.attempts < _ATTEMPTS:  # It may be on its way to the bucket just now.
+                if item.attempts < _ATTEMPTS:  # It may be on its way to the bucket.
                     self._unread.append(item)
                     continue
                 outcome = item.summary.outcome.name.lower()
-                fault = Fault(outcome, "Its record cannot be read; `webtraj verify` says why.")
+                fault = Fault(outcome, "The record cannot be read; `webtraj verify` shows why.")
             self._count(item.summary, fault)
 
     def _read(self, item: _Unread) -> Fault:
@@ -331,15 +331,15 @@ class FaultBook:
         )
 
 
-# The rows of a plan: where each is, given the tries at it that have ended.
+# The rows of a plan, and the state of each, given its ended tries.
 
 
 class Rows:
-    """Where every row is. What is open, lost or judged is laid over it by who asks.
+    """The state of every row, from ended tries. Callers overlay open, lost and judged rows.
 
     Args:
         plan: The plan.
-        retry: What the run tries again.
+        retry: The run's retry policy.
     """
 
     def __init__(self, plan: Sequence[PlannedEpisode], retry: RetryPolicy) -> None:
@@ -349,10 +349,10 @@ class Rows:
         self._cells = bytearray(Cell.WAITING.value.encode() * len(plan))
         self._over: set[int] = set()
         self.changes = 0
-        """How many tries were taken."""
+        """The number of tries added."""
 
     def add(self, summary: EpisodeSummary, row: int, number: int) -> None:
-        """Takes a try that ended."""
+        """Add an ended try."""
         self.changes += 1
         tries = self._tries.setdefault(row, [])
         tries.append(EpisodeResult.of_summary(summary, self.plan[row], number))
@@ -366,19 +366,19 @@ class Rows:
 
     @property
     def over(self) -> int:
-        """How many rows are over."""
+        """The number of rows done."""
         return len(self._over)
 
     def tries(self, row: int) -> tuple[EpisodeResult, ...]:
-        """Returns the tries at a row that have ended, in order."""
+        """Return the ended tries of a row, in order."""
         return tuple(self._tries.get(row, ()))
 
     def cells(self, others: Mapping[int, Cell], judged: Mapping[int, Cell]) -> str:
-        """Returns the letter of each row.
+        """Return the letter of each row.
 
         Args:
-            others: Where rows are that are not over, such as under way.
-            judged: What became of rows that are over, as a judge sees it.
+            others: The state of rows that are not done, such as running ones.
+            judged: The judge's verdict on rows that are done.
         """
         cells = bytearray(self._cells)
         for row, cell in others.items():
@@ -390,16 +390,16 @@ class Rows:
         return cells.decode("ascii")
 
     def counting(self, row: int) -> EpisodeResult | None:
-        """Returns the try that counts of a row that is over; None of any other."""
+        """Return the try that counts for a row that is done; None for any other row."""
         return counting(self._tries[row])[0] if row in self._over else None
 
     @property
     def rows_over(self) -> frozenset[int]:
-        """The rows that are over."""
+        """The rows that are done."""
         return frozenset(self._over)
 
     def _state(self, tries: Sequence[EpisodeResult]) -> tuple[bool, Cell]:
-        """Returns whether a row is over, by the rule of `runs.progress_of`, and where it is."""
+        """Return whether a row is done, by the rule of `runs.progress_of`, and its state."""
         (counted,) = counting(tries)
         if counted.counts:
             return True, CELL_OF_OUTCOME[counted.outcome]
@@ -413,7 +413,7 @@ class Rows:
 
 
 def retry_policy(settings: Mapping[str, Any]) -> RetryPolicy:
-    """Returns the retry policy that a run's settings have; that of no retries if they tell none."""
+    """Return the retry policy in a run's settings; the default policy if there is none."""
     kept = settings.get("retry")
     names = {field.name for field in dataclasses.fields(RetryPolicy)}
     try:

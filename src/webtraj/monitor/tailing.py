@@ -1,8 +1,7 @@
-"""Following a run's journals as they grow: reading each byte once, and locking nothing.
+"""Follow a run's journals as they grow, reading each byte once and locking nothing.
 
-A monitor must not disturb what it looks at. So it locks no journal, not for a moment: one that is
-locked is taken for one that is being written, and recovery would pass it over. Who holds locks is
-read from the system's own table instead.
+A monitor must not disturb the run. It never locks a journal, because recovery takes a locked
+journal for one that is being written, and skips it. Instead, it reads the system's table of locks.
 """
 
 from __future__ import annotations
@@ -39,22 +38,22 @@ __all__ = [
     "find_run",
 ]
 
-# From what a person names, a dataset or where a rollout saves to, to the run to be watched.
+# From a dataset or a save path to the run to watch.
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedRun:
-    """A run, and where all that tells of it lies."""
+    """A run and the locations of its files."""
 
     run: Run
     place: str
-    """The dataset, as a person names it."""
+    """The dataset, as given."""
     judged: tuple[Storage, ...] = ()
-    """Where the judged dataset may be."""
+    """Possible locations of the judged dataset."""
     journals: tuple[Path, ...] = ()
-    """The folders on this machine in which its open episodes may be."""
+    """Folders on this machine that may hold its open episodes."""
     spools: tuple[Path, ...] = ()
-    """The spools on this machine whose episodes go to the dataset."""
+    """Spools on this machine whose episodes go to the dataset."""
 
 
 def find_run(
@@ -62,16 +61,16 @@ def find_run(
     run_id: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> WatchedRun:
-    """Returns a run that is there already, however far it is.
+    """Return an existing run.
 
     Args:
-        place: A dataset's folder or URL; or a rollout's save path, with iterations in it, of which
-            the one whose run is the latest is meant.
+        place: A dataset's folder or URL; or a rollout's save path, for the iteration with the
+            latest run.
         run_id: The run; by default the latest.
-        storage_options: For a bucket.
+        storage_options: For a bucket: the storage options.
 
     Raises:
-        InvalidInputError: There is no run.
+        InvalidInputError: There is no such run.
         StorageError: The place cannot be read.
     """
     named = os.fspath(place)
@@ -82,13 +81,13 @@ def find_run(
         latest = _latest_iteration(named, run_id, storage_options)
         if latest is None:
             raise errors.InvalidInputError(
-                f"{named!r:.300} has no run{'' if run_id is None else f' {run_id!r:.100}'} to "
-                "watch. Name a rollout's dataset or save path; its run is there as soon as its "
+                f"No run{'' if run_id is None else f' {run_id!r:.100}'} in {named!r:.300}. Give a "
+                "rollout's dataset or save path. A rollout that has just started appears once its "
                 "plan is written."
             )
         run, found, its_judged = latest
         judged.append(its_judged)
-    with contextlib.suppress(errors.InvalidInputError):  # There may be no place beside it.
+    with contextlib.suppress(errors.InvalidInputError):  # Not every dataset has one.
         judged.append(judged_place(found))
     judged += _beside(found)
     storage = run.storage
@@ -104,7 +103,7 @@ def find_run(
 
 
 def _run_in(storage: Storage, run_id: str | None) -> Run | None:
-    """Returns a run of a dataset; None if it has none of that name."""
+    """Return a run of a dataset; None if there is no such run."""
     if run_id is not None:
         run = Run(storage, run_id)
         return run if storage.size(f"runs/{run_id}/plan.jsonl") is not None else None
@@ -117,7 +116,7 @@ def _run_in(storage: Storage, run_id: str | None) -> Run | None:
 def _latest_iteration(
     save_path: str, run_id: str | None, storage_options: Mapping[str, Any] | None
 ) -> tuple[Run, str, str] | None:
-    """Returns the latest run of any iteration, its dataset, and where its judged one would be."""
+    """Return the latest run of any iteration, its dataset, and the path of the judged dataset."""
     found: list[tuple[str, Run, str, str]] = []
     for split in get_args(Split):
         iterations = Iterations(save_path, split, storage_options)
@@ -134,13 +133,13 @@ def _latest_iteration(
 
 
 def _beside(place: str) -> list[str]:
-    """Returns where an iteration's judged dataset would be, if a place is named like one."""
+    """Return the path of an iteration's judged dataset, if the place is named like an iteration."""
     folder, _, name = place.rstrip("/").rpartition("/")
     return [f"{folder}/judged/{name}"] if folder and name.startswith("iteration_") else []
 
 
 def _spools_for(url: str) -> tuple[Path, ...]:
-    """Returns this user's spools whose episodes go to a place."""
+    """Return this user's spools whose episodes go to a place."""
     from webtraj.collectors.spool import spools
     from webtraj.store.layout import DatasetLayout
 
@@ -153,7 +152,7 @@ def _spools_for(url: str) -> tuple[Path, ...]:
 
 
 _LINE = re.compile(rb'\{"kind":"(\w+)",(?:"schema_version":\d+,)?"time":([0-9.e+-]+)')
-"""How a line of a journal begins. What else it says, which may be long, is not read."""
+"""The start of a journal's line. The rest, which may be long, is not parsed."""
 
 _PHASES = {
     b"begin": Cell.RESETTING,
@@ -161,34 +160,34 @@ _PHASES = {
     b"step": Cell.ASKING,
     b"end": Cell.SEALING,
 }
-"""What goes on after a line of that kind."""
+"""The state after a line of each kind."""
 
 
 @dataclasses.dataclass(slots=True)
 class JournalTail:
-    """How far an open episode is."""
+    """The progress of an open episode."""
 
     path: Path
     cell: Cell = Cell.RESETTING
     began: float | None = None
-    """When its first line was written, in seconds since the epoch;"""
+    """The time of its first line, in seconds since the epoch."""
     last: float | None = None
-    """and its last."""
+    """The time of its last line, in seconds since the epoch."""
     steps: int = 0
-    """Steps that the environment took after its first observation."""
+    """Environment steps after the first observation."""
     times: collections.deque[float] = dataclasses.field(
         default_factory=lambda: collections.deque(maxlen=1000)
     )
-    """When the latest of them came."""
+    """The times of the latest steps."""
     inode: int = 0
     _read: int = 0
     _observations: int = 0
 
     def look(self) -> None:
-        """Reads what has come since the last time.
+        """Read the lines written since the last call.
 
         Raises:
-            FileNotFoundError: It has been sealed.
+            FileNotFoundError: The episode has been sealed.
         """
         self.inode = self.path.stat().st_ino
         content = appended(self.path, self._read)
@@ -214,8 +213,8 @@ class JournalTails:
     """The open episodes of one run, in a dataset's folder or in spools.
 
     Args:
-        folders: The folders of journals.
-        run_id: The run.
+        folders: The folders with journals.
+        run_id: The run's id.
     """
 
     def __init__(self, folders: Iterable[Path], run_id: str) -> None:
@@ -224,7 +223,7 @@ class JournalTails:
         self._tails: dict[str, JournalTail] = {}
 
     def look(self) -> Mapping[str, JournalTail]:
-        """Returns the open episodes by id, as far as they are now."""
+        """Return the current progress of the open episodes, by id."""
         found: dict[str, JournalTail] = {}
         for folder in self._folders:
             for name in _names_in(folder):
@@ -242,21 +241,21 @@ class JournalTails:
 
 
 class LockTable:
-    """Which files are locked by processes of this machine, as the system tells.
+    """The files locked by processes of this machine, from the system's table.
 
     Args:
-        probe: A file that nobody locks, of the same file system. It is locked once, to see whether
-            locks of that file system are told at all.
+        probe: A file on the same file system that nobody locks. It is locked once, to check that
+            the table lists locks of that file system.
     """
 
     _TABLE = Path("/proc/locks")
 
     def __init__(self, probe: Path) -> None:
         self.tells = self._check(probe)
-        """Whether it can be known."""
+        """Whether the table lists locks of the file system."""
 
     def locked(self) -> frozenset[int]:
-        """Returns the inodes of the files that are locked; none if that cannot be known."""
+        """Return the inodes of the locked files; empty if unknown."""
         if not self.tells:
             return frozenset()
         try:
@@ -293,26 +292,26 @@ def _names_in(folder: Path) -> list[str]:
     return sorted(name for name in names if name.endswith(".jsonl") and name[0] != ".")
 
 
-# How fast a run goes, in the last minute and on the whole, and which sites are slow.
+# The speed of a run, in the last minute and overall, and the slow sites.
 
 MINUTE = 60.0
 
 
 class Pace:
-    """Counts what ended, and when."""
+    """The speed of a run, from its ended episodes."""
 
     def __init__(self) -> None:
         self._busy = BusyTime()
         self._recent: collections.deque[tuple[float, float, int]] = collections.deque()
         self.started: float | None = None
-        """When the first episode began."""
+        """The start of the first episode."""
         self.latest: float | None = None
-        """When the last one ended."""
+        """The end of the last episode."""
         self.episodes = 0
         self.steps = 0
 
     def add(self, summary: EpisodeSummary, now: float) -> None:
-        """Takes an episode that ended."""
+        """Add an ended episode."""
         self.episodes += 1
         self.steps += summary.num_steps
         start, end = summary.start_time, summary.end_time
@@ -325,10 +324,10 @@ class Pace:
             self._recent.append((start, end, summary.num_steps))
 
     def minute(self, open_episodes: Iterable[JournalTail], now: float) -> Rates:
-        """Returns the rates of the last minute, or of the time since the run began, if shorter.
+        """Return the rates of the last minute, or since the start of the run if that is shorter.
 
-        The steps of an episode that ended are taken to be spread evenly over its time; those of
-        one under way are counted as they came.
+        The steps of an ended episode are spread evenly over its time; those of a running episode
+        count at their own time.
         """
         begin = now - MINUTE
         self._recent = collections.deque(item for item in self._recent if item[1] > begin)
@@ -346,10 +345,10 @@ class Pace:
         )
 
     def whole(self, until: float | None = None) -> Rates:
-        """Returns the rates of all episodes that ended, over the time in which any was played.
+        """Return the rates of all ended episodes over the time in which any episode ran.
 
         Args:
-            until: Up to when episodes are under way; None if none is.
+            until: The current time if any episode is running, else None.
         """
         if self.latest is None:
             return Rates()
@@ -362,13 +361,13 @@ class Pace:
 
 
 class Sites:
-    """Adds up the episodes of each site, or of each task that has none."""
+    """Totals by site, or by task for tasks without a site."""
 
     def __init__(self) -> None:
         self._paces: dict[str, SitePace] = {}
 
     def add(self, site: str, seconds: float | None, steps: int, *, fault: bool) -> None:
-        """Takes an episode that ended."""
+        """Add an ended episode."""
         pace = self._paces.get(site) or SitePace(
             site=site, episodes=0, seconds=0.0, steps=0, faults=0
         )
@@ -381,13 +380,13 @@ class Sites:
         )
 
     def slowest(self, number: int) -> tuple[SitePace, ...]:
-        """Returns the slowest, in seconds a step."""
+        """Return the slowest sites, by seconds per step."""
         ordered = sorted(self._paces.values(), key=lambda p: (-p.seconds_per_step, p.site))
         return tuple(ordered[:number])
 
 
 def _share(start: float, end: float, begin: float, now: float) -> float:
-    """Returns the share of an episode's time that lies between `begin` and `now`."""
+    """Return the share of an episode's time between `begin` and `now`."""
     if end <= start:
         return 1.0
     return max(min(end, now) - max(start, begin), 0.0) / (end - start)

@@ -1,13 +1,12 @@
-"""Watching a run from outside, by what it writes anyway.
+"""Watch a run from outside, through the files that it writes anyway.
 
-A rollout need not know that it is watched, and nothing is added to what it does: the plan says what
-is to be played; the dataset's index, what has ended; the journals of open episodes, which line by
-line say what goes on (`tailing`), what is under way. Each look reads only what has come since the
-last one. So any number of monitors may look, at any time, also at a run that died long ago.
+A rollout does nothing for its monitors. The plan lists the rows; the dataset's index, the ended
+episodes; the journals of open episodes (`tailing`), the progress of running ones. Each look reads
+only what is new. Any number of monitors may watch at any time, even a run that died long ago.
 
-Of episodes that are played on another machine it is seen that they are, if the run has a driver
-that notes it (`elsewhere`), and then what they came to. Episodes on their way to a bucket are seen
-on the machine that plays them, in its spool.
+Episodes that run on another machine are visible if the run has a driver that notes them
+(`Elsewhere`). Episodes on their way to a bucket are visible in the spool of the machine that runs
+them.
 """
 
 from __future__ import annotations
@@ -54,14 +53,14 @@ from webtraj.trajectory import Outcome
 
 __all__ = ["Elsewhere", "Liveness", "QUIET", "RunMonitor", "Unsent", "Verdicts"]
 
-# What is played on other machines, as the driver of a rollout on many notes it.
+# Episodes on other machines, as noted by the driver of a distributed rollout.
 
 
 class Elsewhere:
-    """Reads a run's note, no more often than it is written.
+    """The driver's note of a distributed run, read no more often than it is written.
 
     Args:
-        run: The run. Of one that is played on one machine there is no note.
+        run: The run. A run on one machine has no note.
     """
 
     def __init__(self, run: Run) -> None:
@@ -70,7 +69,7 @@ class Elsewhere:
         self._read_at: float | None = None
 
     def look(self, now: float) -> Mapping[str, Away]:
-        """Returns the machines of episodes by their ids; none if the driver is gone.
+        """Return the machines of running episodes by id; empty if the driver is gone.
 
         Raises:
             StorageError: The note cannot be read.
@@ -83,14 +82,14 @@ class Elsewhere:
         return self._note.episodes
 
 
-# Who is at work: whether a run is played, was left by a process that died, or is over.
+# Whether a run is running, was left by a process that died, or is over.
 
 QUIET = 30.0
-"""Seconds without any change after which what nobody holds is taken for dead."""
+"""Seconds without a change after which a run whose files nobody holds counts as dead."""
 
 
 class Liveness:
-    """Tells the living from the dead by who holds the files that a writer holds.
+    """Whether a run's writer is alive, from the locks on its files.
 
     Args:
         watched: The run.
@@ -111,14 +110,14 @@ class Liveness:
         latest: float | None,
         now: float,
     ) -> Writer:
-        """Returns what is known of who plays the run.
+        """Return the state of the run's writer.
 
         Args:
-            tails: Its open episodes.
-            left: How many rows are not over.
-            tries: How many episodes have ended.
-            latest: When the last of them did.
-            now: What time it is.
+            tails: The open episodes.
+            left: The number of rows not done.
+            tries: The number of ended episodes.
+            latest: The end of the last one, in seconds since the epoch.
+            now: The current time, in seconds since the epoch.
         """
         if not left:
             return Writer.OVER
@@ -136,7 +135,7 @@ class Liveness:
     def phases(
         self, tails: Mapping[str, JournalTail], writer: Writer, now: float
     ) -> dict[str, Cell]:
-        """Returns where each open episode is, by its id."""
+        """Return the state of each open episode, by id."""
         locked = self._locked()
         phases = {}
         for episode_id, tail in tails.items():
@@ -147,11 +146,11 @@ class Liveness:
         return phases
 
     def _held(self, tails: Mapping[str, JournalTail]) -> set[int]:
-        """Returns the inodes of what a writer of the run would hold."""
+        """Return the inodes of the files that the run's writer would hold."""
         if tails or not isinstance(self._watched.run.storage, FolderStorage):
             return {tail.inode for tail in tails.values()}
         found = set()
-        for path in self._index.files():  # Between two episodes it holds its index file alone.
+        for path in self._index.files():  # Between episodes, a writer holds only its index file.
             try:
                 found.add(path.stat().st_ino)
             except FileNotFoundError:
@@ -159,7 +158,7 @@ class Liveness:
         return found
 
     def _was_played_to_its_end(self, tries: int) -> bool:
-        """Returns whether the run's metrics are there, and are of just what is on record."""
+        """Return whether the run's metrics exist and cover exactly the recorded tries."""
         try:
             overall = read_metrics(self._watched.run).get("overall")
         except (errors.StorageMissingError, errors.DatasetError):
@@ -168,19 +167,19 @@ class Liveness:
         return bool(tries) and total == tries
 
     def _locked(self) -> frozenset[int] | None:
-        """Returns the inodes of locked files; None if it cannot be known here."""
+        """Return the inodes of locked files; None if unknown."""
         telling = [table for table in self._tables if table.tells]
         return telling[0].locked() if telling else None
 
 
-# What a judge said of a run's episodes, as it comes.
+# The judge's verdicts on a run's episodes, as they arrive.
 
 _QUIET = 120.0
-"""Seconds without a verdict after which the judge is no longer waited for."""
+"""Seconds without a verdict after which unjudged rows no longer count as being judged."""
 
 
 class Verdicts:
-    """Follows the judged dataset of a run, if there is one.
+    """The verdicts in a run's judged dataset, if there is one.
 
     Args:
         watched: The run.
@@ -192,14 +191,14 @@ class Verdicts:
         self._found: list[dict[str, EpisodeSummary]] = [{} for _ in self._tails]
         self._changed = 0.0
         self.version = 0
-        """Changes whenever a verdict has come."""
+        """A number that grows with each verdict."""
         self._cells: tuple[Any, dict[int, Cell]] = (None, {})
 
     def look(self, now: float) -> Mapping[str, EpisodeSummary] | None:
-        """Returns the judged episodes of the run, by id; None if there is no judged dataset.
+        """Return the judged episodes of the run, by id; None if there is no judged dataset.
 
         Raises:
-            StorageError: It cannot be read.
+            StorageError: The dataset cannot be read.
         """
         for tail, found in zip(self._tails, self._found, strict=True):
             anew, summaries = tail.read()
@@ -215,7 +214,7 @@ class Verdicts:
     def cells(
         self, judged: Mapping[str, EpisodeSummary] | None, rows: Rows, now: float
     ) -> dict[int, Cell]:
-        """Returns what became of rows that are over, as the judge sees it."""
+        """Return the judge's verdict on the rows that are done."""
         if judged is None:
             return {}
         waited_for = now - self._changed < _QUIET
@@ -234,11 +233,11 @@ class Verdicts:
         return cells
 
 
-# Episodes that ended and wait in spools on this machine to be sent to the bucket.
+# Ended episodes that wait in spools on this machine for upload to the bucket.
 
 
 class Unsent:
-    """Reads the index lines of one run's episodes in spools, each once.
+    """The episodes of one run in spools; each index line is read once.
 
     Args:
         spools: The spools.
@@ -251,7 +250,7 @@ class Unsent:
         self._known: dict[str, EpisodeSummary] = {}
 
     def look(self) -> Mapping[str, EpisodeSummary]:
-        """Returns those that wait now, by id."""
+        """Return the waiting episodes, by id."""
         found: dict[str, EpisodeSummary] = {}
         for folder in self._folders:
             try:
@@ -274,12 +273,12 @@ def _read(path: Path) -> EpisodeSummary | None:
         return EpisodeSummary.from_line(path.read_bytes())
     except errors.UnsupportedSchemaError:
         raise
-    except (OSError, ValueError):  # Sent meanwhile, or just being written.
+    except (OSError, ValueError):  # It has just been uploaded, or is being written.
         return None
 
 
 _RETRY = RetryPolicy(deadline=5.0)
-"""A bucket that is away is looked at again by the next look, which tells so meanwhile."""
+"""A short deadline: the next look retries a bucket that is unreachable."""
 
 _LOOKS_FOR_SETTINGS = 10
 _SHOWN = 50
@@ -287,13 +286,13 @@ _SITES_SHOWN = 10
 
 
 class RunMonitor:
-    """Looks at one run. Safe to use from one thread at a time.
+    """A monitor of one run. Use it from one thread at a time.
 
     Args:
-        place: A dataset's folder or URL, or a rollout's save path with iterations in it.
+        place: A dataset's folder or URL, or a rollout's save path with iterations.
         run_id: The run; by default the latest.
-        storage_options: For a bucket, as `webtraj.store.open_storage` takes them.
-        clock: Gives the time in seconds since the epoch.
+        storage_options: For a bucket: the options of `webtraj.store.open_storage`.
+        clock: Returns the time in seconds since the epoch.
 
     Raises:
         InvalidInputError: There is no run, or its plan is damaged.
@@ -330,22 +329,22 @@ class RunMonitor:
 
     @property
     def run_id(self) -> str:
-        """The run."""
+        """The run's id."""
         return self._watched.run.run_id
 
     @property
     def place(self) -> str:
-        """The dataset that the run is in."""
+        """The run's dataset."""
         return self._watched.place
 
     def look(self) -> RunStatus:
-        """Returns where the run is now.
+        """Return the run's current status.
 
-        A storage that cannot be read is no error: the status is that of the last look, and says so.
+        If the storage cannot be read later, return the last status with the error in `trouble`.
 
         Raises:
-            StorageError: It could not be read at the first look.
-            UnsupportedSchemaError: The run was played by a newer webtraj.
+            StorageError: The storage cannot be read at the first look.
+            UnsupportedSchemaError: A newer webtraj wrote the run.
         """
         try:
             self._last = self._look(self._clock())
@@ -356,14 +355,14 @@ class RunMonitor:
         return self._last
 
     def row(self, number: int) -> dict[str, Any]:
-        """Returns what is known of one row, as JSON data.
+        """Return the details of one row as JSON data.
 
         Raises:
             InvalidInputError: The plan has no such row.
         """
         if not 0 <= number < len(self._plan):
             raise errors.InvalidInputError(
-                f"The plan has the rows 0 to {len(self._plan) - 1}; got {number}."
+                f"No row {number}: the plan has rows 0 to {len(self._plan) - 1}."
             )
         planned = self._plan[number]
         tries = [
@@ -399,9 +398,9 @@ class RunMonitor:
         self._judged_outcomes = (None, collections.Counter())
 
     def _read_settings(self) -> bool:
-        """Reads what the run was made with, which comes after its plan; returns whether it is new.
+        """Read the run's settings, which are written after its plan. Return whether they are new.
 
-        A run that has none is not asked for ever.
+        Stop looking after some attempts, because a run may have none.
         """
         if not self._looks_for_settings:
             return False
@@ -417,8 +416,8 @@ class RunMonitor:
 
     def _look(self, now: float) -> RunStatus:
         if self._read_settings():
-            self._index.forget()  # Which rows are over follows from how often they are tried.
-        tails = self._journals.look()  # First: what is sealed meanwhile is in the index.
+            self._index.forget()  # The retry policy decides which rows are done.
+        tails = self._journals.look()  # Before the index, which then has what is sealed meanwhile.
         unsent = self._unsent.look()
         anew, summaries = self._index.read()
         if anew:
@@ -527,7 +526,7 @@ class RunMonitor:
         return outcomes
 
     def _remaining(self, whole: Rates) -> float | None:
-        """Returns how long the rest takes, if it goes on as it went."""
+        """Return the estimated seconds left at the overall speed."""
         if not whole.episodes_per_second or not self._rows.over:
             return None
         tries_a_row = max(self._pace.episodes / self._rows.over, 1.0)

@@ -44,7 +44,7 @@ class Difference:
         return ends is not None and (ends[0] > 0 or ends[1] < 0)
 
     def to_data(self) -> dict[str, Any]:
-        """Returns it as JSON data."""
+        """Return it as JSON data."""
         low, high = self.interval or (None, None)
         return {
             "name": self.name,
@@ -96,7 +96,7 @@ class Pairs:
         return mcnemar_p(self.first_only, self.second_only)
 
     def to_data(self) -> dict[str, Any]:
-        """Returns it as JSON data."""
+        """Return it as JSON data."""
         low, high = self.interval or (None, None)
         numbers = {"difference": self.value, "low": low, "high": high, "p": self.p}
         return {**dataclasses.asdict(self), "pairs": self.number, **numbers}
@@ -118,7 +118,7 @@ class Comparison:
     """None if they share no task and seed."""
 
     def to_data(self) -> dict[str, Any]:
-        """Returns it as JSON data."""
+        """Return it as JSON data."""
         return {
             "first": self.first_name,
             "second": self.second_name,
@@ -132,7 +132,7 @@ class Comparison:
 
 
 def compare(first_name: str, first: Point, second_name: str, second: Point) -> Comparison:
-    """Returns how the second point differs from the first."""
+    """Return how the second point differs from the first."""
     one, other = first.report.overall, second.report.overall
     rates = (
         Difference("success rate", one.success_rate, other.success_rate),

@@ -57,11 +57,11 @@ class Picture:
     """A `matplotlib.figure.Figure`."""
 
     def svg(self) -> bytes:
-        """Returns it as SVG. The same figure gives the same bytes."""
+        """Return it as SVG. The same figure gives the same bytes."""
         return self._drawn("svg", metadata={"Date": None})
 
     def png(self) -> bytes:
-        """Returns it as PNG."""
+        """Return it as PNG."""
         return self._drawn("png", dpi=150, metadata={"Software": None})
 
     def _drawn(self, kind: str, **options: Any) -> bytes:
@@ -72,7 +72,7 @@ class Picture:
 
 
 def success_over_iterations(subjects: Sequence[Subject]) -> Picture | None:
-    """Draws success by iteration, a line for each subject and split, with Wilson's intervals."""
+    """Draw success by iteration, a line for each subject and split, with Wilson's intervals."""
     lines: dict[str, list[Point]] = {}
     for subject in subjects:
         for point in subject.points:
@@ -103,7 +103,7 @@ def success_over_iterations(subjects: Sequence[Subject]) -> Picture | None:
 
 
 def success_by_group(points: Sequence[tuple[str, Point]], by: str) -> Picture | None:
-    """Draws the success rate of each group with its interval, the most solved on top."""
+    """Draw the success rate of each group with its interval, the most solved on top."""
     groups: dict[str, dict[str, Rate]] = {}
     for name, point in points:
         for group, metrics in point.report.by.get(by, {}).items():
@@ -140,7 +140,7 @@ def success_by_group(points: Sequence[tuple[str, Point]], by: str) -> Picture | 
 
 
 def time_by_phase(points: Sequence[tuple[str, Point]]) -> Picture | None:
-    """Draws where the time of the episodes went, as shares."""
+    """Draw where the time of the episodes went, as shares."""
     known = [(n, p.report.overall.seconds_by_phase) for n, p in points]
     known = [(name, times) for name, times in known if times.total > 0]
     if not known:
@@ -156,7 +156,7 @@ def time_by_phase(points: Sequence[tuple[str, Point]]) -> Picture | None:
 
 
 def outcomes(points: Sequence[tuple[str, Point]]) -> Picture:
-    """Draws how the episodes ended, as shares."""
+    """Draw how the episodes ended, as shares."""
     bars = {name: dict(point.report.overall.outcomes) for name, point in points}
     kinds = [kind for kind in _OUTCOME_COLOURS if any(bar.get(kind) for bar in bars.values())]
     return Picture(
@@ -168,7 +168,7 @@ def outcomes(points: Sequence[tuple[str, Point]]) -> Picture:
 
 
 def differences(comparison: Comparison, by: str = "task") -> Picture | None:
-    """Draws how much higher the second's success rates are, with their intervals."""
+    """Draw how much higher the second's success rates are, with their intervals."""
     found = comparison.groups.get(by, ())[:MOST_GROUPS]
     if not found:
         return None
@@ -195,7 +195,7 @@ def differences(comparison: Comparison, by: str = "task") -> Picture | None:
 
 
 def loop_numbers(subject: Subject) -> Picture | None:
-    """Draws what a loop kept of its iterations, a small picture for each number that changes."""
+    """Draw what a loop kept of its iterations, a small picture for each number that changes."""
     names = [
         name
         for name in dict.fromkeys(name for numbers in subject.numbers for name in numbers)
@@ -237,7 +237,7 @@ def _draw_rates(axes: Any, rates: Sequence[tuple[float, Rate]], colour: str, nam
 def _stacked(
     bars: Mapping[str, Mapping[str, float]], parts: Sequence[str], colours: Mapping[str, str]
 ) -> Any:
-    """Returns a figure with a bar for each name, all of the same length, cut into its parts."""
+    """Return a figure with a bar for each name, all of the same length, cut into its parts."""
     names = list(bars)[::-1]
     figure, axes = _new(1.4 + 0.32 * len(names))
     begun = [0.0] * len(names)
@@ -309,7 +309,7 @@ def _legend(axes: Any, *, columns: int = 1, below: bool = False) -> None:
 
 
 def _label(name: str) -> str:
-    r"""Returns a name as a picture can have it: no signs that XML lacks, and not too long.
+    r"""Return a name as a picture can have it: no signs that XML lacks, and not too long.
 
     >>> _label("_a" + chr(0) + "b"), len(_label("x" * 99))
     ('\u2009_ab', 48)

@@ -58,7 +58,7 @@ figcaption { font-weight: 600; margin-bottom: .4rem; overflow-wrap: anywhere; }
 
 
 def write_report(report: Report, path: Path) -> None:
-    """Writes a report; over an older one, but over nothing else.
+    """Write a report; over an older one, but over nothing else.
 
     Raises:
         InvalidInputError: Another file is there, or it cannot be written.
@@ -84,7 +84,7 @@ def write_report(report: Report, path: Path) -> None:
 
 
 def write_pictures(report: Report, folder: Path) -> list[Path]:
-    """Writes a report's pictures as PNG files, and returns their paths.
+    """Write a report's pictures as PNG files, and returns their paths.
 
     Raises:
         InvalidInputError: The folder cannot be written.
@@ -103,7 +103,7 @@ def write_pictures(report: Report, folder: Path) -> list[Path]:
 
 
 def report_html(report: Report) -> str:
-    """Returns a report as a page.
+    """Return a report as a page.
 
     Raises:
         MissingDependencyError: matplotlib is not installed.
@@ -299,7 +299,7 @@ def _soft(text: str) -> str:
 
 
 def _escaped(value: object) -> str:
-    """Returns a text as HTML shows it, without signs that HTML has no place for."""
+    """Return a text as HTML shows it, without signs that HTML has no place for."""
     text = "".join(
         char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in str(value)
     )

@@ -23,7 +23,7 @@ _LARGEST = 2**63 - 1
 
 
 def plain(value: Any) -> Any:
-    r"""Returns JSON data in which text is Unicode, and a number that JSON lacks is None.
+    r"""Return JSON data in which text is Unicode, and a number that JSON lacks is None.
 
     >>> plain({"a": ["\ud800b", float("inf")]})
     {'a': ['?b', None]}
@@ -68,7 +68,7 @@ class Report:
         return tuple((name, point) for name, point in self.points if id(point) in mains)
 
     def pictures(self) -> list[Picture]:
-        """Draws the pictures.
+        """Draw the pictures.
 
         Raises:
             MissingDependencyError: matplotlib is not installed.
@@ -102,7 +102,7 @@ class Report:
         return [picture for picture in drawn if picture is not None]
 
     def to_data(self) -> dict[str, Any]:
-        """Returns the report as JSON data."""
+        """Return the report as JSON data."""
         return {
             "kind": "report",
             "webtraj_version": webtraj.__version__,
@@ -131,7 +131,7 @@ class Report:
 
 
 def make_report(subjects: Sequence[Subject], *, title: str = "") -> Report:
-    """Returns a report of what was named.
+    """Return a report of what was named.
 
     Args:
         subjects: In the order in which they are to stand; the first is what others are compared

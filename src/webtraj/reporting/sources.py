@@ -58,12 +58,12 @@ class Fault:
 
 
 def is_fault(summary: EpisodeSummary) -> bool:
-    """Returns whether something broke in an episode, as far as its summary tells."""
+    """Return whether something broke in an episode, as far as its summary tells."""
     return summary.outcome in BROKEN or summary.end_reason in (EndReason.ERRORED, EndReason.CRASHED)
 
 
 def fault_of(trajectory: EpisodeTrajectory) -> Fault:
-    """Returns what ended an episode in which something broke."""
+    """Return what ended an episode in which something broke."""
     end = trajectory.end
     error = None if end is None else end.error
     if error is not None and error.type:
@@ -159,7 +159,7 @@ def subjects_of(
     steps: bool = True,
     storage_options: Mapping[str, Any] | None = None,
 ) -> tuple[Subject, ...]:
-    """Returns what a place holds, measured; one subject, or one for each run.
+    """Return what a place holds, measured; one subject, or one for each run.
 
     Args:
         place: A dataset; or a save path with iterations, such as a loop's folder.
@@ -201,7 +201,7 @@ def subjects_of(
 def _iterations(
     place: str, storage_options: Mapping[str, Any] | None, reading: _Reading
 ) -> Subject | None:
-    """Returns the iterations of a save path; None if there are none."""
+    """Return the iterations of a save path; None if there are none."""
     points: list[Point] = []
     for split in get_args(Split):
         iterations = Iterations(place, split, storage_options)
@@ -222,7 +222,7 @@ def _iteration(
     storage_options: Mapping[str, Any] | None,
     reading: _Reading,
 ) -> Point | None:
-    """Returns an iteration, as it was judged if it was; None if it has no episode."""
+    """Return an iteration, as it was judged if it was; None if it has no episode."""
     recorded = _open(iterations.dataset(number), storage_options)
     if recorded is None or not len(recorded):
         return None
@@ -294,7 +294,7 @@ def _graded(summaries: Sequence[EpisodeSummary]) -> dict[PairKey, bool]:
 def _faults(
     dataset: Dataset, summaries: Sequence[EpisodeSummary], *, steps: bool
 ) -> dict[str, int]:
-    """Returns what broke, by kind, the most frequent first; by outcome where nothing is read."""
+    """Return what broke, by kind, the most frequent first; by outcome where nothing is read."""
     broken = [summary for summary in summaries if is_fault(summary)]
     counts: collections.Counter[str] = collections.Counter()
     lazy = Dataset(dataset.place, broken, "lazy")
@@ -311,7 +311,7 @@ def _faults(
 
 
 def _loop_numbers(storage: Storage) -> Iterator[dict[str, float]]:
-    """Yields the numbers that a loop kept of its iterations; a torn last line does not count."""
+    """Yield the numbers that a loop kept of its iterations; a torn last line does not count."""
     try:
         content = storage.read(_METRICS)
     except errors.StorageMissingError:
@@ -327,7 +327,7 @@ def _loop_numbers(storage: Storage) -> Iterator[dict[str, float]]:
 
 
 def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    """Yields the numbers of a line; of a rate its value, and nothing by task: that is measured."""
+    """Yield the numbers of a line; of a rate its value, and nothing by task: that is measured."""
     for key, value in data.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping) and "value" in value:

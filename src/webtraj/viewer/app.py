@@ -68,7 +68,7 @@ _STATUS = (
 
 
 def make_app(viewer: Viewer) -> ASGIApp:
-    """Returns the application, unguarded (see `local_pages.guard`).
+    """Return the application, unguarded (see `local_pages.guard`).
 
     Raises:
         MissingDependencyError: starlette is not installed.
@@ -93,9 +93,9 @@ def make_app(viewer: Viewer) -> ASGIApp:
     return Starlette(
         routes=routes,
         exception_handlers={
-            404: _plain_error("There is nothing of that name.", 404),
-            405: _plain_error("That is not done here.", 405),
-            500: _plain_error("The viewer failed; its terminal says how.", 500),
+            404: _plain_error("No such page.", 404),
+            405: _plain_error("This path does not support that method.", 405),
+            500: _plain_error("The viewer failed; see its terminal for the error.", 500),
         },
     )
 
@@ -113,7 +113,7 @@ class _Handlers:
         known = _FILE.fullmatch(name)
         file = self._static / name
         if known is None or known[1] not in _TYPES or not file.is_file():
-            return _json({"error": "There is no such file."}, 404)
+            return _json({"error": "No such file."}, 404)
         return _response(file.read_bytes(), _TYPES[known[1]])
 
     async def datasets(self, request: Request) -> Response:
@@ -136,10 +136,10 @@ class _Handlers:
     async def blob(self, request: Request) -> Response:
         found = _BLOB.fullmatch(request.path_params["name"])
         if found is None:
-            raise errors.UnknownEpisodeError("There are no bytes of that name.")
+            raise errors.UnknownEpisodeError("No such blob: expected SHA256.EXTENSION.")
         size = request.query_params.get("size")
         if size is not None and not (size.isascii() and size.isdigit() and len(size) < 20):
-            raise errors.InvalidInputError(f"size={size!r:.60} is no number of bytes.")
+            raise errors.InvalidInputError(f"size={size!r:.60}: expected a number of bytes.")
         data = await _in_thread(
             self._viewer.blob,
             request.path_params["dataset"],
@@ -148,7 +148,7 @@ class _Handlers:
             None if size is None else int(size),
             request.query_params.get("episode", ""),
         )
-        # What a page or a person put there is shown as a picture, or kept as a file: never opened.
+        # Bytes from a page or a person are shown as an image or downloaded, never opened.
         media_type = values.media_type(data)
         if not media_type:
             name = f"attachment; filename={found[1][:16]}.bin"
@@ -165,13 +165,13 @@ class _Handlers:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json" or "x-webtraj" not in request.headers:
             return _json(
-                {"error": "A label is sent as application/json, with a header X-Webtraj: 1."}, 415
+                {"error": "Send labels as application/json with the header X-Webtraj: 1."}, 415
             )
         body = b""
         async for part in request.stream():
             body += part
             if len(body) > _LONGEST_BODY:
-                return _json({"error": f"A label has {_LONGEST_BODY} bytes at most."}, 413)
+                return _json({"error": f"The label exceeds {_LONGEST_BODY} bytes."}, 413)
         label, note = _label_of(body)
         names = request.path_params
         made = await _in_thread(self._viewer.set_label, names["dataset"], names["id"], label, note)
@@ -182,13 +182,13 @@ def _label_of(body: bytes) -> tuple[str, str]:
     try:
         given = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise errors.InvalidInputError(f"The label is no JSON: {error}.") from None
+        raise errors.InvalidInputError(f"The label is not JSON: {error}.") from None
     known = {"label", "note"}
     if not isinstance(given, dict) or not given.keys() <= known or "label" not in given:
         raise errors.InvalidInputError('Expected {"label": "success", "note": "..."}.')
     label, note = given["label"], given.get("note", "")
     if not isinstance(label, str) or not isinstance(note, str):
-        raise errors.InvalidInputError("label and note are texts.")
+        raise errors.InvalidInputError("label and note must be strings.")
     return label, note
 
 
@@ -196,7 +196,7 @@ _Handler = Callable[["Request"], Awaitable["Response"]]
 
 
 def _answering(handler: _Handler) -> _Handler:
-    """Returns a handler that answers webtraj's errors, and says what to do."""
+    """Return a handler that turns webtraj's errors into error responses."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -233,24 +233,24 @@ def _response(
     return Response(content, status, {**(headers or {}), "content-type": media_type})
 
 
-# Serving the viewer: at an address of this machine, until it is told to end.
+# Serving the viewer.
 
 
 def serving(
     viewer: Viewer, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None
 ) -> AbstractAsyncContextManager[str]:
-    """Returns what serves a viewer for as long as the context lasts, and yields the URL to open.
+    """Return a context manager that serves a viewer and yields the URL to open.
 
     Args:
-        viewer: What is served.
-        host: The address to listen at.
-        port: The port; 0 has the system choose one that is free.
-        token: What who looks must have. By default there is none for an address of this machine
-            alone, and a new one for any other.
+        viewer: The viewer to serve.
+        host: The address to listen on.
+        port: The port; 0 for a free one.
+        token: The token that visitors need. By default there is none if only this machine can
+            reach the address, and a new one otherwise.
 
     Raises:
-        InvalidInputError: On entering: it cannot listen there, or the token is too short to keep
-            anyone out.
+        InvalidInputError: On entering: the address cannot be used, or the token is too short to
+            be safe.
         MissingDependencyError: starlette or uvicorn is not installed.
     """
     return serving_lib.serving(

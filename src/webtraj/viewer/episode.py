@@ -1,7 +1,7 @@
-"""An episode as plain JSON data: what the page shows, with a server or without.
+"""An episode as plain JSON data for the page, with or without a server.
 
-All of the episode is in it. Its texts are what pages, agents and models said: data, which the page
-shows as text. `steps`, `calls` and `values` make the parts.
+The data holds the complete episode. Text from pages, agents and models is data, which the page
+shows as text.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from webtraj.viewer.values import BlobUrl, Values, number
 
 __all__ = ["BlobUrl", "action_data", "call_data", "decision_data", "episode_data", "step_data"]
 
-# Model calls as JSON data: what the model was shown, what it said, and how sure it was.
+# Model calls as JSON data: messages, reply, and token log-probabilities.
 
 _DATA_URI = re.compile(r"data:image/[a-z0-9.+-]+;base64,", re.IGNORECASE)
 _SHOWN_ELSEWHERE = frozenset(
     ("logprobs", "prompt_logprobs", "token_ids", "prompt_token_ids", "content_token_ids")
 )
-"""Keys of a response whose values are as long as prompt or reply, and stand in `tokens`."""
+"""Keys of a response with a value per token, which `tokens` shows instead."""
 
 
 def decision_data(values: Values, decision: trajectory_lib.Decision | None) -> Any:
-    """Returns a decision as JSON data; None if there is none."""
+    """Return a decision as JSON data; None if there is none."""
     if decision is None:
         return None
     return {
@@ -47,7 +47,7 @@ def decision_data(values: Values, decision: trajectory_lib.Decision | None) -> A
 
 
 def call_data(values: Values, call: trajectory_lib.ModelCall) -> dict[str, Any]:
-    """Returns a model call as JSON data."""
+    """Return a model call as JSON data."""
     return {
         "model": values.text(call.model),
         "provider": values.text(call.provider),
@@ -100,7 +100,7 @@ def _part(values: Values, part: Any) -> dict[str, Any]:
 
 
 def _picture_bytes(data: Any) -> Any:
-    """Returns the bytes of a picture that stands in text; what is a URL elsewhere stays one."""
+    """Return the bytes of an image encoded in text; None for a URL or other text."""
     if not isinstance(data, str):
         return data
     encoded = data[found.end() :] if (found := _DATA_URI.match(data)) else data
@@ -113,12 +113,12 @@ def _picture_bytes(data: Any) -> Any:
 
 
 def _tokens(values: Values, call: trajectory_lib.ModelCall) -> Iterator[dict[str, Any]]:
-    """Yields the tokens of the reply; their texts where the server has told them."""
+    """Yield the tokens of the reply, with their texts if the server returned them."""
     ids, logprobs = call.completion_token_ids, call.logprobs
     said = _told(call.response)
     count = max(len(ids), len(logprobs))
     if count and len(said) != count:
-        said = []  # They would belong to other tokens.
+        said = []  # They do not match these tokens.
     for at in range(count or len(said)):
         told = said[at] if said else {}
         logprob = logprobs[at] if at < len(logprobs) else told.get("logprob")
@@ -138,22 +138,22 @@ def _told(response: Any) -> Sequence[Mapping[str, Any]]:
 
 
 def _short(response: Any) -> Any:
-    """Returns a response without what stands elsewhere already."""
+    """Return a response without the parts that are shown elsewhere."""
     if isinstance(response, Mapping):
         return {k: _short(v) for k, v in response.items() if k not in _SHOWN_ELSEWHERE}
     return [_short(item) for item in response] if isinstance(response, list) else response
 
 
-# Steps as JSON data: what was done, where, and what was seen then.
+# Steps as JSON data: the action and the observation that followed.
 
 _TIMINGS = ("act", "settle", "observe", "pictures", "total", "waiting")
 _PICTURES = ("screenshot", "pixels", "image", "shot")
-"""Where a step's picture is looked for first; else the first one that there is is taken."""
+"""Channels to search for a step's image first; otherwise the first image is taken."""
 _TREES = ("axtree", "axtree_txt")
 
 
 def step_data(values: Values, step: trajectory_lib.StepRecord) -> dict[str, Any]:
-    """Returns a step as JSON data."""
+    """Return a step as JSON data."""
     observation = step.observation
     channels = observation if isinstance(observation, Mapping) else {"observation": observation}
     picture_name, picture = _picture(values, channels)
@@ -186,12 +186,12 @@ def step_data(values: Values, step: trajectory_lib.StepRecord) -> dict[str, Any]
 
 
 def action_data(values: Values, action: Any, acted: Any = None) -> dict[str, Any] | None:
-    """Returns an action as JSON data; None if there is none.
+    """Return an action as JSON data; None if there is none.
 
     Args:
-        values: Of the episode.
+        values: The episode's values.
         action: Any action.
-        acted: The channel `last_action` of the observation that it led to.
+        acted: The channel `last_action` of the observation after the action.
     """
     if action is None:
         return None
@@ -234,7 +234,7 @@ def _verb(values: Values, read: Any) -> str:
 
 
 def _places(action: Action) -> tuple[list[float] | None, list[list[float]] | None]:
-    """Returns the point that an action is at, and the path that it drags along."""
+    """Return an action's point and the path of a drag; None for either if it has none."""
     path = getattr(action, "path", None)
     if path:
         points = [[float(x), float(y)] for x, y in path]
@@ -244,7 +244,7 @@ def _places(action: Action) -> tuple[list[float] | None, list[list[float]] | Non
 
 
 def _box(box: Any) -> list[float] | None:
-    """Returns x, y, width and height of an element; None if it has no area."""
+    """Return an element's x, y, width and height; None if it has no area."""
     if not isinstance(box, (np.ndarray, list, tuple)) or len(box) != 4:
         return None
     found = [number(item) for item in box]
@@ -253,7 +253,7 @@ def _box(box: Any) -> list[float] | None:
 
 
 def _viewport(channels: Mapping[Any, Any]) -> list[float] | None:
-    """Returns width and height of what coordinates are in, where the observation says it."""
+    """Return the viewport's width and height, if the observation has them."""
     scroll = channels.get("scroll")
     if not isinstance(scroll, Mapping):
         return None
@@ -263,7 +263,7 @@ def _viewport(channels: Mapping[Any, Any]) -> list[float] | None:
 
 
 def _picture(values: Values, channels: Mapping[Any, Any]) -> tuple[Any, dict[str, Any] | None]:
-    """Returns the channel that is the step's picture, and the picture."""
+    """Return the name of the channel with the step's image, and the image."""
     first = [name for name in _PICTURES if name in channels]
     for name in (*first, *(name for name in channels if name not in first)):
         value = channels[name]
@@ -277,7 +277,7 @@ def _picture(values: Values, channels: Mapping[Any, Any]) -> tuple[Any, dict[str
 
 
 def _timings(step: trajectory_lib.StepRecord, told: Any) -> dict[str, float]:
-    """Returns where the time of a step went, in seconds, as far as it is known."""
+    """Return the known durations of a step's phases, in seconds."""
     timings: dict[str, float] = {}
     if isinstance(told, Mapping):
         found = {name: number(told.get(name)) for name in _TIMINGS}
@@ -296,11 +296,11 @@ def _between(start: float | None, end: float | None) -> float | None:
 
 
 def episode_data(trajectory: trajectory_lib.EpisodeTrajectory, blob_url: BlobUrl) -> dict[str, Any]:
-    """Returns an episode as JSON data that orjson writes.
+    """Return an episode as JSON data for orjson.
 
-    Pictures and other bytes are named by URL. What cannot be read of them is in `problems`, and the
-    rest is there. Times are seconds since the epoch; points and boxes are CSS pixels of the
-    viewport, whose size is a step's `viewport` where that is known.
+    Images and other bytes are given by URL. Values that cannot be read are listed in `problems`.
+    Times are seconds since the epoch. Points and boxes are CSS pixels of the viewport; a step's
+    `viewport` has its size if known.
 
     >>> from webtraj.trajectory import EpisodeInfo, EpisodeTrajectory
     >>> data = episode_data(EpisodeTrajectory(EpisodeInfo(task="t")), lambda data: "")
@@ -309,7 +309,7 @@ def episode_data(trajectory: trajectory_lib.EpisodeTrajectory, blob_url: BlobUrl
 
     Args:
         trajectory: The episode; its blobs may be lazy, and it may still be open.
-        blob_url: Gives the URL of bytes; empty where they have none.
+        blob_url: Returns the URL of bytes; empty if they have none.
     """
     values = Values(blob_url)
     seconds = None

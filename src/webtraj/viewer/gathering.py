@@ -1,6 +1,6 @@
-"""The datasets that are looked at together, under the names that they have there.
+"""The datasets that a viewer shows together, by name.
 
-Those in a folder that was named are taken in when they come; none is ever let go.
+Datasets that appear in a given folder are added; none is ever removed.
 """
 
 from __future__ import annotations
@@ -32,40 +32,39 @@ __all__ = [
     "unique_name",
 ]
 
-# From what a person names to the datasets that are looked at: those, or all that a folder holds.
+# From the given places to datasets: each place is a dataset, or a folder that contains datasets.
 #
-# A folder of datasets, such as that of a loop or of a rollout with iterations, is looked into again
-# and again: iterations come while one looks.
+# Such a folder, a loop's for example, is rescanned regularly, because new iterations appear.
 
 _DEPTH = 3
-"""How deep below a folder its datasets lie, as in `train_trajectories/judged/iteration_0001`."""
+"""How deep to search a folder, as in `train_trajectories/judged/iteration_0001`."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _SPLIT = "_trajectories"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FoundDataset:
-    """A dataset, and what it is to be called."""
+    """A dataset and its proposed name."""
 
     place: Place
     name: str
-    """After its folder, and those between that and the one that was named."""
+    """The name: its path below the given folder."""
 
 
 def is_dataset_or_url(place: Place) -> bool:
-    """Returns whether a place is no folder of datasets: it is one itself, or in a bucket."""
+    """Return whether a place is a dataset or a URL, rather than a folder of datasets."""
     return is_url(place) or (Path(place) / HEADER).exists()
 
 
 def datasets_in(place: Place, *, said: bool = False) -> list[FoundDataset]:
-    """Returns a dataset, or those that are in a folder that is none.
+    """Return the dataset at a place, or the datasets below a folder.
 
     >>> datasets_in("s3://bucket/runs/demo")
     [FoundDataset(place='s3://bucket/runs/demo', name='demo')]
 
     Args:
         place: The dataset, or the folder.
-        said: Whether the names of those in a folder say in which.
+        said: Whether to prefix the names with the folder's.
     """
     if is_dataset_or_url(place):
         return [FoundDataset(place, _name_of(os.fspath(place)))]
@@ -78,7 +77,7 @@ def datasets_in(place: Place, *, said: bool = False) -> list[FoundDataset]:
 
 
 def unique_name(wanted: str, taken: Collection[str]) -> str:
-    """Returns a name that none has yet.
+    """Return a name that is not taken.
 
     >>> unique_name("d", ["d", "d-2"])
     'd-3'
@@ -90,17 +89,17 @@ def unique_name(wanted: str, taken: Collection[str]) -> str:
 
 
 def _below(folder: Path, depth: int, seen: set[tuple[int, int]] | None = None) -> list[Path]:
-    """Returns the datasets below a folder, in order, each once; none lies in another."""
+    """Return the datasets below a folder, sorted, each once. Datasets are not searched."""
     seen = set() if seen is None else seen
     found: list[Path] = []
     try:
         told = folder.stat()
-        if (told.st_dev, told.st_ino) in seen:  # A link leads there, too.
+        if (told.st_dev, told.st_ino) in seen:  # Also reached by a link.
             return []
         seen.add((told.st_dev, told.st_ino))
         with os.scandir(folder) as entries:
             names = sorted((e.is_symlink(), e.name) for e in entries if e.is_dir())
-    except OSError:  # It is not there yet, or is not to be read.
+    except OSError:  # Missing so far, or unreadable.
         return []
     for _, name in names:
         path = folder / name
@@ -117,7 +116,7 @@ def _below(folder: Path, depth: int, seen: set[tuple[int, int]] | None = None) -
 
 
 def _name_of(url: str) -> str:
-    """Returns the last part of a URL or path, of characters that stand in a URL as they are."""
+    """Return the last part of a URL or path, with only characters that are safe in a URL."""
     parts = [part for part in re.split(r"[/\\]+", url) if part and not part.endswith(":")]
     last = parts[-1].removesuffix(_SPLIT) if parts else ""
     return _UNSAFE.sub("-", last).strip(".-")[:80] or "dataset"
@@ -126,15 +125,15 @@ def _name_of(url: str) -> str:
 _logger = logging.getLogger(__name__)
 
 RESCAN = 3.0
-"""Seconds between two looks into folders, at least."""
+"""The least seconds between two scans of folders."""
 _ITERATION = re.compile(r"iteration[_-](\d{1,9})")
 _LOOP = "state.jsonl"
-"""What a loop's folder has before it has any dataset."""
+"""A file that a loop's folder has before it has any dataset."""
 
 
 @dataclasses.dataclass(slots=True)
 class Followed:
-    """One dataset, and how far it has been looked at."""
+    """One dataset, and how far it has been read."""
 
     source: Source
     follower: Follower
@@ -144,9 +143,9 @@ class Followed:
     still_open: tuple[str, ...] = ()
     running: int = 0
     problem: str = ""
-    """Why it could not be looked at the last time."""
+    """The error of the last read, if it failed."""
     looking: threading.Lock = dataclasses.field(default_factory=threading.Lock)
-    """Held by who looks. It is taken before the viewer's own lock, never after it."""
+    """Held while reading. Taken before the viewer's own lock, never after it."""
 
 
 class Gathering(Closing):
@@ -154,14 +153,14 @@ class Gathering(Closing):
 
     Args:
         places: Datasets, and folders of datasets.
-        storage_options: For buckets.
-        blob_cache: For buckets: a folder that keeps what was read.
+        storage_options: For buckets: the storage options.
+        blob_cache: For buckets: a folder that caches blobs.
         clock: Returns seconds.
 
     Raises:
-        InvalidInputError: There are none, or one is given twice.
-        NotADatasetError: One is no dataset, and has none in it.
-        UnsupportedSchemaError: One was written by a newer webtraj.
+        InvalidInputError: No place is given, or a dataset is given twice.
+        NotADatasetError: A place neither is a dataset nor contains one.
+        UnsupportedSchemaError: A newer webtraj wrote a dataset.
         StorageError: A bucket cannot be read.
     """
 
@@ -174,9 +173,9 @@ class Gathering(Closing):
         clock: Callable[[], float],
     ) -> None:
         if not places:
-            raise errors.InvalidInputError("Name a dataset to look at, or several.")
+            raise errors.InvalidInputError("No dataset given; give at least one folder or URL.")
         self.followed: Mapping[str, Followed] = {}
-        """By name, in the order in which they came. It is another mapping when one has come."""
+        """The datasets by name, in the order of addition. Replaced, never changed, on addition."""
         self._options = storage_options
         self._blob_cache = blob_cache
         self._clock = clock
@@ -187,17 +186,17 @@ class Gathering(Closing):
         for place in places:
             found = datasets_in(place, said=self._said)
             if not found and not Path(place, _LOOP).exists():
-                open_place(place)  # Which says what is wrong with it.
+                open_place(place)  # Raises an error that names the problem.
             for one in found:
                 self._open(one)
 
     def close(self) -> None:
-        """Lets go of the files of labels. Idempotent."""
+        """Close the label files. Idempotent."""
         for followed in self.followed.values():
             followed.book.close()
 
     def rescan(self) -> bool:
-        """Looks into the folders, but not too often; returns whether a dataset has come."""
+        """Rescan the folders if `RESCAN` seconds have passed. Return whether a dataset came."""
         if not self._folders or self._clock() - self._scanned < RESCAN:
             return False
         if not self._scanning.acquire(blocking=False):
@@ -217,8 +216,8 @@ class Gathering(Closing):
     def _take_in(self, found: FoundDataset) -> None:
         try:
             self._open(found)
-        except errors.WebtrajError as error:  # It is tried again with the next look.
-            _logger.warning("%s cannot be looked at: %s", found.place, error)
+        except errors.WebtrajError as error:  # The next scan retries it.
+            _logger.warning("Cannot open %s: %s", found.place, error)
 
     def _open(self, found: FoundDataset) -> None:
         in_bucket = is_url(found.place)
@@ -229,7 +228,9 @@ class Gathering(Closing):
         )
         url = opened.url.rstrip("/")
         if url in map(_url, self.followed.values()):
-            raise errors.InvalidInputError(f"The dataset {opened.url!r} is given twice.")
+            raise errors.InvalidInputError(
+                f"The dataset {opened.url!r} was given twice; give it once."
+            )
         number = _ITERATION.fullmatch(url.rpartition("/")[2])
         name = unique_name(found.name, self.followed)
         source = Source(name, opened, int(number[1]) if number else None)

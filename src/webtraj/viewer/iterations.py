@@ -1,10 +1,9 @@
-"""Success by iteration: of datasets that are iterations of something, as a loop makes them.
+"""Success by iteration, for datasets that are iterations, such as a loop's.
 
-A *series* is the iterations of one split, side by side in a folder (see `rollouts.iterations`), or
-of any other folder whose datasets are called `iteration_0001` and so on. Where an iteration was
-judged, what judges made of it counts. Episodes that were neither a success nor a failure do not
-count, as in a loop's metrics; so the numbers are those of its `metrics.jsonl`, but as soon as an
-episode is over.
+A *series* is the iterations of one split in a folder (see `rollouts.iterations`), or the datasets
+called `iteration_0001` and so on in any other folder. If an iteration was judged, its judged
+dataset counts. Episodes that are neither a success nor a failure do not count, as in a loop's
+metrics; the numbers equal those in its `metrics.jsonl`, but appear as soon as an episode ends.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from webtraj.viewer.table import Table
 __all__ = ["MOST_TASKS", "Series", "iterations_data", "series_of"]
 
 MOST_TASKS = 1000
-"""Of more tasks, those with the lowest latest success are told one by one."""
+"""The most tasks listed; of more, those with the lowest latest success are kept."""
 
 _JUDGED = "judged"
 _SPLITS = {"train_trajectories": "train", "test_trajectories": "test"}
@@ -33,28 +32,28 @@ _LOOP = "state.jsonl"
 
 @dataclasses.dataclass(slots=True)
 class Series:
-    """Iterations that follow each other."""
+    """Successive iterations of one split."""
 
     home: str
-    """Where they are saved to: a path or URL."""
+    """The folder that holds them: a path or URL."""
     split: str
-    """`train`, `test`, or empty for what has no splits."""
+    """`train`, `test`, or empty without splits."""
     recorded: dict[int, Source] = dataclasses.field(default_factory=dict)
     judged: dict[int, Source] = dataclasses.field(default_factory=dict)
 
     @property
     def shift(self) -> int:
-        """How much less the number is that a loop gives to an iteration than its dataset has.
+        """The dataset's iteration number minus the loop's number for it.
 
-        In both splits iteration k is played with the weights of iteration k - 1. In a loop that is
-        an evaluation of iteration k - 1, and is told as that.
+        In both splits, iteration k runs with the weights of iteration k - 1. In a loop, the test
+        split therefore evaluates iteration k - 1, and is shown as that.
         """
         in_loop = self.split == "test" and not is_url(self.home)
         return int(in_loop and (Path(self.home) / _LOOP).exists())
 
 
 def series_of(sources: Iterable[Source]) -> list[Series]:
-    """Returns the series that some datasets make, in their order; evaluations come first."""
+    """Return the series that datasets form, in their order; evaluations come first."""
     found: dict[tuple[str, str], Series] = {}
     for source in sources:
         if source.iteration is None:
@@ -66,7 +65,7 @@ def series_of(sources: Iterable[Source]) -> list[Series]:
         if judged:
             *above, folder = above
         split = _SPLITS.get(folder, "")
-        # A judged dataset without splits belongs to those beside the folder `judged`.
+        # A judged dataset without splits belongs to the datasets beside the folder `judged`.
         home = "/".join(above[1:] if split else [*above[1:], folder])
         series = found.setdefault((home, split), Series(home, split))
         (series.judged if judged else series.recorded).setdefault(source.iteration, source)
@@ -74,7 +73,7 @@ def series_of(sources: Iterable[Source]) -> list[Series]:
     for home, split in list(found):
         place, _, name = home.rpartition("/")
         if not split and name == _PROCESSED and place in homes:
-            del found[home, split]  # Chosen episodes tell nothing of success.
+            del found[home, split]  # Selected episodes say nothing about the success rate.
     order = list(dict.fromkeys(home for home, _ in found))
     return sorted(found.values(), key=lambda one: (order.index(one.home), one.split != "test"))
 
@@ -82,7 +81,7 @@ def series_of(sources: Iterable[Source]) -> list[Series]:
 def iterations_data(
     table: Table, sources: Iterable[Source], *, writing: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Returns success by iteration and task as JSON data.
+    """Return success by iteration and task as JSON data.
 
     ::
 
@@ -99,8 +98,8 @@ def iterations_data(
 
     Args:
         table: The episodes.
-        sources: The datasets that they are of.
-        writing: Names of datasets that are being written.
+        sources: The episodes' datasets.
+        writing: The names of datasets that are being written.
     """
     every = series_of(sources)
     counts = table.graded({source.name for one in every for source in _all_of(one)})
@@ -148,7 +147,7 @@ def iterations_data(
 
 
 def _versions_of(series: Series, number: int) -> list[Source]:
-    """Returns an iteration's datasets, the one that counts first."""
+    """Return an iteration's datasets; the first one counts."""
     found = (series.judged.get(number), series.recorded.get(number))
     return [source for source in found if source is not None]
 
@@ -158,7 +157,7 @@ def _all_of(series: Series) -> list[Source]:
 
 
 def _latest(rates: list[list[Any]]) -> float:
-    """Returns a task's latest success in the first series that has it."""
+    """Return a task's latest success rate in the first series that has the task."""
     first = rates[0][0]
     *_, last = (rate for rate in rates if rate[0] == first)
     return float(last[2] / last[3])

@@ -1,19 +1,19 @@
-"""What people say of episodes: success, failure, or a note. Kept beside the dataset, as data.
+"""People's labels of episodes (success, failure, or a note), stored beside the dataset.
 
 ::
 
     <dataset>/labels/<writer>.jsonl
 
-has a line for each time that somebody said something of an episode::
+has a line for each time that someone labelled an episode::
 
     {"episode_id": "...", "label": "success", "note": "", "source": "anna", "time": 1795000000.5}
 
-`label` is `success`, `failure`, `note` (only the note counts), or empty: what was said is taken
-back. The latest line of an episode counts. A line is on the disk when `put` has returned; a last
-line without its newline was being written when its writer died, and does not count. In a bucket,
-where nothing can be appended to, each line is an object.
+`label` is `success`, `failure`, `note` (only the note counts), or empty, which retracts the label.
+The latest line of an episode counts. A line is on disk when `put` returns; a last line without a
+newline was cut off when its writer died, and does not count. In a bucket, which does not support
+appending, each line is an object.
 
-`judge_labels` gives labels as judges are measured by them.
+`judge_labels` returns the labels that judges are measured against.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = ["LABELS", "LabelBook", "PersonLabel", "judge_labels", "read_person_la
 _logger = logging.getLogger(__name__)
 
 LABELS = ("success", "failure", "note", "")
-"""What can be said; empty takes back what was said before."""
+"""The values of a label; the empty one retracts the earlier label."""
 
 _FOLDER = "labels/"
 _LONGEST_NOTE = 10_000
@@ -57,32 +57,33 @@ _OUTCOMES = {"success": Outcome.SUCCESS, "failure": Outcome.FAILURE}
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PersonLabel:
-    """What a person said of an episode."""
+    """A person's label of an episode."""
 
     episode_id: str
     label: str = ""
-    """Out of `LABELS`."""
+    """One of `LABELS`."""
     note: str = ""
-    """In words."""
+    """A free-text note."""
     source: str = ""
-    """Who said it."""
-    time: trajectory_lib.Timestamp = 0.0  # Beyond its bounds it would outrank every later label.
-    """When, in seconds since the epoch (UTC)."""
+    """The person's name."""
+    time: trajectory_lib.Timestamp = 0.0  # An unbounded time would outrank every later label.
+    """The time of labelling, in seconds since the epoch (UTC)."""
 
     def __post_init__(self) -> None:
         check_episode_id(self.episode_id)
         if self.label not in LABELS:
             raise errors.InvalidInputError(
-                f"label={self.label!r:.60} is none; expected success, failure, note, or nothing to "
-                "take back what was said."
+                f"label={self.label!r:.60}: expected success, failure, note, or an empty label to "
+                "retract the earlier one."
             )
         if len(self.note) > _LONGEST_NOTE:
             raise errors.InvalidInputError(
-                f"The note has {len(self.note)} characters; {_LONGEST_NOTE} are kept at most."
+                f"The note has {len(self.note)} characters; the maximum is {_LONGEST_NOTE}. "
+                "Shorten it."
             )
 
     def to_line(self) -> bytes:
-        """Returns the label as a line of JSON."""
+        """Return the label as a line of JSON."""
         return orjson.dumps(dataclasses.asdict(self)) + b"\n"
 
     @classmethod
@@ -96,10 +97,10 @@ class PersonLabel:
 
 
 class LabelBook(Closing):
-    """The labels of one dataset, also those that others write meanwhile. Safe to share.
+    """The labels of one dataset, including those that others add meanwhile. Safe to share.
 
     Attributes:
-        problems: What is wrong with the whole lines that are not labels.
+        problems: A message for each complete line that is not a label.
     """
 
     def __init__(self, place: DatasetPlace, *, clock: Callable[[], float] = time.time) -> None:
@@ -113,15 +114,15 @@ class LabelBook(Closing):
 
     @property
     def labels(self) -> dict[str, PersonLabel]:
-        """The latest label of each episode that has one."""
+        """The latest label of each labelled episode."""
         with self._lock:
             return {key: found for key, found in self._labels.items() if found.label or found.note}
 
     def refresh(self) -> bool:
-        """Reads what was written since the last time; returns whether there was anything.
+        """Read the labels written since the last call. Return whether there were any.
 
         Raises:
-            StorageError: It cannot be read.
+            StorageError: The labels cannot be read.
         """
         with self._lock:
             new = self._new_lines()
@@ -130,23 +131,23 @@ class LabelBook(Closing):
                     self._apply(PersonLabel.from_line(line))
                 except ValueError as error:
                     problem = (
-                        f"A line of {key!r} in {self._place.url!r} is not a label: {error}. It is "
-                        f"left out; correct or remove it: {line.decode(errors='replace'):.200}"
+                        f"Skipped a line of {key!r} in {self._place.url!r} that is not a label: "
+                        f"{error}. Correct or remove it: {line.decode(errors='replace'):.200}"
                     )
                     self.problems.append(problem)
                     _logger.warning("%s", problem)
             return bool(new)
 
     def put(self, episode_id: str, label: str, note: str = "", source: str = "") -> PersonLabel:
-        """Keeps a label; it is on the disk, or in the bucket, when this returns.
+        """Store a label on disk or in the bucket, and return it.
 
         Raises:
-            InvalidInputError: It is no label.
-            StorageError: It could not be written; the label is as it was.
+            InvalidInputError: `label` or `note` is not valid.
+            StorageError: It could not be written; the earlier label still counts.
         """
         with self._lock:
             before = self._labels.get(episode_id)
-            # Clocks of two machines differ; what is said last shall count all the same.
+            # The clocks of two machines differ, but the last label must count.
             now = max(self._clock(), before.time + 1e-3 if before else 0.0)
             made = PersonLabel(
                 episode_id=episode_id,
@@ -160,7 +161,7 @@ class LabelBook(Closing):
             return made
 
     def close(self) -> None:
-        """Lets go of the file. Idempotent."""
+        """Close the file. Idempotent."""
         with self._lock:
             descriptor, self._descriptor = self._descriptor, -1
             if descriptor >= 0:
@@ -191,7 +192,7 @@ class LabelBook(Closing):
 
     def _write(self, line: bytes) -> None:
         if self._place.layout is None:
-            # Times go up, so that the names do, and a list of them is in order.
+            # Names contain the time, so a listing is in order.
             name = index_file_name(f"-{time.time_ns()}")
             self._place.storage.write(_FOLDER + name, line, overwrite=False)
             self._read[_FOLDER + name] = len(line)
@@ -206,12 +207,12 @@ class LabelBook(Closing):
             except OSError:
                 with contextlib.suppress(OSError):
                     os.ftruncate(self._descriptor, size)
-                self.close()  # A line that is cut may be left; nothing is written behind it.
+                self.close()  # The file may end in a partial line, so append nothing to it.
                 raise
         except OSError as error:
             raise errors.StorageError(
-                f"The label cannot be kept in {self._place.url!r}: {error}. Look at datasets that "
-                "this user may write, on a disk with room."
+                f"Cannot store the label in {self._place.url!r}: {error}. The dataset must be "
+                "writable by this user, on a disk with free space."
             ) from error
 
     def _open(self) -> int:
@@ -222,7 +223,7 @@ class LabelBook(Closing):
         files.make_folder(folder, sync=True)
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
         descriptor = os.open(folder / index_file_name(), flags, 0o644)
-        with contextlib.suppress(OSError):  # The file system may have no locks.
+        with contextlib.suppress(OSError):  # The file system may not support locks.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         files.sync_folder(folder)
         return descriptor
@@ -231,11 +232,11 @@ class LabelBook(Closing):
 def read_person_labels(
     place: Place, *, storage_options: dict[str, Any] | None = None
 ) -> dict[str, PersonLabel]:
-    """Returns what people have said of a dataset's episodes, by episode.
+    """Return people's labels of a dataset's episodes, by episode id.
 
     Raises:
         NotADatasetError: There is no dataset.
-        StorageError: It cannot be read.
+        StorageError: The labels cannot be read.
     """
     with LabelBook(open_place(place, storage_options)) as book:
         book.refresh()
@@ -243,7 +244,7 @@ def read_person_labels(
 
 
 def judge_labels(labels: Iterable[PersonLabel]) -> list[Label]:
-    """Returns the labels that judges can be measured by: successes and failures.
+    """Return the labels that judges can be measured against: successes and failures.
 
     >>> judge_labels([PersonLabel(episode_id="e1", label="failure", source="anna")])[0].source
     'anna'

@@ -1,7 +1,7 @@
-"""An episode as one HTML file: nothing else is needed to look at it, and nothing else is loaded.
+"""An episode as one self-contained HTML file.
 
-What the episode holds is data in the page, never markup or script. The page may run its own script
-and no other: its Content-Security-Policy names that by its hash.
+The episode's content is data in the page, never markup or script. The page's
+Content-Security-Policy allows only its own script, by hash.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from webtraj.viewer.episode import episode_data
 
 __all__ = ["HtmlExporter", "bundle", "episode_html"]
 
-# The page's modules as one script, for a page without a server.
+# Bundle the page's modules into one script, for a page without a server.
 #
-# It is no bundler for anything else. The modules of `static/` keep to rules, and what does not is
-# refused: an import stands on one line and keeps its names; an export stands before what it
-# exports; top-level names begin in the first column, and no two modules share one.
+# This works only for the modules of `static/`, which follow rules that are checked: each import is
+# on one line and keeps its names; `export` precedes the declaration; top-level names start in the
+# first column, and no two modules share one.
 
 _IMPORT = re.compile(r'import \{ (\w+(?:, \w+)*) \} from "\./(\w+\.js)";')
 _NAME = re.compile(r"(?:async )?(?:function\*? ?|const |let |class )(\w+)\b")
@@ -37,7 +37,7 @@ _BESIDE_NAMES = re.compile(r"(?:import|export|var)\b|(?:const|let) [\[{]")
 
 
 def bundle(entry: str, read: Callable[[str], str]) -> str:
-    r"""Returns a module and all that it imports as one script, in the order in which they run.
+    r"""Return a module and its imports as one script, in execution order.
 
     >>> files = {
     ...     "a.js": 'import { two } from "./b.js";\nconsole.log(two());\n',
@@ -51,11 +51,11 @@ def bundle(entry: str, read: Callable[[str], str]) -> str:
     <BLANKLINE>
 
     Args:
-        entry: The name of the module that is run.
+        entry: The name of the module to run.
         read: Returns a module's text by its name.
 
     Raises:
-        ValueError: A module does not keep to the rules.
+        ValueError: A module breaks the rules.
     """
     made: list[str] = []
     owners: dict[str, str] = {}
@@ -81,9 +81,9 @@ def _add(
         if (declared := _NAME.match(told)) is not None:
             owner = owners.setdefault(declared[1], name)
             if owner != name:
-                raise ValueError(f"{name}:{number}: {owner} has a {declared[1]!r}, too.")
+                raise ValueError(f"{name}:{number}: {owner} also declares {declared[1]!r}.")
         elif _BESIDE_NAMES.match(told) or told != line:
-            raise ValueError(f"{name}:{number}: {line!r:.100} is not understood here.")
+            raise ValueError(f"{name}:{number}: cannot bundle the line {line!r:.100}.")
         kept.append(told)
     made.append("\n".join(kept) + "\n")
 
@@ -102,9 +102,9 @@ _HARMFUL_IN_JSON = str.maketrans(_HARMFUL)
 
 
 def episode_html(trajectory: trajectory_lib.EpisodeTrajectory) -> str:
-    """Returns an episode as an HTML file that needs no server. Pictures are in it.
+    """Return an episode as an HTML file that needs no server, with its images.
 
-    Other bytes, such as downloads, are not: their sizes are told.
+    Other bytes, such as downloads, are left out; the page shows their sizes.
     """
     data = orjson.dumps(episode_data(trajectory, _data_uri)).decode()
     static = resources.files("webtraj.viewer") / "static"
@@ -115,7 +115,7 @@ def episode_html(trajectory: trajectory_lib.EpisodeTrajectory) -> str:
     parts = {"css": read("style.css"), "js": bundle(_ENTRY, read)}
     for name, end in (("css", "</style"), ("js", "</script"), ("js", "<!--")):
         if end in parts[name].lower():
-            raise RuntimeError(f"The page's {name} holds {end!r}, and cannot stand in a page.")
+            raise RuntimeError(f"The page's {name} contains {end!r}, which would end its element.")
     policy = "; ".join(
         (
             "default-src 'none'",
@@ -129,9 +129,9 @@ def episode_html(trajectory: trajectory_lib.EpisodeTrajectory) -> str:
     parts["data"] = data.translate(_HARMFUL_IN_JSON)
     template = read("export.html")
     if template.count(_CHARSET) != 1 or len(_MARKERS.findall(template)) != len(parts):
-        raise RuntimeError("export.html lacks a marker, or has one twice.")
+        raise RuntimeError("export.html lacks a marker or repeats one.")
     meta = f'{_CHARSET}\n<meta http-equiv="Content-Security-Policy" content="{policy}">'
-    # In one pass: what an episode says may look like a marker.
+    # In one pass, because the episode's text may look like a marker.
     filled = _MARKERS.sub(lambda found: parts[found[1] or found[2]], template)
     head, body = filled.split(_CHARSET, 1)
     return head + meta + body
@@ -140,7 +140,7 @@ def episode_html(trajectory: trajectory_lib.EpisodeTrajectory) -> str:
 def _data_uri(value: bytes | LazyBlob) -> str:
     try:
         data = value.load() if isinstance(value, LazyBlob) else value
-    except errors.WebtrajError:  # The page says that it cannot be read.
+    except errors.WebtrajError:  # The page shows that it cannot be read.
         return ""
     media_type = values.media_type(data)
     return f"data:{media_type};base64,{base64.b64encode(data).decode()}" if media_type else ""
@@ -150,12 +150,12 @@ def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-# Episodes as HTML files, `<episode id>.html`, each of which needs nothing else.
+# Export episodes as self-contained HTML files, `<episode id>.html`.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HtmlExporter:
-    """Writes HTML."""
+    """Exporter of HTML files."""
 
     version: ClassVar[int] = 1
     libraries: ClassVar[tuple[str, ...]] = ()
@@ -164,8 +164,8 @@ class HtmlExporter:
         """See `base.Exporter.export`."""
         if job.name.endswith((".html", ".htm")):
             raise errors.InvalidInputError(
-                f"{job.name!r:.100} would be a folder, with a page an episode in it; name it as "
-                "one, such as pages. The page of a single episode is in it by the episode's id."
+                f"--out {job.name!r:.100} names a file, but the HTML export is a folder with one "
+                "page per episode, named by its id. Give a folder, such as pages."
             )
         for episode in job.episodes:
             name = f"{episode.episode_id}.html"

@@ -1,4 +1,4 @@
-"""One dataset that is looked at: its episodes, whole, and the bytes of their pictures."""
+"""One dataset in the viewer: its complete episodes, and the bytes of their images."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from webtraj.viewer.episode import episode_data
 
 __all__ = ["Changes", "Follower", "OpenEpisode", "RUNNING", "Source", "UNSEALED", "journal_data"]
 
-# A dataset's list of episodes, followed while it is written: only what is new is read.
+# A dataset's list of episodes, followed while it is written: only new data is read.
 #
-# Nothing is locked or written: to look at a dataset must not be felt by who writes it.
+# Nothing is locked or written, so that a viewer never disturbs a writer.
 
 RUNNING = "running"
-"""The state of an open episode whose journal was written to a short while ago."""
+"""The state of an open episode whose journal was written recently."""
 UNSEALED = "unsealed"
-"""The state of one that nobody has written to for long. `webtraj recover` seals it if its writer is
-gone."""
+"""The state of an open episode whose journal is quiet. `webtraj recover` seals it if its writer
+died."""
 
 _QUIET = 600.0
 _JOURNALS = 1000
@@ -48,18 +48,18 @@ class OpenEpisode:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Changes:
-    """What there is of new in a dataset."""
+    """The changes in a dataset since the last look."""
 
     sealed: Sequence[EpisodeSummary]
-    """Episodes whose index lines are new; all that there are, if `anew`."""
+    """Episodes with new index lines; all episodes, if `anew`."""
     open: Sequence[OpenEpisode]
-    """All that are open now."""
+    """All open episodes."""
     anew: bool = False
-    """Whether what was known before does not count any more."""
+    """Whether to discard earlier results."""
 
 
 class Follower:
-    """Follows one dataset. Not safe to share between threads."""
+    """A reader of one dataset's changes. Not safe to share between threads."""
 
     def __init__(self, place: DatasetPlace, *, clock: Callable[[], float] = time.time) -> None:
         self._place = place
@@ -71,7 +71,7 @@ class Follower:
         self._gone: set[str] = set()
 
     def look(self) -> Changes:
-        """Returns what is new since the last time; at first all that there is.
+        """Return the changes since the last call; the first call returns everything.
 
         Raises:
             DatasetError: The index cannot be read.
@@ -80,7 +80,7 @@ class Follower:
         try:
             return self._look()
         except Exception:
-            self._index.forget()  # What was read is not lost: it is read again.
+            self._index.forget()  # Read it again the next time, so that nothing is lost.
             raise
 
     def _look(self) -> Changes:
@@ -90,9 +90,9 @@ class Follower:
             self._known = set()
         self._known |= {summary.episode_id for summary in new}
         still_open = self._open_episodes()
-        # One that is being sealed may be seen neither here nor there, but only once.
+        # While an episode is being sealed, one look may see it neither open nor sealed.
         gone = self._shown - self._open.keys() - self._known
-        if gone & self._gone:  # It was taken away.
+        if gone & self._gone:  # It was removed.
             self._index.forget()
             gone = set()
         self._gone = gone
@@ -113,7 +113,7 @@ class Follower:
                 if summary is None or size != told.st_size:
                     summary = self._summary_of_journal(episode_id)
             except OSError:
-                continue  # It was sealed just now.
+                continue  # It has just been sealed.
             found[episode_id] = (told.st_size, summary)
             quiet = self._clock() - told.st_mtime > _QUIET
             episodes.append(OpenEpisode(summary, UNSEALED if quiet else RUNNING))
@@ -128,13 +128,13 @@ class Follower:
             data = journal_data(journal)
             store = sealing.blob_store(place.layout, place.header, episode_id)
             summary = summarize(data, b"", store, place.header.format)
-        except errors.DatasetError:  # `recover` says what is wrong with it.
+        except errors.DatasetError:  # `webtraj recover` reports the problem.
             return EpisodeSummary(episode_id=episode_id)
         return dataclasses.replace(summary, sha256="")
 
 
 def journal_data(journal: Journal) -> dict[str, Any]:
-    """Returns the data of an episode that is open, as of a sealed one; it may have no end."""
+    """Return an open episode's data in the form of a sealed one; the end may be missing."""
     data: dict[str, Any] = {
         "schema_version": journal.begin.get("schema_version", 1),
         "info": journal.info,
@@ -149,25 +149,25 @@ def journal_data(journal: Journal) -> dict[str, Any]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Source:
-    """A dataset under the name that it has in the viewer. Safe to share between threads."""
+    """A dataset with its name in the viewer. Safe to share between threads."""
 
     name: str
-    """Unique among those that are looked at; of characters that a URL holds."""
+    """A unique name of characters that are safe in a URL."""
     place: DatasetPlace
     iteration: int | None = None
-    """The number of the iteration that it is of, if it is of one."""
+    """The number of its iteration, if it belongs to one."""
     _kept: _KeptBytes = dataclasses.field(default_factory=lambda: _KeptBytes(), repr=False)
 
     def episode_data(self, episode_id: str, summary: EpisodeSummary | None) -> dict[str, Any]:
-        """Returns an episode as JSON data, with URLs of this viewer.
+        """Return an episode as JSON data, with this viewer's URLs.
 
         Args:
             episode_id: The episode.
-            summary: Its index line; None for one that is open.
+            summary: Its index line; None if it is open.
 
         Raises:
             UnknownEpisodeError: There is no such episode.
-            CorruptDataError: It cannot be read.
+            CorruptDataError: The episode cannot be read.
             StorageError: The bucket cannot be read.
         """
         trajectory, problems = self._load(episode_id, summary)
@@ -175,11 +175,11 @@ class Source:
         return {**data, "dataset": self.name, "problems": problems + data["problems"]}
 
     def blob(self, episode_id: str, summary: EpisodeSummary | None, sha256: str) -> bytes:
-        """Returns bytes that an episode holds, by their hash.
+        """Return the bytes in an episode that have a hash.
 
         Raises:
             UnknownEpisodeError: There is no such episode, or it has no such bytes.
-            CorruptDataError: They cannot be read.
+            CorruptDataError: The bytes cannot be read.
             StorageError: The bucket cannot be read.
         """
         kept = self._kept.get(sha256)
@@ -190,21 +190,21 @@ class Source:
             if blob.sha256 == sha256:
                 found: bytes = store.read(blob)
                 return found
-        # Short ones stand in the episode itself, and arrays of pixels are made into pictures.
+        # Short bytes are inline in the episode, and pixel arrays are encoded as images.
         trajectory = decode_episode(data, _ShownBlobs(store, []))
         episode_data(trajectory, lambda value: self._url(episode_id, value))
         kept = self._kept.get(sha256)
         if kept is None:
             raise errors.UnknownEpisodeError(
-                f"The episode {episode_id!r} of {self.name!r} holds no bytes {sha256!r:.80}."
+                f"No blob {sha256!r:.80} in the episode {episode_id!r} of {self.name!r}."
             )
         return kept
 
     def shared_blob(self, blob: Blob) -> bytes:
-        """Returns bytes that episodes share, without reading any episode.
+        """Return a blob that episodes share, without reading any episode.
 
         Raises:
-            CorruptDataError: They are not there, or are damaged.
+            CorruptDataError: The blob is missing or damaged.
             StorageError: The bucket cannot be read.
         """
         return self.place.blobs.read(blob)
@@ -220,7 +220,7 @@ class Source:
         return decode_episode(data, _ShownBlobs(store, problems), where=where), problems
 
     def _read(self, episode_id: str, summary: EpisodeSummary | None) -> tuple[dict[str, Any], Any]:
-        """Returns an episode's data and where its blobs are."""
+        """Return an episode's data and its blob store."""
         place = self.place
         if summary is None:
             return self._read_journal(episode_id)
@@ -237,11 +237,13 @@ class Source:
         except FileNotFoundError:
             raise self._unknown(episode_id) from None
         except OSError as error:
-            raise errors.StorageError(f"A journal cannot be read: {error}.") from error
+            raise errors.StorageError(
+                f"Cannot read the journal of {episode_id!r}: {error}."
+            ) from error
         return data, sealing.blob_store(layout, self.place.header, episode_id)
 
     def _unknown(self, episode_id: str) -> errors.UnknownEpisodeError:
-        return errors.UnknownEpisodeError(f"{self.name!r} has no episode {episode_id!r:.150}.")
+        return errors.UnknownEpisodeError(f"No episode {episode_id!r:.150} in {self.name!r}.")
 
     def _url(self, episode_id: str, value: bytes | LazyBlob) -> str:
         where = f"/api/blobs/{self.name}"
@@ -254,7 +256,7 @@ class Source:
 
 
 class _ShownBlobs:
-    """A `BlobSource` for looking: texts at once, bytes later, and gaps are told, not raised."""
+    """A `BlobSource` that loads text at once and bytes lazily, and collects problems."""
 
     def __init__(self, store: Any, problems: list[str]) -> None:
         self._store = store
@@ -265,11 +267,11 @@ class _ShownBlobs:
     def load(self, blob: Blob, *, text: bool) -> Any:
         if not text:
             return self._lazy.load(blob, text=False)
-        if blob not in self._texts:  # A page's text stands in many prompts.
+        if blob not in self._texts:  # Many prompts repeat a page's text.
             try:
                 self._texts[blob] = self._store.load(blob, text=True)
             except errors.CorruptDataError as error:
-                self._texts[blob] = f"This cannot be read: {error}"
+                self._texts[blob] = f"Cannot be read: {error}"
                 self._problems.append(self._texts[blob])
         return self._texts[blob]
 
@@ -279,7 +281,7 @@ class _ShownBlobs:
 
 
 class _KeptBytes:
-    """The latest bytes that have no file of their own, by their hash. Safe to share."""
+    """A cache of recent bytes that are not stored as blobs, by hash. Safe to share."""
 
     def __init__(self, most: int = 64 * 1024 * 1024) -> None:
         self._most = most

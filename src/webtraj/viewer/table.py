@@ -1,8 +1,8 @@
-"""The episodes of a list as columns, so that a hundred thousand are filtered and sorted in no time.
+"""The list of episodes as columns, so that filtering and sorting 100,000 episodes is fast.
 
-A row is added once, and replaced when more is known of its episode: it was open and is sealed, or
-was labelled. A column is made when it is first needed, and from then on follows the rows. Not safe
-to share between threads; `viewer` sees to that.
+A row is added once, and replaced when its episode changes, for example when it is sealed or
+labelled. A column is built when first needed, and then follows the rows. Not safe to share between
+threads; `viewer` holds a lock.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ __all__ = [
     "searched",
 ]
 
-# Columns that follow a list of rows, to which rows are added and in which some are replaced.
+# Columns that follow a list of rows, in which rows are added and replaced.
 #
-# `of(rows, replaced)` brings a column up to date: `replaced` has the positions of all rows that
-# ever were replaced, in order, and only grows, as the rows do.
+# `of(rows, replaced)` updates a column. `replaced` lists the positions of all rows ever replaced,
+# in order. Both lists only grow.
 
 _Row = TypeVar("_Row")
 
 
 class Numbers(Generic[_Row]):
-    """A number of each row; NaN for what is not known."""
+    """A column of numbers; NaN where unknown."""
 
     def __init__(self, read: Callable[[_Row], float]) -> None:
         self._read = read
@@ -62,7 +62,7 @@ class Numbers(Generic[_Row]):
         self._seen = 0
 
     def of(self, rows: Sequence[_Row], replaced: Sequence[int]) -> NDArray[np.float64]:
-        """Returns the numbers of all rows."""
+        """Return the numbers of all rows."""
         have = len(self._array)
         for position in replaced[self._seen :]:
             if position < have:
@@ -75,12 +75,12 @@ class Numbers(Generic[_Row]):
 
 
 class Words(Generic[_Row]):
-    """A word of each row, as the code of the word.
+    """A column of words from a small set, stored as codes.
 
     Attributes:
         codes: The code of each row's word.
-        known: The code of each word that any row has, or has had.
-        words: Those words, each where its code says.
+        known: The code of each word that any row has or had.
+        words: The words, indexed by code.
     """
 
     def __init__(self, read: Callable[[_Row], str]) -> None:
@@ -91,7 +91,7 @@ class Words(Generic[_Row]):
         self.words: list[str] = []
 
     def of(self, rows: Sequence[_Row], replaced: Sequence[int]) -> Self:
-        """Returns the column, brought up to date."""
+        """Return the updated column."""
         have = len(self.codes)
         for position in replaced[self._seen :]:
             if position < have:
@@ -105,7 +105,7 @@ class Words(Generic[_Row]):
         return self
 
     def ranks(self) -> NDArray[np.float64]:
-        """Returns the place of each row's word among all words; NaN for an empty one."""
+        """Return the rank of each row's word among all words; NaN for an empty word."""
         words = self.words
         ranks = np.empty(len(words))
         ranks[sorted(range(len(words)), key=words.__getitem__)] = np.arange(len(words))
@@ -118,7 +118,7 @@ class Words(Generic[_Row]):
 
 
 class Texts(Generic[_Row]):
-    """A text of each row."""
+    """A column of texts."""
 
     def __init__(self, read: Callable[[_Row], str]) -> None:
         self._read = read
@@ -126,7 +126,7 @@ class Texts(Generic[_Row]):
         self._texts: list[str] = []
 
     def of(self, rows: Sequence[_Row], replaced: Sequence[int]) -> list[str]:
-        """Returns the texts of all rows."""
+        """Return the texts of all rows."""
         have = len(self._texts)
         for position in replaced[self._seen :]:
             if position < have:
@@ -137,10 +137,10 @@ class Texts(Generic[_Row]):
 
 
 class Ranks(Generic[_Row]):
-    """The place of each row's text among all texts; NaN for an empty one.
+    """A column with the rank of each row's text among all texts; NaN for an empty text.
 
-    Most texts are taken to differ, so none is looked up. What has been sorted once is nearly in
-    order when more rows come, and is sorted again in a fraction of the time.
+    Suits texts that mostly differ. The order is kept, so that sorting again after adding rows takes
+    a fraction of the time.
 
     Args:
         read: Returns the texts of rows.
@@ -154,7 +154,7 @@ class Ranks(Generic[_Row]):
         self._ranks = np.empty(0, np.float64)
 
     def of(self, rows: Sequence[_Row], replaced: Sequence[int]) -> NDArray[np.float64]:
-        """Returns the ranks of all rows."""
+        """Return the ranks of all rows."""
         have, new = len(self._texts), [p for p in replaced[self._seen :] if p < len(self._texts)]
         if have == len(rows) and not new:
             return self._ranks
@@ -180,22 +180,22 @@ class Ranks(Generic[_Row]):
         return placed
 
 
-# What is asked of a list of episodes: filters, a text to look for, an order, and a page of it.
+# Queries: filters, search words, an order, and a page.
 
 FACETS = (
     "dataset", "task", "site", "outcome", "end_reason", "policy", "policy_version", "iteration",
     "label",
 )  # fmt: skip
-"""The fields whose values are counted, and by whose values episodes are chosen."""
+"""The fields whose values are counted and can be filtered by."""
 
 SORTS = (
     "start_time", "id", "dataset", "task", "goal", "site", "outcome", "end_reason", "reward",
     "steps", "seconds", "policy", "policy_version", "iteration", "attempt", "group", "label",
 )  # fmt: skip
-"""The fields to sort by; with a `-` before it, from the last to the first."""
+"""The fields to sort by; a leading `-` reverses the order."""
 
 NO_LABEL = "none"
-"""The value of `label` that means those that nobody has labelled."""
+"""The value of `label` that selects unlabelled episodes."""
 
 _SYNONYMS = {"duration": "seconds"}
 _LONGEST = 1000
@@ -206,37 +206,36 @@ _KNOWN = {*FACETS, "offset", "limit", "sort", "min_reward", "max_reward", "q"}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Query:
-    """A page of the episodes that meet all conditions."""
+    """A query for a page of the episodes that meet all conditions."""
 
     chosen: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Fields out of `FACETS`, each with the values of which an episode must have one."""
+    """Fields of `FACETS`, each with its accepted values."""
     min_reward: float | None = None
     max_reward: float | None = None
     words: tuple[str, ...] = ()
-    """What must all stand in an episode's id, task, goal, policy, its version or the note; in lower
-    case."""
+    """Lower-case words that must all occur in an episode's id, task, goal, policy, policy version
+    or note."""
     sort: str = "start_time"
-    """Out of `SORTS`."""
+    """One of `SORTS`."""
     descending: bool = True
     offset: int = 0
     limit: int = 100
 
 
 def parse_query(parameters: Sequence[tuple[str, str]]) -> Query:
-    """Returns the query that the parameters of a URL ask.
+    """Return the query in a URL's parameters.
 
     >>> parse_query([("task", "a"), ("task", "b"), ("sort", "-reward")]).chosen
     (('task', ('a', 'b')),)
 
     Raises:
-        InvalidInputError: A parameter is not known, or its value does not do.
+        InvalidInputError: A parameter is unknown, or its value is invalid.
     """
     given: dict[str, list[str]] = {}
     for name, value in parameters:
         if name not in _KNOWN:
             raise errors.InvalidInputError(
-                f"{name!r:.60} is no parameter of a list; expected some of "
-                f"{', '.join(sorted(_KNOWN))}."
+                f"Unknown parameter {name!r:.60}; expected one of {', '.join(sorted(_KNOWN))}."
             )
         if value:
             given.setdefault(name, []).append(value)
@@ -246,12 +245,12 @@ def parse_query(parameters: Sequence[tuple[str, str]]) -> Query:
     name = _SYNONYMS.get(name, name)
     if name not in SORTS:
         raise errors.InvalidInputError(
-            f"sort={sort!r:.60} is none that is known; expected one of {', '.join(SORTS)}, with a "
-            "- before it for the other way round."
+            f"sort={sort!r:.60}: expected one of {', '.join(SORTS)}, with a leading - to reverse "
+            "the order."
         )
     chosen = {n: tuple(sorted(set(given[n]))) for n in FACETS if n in given}
     if any(len(values) > _MOST_VALUES for values in chosen.values()):
-        raise errors.InvalidInputError(f"A field takes {_MOST_VALUES} values at most.")
+        raise errors.InvalidInputError(f"A field takes at most {_MOST_VALUES} values.")
     return Query(
         chosen=tuple(chosen.items()),
         min_reward=_number(single, "min_reward"),
@@ -272,7 +271,7 @@ def _number(given: Mapping[str, str], name: str) -> float | None:
     except ValueError:
         value = math.nan
     if math.isnan(value):
-        raise errors.InvalidInputError(f"{name}={given[name]!r:.60} is no number.")
+        raise errors.InvalidInputError(f"{name}={given[name]!r:.60}: expected a number.")
     return value
 
 
@@ -280,15 +279,15 @@ def _whole(given: Mapping[str, str], name: str, default: int, least: int, most: 
     text = given.get(name, str(default))
     if not (text.isascii() and text.isdigit() and len(text) < 15 and least <= int(text) <= most):
         raise errors.InvalidInputError(
-            f"{name}={text!r:.60} does not do; expected a whole number from {least} to {most}."
+            f"{name}={text!r:.60}: expected a whole number from {least} to {most}."
         )
     return int(text)
 
 
-# One episode of the list: what a row has, and how each of its fields is read.
+# Rows: one episode each, and the readers of its fields.
 
 _GOAL_LENGTH = 500
-# To ask an enum for its name costs more than all else of a row.
+# Looking up an enum's name costs more than everything else in a row.
 _OUTCOMES = {outcome: outcome.name.lower() for outcome in Outcome}
 _END_REASONS = {reason: reason.name.lower() for reason in EndReason}
 
@@ -298,24 +297,24 @@ class Row:
     """One episode of the list."""
 
     dataset: str
-    """Its dataset's name."""
+    """The dataset's name."""
     summary: EpisodeSummary
     iteration: int | None = None
-    """The number of the iteration that its dataset is of, where that is known."""
+    """The number of the dataset's iteration, if it belongs to one."""
     state: str = ""
-    """Empty for a sealed episode; of an open one, `running` or `unsealed`."""
+    """Empty for a sealed episode; `running` or `unsealed` for an open one."""
     label: str = ""
-    """What a person says of it."""
+    """A person's label."""
     note: str = ""
-    """What a person has noted with that."""
+    """The note with the label."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """Names the episode among all datasets."""
+        """A key of the episode, unique among all datasets."""
         return self.dataset, self.summary.episode_id
 
     def to_data(self) -> dict[str, Any]:
-        """Returns the row as JSON data."""
+        """Return the row as JSON data."""
         summary, seconds = self.summary, _seconds(self)
         return {
             "id": summary.episode_id,
@@ -359,7 +358,7 @@ def _valid(text: str) -> str:
 
 
 def reading(read: Callable[[Row], str]) -> Callable[[Iterable[Row]], list[str]]:
-    """Returns what reads a text of many rows."""
+    """Return a function that reads a text field of many rows."""
 
     def read_all(rows: Iterable[Row]) -> list[str]:
         texts = list(map(read, rows))
@@ -378,13 +377,13 @@ WORDS: dict[str, Callable[[Row], str]] = {
     "policy_version": lambda row: _valid(row.summary.policy_version),
     "label": lambda row: row.label,
 }
-"""Fields of few words, which rows are chosen and counted by."""
+"""Fields with few distinct values, for filters and counts."""
 TEXTS: dict[str, Callable[[Row], str]] = {
     "goal": operator.attrgetter("summary.goal"),
     "group": operator.attrgetter("summary.group_id"),
     "id": operator.attrgetter("summary.episode_id"),
 }
-"""Fields that differ from row to row."""
+"""Fields that differ in most rows."""
 NUMBERS: dict[str, Callable[[Row], float]] = {
     "start_time": lambda row: (
         math.nan if row.summary.start_time is None else row.summary.start_time
@@ -395,11 +394,11 @@ NUMBERS: dict[str, Callable[[Row], float]] = {
     "iteration": lambda row: math.nan if row.iteration is None else row.iteration,
     "attempt": lambda row: row.summary.attempt,
 }
-"""Fields that are numbers; NaN for what is not known."""
+"""Fields that are numbers; NaN where unknown."""
 
 
 def searched(row: Row) -> str:
-    """Returns what is looked through for words."""
+    """Return the text that search words are looked up in."""
     summary = row.summary
     who = summary.policy, summary.policy_version
     parts = (summary.episode_id, summary.task, summary.goal, *who, row.note)
@@ -407,7 +406,7 @@ def searched(row: Row) -> str:
 
 
 MOST_COUNTED = 200
-"""Values of a field that are counted for a page, the most frequent ones."""
+"""The most values of a field that a page counts, the most frequent first."""
 _KEPT = 16
 _T = TypeVar("_T")
 _Mask = NDArray[np.bool_]
@@ -420,15 +419,15 @@ class Page:
     """A page of the episodes that meet a query."""
 
     total: int
-    """How many meet it."""
+    """The number of matching episodes."""
     rows: tuple[Row, ...]
     facets: dict[str, list[tuple[Any, int]]]
     """For each of `FACETS` its values, the most frequent first, each with the number of episodes
-    that have it and meet all else that is asked. Iterations are in order."""
+    that have it and meet the query's other conditions. Iterations are in order."""
 
 
 class Table:
-    """Rows by their position, and the columns that are made of them."""
+    """The rows by position, and their columns."""
 
     def __init__(self) -> None:
         self._rows: list[Row] = []
@@ -447,16 +446,16 @@ class Table:
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """All rows, in the order in which they came."""
+        """All rows, in the order in which they were added."""
         return tuple(self._rows)
 
     def get(self, dataset: str, episode_id: str) -> Row | None:
-        """Returns an episode's row, if there is one."""
+        """Return an episode's row, if there is one."""
         position = self._positions.get((dataset, episode_id))
         return None if position is None else self._rows[position]
 
     def put(self, rows: Iterable[Row]) -> bool:
-        """Adds rows, or replaces those of the same episodes; returns whether that changed any."""
+        """Add rows, replacing earlier rows of the same episodes. Return whether any changed."""
         changed = False
         for row in rows:
             position = self._positions.setdefault(row.key, len(self._rows))
@@ -475,7 +474,7 @@ class Table:
         return changed
 
     def page(self, query: Query) -> Page:
-        """Returns a page of what meets a query; rows that are alike stand as they came."""
+        """Return a page of the rows that match a query; the sort is stable."""
         asked = dataclasses.replace(query, offset=0, limit=1)
         unsorted = dataclasses.replace(asked, sort="", descending=False)
         positions, facets = self._found.get(unsorted, lambda: self._select(query))
@@ -484,11 +483,11 @@ class Table:
         return Page(len(order), tuple(self._rows[position] for position in shown), facets)
 
     def graded(self, datasets: Collection[str]) -> dict[str, dict[str, tuple[int, int]]]:
-        """Returns successes, and those with failures, of some datasets' tasks; both by name."""
+        """Return (successes, successes + failures) by dataset and task, for some datasets."""
         places, tasks = self._words_of("dataset"), self._words_of("task")
         outcomes = self._words_of("outcome")
         wanted = [places.known[name] for name in datasets if name in places.known]
-        # A pair of a dataset and a task is one number.
+        # Encode a pair of dataset and task as one number.
         pairs = places.codes * max(len(tasks.known), 1) + tasks.codes
         found: dict[str, dict[str, list[int]]] = {}
         for outcome in (Outcome.SUCCESS, Outcome.FAILURE):
@@ -511,7 +510,7 @@ class Table:
         return order
 
     def _select(self, query: Query) -> _Found:
-        """Returns the positions of what meets a query, and what is counted."""
+        """Return the positions of the rows that match a query, and the facets' counts."""
         common = np.ones(len(self._rows), dtype=np.bool_)
         if query.min_reward is not None:
             common &= self._numbers_of("reward") >= query.min_reward
@@ -523,7 +522,7 @@ class Table:
         every = _all_of(common, chosen.values())
         facets = {}
         for name in FACETS:
-            if name in chosen:  # What else could be chosen there.
+            if name in chosen:  # Count what else could be chosen for this field.
                 others = [mask for other, mask in chosen.items() if other != name]
                 facets[name] = self._counted(name, _all_of(common, others))
             else:
@@ -558,7 +557,7 @@ class Table:
         counts = np.bincount(column.codes[mask], minlength=len(column.known))
         codes = np.flatnonzero(counts)
         if len(codes) > 2 * MOST_COUNTED:
-            # Only those as frequent as the last that can be shown need be looked at one by one.
+            # Only values as frequent as the last one shown need sorting.
             last = np.partition(counts[codes], -MOST_COUNTED - 1)[-MOST_COUNTED - 1]
             codes = codes[counts[codes] >= last]
         words = column.words
@@ -567,7 +566,7 @@ class Table:
         return [(word, -count) for count, word in most]
 
     def _sort_keys(self, name: str) -> NDArray[np.float64]:
-        """Returns numbers that sort as a field does; what is not known is NaN, and comes last."""
+        """Return numbers in the sort order of a field; unknown values are NaN and come last."""
         if name in NUMBERS:
             return self._numbers_of(name)
         if name in TEXTS:
@@ -584,13 +583,13 @@ class Table:
 
 
 class _Kept(Generic[_T]):
-    """The latest answers to queries."""
+    """A cache of the latest query results."""
 
     def __init__(self) -> None:
         self._answers: collections.OrderedDict[Query, _T] = collections.OrderedDict()
 
     def get(self, query: Query, make: Callable[[], _T]) -> _T:
-        """Returns what is kept, or else made."""
+        """Return the cached result; compute it if missing."""
         if query not in self._answers:
             self._answers[query] = make()
             if len(self._answers) > _KEPT:
@@ -599,7 +598,7 @@ class _Kept(Generic[_T]):
         return self._answers[query]
 
     def clear(self) -> None:
-        """Forgets all."""
+        """Remove all results."""
         self._answers.clear()
 
 

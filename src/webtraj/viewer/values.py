@@ -1,13 +1,13 @@
-"""Values of an episode as plain JSON data that a page shows: nothing is dropped, all is data.
+"""Values of an episode as plain JSON data for the page. Nothing is dropped.
 
-What JSON has no word for is an object with the key `$`, as in `webtraj.store.values`. Two
-are the viewer's own::
+Values that JSON cannot express are objects with the key `$`, as in `webtraj.store.values`. Two are
+specific to the viewer::
 
     {"$": "picture", "url": ..., "width": ..., "height": ...}
     {"$": "bytes", "url": ..., "size": ...}
 
-`url` is what the caller gives for the bytes. Of arrays of more than `MANY` elements that are no
-pictures the first are shown: `{"$": "array", "dtype": ..., "shape": [...], "first": [...]}`.
+The caller chooses the `url`. Arrays of more than `MANY` elements that are not images are shortened
+to the first: `{"$": "array", "dtype": ..., "shape": [...], "first": [...]}`.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from webtraj.trajectory import reward_value
 
 __all__ = ["BlobUrl", "MANY", "Values", "array_png", "media_type", "number", "size_of"]
 
-# Pictures as a browser shows them: their kind and size, and arrays of pixels made into PNG.
+# Images for a browser: media types, sizes, and pixel arrays as PNG.
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _SHOWN = frozenset(("image/png", "image/jpeg", "image/webp"))
 _NO_SIZES = frozenset((0xC4, 0xC8, 0xCC))
-"""JPEG's markers among those of frames that begin no frame."""
+"""JPEG markers in the range of frame markers that do not start a frame."""
 
 
 def media_type(data: bytes) -> str:
-    r"""Returns the media type of a picture that may be shown; empty for all else, SVG too.
+    r"""Return the media type of an image that may be shown; empty for all else, including SVG.
 
     >>> media_type(b"\xff\xd8\xff..."), media_type(b"<svg>")
     ('image/jpeg', '')
@@ -51,7 +51,7 @@ def media_type(data: bytes) -> str:
 
 
 def size_of(data: bytes) -> tuple[int, int] | None:
-    """Returns the width and height that a picture's header says; None if it says none."""
+    """Return the width and height in an image's header; None if it has none."""
     try:
         match media_type(data):
             case "image/png" if data[12:16] == b"IHDR":
@@ -60,23 +60,23 @@ def size_of(data: bytes) -> tuple[int, int] | None:
                 return _jpeg_size(data)
             case "image/webp":
                 return _webp_size(data)
-    except (struct.error, IndexError):  # It is cut short.
+    except (struct.error, IndexError):  # It is truncated.
         pass
     return None
 
 
 def array_png(array: Any) -> bytes | None:
-    """Returns an array of pixels as a PNG; None if it is no picture.
+    """Return an array of pixels as a PNG; None if it is not an image.
 
-    A picture has the shape (height, width), (height, width, 1), (height, width, 3) or
-    (height, width, 4) and is of bytes.
+    An image has the dtype uint8 and the shape (height, width), (height, width, 1),
+    (height, width, 3) or (height, width, 4), with sides of at least 8 pixels.
     """
     if not isinstance(array, np.ndarray) or array.dtype != np.uint8 or array.ndim not in (2, 3):
         return None
     channels = 1 if array.ndim == 2 else array.shape[2]
     colour = {1: 0, 3: 2, 4: 6}.get(channels)
     height, width = array.shape[:2]
-    if colour is None or min(height, width) < 8:  # Narrower ones are data, not pictures.
+    if colour is None or min(height, width) < 8:  # Smaller arrays are data, not images.
         return None
     rows = np.ascontiguousarray(array).reshape(height, width * channels)
     filtered = np.concatenate((np.zeros((height, 1), np.uint8), rows), axis=1)
@@ -122,7 +122,7 @@ BlobUrl = Callable[[bytes | LazyBlob], str]
 """Returns the URL of bytes; empty if they have none."""
 
 MANY = 2000
-"""Elements of an array that are shown, if it has more."""
+"""The most elements of an array that is shown completely."""
 _FIRST = 100
 _DEEP = 40
 _LONG_REPR = 10_000
@@ -135,7 +135,7 @@ class _Kind:
 
 
 class Values:
-    """Makes JSON data of the values of one episode."""
+    """Converter of one episode's values to JSON data."""
 
     def __init__(self, blob_url: BlobUrl) -> None:
         self._blob_url = blob_url
@@ -144,11 +144,11 @@ class Values:
 
     @property
     def problems(self) -> list[str]:
-        """What could not be read, in order."""
+        """The values that could not be read, in order."""
         return list(self._unreadable.values())
 
     def text(self, value: Any) -> str:
-        """Returns a value as text that UTF-8 can hold; what is none, as JSON text."""
+        """Return a value as text that UTF-8 can encode; a value that is not text, as JSON."""
         if value is None:
             return ""
         if isinstance(value, LazyBlob) and value.text:
@@ -160,7 +160,7 @@ class Values:
         return orjson.dumps(self.data(value), option=orjson.OPT_INDENT_2).decode()
 
     def picture(self, value: Any) -> dict[str, Any] | None:
-        """Returns a picture as `{"url", "width", "height"}`; None if the value is none."""
+        """Return an image as `{"url", "width", "height"}`; None if the value is not an image."""
         if isinstance(value, np.ndarray):
             value = array_png(value)
         if not value or not isinstance(value, (bytes, LazyBlob)):
@@ -174,7 +174,7 @@ class Values:
         return {"url": self._blob_url(value), "width": width, "height": height}
 
     def data(self, value: Any) -> Any:
-        """Returns a value as JSON data that orjson writes."""
+        """Return a value as JSON data for orjson."""
         return self._data(value, 0)
 
     def _data(self, value: Any, depth: int) -> Any:
@@ -230,7 +230,7 @@ class Values:
         return {"$": "array", "dtype": str(value.dtype), "shape": list(value.shape), "first": first}
 
     def _kind(self, value: bytes | LazyBlob) -> _Kind | str:
-        """Returns what bytes are; if they cannot be read, why."""
+        """Return the kind of some bytes; if they cannot be read, the error."""
         if isinstance(value, LazyBlob):
             key, data = value.blob.sha256, None
         else:
@@ -243,20 +243,20 @@ class Values:
         return self._kinds[key]
 
     def _read(self, value: LazyBlob) -> Any:
-        """Returns what a blob holds; of one that cannot be read, a text that says so."""
+        """Return a blob's content; if it cannot be read, a text with the error."""
         key = value.blob.sha256
         if key in self._unreadable:
             return self._unreadable[key]
         try:
             found = value.load()
         except errors.WebtrajError as error:
-            self._unreadable[key] = unicode_text(f"This cannot be read: {error}")
+            self._unreadable[key] = unicode_text(f"Cannot be read: {error}")
             return self._unreadable[key]
         return unicode_text(found) if isinstance(found, str) else found
 
 
 def number(value: Any) -> float | None:
-    """Returns a reward, discount or time as a finite number; None for all else.
+    """Return a reward, discount or time as a finite number; None for all else.
 
     >>> number(np.float32(0.5)), number(float("nan")), number(None)
     (0.5, None, None)

@@ -1,10 +1,9 @@
-"""The datasets that are looked at together, and what is asked of them.
+"""The datasets that are shown together, and the queries on them.
 
-All calls block and are safe to share between threads. Datasets are followed as they are written:
-each question looks first whether there is anything new, but not more often than `REFRESH` seconds,
-and of a bucket than `REFRESH_BUCKET`. While one looks into a bucket, others are answered by what is
-known; so they are while it is away. A folder of datasets is looked into for more of them every
-few seconds.
+All calls block and are thread-safe. Each call first reads what was written since the last read, but
+at most every `REFRESH` seconds, or `REFRESH_BUCKET` for a bucket. While one thread reads a bucket,
+or while the bucket is unreachable, other calls use what is known. Folders of datasets are rescanned
+every few seconds.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ __all__ = ["REFRESH", "REFRESH_BUCKET", "Viewer"]
 REFRESH = 0.5
 REFRESH_BUCKET = 10.0
 _WRITING = 60.0
-"""Seconds for which a dataset counts as being written after something has come."""
+"""Seconds for which a dataset counts as being written after its last change."""
 
 
 class Viewer(Closing):
-    """Answers what a page asks of some datasets.
+    """The viewer's queries on a set of datasets.
 
     >>> import tempfile
     >>> from webtraj.datasets.writer import DatasetWriter
@@ -55,42 +54,41 @@ class Viewer(Closing):
         person: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Opens the datasets, and reads their indexes.
+        """Open the datasets and read their indexes.
 
         Args:
-            places: Folders or URLs, each of a dataset; or folders in which datasets are, or come
-                to be.
-            storage_options: For buckets: what `webtraj.store.bucket.BucketStorage` takes.
-            blob_cache: For buckets: a folder that keeps what was read.
-            person: Who gives labels; by default the user who runs this.
+            places: Folders or URLs of datasets, or folders that contain or will contain datasets.
+            storage_options: For buckets: the options of `webtraj.store.bucket.BucketStorage`.
+            blob_cache: For buckets: a folder that caches blobs.
+            person: The name stored with labels; by default the current user.
             clock: Returns seconds.
 
         Raises:
-            InvalidInputError: There are none, or one is given twice.
-            NotADatasetError: One is no dataset.
-            UnsupportedSchemaError: One was written by a newer webtraj.
+            InvalidInputError: No place is given, or a dataset is given twice.
+            NotADatasetError: A place is not a dataset.
+            UnsupportedSchemaError: A newer webtraj wrote a dataset.
             StorageError: A bucket cannot be read.
         """
         self._clock = clock
         self._person = _user() if person is None else person
         self._lock = threading.RLock()
         self._table = Table()
-        self._version = time.time_ns() // 1_000_000  # Another one after each start.
+        self._version = time.time_ns() // 1_000_000  # Differs after each start.
         self._iterations: tuple[Any, dict[str, Any]] = (None, {})
         self._begun = False
         self._gathering = Gathering(
             places, storage_options=storage_options, blob_cache=blob_cache, clock=clock
         )
         self._refresh()
-        self._table.page(Query())  # So that who asks first need not wait longer than others.
+        self._table.page(Query())  # Warm the cache for the first request.
         self._begun = True
 
     def close(self) -> None:
-        """Lets go of the files of labels. Idempotent."""
+        """Close the label files. Idempotent."""
         self._gathering.close()
 
     def datasets(self) -> list[dict[str, Any]]:
-        """Returns what there is to look at."""
+        """Return the datasets as JSON data."""
         self._refresh()
         with self._lock:
             counts = collections.Counter(row.dataset for row in self._table.rows)
@@ -108,14 +106,14 @@ class Viewer(Closing):
             ]
 
     def page(self, query: Query) -> Page:
-        """Returns a page of the episodes of all datasets that meet a query."""
+        """Return a page of the episodes of all datasets that match a query."""
         self._refresh()
         with self._lock:
             return self._table.page(query)
 
     def iterations(self) -> dict[str, Any]:
-        """Returns success by iteration and task, as `iterations_data` gives it."""
-        from webtraj.viewer.iterations import iterations_data  # Which takes its time to import.
+        """Return success by iteration and task, from `iterations_data`."""
+        from webtraj.viewer.iterations import iterations_data  # Slow to import.
 
         self._refresh()
         with self._lock:
@@ -128,7 +126,7 @@ class Viewer(Closing):
             return self._iterations[1]
 
     def changes(self, since: int) -> dict[str, Any]:
-        """Returns a version that goes up with each change, and whether it has since another."""
+        """Return a version that grows with each change, and whether it differs from `since`."""
         self._refresh()
         with self._lock:
             return {
@@ -146,11 +144,11 @@ class Viewer(Closing):
             }
 
     def episode(self, dataset: str, episode_id: str) -> dict[str, Any]:
-        """Returns an episode as JSON data, as far as it is recorded if it is open.
+        """Return an episode as JSON data; an open one as far as it is recorded.
 
         Raises:
             UnknownEpisodeError: There is no such episode.
-            CorruptDataError: It cannot be read.
+            CorruptDataError: The episode cannot be read.
             StorageError: A bucket cannot be read.
         """
         source, summary = self._find(dataset, episode_id)
@@ -159,7 +157,7 @@ class Viewer(Closing):
         except errors.UnknownEpisodeError:
             if summary is not None:
                 raise
-            # It was open, and has been sealed just now.
+            # It was open and has just been sealed.
             source, summary = self._find(dataset, episode_id, at_once=True)
             data = source.episode_data(episode_id, summary)
         with self._lock:
@@ -168,11 +166,11 @@ class Viewer(Closing):
         return {**data, "state": state, "label": label, "note": note}
 
     def blob(self, dataset: str, sha256: str, ext: str, size: int | None, episode_id: str) -> bytes:
-        """Returns bytes that an episode's data names by URL.
+        """Return the bytes behind a URL in an episode's data.
 
         Raises:
-            UnknownEpisodeError: There are none of that name.
-            CorruptDataError: They cannot be read.
+            UnknownEpisodeError: There are no such bytes.
+            CorruptDataError: The bytes cannot be read.
             StorageError: A bucket cannot be read.
         """
         source = self._source(dataset)
@@ -182,12 +180,12 @@ class Viewer(Closing):
         return source.blob(episode_id, summary, sha256)
 
     def set_label(self, dataset: str, episode_id: str, label: str, note: str) -> dict[str, Any]:
-        """Keeps what a person says of an episode; returns it as JSON data.
+        """Store a person's label of an episode, and return it as JSON data.
 
         Raises:
             UnknownEpisodeError: There is no such episode.
-            InvalidInputError: It is no label.
-            StorageError: It could not be kept.
+            InvalidInputError: The label is not valid.
+            StorageError: The label could not be stored.
         """
         self._find(dataset, episode_id)
         followed = self._gathering.followed[dataset]
@@ -200,14 +198,14 @@ class Viewer(Closing):
         known = self._gathering.followed
         if dataset not in known:
             raise errors.UnknownEpisodeError(
-                f"There is no dataset {dataset!r:.150}; those here are {', '.join(known)}."
+                f"No dataset {dataset!r:.150}; the viewer has {', '.join(known) or 'none'}."
             )
         return known[dataset].source
 
     def _find(
         self, dataset: str, episode_id: str, *, at_once: bool = False
     ) -> tuple[Source, EpisodeSummary | None]:
-        """Returns an episode's source and its index line; None for that if it is open."""
+        """Return an episode's source and its index line; the line is None if it is open."""
         source = self._source(dataset)
         with self._lock:
             row = self._table.get(dataset, episode_id)
@@ -216,7 +214,7 @@ class Viewer(Closing):
             with self._lock:
                 row = self._table.get(dataset, episode_id)
         if row is None:
-            raise errors.UnknownEpisodeError(f"{dataset!r} has no episode {episode_id!r:.150}.")
+            raise errors.UnknownEpisodeError(f"No episode {episode_id!r:.150} in {dataset!r}.")
         return source, None if row.state else row.summary
 
     def _is_written(self, followed: Followed) -> bool:
@@ -226,7 +224,7 @@ class Viewer(Closing):
         return bool(followed.running) or recent
 
     def _refresh(self, *, at_once: bool = False) -> None:
-        """Looks for what is new; the first time, raises what keeps it from that."""
+        """Read what is new. Errors are raised the first time, and kept as problems later."""
         came = self._gathering.rescan()
         with self._lock:
             self._version += came
@@ -237,7 +235,7 @@ class Viewer(Closing):
             if not followed.looking.acquire(blocking=not in_bucket):
                 continue
             try:
-                if self._is_due(followed, at_once):  # Another may have looked just now.
+                if self._is_due(followed, at_once):  # Another thread may have just read it.
                     self._look(name, followed)
             finally:
                 followed.looking.release()
@@ -269,7 +267,7 @@ class Viewer(Closing):
         followed.looked = self._clock()
 
     def _take(self, followed: Followed, changes: Changes) -> bool:
-        """Puts what is new into the table; returns whether there was anything."""
+        """Put changes into the table. Return whether there were any."""
         source, labels = followed.source, followed.book.labels
         if changes.anew and followed.looked is not None:
             others = [row for row in self._table.rows if row.dataset != source.name]

@@ -132,7 +132,7 @@ async def test_judges_errors_and_all_the_rest(look, serve, miniwob_iterations, p
     await expect(panel.locator(".call .call")).to_have_count(len(judgement.model_calls))
 
     await page.get_by_role("tab", name="Errors").click()
-    await expect(panel).to_have_text("Nothing went wrong that was recorded.")
+    await expect(panel).to_have_text("No errors were recorded.")
     await page.get_by_role("tab", name="Episode").click()
     await expect(panel.locator(".facts-list")).to_contain_text(trajectory.episode_id)
     await expect(panel).to_contain_text(str(trajectory.info.seed))
@@ -218,7 +218,7 @@ async def test_labels_are_kept_and_those_that_are_not_are_told(
 
     await page.route("**/api/labels/**", lambda route: route.fulfill(status=503, body="{}"))
     await page.keyboard.press("f")
-    await expect(page.locator(".notice.problem")).to_contain_text("Your label is not kept")
+    await expect(page.locator(".notice.problem")).to_contain_text("Could not save the label")
     await expect(page.get_by_role("button", name="Failure")).to_have_attribute(
         "aria-pressed", "false"
     )
@@ -274,6 +274,6 @@ async def test_an_exported_episode_needs_no_server(look, tmp_path, place):
     await page.keyboard.press("k")
     await expect(page.locator(".timeline .step").nth(0)).to_have_attribute("aria-current", "step")
     await page.keyboard.press("?")
-    await expect(page.get_by_role("dialog", name="Keys")).to_contain_text("Next step")
+    await expect(page.get_by_role("dialog", name="Shortcuts")).to_contain_text("Next step")
     assert await page.get_by_role("button", name=re.compile("Success|Compare")).count() == 0
     assert trajectory.outcome is not Outcome.UNKNOWN

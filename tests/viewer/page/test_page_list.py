@@ -101,9 +101,9 @@ async def test_a_place_that_is_not_understood_says_what_to_do(
     page = await look(url, "#/?sort=colour", forgive="400")
     await expect(page.get_by_role("alert")).to_contain_text("expected one of")
     page = await look(url, "#/episode/d/nobody", forgive="404")
-    await expect(page.get_by_role("alert")).to_contain_text("has no episode 'nobody'")
+    await expect(page.get_by_role("alert")).to_contain_text("No episode 'nobody'")
     await page.get_by_role("button", name="Try again").click()
-    await expect(page.get_by_role("alert")).to_contain_text("has no episode 'nobody'")
+    await expect(page.get_by_role("alert")).to_contain_text("No episode 'nobody'")
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-// Shows what /api/status says, again each second. All text goes in by textContent.
+// Shows /api/status, updated every second. All text is inserted with textContent.
 
 const LETTERS = {
   ".": "waiting", w: "again", r: "resetting", q: "asking", a: "acting", s: "sealing", m: "elsewhere",
@@ -7,15 +7,15 @@ const LETTERS = {
   g: "agent_error", o: "model_error", v: "judge_error", t: "timeout", c: "cut_short",
 };
 const MEANINGS = {
-  waiting: "nobody has begun it, or it is out of sight", again: "to be tried again",
-  resetting: "the environment is being reset", asking: "the agent decides",
-  acting: "the environment acts and observes", sealing: "its record is being closed",
-  elsewhere: "another machine plays it",
-  lost: "open, and nobody writes it any more", judging: "recorded, and not judged yet",
-  success: "a success", failure: "a failure", ungraded: "nobody said what it was worth",
-  blocked: "the site refused the agent", env_error: "environment or browser failed",
+  waiting: "not started, or not visible from here", again: "will be retried",
+  resetting: "the environment is resetting", asking: "the agent is deciding",
+  acting: "the environment is acting and observing", sealing: "the episode is being sealed",
+  elsewhere: "running on another machine",
+  lost: "open, but its process is gone", judging: "recorded, not judged yet",
+  success: "a success", failure: "a failure", ungraded: "ended without a verdict",
+  blocked: "the site blocked the agent", env_error: "the environment or browser failed",
   agent_error: "the agent failed", model_error: "the model's server failed", judge_error: "the judge failed",
-  timeout: "a deadline was missed", cut_short: "cancelled, or its process died",
+  timeout: "a deadline passed", cut_short: "cancelled, or its process died",
 };
 const EVERY = 1000;
 const byId = (id) => document.getElementById(id);
@@ -79,20 +79,20 @@ function showNumbers(status) {
   const progress = element("progress");
   progress.max = Math.max(status.planned, 1);
   progress.value = status.over;
-  progress.setAttribute("aria-label", "Rows that are over");
-  const rows = number("rows over", `${status.over} / ${status.planned}`, left);
+  progress.setAttribute("aria-label", "Rows done");
+  const rows = number("rows done", `${status.over} / ${status.planned}`, left);
   rows.append(progress);
   const [solved, graded] = status.success;
-  const interval = status.interval ? `95 %: ${percent(status.interval[0])} to ${percent(status.interval[1])}` : "nothing is graded yet";
+  const interval = status.interval ? `95 %: ${percent(status.interval[0])} to ${percent(status.interval[1])}` : "nothing graded yet";
   const { minute, whole } = status;
   byId("numbers").replaceChildren(
     rows,
     number("success", graded ? percent(solved / graded) : "–", graded ? `${solved} of ${graded}; ${interval}` : interval),
-    number("episodes / s", rate(minute.episodes_per_second, 2), `last minute; on the whole ${rate(whole.episodes_per_second, 2)}`),
-    number("steps / s", rate(minute.steps_per_second, 1), `last minute; on the whole ${rate(whole.steps_per_second, 1)}; ${status.steps} in all`),
+    number("episodes / s", rate(minute.episodes_per_second, 2), `last minute; overall ${rate(whole.episodes_per_second, 2)}`),
+    number("steps / s", rate(minute.steps_per_second, 1), `last minute; overall ${rate(whole.steps_per_second, 1)}; ${status.steps} in total`),
     number("tries", String(status.tries), status.parallel ? `${status.parallel} at a time` : ""),
     ...(status.judged === null ? [] : [number("judged", String(status.judged), "")]),
-    ...(status.unsent ? [number("not in the bucket yet", String(status.unsent), "in the spool of this machine")] : []),
+    ...(status.unsent ? [number("not uploaded yet", String(status.unsent), "in this machine's spool")] : []),
   );
 }
 
@@ -100,10 +100,10 @@ function showNotes(status) {
   const notes = [];
   const left = status.planned - status.over;
   if (status.writer === "gone")
-    notes.push("No process on this machine plays it, and nothing has changed for a while. `webtraj rollout … --resume` seals what is open, and plays what is left.");
+    notes.push("No process on this machine is running it, and nothing has changed for a while. To resume, run `webtraj rollout … --resume`.");
   if (status.writer === "over" && left)
-    notes.push(`It has ended with ${left} rows left; \`webtraj rollout … --resume\` plays them.`);
-  if (status.trouble) notes.push(`This is what was seen last: ${status.trouble}`);
+    notes.push(`The run ended with ${left} rows left. To run them, use \`webtraj rollout … --resume\`.`);
+  if (status.trouble) notes.push(`Showing the last known status: ${status.trouble}`);
   say(notes.join("\n"));
 }
 
@@ -204,18 +204,18 @@ function show(status) {
   showLegend(status);
   draw();
   fill(byId("underway"),
-    [["row", "number"], ["task", ""], ["site", ""], ["phase", ""], ["steps", "number"], ["for", "number"], ["quiet", "number"]],
+    [["row", "number"], ["task", ""], ["site", ""], ["phase", ""], ["steps", "number"], ["age", "number"], ["idle", "number"]],
     status.underway.map((one) => [String(one.row), one.task, one.site || "–", one.machine || words(one.phase), String(one.steps ?? "–"), span(one.age), one.quiet === null ? "–" : span(one.quiet)]),
-    "Nothing is under way.");
+    "No episode is running.");
   const outcomes = Object.entries(status.outcomes).sort((one, other) => other[1] - one[1]);
   fill(byId("outcomes"), [["outcome", ""], ["episodes", "number"]],
-    outcomes.map(([name, count]) => [words(name), String(count)]), "None has ended yet.");
-  fill(byId("sites"), [["site", ""], ["s / step", "number"], ["episodes", "number"], ["broken", "number"]],
+    outcomes.map(([name, count]) => [words(name), String(count)]), "No episode has ended yet.");
+  fill(byId("sites"), [["site", ""], ["s / step", "number"], ["episodes", "number"], ["errors", "number"]],
     status.sites.map((one) => [one.site || "–", one.seconds_per_step.toFixed(2), String(one.episodes), String(one.faults)]),
-    "None has ended yet.");
+    "No episode has ended yet.");
   const faults = status.faults.map((one) => [one.kind, String(one.count), one.task, one.message, one.episode_id]);
-  if (status.faults_unread) faults.push(["not looked into yet", String(status.faults_unread), "", "", ""]);
-  fill(byId("faults"), [["error", ""], ["number", "number"], ["latest in", ""], ["said", ""], ["episode", ""]], faults, "None.");
+  if (status.faults_unread) faults.push(["not read yet", String(status.faults_unread), "", "", ""]);
+  fill(byId("faults"), [["error", ""], ["count", "number"], ["latest task", ""], ["message", ""], ["episode", ""]], faults, "No errors.");
 }
 
 async function look() {
@@ -225,7 +225,7 @@ async function look() {
     if (answer.ok) show(data);
     else say(data.error);
   } catch {
-    say("The monitor does not answer any more; what is here was seen last.");
+    say("The monitor does not respond. Showing the last known status.");
   }
   setTimeout(look, shown && shown.is_over ? 5 * EVERY : EVERY);
 }

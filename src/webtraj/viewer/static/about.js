@@ -1,10 +1,10 @@
-// What is known of an episode as a whole.
+// The tab with an episode's details.
 
 import { h, said, saidBlock } from "./dom.js";
 import { asText, duration, isEmpty, number, when } from "./format.js";
 import { jsonTree } from "./json_tree.js";
 
-// Returns the tab of the episode; `linkTo` gives the place of another one of its dataset.
+// Returns the tab; `linkTo` returns the link to another episode of the dataset.
 export function aboutTab(episode, linkTo) {
   const { info = {}, end } = episode;
   const facts = [
@@ -17,13 +17,13 @@ export function aboutTab(episode, linkTo) {
     ["Policy", said(info.policy)],
     ["Group", info.group && [said(info.group), `, attempt ${number(info.attempt)}`]],
     ["Started", when(episode.start_time)],
-    ["Took", duration(episode.seconds)],
+    ["Duration", duration(episode.seconds)],
     ["End", end && [said(end.reason), end.phase && [" in ", said(end.phase)], end.detail && [": ", said(end.detail)]]],
     ...Object.entries(info.links ?? {}).map(([name, id]) => [name === "retry_of" ? "Retry of" : "Parent", linked(id, linkTo)]),
   ];
   const filled = facts.filter(([, value]) => value && value.textContent !== "");
   const trees = [
-    ["What was done to it", episode.derivation],
+    ["Processing", episode.derivation],
     ["Versions", info.versions],
     ["Metadata", info.metadata],
   ].filter(([, value]) => !isEmpty(value));

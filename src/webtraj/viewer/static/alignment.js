@@ -1,10 +1,10 @@
-// Which steps of two episodes stand beside each other.
+// Align the steps of two episodes.
 
 import { diff } from "./diff.js";
 import { targetOf, verbOf } from "./timeline.js";
 
-// Returns rows of {left, right}, positions of steps or null: by their order, or so that as many as
-// can be did the same.
+// Returns rows of {left, right}, positions of steps or null: aligned by order, or by action, so that
+// as many equal actions as possible share a row.
 export function alignSteps(left, right, byAction) {
   if (!byAction) {
     const rows = Math.max(left.length, right.length);
@@ -28,7 +28,7 @@ export function alignSteps(left, right, byAction) {
   return rows;
 }
 
-// Returns what a step did, so that steps that did the same have the same.
+// Returns a key of a step's action; steps with equal actions have equal keys.
 export function deedOf(step) {
   return step.action ? `${verbOf(step)}\n${targetOf(step)}` : "";
 }

@@ -1,4 +1,4 @@
-// What the server is asked. Every answer is JSON; a failure is an ApiError that says what to do.
+// Requests to the server. Responses are JSON; a failure is an ApiError with a message for people.
 
 export class ApiError extends Error {
   constructor(message, status) {
@@ -13,14 +13,14 @@ async function request(path, options = {}) {
     response = await fetch(new URL(path, document.baseURI), { credentials: "same-origin", ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError("The viewer's server does not answer. Is `webtraj view` still running?", 0);
+    throw new ApiError("The viewer's server does not respond. Is `webtraj view` still running?", 0);
   }
   const body = await response.text();
   let data = null;
   try {
     data = body === "" ? null : JSON.parse(body);
   } catch {
-    if (response.ok) throw new ApiError(`The server's answer is no JSON: ${body.slice(0, 200)}`, response.status);
+    if (response.ok) throw new ApiError(`The server's response is not JSON: ${body.slice(0, 200)}`, response.status);
   }
   if (!response.ok) {
     const message = data?.error?.message ?? data?.error ?? data?.detail ?? body.slice(0, 300);
@@ -35,7 +35,7 @@ export async function fetchDatasets() {
   return (await request("api/datasets")).datasets;
 }
 
-// Returns {total, offset, rows, facets} of the episodes that meet a query.
+// Returns {total, offset, rows, facets} of the episodes that match a query.
 export function fetchEpisodes(query, { offset = 0, limit = 100, signal = undefined } = {}) {
   const given = Object.entries(query).filter(([, value]) => value !== "" && value !== null && value !== undefined);
   const params = new URLSearchParams([...given, ["offset", offset], ["limit", limit]]);
@@ -51,12 +51,12 @@ export function fetchIterations() {
   return request("api/iterations");
 }
 
-// Returns what has changed in datasets that are still written, since an earlier answer.
+// Returns the changes in the datasets since an earlier response.
 export function fetchChanges(since) {
   return request(`api/changes?since=${encodeURIComponent(since)}`);
 }
 
-// Keeps a person's label. It is kept only once this has returned.
+// Stores a person's label. It is stored once this returns.
 export function putLabel(dataset, id, label) {
   return request(`api/labels/${placeOf(dataset, id)}`, {
     method: "PUT",

@@ -1,6 +1,6 @@
-// The viewer: which view is shown where, and what stands around all of them.
+// The viewer: shows the view for each route, and the controls around it.
 //
-// Without a server the page brings one episode along, in an element of its own, and shows that.
+// Without a server, the page embeds one episode in an element and shows that.
 
 import { compareView } from "./compare.js";
 import { episodePanes } from "./episode.js";
@@ -19,12 +19,12 @@ const VIEWS = { list: listView, episode: episodeView, compare: compareView, iter
 
 function begin() {
   restoreTheme();
-  const theme = () => notify(`Colours: ${{ auto: "as the system has them", light: "light", dark: "dark" }[nextTheme()]}`);
+  const theme = () => notify(`Theme: ${{ auto: "system", light: "light", dark: "dark" }[nextTheme()]}`);
   document.getElementById("theme").addEventListener("click", theme);
   document.getElementById("help-button").addEventListener("click", showHelp);
   setKeys("all", [
-    { keys: ["?"], shown: "?", does: "These keys", run: showHelp },
-    { keys: ["L"], shown: "L", does: "Light or dark", run: theme },
+    { keys: ["?"], shown: "?", does: "Show shortcuts", run: showHelp },
+    { keys: ["L"], shown: "L", does: "Change theme", run: theme },
   ]);
   listenToKeys();
   const embedded = document.getElementById("episode-data");

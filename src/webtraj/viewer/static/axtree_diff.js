@@ -1,4 +1,4 @@
-// The page as text, and what an action changed in it.
+// The page as text, and the changes that an action made.
 
 import { diff } from "./diff.js";
 import { add, h, said } from "./dom.js";
@@ -10,7 +10,7 @@ const LINES_AT_ONCE = 2_000;
 const AROUND = 3;
 const LINE = /^(\s*)(\[[^\]\s]{1,40}\])? ?(\S*)([^]*)$/;
 
-// Returns the tab of the page: as the agent saw it, and what came of the action.
+// Returns the page tab: the page as the agent saw it, and the changes after the action.
 export function pageTab(steps, position, side, mode, choose) {
   const { step, shown } = sideOf(steps, position, side);
   const modes = [["tree", `Page ${shown}`], ["changes", "Changes"]].map(([name, words]) =>
@@ -27,25 +27,25 @@ export function pageTab(steps, position, side, mode, choose) {
   return h(
     "div",
     { class: "page-tab" },
-    h("div", { class: "segments", role: "group", aria: { label: "What of the page" } }, modes),
+    h("div", { class: "segments", role: "group", aria: { label: "Page view" } }, modes),
     body,
-    !isEmpty(rest) && h("details", { class: "rest" }, h("summary", {}, "The rest of the observation"), jsonTree(rest)),
+    !isEmpty(rest) && h("details", { class: "rest" }, h("summary", {}, "Rest of the observation"), jsonTree(rest)),
   );
 }
 
 function treeLines(text, ref) {
-  if (typeof text !== "string" || text === "") return h("p", { class: "nothing" }, "The page was not recorded as text here.");
+  if (typeof text !== "string" || text === "") return h("p", { class: "nothing" }, "No text of the page was recorded for this step.");
   const lines = text.split("\n");
   return linesBlock(lines.map((line) => ({ line, kind: "same", acted: ref && refOf(line) === String(ref) })), "Page as text");
 }
 
 function changedLines(before, after) {
-  if (typeof before !== "string" || typeof after !== "string") return h("p", { class: "nothing" }, "The page was not recorded as text on both sides of the action.");
+  if (typeof before !== "string" || typeof after !== "string") return h("p", { class: "nothing" }, "The page's text was not recorded both before and after the action.");
   const left = before.split("\n");
   const right = after.split("\n");
   const edits = diff(left, right);
   const [added, removed] = ["added", "removed"].map((kind) => edits.filter((edit) => edit.kind === kind).length);
-  if (added + removed === 0) return h("p", { class: "nothing" }, "The action changed nothing in the page's text.");
+  if (added + removed === 0) return h("p", { class: "nothing" }, "The action did not change the page's text.");
   const near = new Set();
   edits.forEach((edit, i) => {
     if (edit.kind !== "same") for (let j = i - AROUND; j <= i + AROUND; j++) near.add(j);
@@ -63,8 +63,8 @@ function changedLines(before, after) {
   return h(
     "div",
     {},
-    h("p", { class: "summary" }, `${number(added)} new, ${number(removed)} gone`),
-    linesBlock(shown, "What changed in the page"),
+    h("p", { class: "summary" }, `${number(added)} added, ${number(removed)} removed`),
+    linesBlock(shown, "Changes in the page"),
   );
 }
 
@@ -84,7 +84,7 @@ function linesBlock(lines, name) {
 }
 
 function lineOf({ line, kind, acted, gap }) {
-  if (gap) return h("div", { class: "gap" }, gap === 1 ? "1 line as before" : `${number(gap)} lines as before`);
+  if (gap) return h("div", { class: "gap" }, gap === 1 ? "1 unchanged line" : `${number(gap)} unchanged lines`);
   const sign = { added: "+", removed: "−", same: "" }[kind];
   const row = h("div", { class: `line ${kind}${acted ? " acted" : ""}` }, h("span", { class: "sign" }, sign));
   const [, indent, ref, role, rest] = LINE.exec(line.slice(0, 2_000));

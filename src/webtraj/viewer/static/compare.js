@@ -1,4 +1,4 @@
-// Two episodes side by side, step by step. Both scroll as one, for they are one table.
+// Two episodes side by side, step by step, in one table so that they scroll together.
 
 import { fetchEpisode, fetchEpisodes } from "./api.js";
 import { alignSteps, deedOf } from "./alignment.js";
@@ -14,7 +14,7 @@ import { targetOf, verbOf } from "./timeline.js";
 
 // Returns the view: {element, update(route), leave()}.
 export function compareView(route) {
-  const element = h("div", { class: "view compare" }, h("p", { class: "loading", role: "status" }, "Reading two episodes…"));
+  const element = h("div", { class: "view compare" }, h("p", { class: "loading", role: "status" }, "Loading two episodes…"));
   let current = route;
   let shown = null;
   let gone = false;
@@ -28,7 +28,7 @@ export function compareView(route) {
       setKeys("view", shown.keys(() => current));
       document.title = `${short(left.info?.task, 60)}, compared · webtraj`;
     } catch (error) {
-      if (!gone) fill(element, failureNotice("These episodes cannot be compared", error, load));
+      if (!gone) fill(element, failureNotice("Could not load the episodes to compare", error, load));
     }
   };
   load();
@@ -132,7 +132,7 @@ function pairOf(row, index, left, right, route, change) {
     "div",
     { class: "pair", data: { same: same ? "yes" : "no" }, on: { click: select } },
     cellOf(left, row.left, route.left),
-    h("span", { class: "between", title: same ? "The same was done" : "Not the same was done" }, same ? "=" : "≠"),
+    h("span", { class: "between", title: same ? "Same action" : "Different actions" }, same ? "=" : "≠"),
     cellOf(right, row.right, route.right),
   );
 }
@@ -158,9 +158,9 @@ function cellOf(episode, position, place) {
   );
 }
 
-// Shows the other episodes of a task, of which one is chosen to be compared.
+// Lets a person choose another episode of the task to compare with.
 export async function chooseOther(dialog, place, task) {
-  const list = h("ul", { class: "plain choices" }, h("li", {}, "Looking for others…"));
+  const list = h("ul", { class: "plain choices" }, h("li", {}, "Loading episodes…"));
   const close = h("button", { type: "button", on: { click: () => dialog.close() } }, "Cancel");
   fill(dialog, h("h2", {}, "Compare with"), list, h("div", { class: "actions" }, close));
   dialog.showModal();
@@ -172,7 +172,7 @@ export async function chooseOther(dialog, place, task) {
       go({ view: "compare", left: place, right: { dataset: row.dataset, id: row.id }, params: {} });
     };
     fill(list, others.map((row) => h("li", {}, h("button", { type: "button", on: { click: () => choose(row) } }, choiceOf(row)))));
-    if (others.length === 0) fill(list, h("li", {}, "There is no other episode of this task."));
+    if (others.length === 0) fill(list, h("li", {}, "No other episode of this task."));
     list.querySelector("button")?.focus();
   } catch (error) {
     fill(list, h("li", { role: "alert" }, said(error.message)));

@@ -1,10 +1,10 @@
-// What has to be taken from one list and put in to make another: Myers' algorithm, the shortest way.
+// The shortest list of edits between two lists, by Myers' algorithm.
 
 const MOST_EDITS = 1_200;
 
 // Returns [{kind, left, right}], where kind is "same", "removed" or "added", and left and right are
-// the items' indices (null where there is none). Lists that have nearly nothing in common are all
-// removed and all added: looking for the shortest way would take too long.
+// the items' indices (null where there is none). If the lists have almost nothing in common, all
+// items are removed and added, because searching for the shortest edits would take too long.
 export function diff(left, right) {
   let start = 0;
   while (start < left.length && start < right.length && left[start] === right[start]) start++;
@@ -58,7 +58,7 @@ function walkBack(history, edits, rows, columns, start) {
     found.push({ kind, left, right });
   };
   for (let d = edits; d > 0; d--) {
-    // What `reached` was before the round of d edits; k = 0 stands at d + 1 in it.
+    // The state of `reached` before round d; k = 0 is at index d + 1.
     const before = history[d];
     const k = row - column;
     const down = k === -d || (k !== d && before[d + k] < before[d + k + 2]);

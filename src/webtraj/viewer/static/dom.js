@@ -1,8 +1,8 @@
-// Making elements. What episodes say goes in as text: nothing here takes HTML, no attribute that
-// runs anything can be set, and nothing can be linked to or loaded but what is the viewer's own.
+// Create elements safely. Text from episodes is inserted as text: nothing here takes HTML, no
+// attribute that runs code can be set, and only the viewer's own resources can be linked or loaded.
 //
-// All modules of this folder are also put into one file, for episodes without a server. So every
-// import stands on one line and keeps its names, and no two modules have a top-level name in common.
+// The modules of this folder are also bundled into one file, for episodes without a server. So each
+// import is on one line and keeps its names, and no two modules share a top-level name.
 
 const TAGS = new Set([
   "a", "article", "aside", "b", "bdi", "button", "code", "dd", "details", "dialog", "div", "dl",
@@ -26,11 +26,11 @@ const DRAWN = new Set([
 
 const PICTURE = /^data:image\/(png|jpeg|webp);base64,[A-Za-z0-9+/=]*$/;
 
-// Returns an element. `props` has attributes; `on`, listeners; `data` and `aria`, attributes of
-// those families; `css`, custom properties; `value` and `checked`, of inputs. Children are elements
-// and texts; what is null or false is left out.
+// Returns an element. `props` has attributes, with `on` for listeners, `data` and `aria` for those
+// attribute families, `css` for custom properties, and `value` and `checked` for inputs. Children
+// are elements and text; null and false are skipped.
 export function h(tag, props, ...children) {
-  if (!TAGS.has(tag)) throw new Error(`No element <${tag}> is made here.`);
+  if (!TAGS.has(tag)) throw new Error(`The element <${tag}> is not allowed.`);
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(props ?? {})) {
     if (value === null || value === undefined || value === false) continue;
@@ -42,7 +42,7 @@ export function h(tag, props, ...children) {
     else if (name === "src") element.setAttribute("src", ownPicture(value));
     else if (name === "value" || name === "checked") element[name] = value;
     else if (ATTRIBUTES.has(name)) element.setAttribute(name, value === true ? "" : String(value));
-    else throw new Error(`No attribute ${name} is set here.`);
+    else throw new Error(`The attribute ${name} is not allowed.`);
   }
   add(element, children);
   return element;
@@ -55,7 +55,7 @@ function setAria(element, values) {
 }
 
 function setProperty(element, name, value) {
-  if (!name.startsWith("--")) throw new Error(`${name} is no custom property.`);
+  if (!name.startsWith("--")) throw new Error(`${name} is not a custom property.`);
   element.style.setProperty(name, String(value));
 }
 
@@ -67,23 +67,23 @@ export function add(element, ...children) {
   }
 }
 
-// Puts children in the place of all that an element has.
+// Replaces an element's children.
 export function fill(element, ...children) {
   element.replaceChildren();
   add(element, children);
 }
 
 function ownLink(href) {
-  if (!String(href).startsWith("#/")) throw new Error("Links lead to places of this viewer only.");
+  if (!String(href).startsWith("#/")) throw new Error("Only links within this viewer are allowed.");
   return href;
 }
 
 function ownPicture(url) {
-  if (!isOwnPicture(url)) throw new Error("Pictures come from this viewer only.");
+  if (!isOwnPicture(url)) throw new Error("Only this viewer's images are allowed.");
   return url;
 }
 
-// Whether a picture can be shown: the viewer's own server has it, or it stands in the page.
+// Whether an image can be shown: it comes from the viewer's own server or is part of the page.
 export function isOwnPicture(url) {
   if (typeof url !== "string" || url === "") return false;
   if (url.startsWith("data:")) return PICTURE.test(url);
@@ -95,14 +95,14 @@ export function isOwnPicture(url) {
   }
 }
 
-// Returns a drawn icon of one path, 16 by 16, for the eye only.
+// Returns a decorative icon of one path, 16 by 16.
 export function icon(path) {
   return drawn("svg", { viewBox: "0 0 16 16", class: "icon", aria: { hidden: true } }, drawn("path", { d: path }));
 }
 
-// Returns a shape of a drawing, as `h` does an element.
+// Returns an SVG element, as `h` does an HTML element.
 export function drawn(tag, props, ...children) {
-  if (!SHAPES.has(tag)) throw new Error(`No shape <${tag}> is drawn here.`);
+  if (!SHAPES.has(tag)) throw new Error(`The shape <${tag}> is not allowed.`);
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(props ?? {})) {
     if (name === "on") for (const [type, f] of Object.entries(value)) element.addEventListener(type, f);
@@ -110,13 +110,13 @@ export function drawn(tag, props, ...children) {
     else if (name === "aria") setAria(element, value);
     else if (name === "href") element.setAttribute("href", ownLink(value));
     else if (DRAWN.has(name)) element.setAttribute(name, String(value));
-    else throw new Error(`No attribute ${name} is drawn here.`);
+    else throw new Error(`The attribute ${name} is not allowed.`);
   }
   add(element, children);
   return element;
 }
 
-// Returns text that is not ours, kept from turning round or running into what stands beside it.
+// Returns foreign text, isolated from the direction of the text around it.
 export function said(text, className = "") {
   return h("bdi", { class: `said ${className}`, dir: "auto" }, text);
 }
@@ -124,8 +124,7 @@ export function said(text, className = "") {
 const SHOWN_AT_FIRST = 20_000;
 const SHOWN_MORE = 200_000;
 
-// Returns text that is not ours as a block, with its line breaks. Of a very long one the beginning,
-// with a button for more.
+// Returns foreign text as a block with its line breaks. Long text is cut, with a button for more.
 export function saidBlock(text, className = "") {
   const whole = String(text);
   const block = h("div", { class: `said block ${className}`, dir: "auto" });

@@ -1,4 +1,4 @@
-// One episode: its steps at the left, the page in the middle, what is known of the step at the right.
+// One episode: steps on the left, the page in the middle, the step's details on the right.
 
 import { aboutTab } from "./about.js";
 import { pageTab } from "./axtree_diff.js";
@@ -18,8 +18,8 @@ const TAB_NAMES = TABS.map(([name]) => name);
 
 // Returns an episode's view: {element, update(route), keys}.
 //
-// `go` is called with the parts of the route that are to change: {step} or {params}. `extras` are
-// what only a server can give: {back, actions, noted}, elements for the header.
+// `go` is called with the changed parts of the route: {step} or {params}. `extras` has the header's
+// elements that need a server: {back, actions, noted}.
 export function episodePanes(episode, route, go, extras = {}) {
   const steps = episode.steps;
   let at = { position: 0, side: "before", tab: "page", page: "tree" };
@@ -48,7 +48,7 @@ export function episodePanes(episode, route, go, extras = {}) {
     judge: () => judgeTab(episode),
     errors: () => problemsTab(episode, hrefOf),
     about: () => aboutTab(episode, linkTo),
-    raw: (step) => h("div", { class: "raw" }, h("h3", {}, step ? `Step ${step.index}` : "Steps"), jsonTree(step ?? []), h("h3", {}, "Episode"), jsonTree({ ...episode, steps: `${steps.length} of them` })),
+    raw: (step) => h("div", { class: "raw" }, h("h3", {}, step ? `Step ${step.index}` : "Steps"), jsonTree(step ?? []), h("h3", {}, "Episode"), jsonTree({ ...episode, steps: `${steps.length} steps` })),
   };
 
   const update = (to) => {
@@ -73,7 +73,7 @@ export function episodePanes(episode, route, go, extras = {}) {
     { keys: ["Home"], shown: "Home", does: "First step", run: () => openStep(0) },
     { keys: ["End"], shown: "End", does: "Last step", run: () => openStep(steps.length - 1) },
     { keys: ["b"], shown: "b", does: "Page before or after the action", run: () => setParam("shot", at.side === "before" ? "after" : "") },
-    { keys: ["d"], shown: "d", does: "What the action changed", run: () => go({ params: { tab: "", page: at.page === "tree" ? "changes" : "" } }) },
+    { keys: ["d"], shown: "d", does: "Show the action's changes", run: () => go({ params: { tab: "", page: at.page === "tree" ? "changes" : "" } }) },
     { keys: ["t"], shown: "t", does: "Next tab", run: () => setParam("tab", tabs.next() === "page" ? "" : tabs.next()) },
   ];
   return { element, update, keys };
@@ -101,7 +101,7 @@ function episodeHeader(episode, { back = null, actions = null, noted = null }) {
   );
 }
 
-// A long one scrolls, so it can be reached by keys, too.
+// A long goal scrolls, so the keyboard must reach it.
 function goalLine(goal) {
   const text = short(goal, 1_000);
   const reached = text.length > 200 ? { tabindex: 0, role: "group", aria: { label: "Goal" } } : {};
@@ -116,7 +116,7 @@ function versionOf(episode) {
 
 function actionCard(step) {
   if (!step.action) {
-    return h("p", { class: "action-text" }, h("b", {}, step.index === 0 ? "The episode begins here." : "No action was recorded."));
+    return h("p", { class: "action-text" }, h("b", {}, step.index === 0 ? "Start of the episode." : "No action was recorded."));
   }
   const problems = stepProblems(step);
   const { text, role, name } = step.action;

@@ -1,4 +1,4 @@
-// The filters beside the list: what its episodes have in common, with how many of them do.
+// The filters beside the list, with the number of episodes for each value.
 
 import { fill, h, said } from "./dom.js";
 import { number, OUTCOMES, short } from "./format.js";
@@ -12,12 +12,12 @@ const FACETS = [
   { name: "policy", title: "Policy" },
   { name: "policy_version", title: "Weights" },
   { name: "iteration", title: "Iteration" },
-  { name: "end_reason", title: "End" },
+  { name: "end_reason", title: "End reason" },
 ];
 
 const LABELS = [["", "any label"], ["success", "success"], ["failure", "failure"], ["note", "note"], ["none", "no label"]];
 
-// Returns {element, show(facets, query)}; `change` is called with the parameters that are to change.
+// Returns {element, show(facets, query)}; `change` is called with the changed parameters.
 export function facetPanel(change) {
   const unfolded = new Set();
   const groups = h("div", { class: "groups" });

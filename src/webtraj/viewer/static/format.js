@@ -1,4 +1,4 @@
-// Numbers, times and names as people read them.
+// Format numbers, times and names for people.
 
 import { h, icon } from "./dom.js";
 
@@ -17,14 +17,14 @@ export const OUTCOMES = {
   unknown: { mark: "M8 8h.1", words: "unknown" },
 };
 
-// Returns an outcome as a badge: a mark and a word, so that its colour says nothing alone.
+// Returns an outcome as a badge: a mark and a word, so that colour is not the only difference.
 export function outcomeBadge(name) {
   const key = Object.hasOwn(OUTCOMES, name) ? name : "unknown";
   const words = key === "unknown" && name ? name : OUTCOMES[key].words;
   return h("span", { class: "badge", data: { outcome: key } }, icon(OUTCOMES[key].mark), h("bdi", {}, words));
 }
 
-// Returns what is known of how an episode went, or that it still goes on.
+// Returns an episode's outcome, or its state while it is open.
 export function stateOf(episode) {
   return episode.end?.outcome ?? (episode.state || "running");
 }
@@ -39,7 +39,7 @@ export function duration(seconds) {
   return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
 }
 
-// Returns a number of few digits; what is no number, as a dash.
+// Returns a number with few digits; null as a dash.
 export function number(value) {
   if (typeof value !== "number" || !Number.isFinite(value)) return value === null || value === undefined ? "–" : String(value);
   if (Number.isInteger(value)) return value.toLocaleString("en");
@@ -51,7 +51,7 @@ export function count(value, noun) {
   return `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
 }
 
-// Returns when something was, given in seconds since the epoch, in this machine's time.
+// Returns a time, in seconds since the epoch, as text in the local time zone.
 export function when(seconds, { brief = false } = {}) {
   if (!Number.isFinite(seconds)) return "–";
   const date = new Date(seconds * 1000);
@@ -62,19 +62,19 @@ export function when(seconds, { brief = false } = {}) {
   return brief ? minute : `${minute}:${two(date.getSeconds())}`;
 }
 
-// Returns a text's beginning, on one line.
+// Returns the start of a text, on one line.
 export function short(text, length = 120) {
   const line = String(text ?? "").slice(0, length * 4).replace(/\s+/g, " ").trim();
   return line.length > length ? `${line.slice(0, length - 1)}…` : line;
 }
 
-// Returns a value as text: texts as they are, else as JSON.
+// Returns a value as text: strings unchanged, other values as JSON.
 export function asText(value) {
   if (value === null || value === undefined) return "";
   return typeof value === "string" ? value : JSON.stringify(value, null, 1);
 }
 
-// Whether there is nothing in a value to be shown.
+// Whether a value has nothing to show.
 export function isEmpty(value) {
   if (value === null || value === undefined || value === "") return true;
   return typeof value === "object" && Object.keys(value).length === 0;

@@ -1,4 +1,4 @@
-// Success by iteration: the mean of the tasks, each task, and the numbers. Each point leads to its
+// Success by iteration: the mean over tasks, each task, and a table. Each point links to its
 // episodes.
 
 import { fetchIterations } from "./api.js";
@@ -42,7 +42,7 @@ export function iterationsView(route) {
     } catch (error) {
       if (mine !== asked) return;
       shown = null;
-      fill(element, failureNotice("The iterations cannot be shown", error, load));
+      fill(element, failureNotice("Could not load the iterations", error, load));
     }
   };
   const endListening = onChange(load);
@@ -67,11 +67,11 @@ export function iterationsView(route) {
 }
 
 function noIterations() {
-  const what = "Datasets that are called iteration_0001, iteration_0002 and so on are told apart here as soon as they have an episode that is a success or a failure.";
+  const what = "This view compares datasets named iteration_0001, iteration_0002 and so on, as soon as they have a success or a failure.";
   return h("div", { class: "empty" }, h("h1", {}, "No iterations"), h("p", {}, what));
 }
 
-// Builds the page once; what comes later is drawn into it.
+// Builds the page once; later data is drawn into it.
 function iterationsPage(element, route) {
   const change = (params) => go({ view: "iterations", params: { ...route().params, ...params } }, { replace: true });
   const search = h("input", {
@@ -82,7 +82,7 @@ function iterationsPage(element, route) {
   for (const [value, { words }] of Object.entries(ORDERS)) add(order, h("option", { value }, words));
   const legend = h("ul", { class: "plot-legend" });
   const mean = h("div", { class: "mean" });
-  const told = h("p", { class: "told" }, "A mark tells its numbers when it is pointed at, and leads to its episodes.");
+  const told = h("p", { class: "told" }, "Point at a mark to see its numbers; click it to see its episodes.");
   const found = h("p", { class: "total", role: "status" });
   const plots = h("div", { class: "plots" });
   const more = h("button", { type: "button", on: { click: () => change({ all: "1" }) } });
@@ -90,8 +90,8 @@ function iterationsPage(element, route) {
   fill(
     element,
     h("header", { class: "iterations-head" }, h("h1", {}, "Iterations"), legend),
-    h("section", { class: "card" }, h("h2", {}, "Success, mean of the tasks, and its 95 % interval"), mean),
-    h("div", { class: "bar" }, h("h2", {}, "Each task"), search, order, found),
+    h("section", { class: "card" }, h("h2", {}, "Mean success over tasks, with 95 % intervals"), mean),
+    h("div", { class: "bar" }, h("h2", {}, "Tasks"), search, order, found),
     plots,
     more,
     h("section", { class: "card" }, h("h2", {}, "Numbers"), numbers),
@@ -99,7 +99,7 @@ function iterationsPage(element, route) {
   );
   let data = null;
   let tasks = [];
-  const tell = ({ words, open }) => fill(told, said(words), open ? " It is being written." : "");
+  const tell = ({ words, open }) => fill(told, said(words), open ? " Still being written." : "");
 
   const draw = () => {
     const { q = "", order: by = "", all = "" } = route().params;
@@ -113,9 +113,9 @@ function iterationsPage(element, route) {
     const focused = document.activeElement?.dataset?.key;
     const range = rangeOf(data);
     fill(legend, data.series.map(({ title, after }, index) => h("li", {}, seriesMark(index), said(`${title}${after ? ", after the iteration" : ""}`))));
-    fill(mean, plotOf(meanLines(data), { range, label: "Mean of the tasks by iteration", size: LARGE, told: tell }));
+    fill(mean, plotOf(meanLines(data), { range, label: "Mean over tasks by iteration", size: LARGE, told: tell }));
     fill(plots, met.slice(0, most).map((task) => taskPlot(task, range, tell)));
-    found.textContent = `${count(met.length, "task")}${data.left_out ? `, and ${number(data.left_out)} that do better` : ""}`;
+    found.textContent = `${count(met.length, "task")}${data.left_out ? `, and ${number(data.left_out)} with more success` : ""}`;
     more.hidden = met.length <= most;
     more.textContent = `Show all ${number(met.length)}`;
     fill(numbers, numbersTable(data));
@@ -143,7 +143,7 @@ function meanLines({ series }) {
     points: points.map((point) => ({
       ...placed(point),
       value: point.mean.value, low: point.mean.low, high: point.mean.high,
-      words: `${title}, ${whenOf(point, after)}: ${share(point.mean.value)}, mean of ${count(point.mean.tasks, "task")}; 95 %: ${share(point.mean.low)} to ${share(point.mean.high)}.`,
+      words: `${title}, ${whenOf(point, after)}: ${share(point.mean.value)}, mean over ${count(point.mean.tasks, "task")}; 95 %: ${share(point.mean.low)} to ${share(point.mean.high)}.`,
       href: episodesOf(point), key: `mean ${point.dataset}`,
     })),
   }));
@@ -187,7 +187,7 @@ function numbersTable({ series }) {
   const rows = series.flatMap(({ title, after, points }) => points.map((point) => [
     said(title), whenOf(point, after), share(point.mean.value), `${share(point.mean.low)} to ${share(point.mean.high)}`,
     number(point.mean.tasks), number(point.all.successes), number(point.all.graded),
-    [h("a", { href: episodesOf(point) }, said(point.dataset)), point.judged && ", as judged", point.writing && ", being written"],
+    [h("a", { href: episodesOf(point) }, said(point.dataset)), point.judged && ", judged", point.writing && ", being written"],
   ]));
   return h(
     "table",

@@ -1,4 +1,4 @@
-// Any value as a tree that unfolds; what is unfolded is made when it is looked at.
+// Any value as a tree that unfolds; members are created when they are unfolded.
 
 import { add, h, said } from "./dom.js";
 import { short } from "./format.js";
@@ -6,7 +6,7 @@ import { short } from "./format.js";
 const MEMBERS_AT_ONCE = 200;
 const OPEN_BELOW = 12;
 
-// Returns a value as a tree; its outermost members are unfolded, and small ones below.
+// Returns a value as a tree, with the outer members and small values unfolded.
 export function jsonTree(value, depth = 0) {
   if (value === null || typeof value !== "object") return leaf(value);
   const members = Object.entries(value);

@@ -1,14 +1,14 @@
-// What judges found, and what they went by.
+// The judges' verdicts and their evidence.
 
 import { h, said, saidBlock } from "./dom.js";
 import { asText, isEmpty, number, outcomeBadge, when } from "./format.js";
 import { jsonTree } from "./json_tree.js";
 import { callCard } from "./model.js";
 
-// Returns the tab of an episode's judgements, the last one first: the outcome is that one's.
+// Returns the tab of an episode's judgements, the last one first; it decides the outcome.
 export function judgeTab(episode) {
   const judgements = [...(episode.judgements ?? [])].reverse();
-  if (judgements.length === 0) return h("p", { class: "nothing" }, "No judge has looked at this episode.");
+  if (judgements.length === 0) return h("p", { class: "nothing" }, "This episode has not been judged.");
   return h("div", { class: "judge-tab" }, judgements.map(judgementCard));
 }
 
@@ -30,7 +30,7 @@ function judgementCard(judgement) {
   );
 }
 
-// What was asked comes first, and in words; all else that a judge notes is as it may be.
+// Shows a judge's questions as text first, and its other findings as a tree.
 function evidenceOf(evidence) {
   const questions = Array.isArray(evidence.questions) ? evidence.questions : [];
   const tree = jsonTree(evidence);
@@ -38,7 +38,7 @@ function evidenceOf(evidence) {
   return [
     h("h4", {}, "Evidence"),
     h("ul", {}, questions.map(questionOf)),
-    h("details", { class: "rest" }, h("summary", {}, "All that it noted"), tree),
+    h("details", { class: "rest" }, h("summary", {}, "All findings"), tree),
   ];
 }
 

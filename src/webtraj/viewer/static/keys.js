@@ -1,17 +1,17 @@
-// Keys that do something, and the dialog that tells which.
+// Keyboard shortcuts, and the dialog that lists them.
 
 import { fill, h } from "./dom.js";
 
 const sets = new Map();
 
-// Sets the keys of a part of the viewer, in place of those that it had:
+// Sets the shortcuts of a part of the viewer, replacing its earlier ones:
 // [{keys: ["j", "ArrowDown"], shown: "j", does: "Next step", run}].
 export function setKeys(part, bindings) {
   sets.set(part, bindings);
 }
 
-// Begins to listen. Keys are left alone while something is typed, with Ctrl, Alt or Meta, where a
-// dialog is open, and where an element has used them itself.
+// Starts listening. Ignores keys while typing, with Ctrl, Alt or Meta, while a dialog is open, and
+// if an element has handled them.
 export function listenToKeys() {
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey) return;
@@ -41,13 +41,13 @@ function usesItself(target, key) {
   return false;
 }
 
-// Shows which keys there are.
+// Shows the list of shortcuts.
 export function showHelp() {
   const dialog = document.getElementById("help");
   const rows = [...sets.values()].flat().map(({ shown, does }) =>
     h("div", {}, h("dt", {}, shown.split(" ").map((key) => h("kbd", {}, key))), h("dd", {}, does)),
   );
   const close = h("button", { type: "button", on: { click: () => dialog.close() } }, "Close");
-  fill(dialog, h("h2", { id: "help-title" }, "Keys"), h("dl", { class: "keys" }, rows), close);
+  fill(dialog, h("h2", { id: "help-title" }, "Shortcuts"), h("dl", { class: "keys" }, rows), close);
   dialog.showModal();
 }

@@ -1,4 +1,4 @@
-// What a person says of an episode: success, failure, or a note.
+// A person's label of an episode: success, failure, or a note.
 
 import { putLabel } from "./api.js";
 import { fill, h, icon } from "./dom.js";
@@ -8,15 +8,15 @@ const MARKS = { success: "M3 8.5 6.5 12 13 4.5", failure: "M4 4 12 12 M12 4 4 12
 const WORDS = { success: "Success", failure: "Failure", note: "Note" };
 const LONGEST_NOTE = 10_000;
 
-// Returns {element, keys} for labelling one episode. A label is shown as given only once it is kept.
+// Returns {element, keys} for labelling an episode. A label is shown as set once it is stored.
 export function labelButtons(dataset, episode) {
   let given = { label: episode.label ?? "", note: episode.note ?? "" };
   const buttons = Object.keys(WORDS).map((name) =>
     h("button", { type: "button", class: "label", data: { label: name }, on: { click: () => press(name) } }, icon(MARKS[name]), WORDS[name]),
   );
-  const text = h("textarea", { rows: 4, maxlength: LONGEST_NOTE, aria: { label: "Note" }, placeholder: "What is there to say of this episode?" });
+  const text = h("textarea", { rows: 4, maxlength: LONGEST_NOTE, aria: { label: "Note" }, placeholder: "Note on this episode" });
   const cancel = h("button", { type: "button", on: { click: () => dialog.close() } }, "Cancel");
-  const keep = h("button", { type: "button", class: "accent", on: { click: () => keepNote() } }, "Keep");
+  const keep = h("button", { type: "button", class: "accent", on: { click: () => keepNote() } }, "Save");
   const dialog = h("dialog", { class: "note-dialog", aria: { label: "Note on this episode" } }, h("h2", {}, "Note"), text, h("div", { class: "actions" }, cancel, keep));
   const noted = h("div", { class: "noted said", dir: "auto", hidden: true, tabindex: 0, role: "group", aria: { label: "Note" } });
   const element = h("div", { class: "labels", role: "group", aria: { label: "Your label" } }, buttons, dialog);
@@ -34,10 +34,10 @@ export function labelButtons(dataset, episode) {
     try {
       await putLabel(dataset, episode.id, wanted);
       given = wanted;
-      notify(wanted.label || wanted.note ? "Your label is kept." : "Your label is taken back.");
+      notify(wanted.label || wanted.note ? "Label saved." : "Label removed.");
       return true;
     } catch (error) {
-      notify(`Your label is not kept: ${error.message}`, { problem: true });
+      notify(`Could not save the label: ${error.message}`, { problem: true });
       return false;
     } finally {
       buttons.forEach((button) => (button.disabled = false));

@@ -1,4 +1,4 @@
-// The list of episodes: filters at the left, and rows that are fetched as they come into sight.
+// The list of episodes: filters on the left, and rows that are fetched as they scroll into view.
 
 import { fetchDatasets, fetchEpisodes } from "./api.js";
 import { add, fill, h, icon } from "./dom.js";
@@ -18,7 +18,7 @@ const PAGES_KEPT = 60;
 const MORE_ROWS = 6;
 const DEFAULT_SORT = "-start_time";
 
-// Where each list was left, for coming back to it.
+// The scroll position of each list, for returning to it.
 const left = new Map();
 
 // Returns the view: {element, update(route), leave()}.
@@ -126,7 +126,7 @@ class EpisodeList {
     }
   }
 
-  // Fetches the list anew; rows that are shown stay until they are replaced.
+  // Fetches the list again; the current rows stay until they are replaced.
   async load(scrollTop) {
     const generation = this.begin();
     try {
@@ -141,14 +141,14 @@ class EpisodeList {
     }
   }
 
-  // What was asked before counts no more.
+  // Discards earlier requests.
   begin() {
     this.asked.forEach((asking) => asking.abort());
     this.asked.clear();
     return ++this.generation;
   }
 
-  // As `load`, where it stands; asked for when a dataset that is still written has changed.
+  // Like `load`, but keeps the position; called when a dataset changes.
   async refresh() {
     const generation = this.begin();
     const first = Math.floor(this.firstRow() / PAGE);
@@ -175,17 +175,17 @@ class EpisodeList {
     this.message.hidden = total > 0;
     if (total === 0) {
       const reset = h("button", { type: "button", on: { click: () => go({ view: "list", params: {} }) } }, "Show all episodes");
-      fill(this.message, h("div", { class: "empty" }, h("h2", {}, "No episodes"), h("p", {}, "None meets these conditions."), reset));
+      fill(this.message, h("div", { class: "empty" }, h("h2", {}, "No episodes"), h("p", {}, "No episode matches the filters."), reset));
     }
   }
 
   fail(error) {
     this.grid.hidden = true;
     this.message.hidden = false;
-    fill(this.message, failureNotice("The episodes cannot be shown", error, () => this.load(0)));
+    fill(this.message, failureNotice("Could not load the episodes", error, () => this.load(0)));
   }
 
-  // Of more rows than a browser can lay out one under the other, the scrollbar's way is shortened.
+  // With more rows than a browser can lay out, the scrollbar's range is compressed.
   firstRow() {
     const room = Math.max(1, this.height - this.room());
     const far = Math.max(0, this.total * ROW - this.room());
@@ -249,7 +249,7 @@ class EpisodeList {
     const asking = new AbortController();
     this.asked.set(page, asking);
     try {
-      // Who drags the scrollbar passes many pages; only where it rests is asked for.
+      // Dragging the scrollbar passes many pages; only fetch the page where it rests.
       await new Promise((resolve) => setTimeout(resolve, 40));
       if (asking.signal.aborted) return;
       const { rows } = await fetchEpisodes(this.query, { offset: page * PAGE, limit: PAGE, signal: asking.signal });
@@ -329,7 +329,7 @@ class EpisodeList {
 
   compareChosen() {
     if (this.chosen.length !== 2) {
-      notify("Choose two episodes to compare, by their boxes or by x.");
+      notify("Choose two episodes to compare, with their checkboxes or the x key.");
       return;
     }
     const [one, other] = this.chosen.map(({ dataset, id }) => ({ dataset, id }));
@@ -363,8 +363,8 @@ class EpisodeList {
       { keys: ["j", "ArrowDown"], shown: "j ↓", does: "Next episode", run: () => this.move(this.active + 1) },
       { keys: ["k", "ArrowUp"], shown: "k ↑", does: "Previous episode", run: () => this.move(this.active - 1) },
       { keys: ["Enter", "o"], shown: "Enter", does: "Open the episode", run: () => this.open(this.active) },
-      { keys: ["x"], shown: "x", does: "Choose it for comparing", run: chooseActive },
-      { keys: ["c"], shown: "c", does: "Compare the two chosen", run: () => this.compareChosen() },
+      { keys: ["x"], shown: "x", does: "Choose for comparison", run: chooseActive },
+      { keys: ["c"], shown: "c", does: "Compare the chosen episodes", run: () => this.compareChosen() },
       { keys: ["/"], shown: "/", does: "Search", run: () => this.search.select() },
     ]);
   }

@@ -1,4 +1,4 @@
-// What changes while one looks: datasets that are still written are asked for now and then.
+// Poll for changes in datasets that are still being written.
 
 import { fetchChanges } from "./api.js";
 
@@ -9,13 +9,13 @@ let since = "";
 let timer = 0;
 let wait = EVERY;
 
-// Calls `listener(changes)` when something has changed; returns what ends that.
+// Calls `listener(changes)` on changes; returns a function that stops it.
 export function onChange(listener) {
   listeners.add(listener);
   return () => listeners.delete(listener);
 }
 
-// Begins to ask, while the page can be seen. A server that does not answer is asked less often.
+// Starts polling while the page is visible. Polls less often while the server does not respond.
 export function watchChanges() {
   document.addEventListener("visibilitychange", () => schedule(0));
   schedule(0);

@@ -1,4 +1,4 @@
-// What the model was asked and what it answered, call by call.
+// The model calls of a step: messages and replies.
 
 import { h, isOwnPicture, said, saidBlock } from "./dom.js";
 import { asText, count, duration, isEmpty, number } from "./format.js";
@@ -13,10 +13,10 @@ export function modelTab(step) {
   if (!decision) return h("p", { class: "nothing" }, "No decision was recorded for this step.");
   const calls = decision.calls ?? [];
   const parts = [
-    decision.parse_error && h("p", { class: "error-line" }, "The reply could not be read: ", said(decision.parse_error)),
+    decision.parse_error && h("p", { class: "error-line" }, "Could not parse the reply: ", said(decision.parse_error)),
     decision.thought && [h("h3", {}, "Thought"), saidBlock(decision.thought, "prose")],
     decision.memory && [h("h3", {}, "Memory"), saidBlock(decision.memory, "prose")],
-    calls.length === 0 && h("p", { class: "nothing" }, "No model was asked."),
+    calls.length === 0 && h("p", { class: "nothing" }, "No model was called."),
     calls.map((call, i) => callCard(call, calls.length > 1 ? `Call ${i + 1} of ${calls.length}` : "Call")),
   ];
   return h("div", { class: "model-tab" }, parts);
@@ -28,7 +28,7 @@ export function callCard(call, title) {
     call.model && said(call.model),
     call.policy_version && ["weights ", said(call.policy_version)],
     Number.isFinite(call.latency) && duration(call.latency),
-    call.finish_reason && ["ended by ", said(call.finish_reason)],
+    call.finish_reason && ["finish reason ", said(call.finish_reason)],
     ...Object.entries(call.usage ?? {}).filter(([, value]) => typeof value === "number").map(([name, value]) => [said(name.replaceAll("_", " ")), ` ${number(value)}`]),
   ].filter(Boolean);
   const tokens = call.tokens ?? [];
@@ -41,10 +41,10 @@ export function callCard(call, title) {
     (call.messages ?? []).map(messageCard),
     call.reasoning && [h("h4", {}, "Reasoning"), saidBlock(asText(call.reasoning), "prose")],
     h("h4", {}, "Reply"),
-    call.reply ? saidBlock(asText(call.reply), "reply") : h("p", { class: "nothing" }, "There was no text in it."),
+    call.reply ? saidBlock(asText(call.reply), "reply") : h("p", { class: "nothing" }, "The reply has no text."),
     tokens.length > 0 && [h("h4", {}, count(tokens.length, "token")), tokenStrip(tokens)],
     !isEmpty(call.sampling) && h("details", { class: "rest" }, h("summary", {}, "Sampling"), jsonTree(call.sampling)),
-    !isEmpty(call.response) && h("details", { class: "rest" }, h("summary", {}, "Response as it came"), jsonTree(call.response)),
+    !isEmpty(call.response) && h("details", { class: "rest" }, h("summary", {}, "Raw response"), jsonTree(call.response)),
   );
 }
 
@@ -52,7 +52,7 @@ function messageCard(message) {
   const parts = message.parts ?? [];
   const length = parts.reduce((total, part) => total + asText(part.text).length, 0);
   const pictures = parts.filter((part) => part.image).length;
-  const extent = [length > 0 && count(length, "character"), pictures > 0 && count(pictures, "picture")].filter(Boolean).join(", ");
+  const extent = [length > 0 && count(length, "character"), pictures > 0 && count(pictures, "image")].filter(Boolean).join(", ");
   return h(
     "details",
     { class: "message-card", open: length <= FOLDED_ABOVE },
@@ -64,7 +64,7 @@ function messageCard(message) {
 function partOf(part) {
   if (isOwnPicture(part.image)) {
     const { image, width = null, height = null } = part;
-    return h("img", { src: image, width, height, alt: "Picture that was sent", class: "sent", decoding: "async", loading: "lazy" });
+    return h("img", { src: image, width, height, alt: "Image in the prompt", class: "sent", decoding: "async", loading: "lazy" });
   }
   if (typeof part.text === "string") return saidBlock(part.text, part.json ? "code" : "prose");
   return saidBlock(asText(part), "code");

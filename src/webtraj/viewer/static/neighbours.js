@@ -1,5 +1,4 @@
-// Which episode comes before and after one: in the list that it was opened from, else among those
-// of its task.
+// The previous and next episode: in the list that it was opened from, else among its task's.
 
 import { fetchEpisodes } from "./api.js";
 
@@ -7,7 +6,7 @@ const LOOKED_THROUGH = 1_000;
 let lastList = {};
 let list = { query: {}, index: null, dataset: "", id: "" };
 
-// Keeps from which list, and from where in it, an episode was opened.
+// Stores the list, and the position in it, that an episode was opened from.
 export function rememberPlace(query, index, dataset, id) {
   list = { query, index, dataset, id };
 }
@@ -36,12 +35,12 @@ async function placeIn(query, id) {
   return null;
 }
 
-// Keeps the list's parameters, for coming back to it.
+// Stores the list's parameters, for returning to it.
 export function rememberList(params) {
   lastList = params;
 }
 
-// Returns the route of the list that was looked at last.
+// Returns the route of the last list.
 export function listRoute() {
   return { view: "list", params: lastList };
 }

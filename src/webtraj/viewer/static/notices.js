@@ -1,11 +1,11 @@
-// Short notices, and things that could not be loaded.
+// Notices and error messages.
 
 import { fill, h, said } from "./dom.js";
 
 const SHOWN_FOR = 4_000;
 let hiding = 0;
 
-// Says something at the foot of the page. Problems stay until they are closed.
+// Shows a notice at the foot of the page. Problems stay until they are closed.
 export function notify(text, { problem = false } = {}) {
   const place = document.getElementById("notices");
   clearTimeout(hiding);
@@ -14,7 +14,7 @@ export function notify(text, { problem = false } = {}) {
   if (!problem) hiding = setTimeout(() => fill(place), SHOWN_FOR);
 }
 
-// Returns what stands in the place of something that could not be had.
+// Returns an error message that replaces content that could not be loaded.
 export function failureNotice(what, error, retry = null) {
   return h(
     "div",

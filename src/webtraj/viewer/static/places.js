@@ -1,4 +1,4 @@
-// The views that one can go to from any other, where there is more than one.
+// The navigation between views, if there is more than one.
 
 import { fetchDatasets } from "./api.js";
 import { setKeys } from "./keys.js";
@@ -6,11 +6,11 @@ import { onChange } from "./live.js";
 import { listRoute } from "./neighbours.js";
 import { go } from "./router.js";
 
-// Offers the iterations as soon as there is a dataset of one.
+// Shows the link to the iterations once a dataset has an iteration.
 export function offerPlaces() {
   const places = document.getElementById("places");
   const look = async () => {
-    const datasets = await fetchDatasets().catch(() => []); // The view itself says what is wrong.
+    const datasets = await fetchDatasets().catch(() => []); // The view reports the error itself.
     if (!places.hidden || !datasets.some(({ iteration }) => iteration !== null)) return;
     places.hidden = false;
     endLooking();
@@ -23,7 +23,7 @@ export function offerPlaces() {
   look();
 }
 
-// Says which view is looked at.
+// Marks the current view.
 export function markPlace(view) {
   const names = { list: "#/", iterations: "#/iterations" };
   for (const link of document.querySelectorAll("#places a")) {

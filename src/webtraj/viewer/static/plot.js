@@ -1,8 +1,8 @@
-// Draws rates by iteration: a line for each series, and with each point its interval and a link.
+// Plots rates by iteration: a line for each series; each point has an interval and a link.
 
 import { drawn } from "./dom.js";
 
-// A mark for each series, so that its colour says nothing alone; 10 by 10, around the middle.
+// A mark for each series, so that colour is not the only difference; 10 by 10, centred.
 const SERIES_MARKS = ["M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z", "M-4 -4h8v8h-8z", "M0 -5 5 0 0 5 -5 0z", "M-5 4 0 -5 5 4z"];
 const APART = 5;
 
@@ -11,8 +11,8 @@ export function seriesMark(series) {
   return drawn("svg", { viewBox: "-8 -6 16 12", class: "mark", data: { series: series % SERIES_MARKS.length }, aria: { hidden: true } }, drawn("path", { d: SERIES_MARKS[series % SERIES_MARKS.length] }));
 }
 
-// Returns the drawing. `lines` is [{series, points: [{at, value, low, high, words, href, key, open}]}],
-// `range` the first and the last iteration of the axis, `told` called with a point that is looked at.
+// Returns the plot. `lines` is [{series, points: [{at, value, low, high, words, href, key, open}]}],
+// `range` the first and last iteration of the axis; `told` is called with a point that gets focus.
 export function plotOf(lines, { range, label, size, told }) {
   const [width, height] = size;
   const left = 44;
@@ -73,7 +73,7 @@ function axes({ width, height, left, right, x, y, range, fine }) {
   );
 }
 
-// The points of one drawing are one stop of the Tab key; arrows lead from one to the next.
+// The points of a plot share one Tab stop; the arrow keys move between them.
 function walk(event, links) {
   const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
   const next = links[links.indexOf(event.target) + by];

@@ -1,21 +1,21 @@
-// What went wrong in an episode, and where.
+// The errors of an episode.
 
 import { h, said, saidBlock } from "./dom.js";
 import { asText, isEmpty } from "./format.js";
 import { modelTab } from "./model.js";
 
-// Returns what went wrong in a step: [{kind, text}].
+// Returns a step's errors: [{kind, text}].
 export function stepProblems(step) {
   const found = [];
-  if (step.action?.error) found.push({ kind: "The action was not done", text: asText(step.action.error) });
-  if (step.decision?.parse_error) found.push({ kind: "The reply could not be read", text: asText(step.decision.parse_error) });
+  if (step.action?.error) found.push({ kind: "Action failed", text: asText(step.action.error) });
+  if (step.decision?.parse_error) found.push({ kind: "Reply not parsed", text: asText(step.decision.parse_error) });
   for (const call of step.decision?.calls ?? []) {
-    if (call.error) found.push({ kind: "A model call failed", text: asText(call.error) });
+    if (call.error) found.push({ kind: "Model call failed", text: asText(call.error) });
   }
   return found;
 }
 
-// Returns the number of things that went wrong.
+// Returns the number of errors.
 export function countProblems(episode) {
   const end = episode.end ?? {};
   const steps = episode.steps.reduce((total, step) => total + stepProblems(step).length, 0);
@@ -29,7 +29,7 @@ export function problemsTab(episode, hrefOf) {
   const parts = [];
   if (end.error) {
     parts.push(
-      h("h3", {}, "The episode ended by an exception"),
+      h("h3", {}, "The episode ended with an exception"),
       h("p", { class: "error-line" }, h("b", {}, said(end.error.type)), " ", said(end.error.message)),
       end.error.traceback && h("div", { class: "trace", tabindex: 0, role: "group", aria: { label: "Traceback" } }, saidBlock(end.error.traceback, "code")),
     );
@@ -37,18 +37,18 @@ export function problemsTab(episode, hrefOf) {
   if (!isEmpty(end.in_flight_action)) {
     parts.push(
       h("h3", {}, "An action was in flight"),
-      h("p", {}, "Its result was never seen; it may or may not have had its effect."),
+      h("p", {}, "Its result was never observed; it may or may not have taken effect."),
       saidBlock(asText(end.in_flight_action.text || end.in_flight_action), "code"),
     );
   }
   if (end.in_flight_decision) {
     const shown = modelTab({ decision: end.in_flight_decision });
-    parts.push(h("details", { class: "rest" }, h("summary", {}, "The last decision, which led to no step"), shown));
+    parts.push(h("details", { class: "rest" }, h("summary", {}, "The last decision, before any step followed"), shown));
   }
   const lists = [
-    ["Rules of the contract were broken", end.violations],
-    ["Not all could be recorded", end.recording_errors],
-    ["Not all of the record can be read", episode.problems],
+    ["Contract violations", end.violations],
+    ["Recording errors", end.recording_errors],
+    ["Unreadable parts of the record", episode.problems],
   ];
   for (const [title, texts] of lists) {
     if (texts?.length) parts.push(h("h3", {}, title), h("ul", { class: "plain" }, texts.map((text) => h("li", {}, saidBlock(asText(text))))));
@@ -60,6 +60,6 @@ export function problemsTab(episode, hrefOf) {
     );
     parts.push(h("h3", {}, "Steps"), h("ul", { class: "plain" }, items));
   }
-  if (parts.length === 0) return h("p", { class: "nothing" }, "Nothing went wrong that was recorded.");
+  if (parts.length === 0) return h("p", { class: "nothing" }, "No errors were recorded.");
   return h("div", { class: "problems" }, parts);
 }

@@ -1,13 +1,13 @@
-// Places in the viewer, as they stand behind the address's `#`:
+// Routes of the viewer, in the URL's fragment:
 //
 //   #/?dataset=..&q=..&sort=..                      the list
 //   #/episode/DATASET/ID/step/3?tab=model           an episode
 //   #/compare/DATASET/ID/DATASET/ID/step/3          two episodes
 //   #/iterations?q=..&order=..                      success by iteration
 //
-// What a place cannot be read as is the list.
+// Anything else is the list.
 
-// Returns the route that an address's fragment stands for.
+// Returns the route of a URL's fragment.
 export function parseRoute(hash) {
   const [path, query = ""] = hash.replace(/^#/, "").split("?", 2);
   const params = Object.fromEntries(new URLSearchParams(query));
@@ -38,8 +38,8 @@ export function formatRoute(route) {
   return `#/${parts.map(encodeURIComponent).join("/")}${query ? `?${query}` : ""}`;
 }
 
-// Goes to a place. What only looks at the same thing in another way takes the place of where one
-// was, so that Back leaves the episode instead of walking through its steps.
+// Navigates to a route. With `replace`, for another view of the same thing, it replaces the history
+// entry, so that Back leaves the episode instead of going through its steps.
 export function go(route, { replace = false } = {}) {
   const hash = formatRoute(route);
   if (hash === location.hash) return;
@@ -48,7 +48,7 @@ export function go(route, { replace = false } = {}) {
   window.dispatchEvent(new Event("routechange"));
 }
 
-// Calls `listener` with each route that is come to, the present one first.
+// Calls `listener` with the current route, then with each new one.
 export function watchRoute(listener) {
   const tell = () => listener(parseRoute(location.hash));
   window.addEventListener("popstate", tell);

@@ -1,10 +1,10 @@
-// One row of the list: what it shows of an episode.
+// One row of the list.
 
 import { h, icon, said } from "./dom.js";
 import { duration, number, outcomeBadge, short, when } from "./format.js";
 import { formatRoute } from "./router.js";
 
-// What a row has, in order; `sort` is what the server calls it.
+// The columns, in order; `sort` is the server's name for the field.
 export const COLUMNS = [
   { name: "label", title: "Label", sort: "label" },
   { name: "outcome", title: "Outcome", sort: "outcome" },
@@ -24,7 +24,7 @@ const LABEL_MARKS = {
   note: { path: "M3 12.5 4 9.5 11 2.5 13.5 5 6.5 12z", words: "has a note" },
 };
 
-// Returns an episode's row, with a box to choose it by; `props` are the row's own.
+// Returns an episode's row, with a checkbox; `props` are the row's attributes.
 export function rowElement(row, props, chosen, choose, open) {
   const box = h("input", {
     type: "checkbox", tabindex: -1, checked: chosen, aria: { label: `Compare ${short(row.id, 60)}` },

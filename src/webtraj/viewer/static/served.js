@@ -1,4 +1,4 @@
-// An episode's view with a server behind it: labels, neighbours, comparing, and what is still running.
+// An episode's view with a server: labels, neighbours, comparison, and live updates.
 
 import { fetchEpisode } from "./api.js";
 import { chooseOther } from "./compare.js";
@@ -14,7 +14,7 @@ import { formatRoute, go } from "./router.js";
 
 // Returns the view: {element, update(route), leave()}.
 export function episodeView(route) {
-  const element = h("div", { class: "view" }, h("p", { class: "loading", role: "status" }, "Reading the episode…"));
+  const element = h("div", { class: "view" }, h("p", { class: "loading", role: "status" }, "Loading the episode…"));
   let now = route;
   let panes = null;
   let episode = null;
@@ -53,7 +53,7 @@ export function episodeView(route) {
   const neighbour = async (by) => {
     try {
       const row = await neighbourOf(now.dataset, now.id, episode.info?.task ?? "", by);
-      if (!row) notify(by > 0 ? "This is the last episode of the list." : "This is the first episode of the list.");
+      if (!row) notify(by > 0 ? "This is the last episode in the list." : "This is the first episode in the list.");
       else if (!gone) go({ view: "episode", dataset: row.dataset, id: row.id, params: now.params });
     } catch (error) {
       notify(error.message, { problem: true });
@@ -66,10 +66,10 @@ export function episodeView(route) {
       episode = found;
       show();
     } catch (error) {
-      if (!gone) fill(element, failureNotice("This episode cannot be shown", error, load));
+      if (!gone) fill(element, failureNotice("Could not load the episode", error, load));
     }
   };
-  // Who looks at the last step of a running episode goes along with it.
+  // The last step of a running episode follows it.
   const refresh = async () => {
     if (!episode || episode.end || document.querySelector("dialog[open]")) return;
     const following = (now.step ?? 0) >= episode.steps.length - 1;

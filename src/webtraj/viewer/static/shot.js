@@ -1,17 +1,17 @@
-// The picture of the page, with what was clicked marked on it.
+// The page's screenshot, with the action's target marked.
 
 import { fill, h, isOwnPicture, said } from "./dom.js";
 import { short } from "./format.js";
 
-// Returns {element, show(steps, position, side)}; side is "before" or "after" the step's action, and
-// `choose` is called with the side that is asked for.
+// Returns {element, show(steps, position, side)}; side is "before" or "after" the step's action.
+// `choose` is called with the side that a person selects.
 export function shot(choose) {
   const sides = ["before", "after"].map((side) =>
     h("button", { type: "button", data: { side }, on: { click: () => choose(side) } }, side === "before" ? "Before" : "After"),
   );
   const large = h("button", { type: "button", aria: { pressed: false }, on: { click: () => enlarge() } }, "Actual size");
   const where = h("p", { class: "where" });
-  const stage = h("div", { class: "stage-room", tabindex: 0, role: "group", aria: { label: "Picture of the page" } });
+  const stage = h("div", { class: "stage-room", tabindex: 0, role: "group", aria: { label: "Screenshot" } });
   const element = h(
     "div",
     { class: "shot" },
@@ -36,22 +36,22 @@ export function shot(choose) {
   };
 }
 
-// Of a file, its folder and name say enough.
+// Shortens a file URL to its folder and name.
 function withoutFolders(url) {
   return url.replace(/^file:\/\/\/.*\/([^/]+\/[^/]+)$/, "…/$1");
 }
 
-// Returns whose observation a side is, and the action to mark on it.
+// Returns the step whose observation a side shows, and the action to mark on it.
 export function sideOf(steps, position, side) {
   const after = side === "after" || position === 0;
   const step = steps[after ? position : position - 1];
   return { step, marked: after ? null : steps[position]?.action, shown: after ? "after" : "before" };
 }
 
-// Returns a step's picture with an action's point and box on it, or what there is instead.
+// Returns a step's image with the action's point and box, or a text if there is no image.
 export function picture(step, action, alt) {
   const image = step?.image;
-  if (!image || !isOwnPicture(image.url)) return h("p", { class: "nothing" }, "No picture was recorded here.");
+  if (!image || !isOwnPicture(image.url)) return h("p", { class: "nothing" }, "No screenshot was recorded.");
   const img = h("img", { src: image.url, alt, decoding: "async", draggable: "false" });
   const frame = h("div", { class: "stage" }, img);
   const measure = (width, height) => {
@@ -59,17 +59,17 @@ export function picture(step, action, alt) {
     frame.style.setProperty("--w", width);
     frame.style.setProperty("--h", height);
     frame.querySelectorAll(".box, .point").forEach((mark) => mark.remove());
-    // Places are in pixels of the viewport, of which the picture may be a smaller image.
+    // Coordinates are in viewport pixels; the image may be smaller.
     const [across, down] = isNumbers(step.viewport, 2) ? step.viewport : [width, height];
     frame.append(...marksOf(action, across, down));
   };
   measure(Number(image.width), Number(image.height));
   img.addEventListener("load", () => !(Number(image.width) > 0) && measure(img.naturalWidth, img.naturalHeight));
-  img.addEventListener("error", () => fill(frame, h("p", { class: "nothing" }, "The picture cannot be shown.")));
+  img.addEventListener("error", () => fill(frame, h("p", { class: "nothing" }, "The screenshot cannot be shown.")));
   return frame;
 }
 
-// An element that was acted on by its ref has no point: then its middle is where it was clicked.
+// An action on an element's ref has no point; then its centre was clicked.
 function marksOf(action, width, height) {
   const marks = [];
   const box = isNumbers(action?.box, 4) && action.box[2] > 0 && action.box[3] > 0 ? action.box : null;

@@ -1,9 +1,9 @@
-// Tabs, as WAI-ARIA has them: arrow keys go along, the chosen one is in the tab order.
+// Tabs, following WAI-ARIA: arrow keys move between tabs; the selected tab is in the tab order.
 
 import { fill, h } from "./dom.js";
 
 // Returns {element, show(name, content), setCount(name, n), next()}; `choose` is called with the
-// name of the tab that is asked for.
+// selected tab's name.
 export function tabbed(titles, choose) {
   const names = titles.map(([name]) => name);
   let current = names[0];

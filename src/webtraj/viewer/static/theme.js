@@ -1,20 +1,20 @@
-// Light, dark, or as the system has it.
+// The theme: light, dark, or the system's.
 
 const THEMES = ["auto", "light", "dark"];
 const STORED = "webtraj-theme";
 
-// Takes the theme that was chosen last.
+// Applies the theme that was chosen last.
 export function restoreTheme() {
   applyTheme(stored());
 }
 
-// Goes on to the next theme, and returns its name.
+// Switches to the next theme, and returns its name.
 export function nextTheme() {
   const theme = THEMES[(THEMES.indexOf(stored()) + 1) % THEMES.length];
   try {
     localStorage.setItem(STORED, theme);
   } catch {
-    // Without a place to keep it, it holds until the page is left.
+    // Without storage, it lasts until the page is left.
   }
   applyTheme(theme);
   return theme;

@@ -1,4 +1,4 @@
-// An episode's steps one below the other: what was done, what came of it, and where the time went.
+// The list of an episode's steps, with actions, rewards and durations.
 
 import { h, icon, said } from "./dom.js";
 import { duration, number, short } from "./format.js";
@@ -6,7 +6,7 @@ import { stepProblems } from "./problems.js";
 
 export const PHASES = ["model", "act", "settle", "observe", "pictures", "other"];
 
-// Returns the seconds of each phase of a step; `other` is what the others leave of the total.
+// Returns the seconds of each phase of a step; `other` is the rest of the total.
 export function phasesOf(step) {
   const timings = step.timings ?? {};
   const seconds = Object.fromEntries(PHASES.map((phase) => [phase, Math.max(0, Number(timings[phase]) || 0)]));
@@ -58,13 +58,13 @@ export function timeline(episode, hrefOf, open) {
   };
 }
 
-// Returns what a step did, in a word.
+// Returns the verb of a step's action.
 export function verbOf(step) {
   if (!step.action) return step.index === 0 ? "start" : "–";
   return short(step.action.verb || step.action.text, 40);
 }
 
-// Returns what a step did it to.
+// Returns the target of a step's action.
 export function targetOf(step) {
   if (!step.action) return short(step.title || step.url || "", 60);
   if (step.action.name) return short(step.action.name, 60);

@@ -1,13 +1,13 @@
-// A reply's tokens, coloured by how sure the model was of each.
+// A reply's tokens, coloured by probability.
 
 import { fill, h, said } from "./dom.js";
 import { number } from "./format.js";
 
-// Probabilities below which a token is of a class; the colours are in the stylesheet.
+// The upper limits of the probability classes; the stylesheet has the colours.
 const LIMITS = [0.05, 0.2, 0.5, 0.8, 0.95];
 const AT_ONCE = 4_000;
 
-// Returns a reply's tokens; which one is looked at is told below them. Arrow keys go along.
+// Returns a reply's tokens, with the details of the selected one below. Arrow keys move along.
 export function tokenStrip(tokens) {
   const told = h("div", { class: "token-told", aria: { live: "polite" } }, "Point at a token, or use ← and →.");
   const spans = tokens.slice(0, AT_ONCE).map((token, i) =>
