@@ -180,7 +180,7 @@ def test_a_save_path_means_the_latest_run_of_its_iterations(played, tmp_path):
     assert monitor.look().cells == "++"
     assert RunMonitor(saved, RunMonitor(iterations.dataset(1)).run_id).look().cells == "-"
     assert monitor.row(1)["tries"][0]["outcome"] == "success"
-    with pytest.raises(errors.InvalidInputError, match="rows 0 to 1; got 2"):
+    with pytest.raises(errors.InvalidInputError, match="No row 2: the plan has rows 0 to 1"):
         monitor.row(2)
     with pytest.raises(errors.InvalidInputError, match="no run 'other' to watch"):
         RunMonitor(saved, "other")
@@ -237,7 +237,7 @@ def shown(status):
 
 
 def test_what_has_no_run_is_refused(tmp_path):
-    with pytest.raises(errors.InvalidInputError, match="Name a rollout's dataset"):
+    with pytest.raises(errors.InvalidInputError, match="Give a rollout's dataset"):
         RunMonitor(str(tmp_path))
 
 
