@@ -42,7 +42,7 @@ def test_demo_records_both_agents_and_says_how_to_look(play, tmp_path):
     assert any(episode.info.task == "miniwob/click-button" for episode in episodes)
 
     again = play("--view")
-    assert again.stdout.count("Nothing was left to play in runs/demo.") == 2
+    assert again.stdout.count("Nothing left to run in runs/demo.") == 2
     assert "oracle 100% (2 of 2)" in again.stdout
     assert again.stdout.endswith("the viewer shows runs/demo\n")
 
@@ -59,7 +59,7 @@ def test_demo_continues_what_was_interrupted(play, tmp_path):
                 left.unlink()
     done = play("--out", "a b")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("Nothing was left to play") == 1
+    assert done.stdout.count("Nothing left to run") == 1
     assert len(webtraj.open_dataset(tmp_path / "a b")) == 6
 
 

@@ -182,7 +182,7 @@ def test_a_save_path_means_the_latest_run_of_its_iterations(played, tmp_path):
     assert monitor.row(1)["tries"][0]["outcome"] == "success"
     with pytest.raises(errors.InvalidInputError, match="No row 2: the plan has rows 0 to 1"):
         monitor.row(2)
-    with pytest.raises(errors.InvalidInputError, match="no run 'other' to watch"):
+    with pytest.raises(errors.InvalidInputError, match="No run 'other' in"):
         RunMonitor(saved, "other")
 
 
