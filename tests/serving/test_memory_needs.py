@@ -164,7 +164,7 @@ def test_folder_that_is_no_model_is_refused(folder):
         ModelSize.of_config({}, 1)
     for file in folder.glob("*.safetensors"):
         file.unlink()
-    with pytest.raises(errors.InvalidInputError, match=r"no \*\.safetensors with weights"):
+    with pytest.raises(errors.InvalidInputError, match=r"No \*\.safetensors with weights"):
         ModelSize.of_folder(folder)
 
 

@@ -135,8 +135,10 @@ async def test_what_cannot_be_is_refused(stand_in):
             async with server.resting("doze"):
                 pytest.fail("it is awake")
         async with server.resting("pause"):
-            with pytest.raises(errors.InvalidInputError, match=r"rests \(pause\) and takes no"):
+            with pytest.raises(
+                errors.InvalidInputError, match=r"is resting \(pause\) and cannot change"
+            ):
                 await server.reload_weights(stand_in.weights("better"), "round-1")
-            with pytest.raises(errors.InvalidInputError, match="rests already"):
+            with pytest.raises(errors.InvalidInputError, match="is already resting"):
                 async with server.resting("pause"):
                     pytest.fail("it rests")
