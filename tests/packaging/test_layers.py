@@ -1,28 +1,22 @@
 """Packages import only packages below them, and faces have the names that they list."""
 
-import ast
-import importlib
+import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
 
 import webtraj
 
+ROOT = Path(__file__).parents[2]
 SOURCE = Path(webtraj.__file__).parent
-LAYERS = (
-    "errors trajectory credentials configuration closing rates hosts http model_names named _homes",
-    "proto store tasks",
-    "collectors",
-    "environments local_pages registry",
-    "datasets",
-    "agents structured_output",
-    "judging",
-    "processing",
-    "rollouts",
-    "exploring training serving reporting",
-    "integrations loop monitor viewer",
-    "cli testing",
-)
+
+_spec = importlib.util.spec_from_file_location("draw_house", ROOT / "scripts/draw_house.py")
+house = importlib.util.module_from_spec(_spec)
+sys.modules[_spec.name] = house
+_spec.loader.exec_module(house)
+
+LAYERS = [names for _, names in house.FLOORS]
 """From the lowest to the highest. In one layer, packages may import each other, in no circle."""
 
 STILL_UP = {
@@ -31,24 +25,6 @@ STILL_UP = {
     ("store", "environments"): "Orby's shape has actions in words",
 }
 """Imports that still run up, and what they are for."""
-
-
-def arrows():
-    """Yields (package, package that it imports, where)."""
-    for path in SOURCE.rglob("*.py"):
-        place = path.relative_to(SOURCE)
-        package = place.parts[0].removesuffix(".py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            modules = []
-            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                modules = [f"{node.module}.{alias.name}" for alias in node.names]
-            elif isinstance(node, ast.Import):
-                modules = [alias.name for alias in node.names]
-            for module in modules:
-                top, _, rest = module.partition(".")
-                imported = rest.partition(".")[0]
-                if top == "webtraj" and imported and imported != package:
-                    yield package, imported, f"{place}:{node.lineno}"
 
 
 def test_every_package_has_a_layer():
@@ -64,14 +40,27 @@ def test_every_package_has_a_layer():
 def test_imports_run_down():
     height = {name: number for number, layer in enumerate(LAYERS) for name in layer.split()}
     up = {}
-    for package, imported, where in arrows():
+    for package, imported, where in house.arrows():
         if package in height and imported in height and height[imported] > height[package]:
             up.setdefault((package, imported), where)
     assert up.keys() == STILL_UP.keys(), up
 
 
+def test_the_picture_of_the_house_is_drawn_from_the_code():
+    svg = house.FILE.read_text()
+    drawn, counted = house.drawn_sizes(svg), house.sizes()
+    assert drawn.keys() == counted.keys()
+    off = {
+        name: (drawn[name], counted[name])
+        for name in drawn
+        if not drawn[name] / 2 - 50 <= counted[name] <= drawn[name] * 2 + 50
+    }
+    assert not off, "python scripts/draw_house.py"
+    assert house.draw(drawn, house.upward()) == svg, "python scripts/draw_house.py"
+
+
 def test_no_two_packages_of_a_layer_import_each_other():
-    both = {(package, imported) for package, imported, _ in arrows()}
+    both = {(package, imported) for package, imported, _ in house.arrows()}
     layer_of = {name: layer for layer in LAYERS for name in layer.split()}
     circles = {
         (a, b)

@@ -1,0 +1,243 @@
+"""Draw docs/images/house.svg: the packages of webtraj as rooms, on floors, as their imports allow.
+
+A package imports only packages below it; the floors are those of `FLOORS`, which
+tests/packaging/test_layers.py checks against the code. A room is the wider, the more lines it has.
+The arrows are the imports that run up all the same.
+
+Usage: python scripts/draw_house.py
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import html
+import math
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "webtraj"
+FILE = ROOT / "docs" / "images" / "house.svg"
+
+FLOORS = (
+    (
+        "the data model, small rules",
+        (
+            "errors trajectory credentials configuration closing rates hosts http model_names "
+            "named _homes"
+        ),
+    ),
+    ("files on disk, in buckets", "proto store tasks"),
+    ("record episodes", "collectors"),
+    ("act on pages", "environments local_pages registry"),
+    ("read, check, convert", "datasets"),
+    ("decide what to do", "agents structured_output"),
+    ("say what an episode was worth", "judging"),
+    ("make datasets from datasets", "processing"),
+    ("play many episodes at once", "rollouts"),
+    ("find tasks, train, serve, compare", "exploring training serving reporting"),
+    ("repeat, watch, look, connect", "loop monitor viewer integrations"),
+    ("commands, and tools for tests", "cli testing"),
+)
+"""From the lowest to the highest: what a floor is for, and its packages. On one floor, packages may
+import each other, in no circle."""
+
+WIDTH = 960
+_LEFT, _RIGHT = 40, 890
+_ROOMS = 290
+"""Where rooms begin; what the floor is for stands to the left."""
+_ROOM, _GAP, _SLAB = 34, 8, 14
+"""A room's height, the gap between two, and what is between two floors."""
+_ROOF = 96
+
+_STYLE = """
+  .ground { fill: #eef5f4 } .soil { fill: #d5dedb } .wall { fill: #ffffff; stroke: #0b7d73 }
+  .roof { fill: #0b7d73 } .title { fill: #ffffff; font-size: 20px; font-weight: 700 }
+  .slab { stroke: #b9dcd8 } .room { fill: #d3edea; stroke: #0b7d73 } .name { fill: #0b3b38 }
+  .name { font-size: 13px; font-weight: 600; text-anchor: middle } .floor { fill: #44605e }
+  .up { fill: none; stroke: #c2570c; stroke-width: 2; stroke-dasharray: 5 4 }
+  .tip { fill: #c2570c } .exception { fill: #a84a08; font-size: 12px } .down { stroke: #0b7d73 }
+  .arrow { fill: #0b7d73 } .rule { fill: #0b7d73; font-size: 13px; font-weight: 600 }
+  @media (prefers-color-scheme: dark) {
+    .ground { fill: #0e1718 } .soil { fill: #1a2626 } .wall { fill: #132021; stroke: #3fb5a9 }
+    .roof { fill: #12665f } .slab { stroke: #28484a } .room { fill: #17413f; stroke: #3fb5a9 }
+    .name { fill: #d9f3ef } .floor { fill: #a2bdba } .up { stroke: #f2a15f } .tip { fill: #f2a15f }
+    .exception { fill: #f2a15f } .down { stroke: #3fb5a9 } .arrow, .rule { fill: #4fc9bd }
+  }
+"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Room:
+    """A package in the picture."""
+
+    name: str
+    x: int
+    y: int
+    width: int
+
+    @property
+    def middle(self) -> int:
+        """Where its name stands."""
+        return self.x + self.width // 2
+
+
+def arrows() -> Iterator[tuple[str, str, str]]:
+    """Yield (package, package that it imports, where)."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        place = path.relative_to(SOURCE)
+        package = place.parts[0].removesuffix(".py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            modules = []
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                modules = [f"{node.module}.{alias.name}" for alias in node.names]
+            elif isinstance(node, ast.Import):
+                modules = [alias.name for alias in node.names]
+            for module in modules:
+                top, _, rest = module.partition(".")
+                imported = rest.partition(".")[0]
+                if top == "webtraj" and imported and imported != package:
+                    yield package, imported, f"{place}:{node.lineno}"
+
+
+def upward() -> list[tuple[str, str]]:
+    """Return the imports that run up, from package to package."""
+    height = {name: at for at, (_, names) in enumerate(FLOORS) for name in names.split()}
+    return sorted(
+        {(a, b) for a, b, _ in arrows() if a in height and b in height and height[b] > height[a]}
+    )
+
+
+def sizes() -> dict[str, int]:
+    """Return each package's lines, coarsely: the figures of the picture."""
+    counted = {}
+    for _, names in FLOORS:
+        for name in names.split():
+            here = SOURCE / f"{name}.py"
+            files = [here] if here.exists() else sorted((SOURCE / name).rglob("*.py"))
+            lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
+            digits = 10 ** max(1, len(str(lines)) - 2)
+            counted[name] = max(digits, round(lines / digits) * digits)
+    return counted
+
+
+def drawn_sizes(svg: str) -> dict[str, int]:
+    """Return the figures that a picture was drawn with."""
+    return {name: int(size) for name, size in re.findall(r'id="(\w+)" data-lines="(\d+)"', svg)}
+
+
+def draw(lines: Mapping[str, int], ups: list[tuple[str, str]]) -> str:
+    """Return the picture."""
+    floors, bottom = _placed(lines)
+    rooms = {room.name: room for _, _, row in floors for room in row}
+    height = bottom + 46
+    cellar = floors[0][1] - _SLAB // 2
+    parts = [
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
+            'aria-labelledby="title desc" font-family="system-ui, Segoe UI, Helvetica, Arial, '
+            'DejaVu Sans, sans-serif" font-size="13">'
+        ),
+        '<title id="title">The house of webtraj</title>',
+        f'<desc id="desc">{_described()}</desc>',
+        f"<style>{_STYLE}</style>",
+        f'<rect class="ground" width="{WIDTH}" height="{height}" rx="14"/>',
+        (
+            f'<path class="soil" d="M0 {cellar}H{WIDTH}V{height - 14}a14 14 0 0 1 -14 14H14'
+            f'a14 14 0 0 1 -14 -14Z"/>'
+        ),
+        (
+            f'<rect class="wall" x="{_LEFT}" y="{_ROOF}" width="{_RIGHT - _LEFT}" '
+            f'height="{bottom - _ROOF + 8}" stroke-width="2"/>'
+        ),
+        (
+            f'<path class="roof" d="M{_LEFT - 22} {_ROOF + 2}L{(_LEFT + _RIGHT) // 2} 18L'
+            f'{_RIGHT + 22} {_ROOF + 2}Z"/>'
+        ),
+        (
+            f'<text class="title" x="{(_LEFT + _RIGHT) // 2}" y="{_ROOF - 22}" '
+            'text-anchor="middle">webtraj</text>'
+        ),
+    ]
+    for what, top, row in floors:
+        if top != floors[-1][1]:
+            y = top - _SLAB // 2
+            parts.append(f'<path class="slab" d="M{_LEFT + 1} {y}H{_RIGHT - 1}" stroke-width="2"/>')
+        end = max(room.y for room in row) + _ROOM
+        parts.append(
+            f'<text class="floor" x="{_LEFT + 18}" y="{(top + end) // 2 + 5}">'
+            f"{html.escape(what)}</text>"
+        )
+        parts.extend(
+            f'<g id="{room.name}" data-lines="{lines[room.name]}"><rect class="room" '
+            f'x="{room.x}" y="{room.y}" width="{room.width}" height="{_ROOM}" rx="4"/>'
+            f'<text class="name" x="{room.middle}" y="{room.y + 22}">{room.name}</text></g>'
+            for room in row
+        )
+    for at, (low, high) in enumerate(ups):
+        parts.append(_up(rooms[low], rooms[high], list(rooms.values()), _RIGHT - 16 - 12 * at))
+    x, last = _RIGHT + 38, bottom - 20
+    parts.append(
+        f'<path class="down" d="M{x} {_ROOF + 40}V{last}" stroke-width="2"/>'
+        f'<path class="arrow" d="M{x - 6} {last - 2}L{x} {last + 12}L{x + 6} {last - 2}Z"/>'
+        f'<text class="rule" transform="translate({x - 10} {(_ROOF + last) // 2}) rotate(-90)" '
+        'text-anchor="middle">imports point down</text>'
+    )
+    if ups:
+        parts.append(
+            f'<text class="exception" x="{_LEFT + 18}" y="{bottom + 30}">Dashed: imports that '
+            f"still point up. The wider a room, the more lines it has.</text>"
+        )
+    return "\n".join([*parts, "</svg>\n"])
+
+
+def _placed(lines: Mapping[str, int]) -> tuple[list[tuple[str, int, list[Room]]], int]:
+    """Return the floors, the lowest first: (what it is for, top, rooms); and where all ends."""
+    widest = max(sum(math.sqrt(lines[name]) for name in names.split()) for _, names in FLOORS[1:])
+    scale = (_RIGHT - _ROOMS - 100) / widest
+    y, floors = _ROOF + _SLAB, []
+    for what, names in reversed(FLOORS):
+        top, x, row = y, _ROOMS, []
+        for name in names.split():
+            width = max(round(scale * math.sqrt(lines[name])), round(8.4 * len(name)) + 16)
+            if x + width > _RIGHT - 44:
+                x, y = _ROOMS, y + _ROOM + _GAP
+            row.append(Room(name, x, y, width))
+            x += width + _GAP
+        floors.append((what, top, row))
+        y += _ROOM + _SLAB
+    return floors[::-1], y - _SLAB
+
+
+def _up(low: Room, high: Room, rooms: list[Room], channel: int) -> str:
+    """Return an arrow from a room to one above: straight if nothing is between, or by a channel."""
+    between = [room for room in rooms if high.y < room.y < low.y]
+    ends = range(max(low.x, high.x) + 14, min(low.x + low.width, high.x + high.width) - 13)
+    free = [x for x in ends if not any(r.x - 4 < x < r.x + r.width + 4 for r in between)]
+    end = free[-1] if free else high.x + high.width - 14
+    tip = high.y + _ROOM
+    if free:
+        path = f"M{end} {low.y}V{tip + 5}"
+    else:
+        leave, arrive = low.y - _SLAB // 2 + 3, tip + _SLAB // 2 - 3
+        path = f"M{low.x + low.width - 14} {low.y}V{leave}H{channel}V{arrive}H{end}V{tip + 5}"
+    return (
+        f'<path class="up" d="{path}" stroke-linejoin="round"/>'
+        f'<path class="tip" d="M{end - 5} {tip + 8}L{end} {tip}L{end + 5} {tip + 8}Z"/>'
+    )
+
+
+def _described() -> str:
+    floors = "; ".join(f"{names.replace(' ', ', ')} ({what})" for what, names in reversed(FLOORS))
+    return html.escape(f"A house in section. From the roof to the cellar: {floors}.")
+
+
+def main() -> None:
+    """Draw the picture."""
+    FILE.write_text(draw(sizes(), upward()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
