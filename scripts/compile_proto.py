@@ -38,7 +38,7 @@ DESCRIPTOR = descriptor_pool.Default().AddSerializedFile(
 
 
 def compile_schema(protos: Path = PROTOS) -> tuple[descriptor_pb2.FileDescriptorProto, str]:
-    """Returns what the schema holds, and protoc's stub of its Python module."""
+    """Return the schema's descriptor, and protoc's stub of its Python module."""
     with tempfile.TemporaryDirectory() as folder:
         command = [
             *(sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={protos}"),
@@ -54,7 +54,7 @@ def compile_schema(protos: Path = PROTOS) -> tuple[descriptor_pb2.FileDescriptor
 def without_json_names(
     file: descriptor_pb2.FileDescriptorProto,
 ) -> descriptor_pb2.FileDescriptorProto:
-    """Returns a description without the names that follow from others."""
+    """Return a descriptor without the names that follow from others."""
     copy = descriptor_pb2.FileDescriptorProto.FromString(file.SerializeToString())
     messages = list(copy.message_type)
     while messages:
@@ -66,7 +66,7 @@ def without_json_names(
 
 
 def module_of(file: descriptor_pb2.FileDescriptorProto) -> str:
-    """Returns the source of the Python module."""
+    """Return the source of the Python module."""
     data = file.SerializeToString(deterministic=True)
     lines = [f"    {data[i : i + 60]!r}" for i in range(0, len(data), 60)]
     source = HEADER + "\n".join(lines) + "\n)\n\n"
@@ -79,7 +79,7 @@ def module_of(file: descriptor_pb2.FileDescriptorProto) -> str:
 
 
 def main() -> int:
-    """Does what the module says; returns the exit code."""
+    """Compile the schema, and return the exit code."""
     file, stub = compile_schema()
     if FROZEN.exists():
         old = descriptor_pb2.FileDescriptorProto.FromString(FROZEN.read_bytes())

@@ -1,4 +1,4 @@
-"""Writes the reference of the command line as Markdown: what `webtraj --help` would say, of all.
+"""Write the command-line reference as Markdown, from the help of all commands.
 
 Run by the documentation's build (`scripts/docs_hooks.py`). By itself it prints the page:
 
@@ -28,7 +28,7 @@ An error of webtraj's own is one line on stderr; with `WEBTRAJ_DEBUG=1`, its tra
 
 
 def cli_reference() -> str:
-    """Returns the page."""
+    """Return the page."""
     root = typer.main.get_command(make_app())
     sections = [_section("webtraj", name, command) for name, command in _commands(root)]
     return "\n".join([HEAD, *sections])
@@ -39,7 +39,7 @@ def _commands(group: Any) -> list[tuple[str, Any]]:
 
 
 def _section(before: str, name: str, command: Any, level: int = 2) -> str:
-    """Returns a command's part of the page, and that of its subcommands, if it has any."""
+    """Return a command's part of the page, including its subcommands."""
     called = f"{before} {name}"
     lines = [f"{'#' * level} {called}", "", _escaped(command.help or ""), ""]
     if hasattr(command, "commands"):
@@ -96,7 +96,7 @@ def _help(one: Any) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Returns text as text in Markdown, in a table too; what stands in backticks is code."""
+    """Return text escaped for Markdown and its tables; backticks still mark code."""
     parts = text.split("`")
     for number in range(0, len(parts), 2):
         parts[number] = html.escape(re.sub(r"([\\*_\[\]])", r"\\\1", parts[number]), quote=False)

@@ -1,7 +1,6 @@
 #!/bin/sh
-# Makes virtual environments of the checkout for what cannot live beside webtraj's own packages, for
-# CPUs, pinned. Arguments are their names; .venv-NAME is made, or left alone if nothing that it
-# depends on has changed.
+# Make pinned CPU virtual environments for packages that conflict with webtraj's own. The arguments
+# are their names; .venv-NAME is made, or kept if nothing that it depends on has changed.
 #
 #   train         webtraj with PyTorch and what its trainer needs
 #   trl           TRL, beside which the trainer is measured
@@ -22,7 +21,7 @@ fail() {
 }
 
 python=.venv/bin/python
-[ -x "$python" ] || fail "there is no .venv; run make setup first."
+[ -x "$python" ] || fail ".venv is missing; run make setup first."
 . scripts/packages.sh
 . scripts/other_pythons.sh
 
@@ -37,7 +36,7 @@ install_for_cpus() {
 
 needs_x86_linux() {
     [ "$(uname -sm)" = "Linux x86_64" ] ||
-        fail "the pinned packages of $venv are for x86-64 Linux, and this is $(uname -sm)."
+        fail "the pinned packages of $venv need x86-64 Linux; this machine is $(uname -sm)."
 }
 
 loads() {
@@ -63,10 +62,10 @@ make_environment() {
             fail "$name was not found on PATH or in pyenv, and uv could not fetch it."
         ;;
     esac
-    [ -e "$requirements" ] || fail "there is no environment $name; known are train, trl, vllm," \
+    [ -e "$requirements" ] || fail "no environment named $name; choose one of train, trl, vllm," \
         "llamafactory, browsergym, openenv, verifiers, wandb, lowest and python3.x."
 
-    # The checkout's path is in there because a virtual environment cannot be moved.
+    # The checkout's path is included because a virtual environment cannot be moved.
     wanted=$({ pwd -P; "$its_python" -VV; cat "$requirements" pyproject.toml constraints.txt \
         scripts/environment.sh scripts/packages.sh scripts/other_pythons.sh scripts/cpu_torchvision.sh; } | cksum)
     stamp=$venv/.webtraj-setup
@@ -134,7 +133,7 @@ make_environment() {
             --resolution lowest-direct --python "$python" --output-file "$venv/floors.txt" \
             --extra web --extra config --extra ray --extra s3 --extra protobuf --extra parquet \
             --extra gymnasium --extra minari --extra tensorboard --extra wandb --extra report \
-            --extra test >/dev/null || fail "the floors of pyproject.toml cannot be read."
+            --extra test >/dev/null || fail "cannot resolve the lowest versions in pyproject.toml; the messages are above."
         # uv alone: pip would look for an answer for minutes where there is none.
         WEBTRAJ_FALLBACK=none install "$venv" --requirement "$venv/floors.txt" --editable '.[dev]' ||
             fail "the floors of pyproject.toml exclude each other; see above."

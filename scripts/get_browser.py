@@ -17,7 +17,7 @@ CONNECTION_MILLISECONDS = 10_000  # A network that swallows packets answers noth
 
 
 def main() -> int:
-    """Does what the module says; returns the exit code."""
+    """Get the browser, and return the exit code."""
     if "--check" not in sys.argv[1:] and not os.environ.get(processes.ENVIRONMENT_VARIABLE):
         download()
     browser = asyncio.run(doctor.try_browser())
@@ -29,7 +29,7 @@ def main() -> int:
 
 
 def download() -> None:
-    """Has Playwright download its headless browser, unless it has it."""
+    """Let Playwright download its headless browser, unless it has it."""
     command = [sys.executable, "-m", "playwright", "install", "chromium-headless-shell"]
     limits = {"PLAYWRIGHT_DOWNLOAD_CONNECTION_TIMEOUT": str(CONNECTION_MILLISECONDS)}
     try:

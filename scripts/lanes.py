@@ -14,7 +14,7 @@ from pathlib import Path
 
 NOTES = Path(os.environ["WEBTRAJ_LANES"])
 SLOWEST = 30
-"""How many files are printed."""
+"""The number of files to print."""
 
 if __name__ != "__main__":
     # What tests start is not to be noted, and may not find this file. Workers hand their reports to
@@ -36,7 +36,7 @@ def pytest_runtest_logreport(report):
 
 
 def main():
-    """Prints what ran, and returns the exit status."""
+    """Print what ran, and return the exit status."""
     passed, skipped = set(), {}
     seconds: collections.Counter[str] = collections.Counter()
     for line in NOTES.read_text(encoding="utf-8").splitlines():

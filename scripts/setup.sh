@@ -1,9 +1,8 @@
 #!/bin/sh
-# Makes .venv in the checkout, with webtraj and a browser. The argument names the extra to install:
-# `dev`, everything for development, or `web`, what playing and looking need; `dev` contains `web` and
-# can be added later. Does nothing if that was done before and pyproject.toml, constraints.txt and
-# Python are the same. PYTHON names the Python to use, 3.11 or newer; by default it is looked for on
-# PATH.
+# Make .venv in the checkout, with webtraj and a browser. The argument is the extra to install: `dev`
+# for development, or `web` for running and viewing episodes; `dev` includes `web` and can be added
+# later. Do nothing if pyproject.toml, constraints.txt and Python are unchanged since the last setup.
+# PYTHON selects the Python, 3.11 or newer; by default, search PATH.
 set -eu
 cd "$(dirname "$0")/.."
 extra=${1:-dev}
@@ -20,7 +19,7 @@ is_debian_root() {
 
 apt_install() {
     echo "setup: installing $* with apt-get"
-    apt-get update -qq >/dev/null 2>&1 || true # What is known already may do.
+    apt-get update -qq >/dev/null 2>&1 || true # The existing lists may suffice.
     DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes \
         apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 }
@@ -38,7 +37,7 @@ find_python() {
 make_venv() {
     rm -rf .venv
     "$python" -m venv .venv >/dev/null 2>&1 && return
-    # Debian keeps what venv needs in a package of its own.
+    # Debian has the venv module in a separate package.
     is_debian_root && apt_install python3-venv && rm -rf .venv && "$python" -m venv .venv && return
     rm -rf .venv
     fail "$python cannot make a virtual environment. Install Python's venv module" \
@@ -50,7 +49,7 @@ python=$(find_python) || {
     python=$(find_python)
 } || fail "no Python 3.11 or newer was found${PYTHON:+ at PYTHON=$PYTHON}. Install one, or set PYTHON."
 
-# The checkout's path is in there because a virtual environment cannot be moved.
+# The checkout's path is included because a virtual environment cannot be moved.
 wanted=$({ pwd -P; "$python" -VV; cat pyproject.toml constraints.txt; } | cksum)
 stamp=.venv/.webtraj-setup
 done_before() {
@@ -68,30 +67,30 @@ if ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/d
 fi
 rm -f "$stamp"
 case $extra in
-web) echo "setup: installing webtraj and what playing and looking need (300 MB)" ;;
+web) echo "setup: installing webtraj with browser support and the viewer (300 MB)" ;;
 dev) echo "setup: installing webtraj and its development packages (1.8 GB)" ;;
 *) echo "setup: installing webtraj[$extra]" ;;
 esac
 install .venv --constraint constraints.txt --editable ".[$extra]" ||
     fail "the packages could not be installed; the messages are above."
 
-# Playwright's driver brings its own Node.js, which needs one library that a bare Debian has not.
+# Playwright's driver includes Node.js, which needs a library that a minimal Debian lacks.
 if ! .venv/bin/python -m playwright --version >/dev/null 2>&1; then
     is_debian_root && apt_install libatomic1 || true
     .venv/bin/python -m playwright --version >/dev/null ||
-        fail "Playwright's driver does not run; its message is above. If it misses libatomic:" \
+        fail "Playwright's driver does not run; its message is above. If libatomic is missing:" \
             "sudo apt-get install libatomic1 (on Debian or Ubuntu), and run this again."
 fi
 
-# What the first try says is said again by the last, if that fails too.
+# If the second attempt fails too, it prints the same message.
 .venv/bin/python scripts/get_browser.py 2>/dev/null || {
     is_debian_root && { apt_install chromium-headless-shell || apt_install chromium; } || true
     .venv/bin/python scripts/get_browser.py --check ||
-        fail "there is no browser to use. To see what else is missing: .venv/bin/webtraj doctor"
+        fail "no browser found. To see what else is missing, run .venv/bin/webtraj doctor"
 }
 
-# MiniWoB++'s pages are laid out for Arial: in a font with wider letters some of their lines break,
-# and daily-calendar cannot be solved. Debian's headless browser brings no font.
+# MiniWoB++'s pages are laid out for Arial: with a wider font, some lines break and daily-calendar
+# cannot be solved. Debian's headless browser includes no fonts.
 if is_debian_root && ! dpkg -s fonts-liberation >/dev/null 2>&1; then
     apt_install fonts-liberation || echo "setup: fonts-liberation could not be installed" >&2
 fi

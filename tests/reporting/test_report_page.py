@@ -134,10 +134,10 @@ def test_a_report_takes_the_place_of_a_report_and_of_nothing_else(play, ends_by,
     assert MARK in path.read_text(encoding="utf-8")
     other = tmp_path / "thesis.html"
     other.write_text("<p>years of work</p>")
-    with pytest.raises(errors.InvalidInputError, match="is no report"):
+    with pytest.raises(errors.InvalidInputError, match="is not a webtraj report"):
         write_report(report, other)
     assert other.read_text() == "<p>years of work</p>"
-    with pytest.raises(errors.InvalidInputError, match="cannot be written"):
+    with pytest.raises(errors.InvalidInputError, match="Cannot write"):
         write_report(report, tmp_path)
 
 
@@ -166,7 +166,7 @@ def test_command_prints_json(play, ends_by, tmp_path):
     ("arguments", "error", "message"),
     [
         (["nowhere"], errors.NotADatasetError, "not a webtraj dataset"),
-        (["a", "b", "--each-run"], errors.InvalidInputError, "give one dataset"),
+        (["a", "b", "--each-run"], errors.InvalidInputError, "Give one dataset"),
         (["a", "--each-run", "--run", "last"], errors.InvalidInputError, "leave out --run"),
         (["a", "--where", "1 +"], errors.InvalidInputError, "1 +"),
     ],

@@ -1,1 +1,1 @@
-"""Reports of what rollouts came to, over iterations and side by side: HTML and pictures."""
+"""Reports on the results of rollouts, over iterations and compared: HTML and charts."""

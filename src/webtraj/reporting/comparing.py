@@ -1,4 +1,4 @@
-"""Two points side by side: how much their rates differ, and whether chance alone may do that."""
+"""Compare two points: the differences of their rates, and whether chance can explain them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Comparison", "Difference", "Pairs", "compare"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Difference:
-    """How much higher a rate is in the second than in the first."""
+    """The rate of the second point minus the rate of the first."""
 
     name: str
     first: Rate
@@ -28,23 +28,23 @@ class Difference:
 
     @property
     def value(self) -> float | None:
-        """The difference, from -1 to 1; None where either rate is not known."""
+        """The difference, from -1 to 1; None if either rate is unknown."""
         before, after = self.first.value, self.second.value
         return None if before is None or after is None else after - before
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Newcombe's interval of 95 % for independent episodes."""
+        """Newcombe's 95 % interval for independent episodes."""
         return difference_interval(_counts(self.first), _counts(self.second))
 
     @property
     def is_clear(self) -> bool:
-        """Whether the interval leaves 0 out."""
+        """Whether the interval excludes 0."""
         ends = self.interval
         return ends is not None and (ends[0] > 0 or ends[1] < 0)
 
     def to_data(self) -> dict[str, Any]:
-        """Return it as JSON data."""
+        """Return the difference as JSON data."""
         low, high = self.interval or (None, None)
         return {
             "name": self.name,
@@ -58,45 +58,45 @@ class Difference:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Pairs:
-    """Episodes of the same task and seed in both."""
+    """Pairs of episodes with the same task and seed in both points."""
 
     both: int
-    """In so many both were a success;"""
+    """Pairs in which both succeeded."""
     first_only: int
-    """in so many the first alone;"""
+    """Pairs in which only the first succeeded."""
     second_only: int
-    """in so many the second alone;"""
+    """Pairs in which only the second succeeded."""
     neither: int
-    """and in so many none."""
+    """Pairs in which neither succeeded."""
     gained: Mapping[str, int]
-    """Where the second alone was a success, by task;"""
+    """Pairs in which only the second succeeded, by task."""
     lost: Mapping[str, int]
-    """and where the first alone was."""
+    """Pairs in which only the first succeeded, by task."""
 
     @property
     def number(self) -> int:
-        """How many pairs there are."""
+        """The number of pairs."""
         return self.both + self.first_only + self.second_only + self.neither
 
     @property
     def value(self) -> float:
-        """How much higher the second's rate is."""
+        """The second's success rate minus the first's."""
         return (self.second_only - self.first_only) / self.number
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Newcombe's interval of 95 % for pairs."""
+        """Newcombe's 95 % interval for pairs."""
         return paired_difference_interval(
             self.both, self.first_only, self.second_only, self.neither
         )
 
     @property
     def p(self) -> float:
-        """McNemar's exact p."""
+        """The p-value of McNemar's exact test."""
         return mcnemar_p(self.first_only, self.second_only)
 
     def to_data(self) -> dict[str, Any]:
-        """Return it as JSON data."""
+        """Return the pairs as JSON data."""
         low, high = self.interval or (None, None)
         numbers = {"difference": self.value, "low": low, "high": high, "p": self.p}
         return {**dataclasses.asdict(self), "pairs": self.number, **numbers}
@@ -104,21 +104,21 @@ class Pairs:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Two points."""
+    """A comparison of two points."""
 
     first_name: str
     second_name: str
     first: Point
     second: Point
     rates: tuple[Difference, ...]
-    """Of all episodes: success, crashed, blocked."""
+    """The differences over all episodes: success, crashed, blocked."""
     groups: Mapping[str, tuple[Difference, ...]]
-    """The success rates of groups that are in both, by grouping; the largest differences first."""
+    """The success rates of shared groups, by grouping; the largest differences first."""
     pairs: Pairs | None
-    """None if they share no task and seed."""
+    """The pairs; None if the points share no task and seed."""
 
     def to_data(self) -> dict[str, Any]:
-        """Return it as JSON data."""
+        """Return the comparison as JSON data."""
         return {
             "first": self.first_name,
             "second": self.second_name,
@@ -132,7 +132,7 @@ class Comparison:
 
 
 def compare(first_name: str, first: Point, second_name: str, second: Point) -> Comparison:
-    """Return how the second point differs from the first."""
+    """Compare the second point with the first."""
     one, other = first.report.overall, second.report.overall
     rates = (
         Difference("success rate", one.success_rate, other.success_rate),

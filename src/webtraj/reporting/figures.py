@@ -1,7 +1,7 @@
-"""The pictures of a report, drawn by matplotlib: the only module here that knows it.
+"""The charts of a report. Only this module uses matplotlib.
 
-Names of tasks and sites come from elsewhere: nothing in them is taken for mathematics, and what
-cannot stand in a picture is left out.
+Names of tasks and sites are foreign text: they are never parsed as math, and characters that cannot
+be drawn are removed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 MOST_GROUPS = 40
-"""How many groups a picture has room for."""
+"""The most groups that fit in a chart."""
 
 _COLOURS = ("#2a6fbb", "#d9782d", "#2f9e5b", "#9a4fb5", "#b8433f", "#5d7a8c", "#a68b1d", "#c0588f")
 _OUTCOME_COLOURS = {
@@ -46,22 +46,22 @@ _MOST_NUMBERS = 9
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """One picture."""
+    """One chart."""
 
     name: str
-    """Names its file, without an ending."""
+    """Its file name without the suffix."""
     title: str
     alt: str
-    """What it shows, for who cannot see it."""
+    """The alternative text."""
     figure: Any
     """A `matplotlib.figure.Figure`."""
 
     def svg(self) -> bytes:
-        """Return it as SVG. The same figure gives the same bytes."""
+        """Return the chart as SVG. The same figure gives the same bytes."""
         return self._drawn("svg", metadata={"Date": None})
 
     def png(self) -> bytes:
-        """Return it as PNG."""
+        """Return the chart as PNG."""
         return self._drawn("png", dpi=150, metadata={"Software": None})
 
     def _drawn(self, kind: str, **options: Any) -> bytes:
@@ -72,7 +72,7 @@ class Picture:
 
 
 def success_over_iterations(subjects: Sequence[Subject]) -> Picture | None:
-    """Draw success by iteration, a line for each subject and split, with Wilson's intervals."""
+    """Draw success by iteration with Wilson's intervals, a line for each subject and split."""
     lines: dict[str, list[Point]] = {}
     for subject in subjects:
         for point in subject.points:
@@ -103,7 +103,7 @@ def success_over_iterations(subjects: Sequence[Subject]) -> Picture | None:
 
 
 def success_by_group(points: Sequence[tuple[str, Point]], by: str) -> Picture | None:
-    """Draw the success rate of each group with its interval, the most solved on top."""
+    """Draw the success rate of each group with its interval, the highest on top."""
     groups: dict[str, dict[str, Rate]] = {}
     for name, point in points:
         for group, metrics in point.report.by.get(by, {}).items():
@@ -113,7 +113,7 @@ def success_by_group(points: Sequence[tuple[str, Point]], by: str) -> Picture | 
         return None
     names = sorted(groups, key=lambda group: -sum(r.denominator for r in groups[group].values()))
     names = names[:MOST_GROUPS]
-    if by == "level":  # They come from the easiest to the hardest, and the first stands on top.
+    if by == "level":  # Levels go from easiest to hardest, with the first on top.
         names = [name for name in groups if name in names][::-1]
     else:
         names.sort(key=lambda group: _mean(groups[group].values()))
@@ -140,7 +140,7 @@ def success_by_group(points: Sequence[tuple[str, Point]], by: str) -> Picture | 
 
 
 def time_by_phase(points: Sequence[tuple[str, Point]]) -> Picture | None:
-    """Draw where the time of the episodes went, as shares."""
+    """Draw the share of each phase in the episodes' time."""
     known = [(n, p.report.overall.seconds_by_phase) for n, p in points]
     known = [(name, times) for name, times in known if times.total > 0]
     if not known:
@@ -156,7 +156,7 @@ def time_by_phase(points: Sequence[tuple[str, Point]]) -> Picture | None:
 
 
 def outcomes(points: Sequence[tuple[str, Point]]) -> Picture:
-    """Draw how the episodes ended, as shares."""
+    """Draw the share of each outcome."""
     bars = {name: dict(point.report.overall.outcomes) for name, point in points}
     kinds = [kind for kind in _OUTCOME_COLOURS if any(bar.get(kind) for bar in bars.values())]
     return Picture(
@@ -168,11 +168,11 @@ def outcomes(points: Sequence[tuple[str, Point]]) -> Picture:
 
 
 def differences(comparison: Comparison, by: str = "task") -> Picture | None:
-    """Draw how much higher the second's success rates are, with their intervals."""
+    """Draw the differences of the success rates, second minus first, with their intervals."""
     found = comparison.groups.get(by, ())[:MOST_GROUPS]
     if not found:
         return None
-    shown = [*reversed(found), dataclasses.replace(comparison.rates[0], name="all together")]
+    shown = [*reversed(found), dataclasses.replace(comparison.rates[0], name="all episodes")]
     shown = [one for one in shown if one.value is not None and one.interval is not None]
     figure, axes = _new(1.0 + 0.26 * len(shown))
     for row, one in enumerate(shown):
@@ -195,7 +195,7 @@ def differences(comparison: Comparison, by: str = "task") -> Picture | None:
 
 
 def loop_numbers(subject: Subject) -> Picture | None:
-    """Draw what a loop kept of its iterations, a small picture for each number that changes."""
+    """Draw the metrics of a loop by iteration, a small chart for each one that changes."""
     names = [
         name
         for name in dict.fromkeys(name for numbers in subject.numbers for name in numbers)
@@ -214,8 +214,8 @@ def loop_numbers(subject: Subject) -> Picture | None:
         axes.xaxis.get_major_locator().set_params(integer=True)
     return Picture(
         name="loop",
-        title="The loop's own numbers",
-        alt="What the loop's metrics.jsonl has, by iteration.",
+        title="Loop metrics",
+        alt="The numbers in the loop's metrics.jsonl, by iteration.",
         figure=figure,
     )
 
@@ -237,7 +237,7 @@ def _draw_rates(axes: Any, rates: Sequence[tuple[float, Rate]], colour: str, nam
 def _stacked(
     bars: Mapping[str, Mapping[str, float]], parts: Sequence[str], colours: Mapping[str, str]
 ) -> Any:
-    """Return a figure with a bar for each name, all of the same length, cut into its parts."""
+    """Return a figure with a bar of the same length for each name, split into its parts."""
     names = list(bars)[::-1]
     figure, axes = _new(1.4 + 0.32 * len(names))
     begun = [0.0] * len(names)
@@ -276,7 +276,7 @@ def _matplotlib(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise errors.missing_dependency(
-            "The pictures of a report need matplotlib", "report"
+            "The charts of a report need matplotlib", "report"
         ) from error
 
 
@@ -285,7 +285,7 @@ def _drawing() -> Iterator[None]:
     matplotlib = _matplotlib("matplotlib")
     settings = {"svg.fonttype": "none", "svg.hashsalt": "webtraj", "font.family": "sans-serif"}
     with matplotlib.rc_context(settings), warnings.catch_warnings():
-        # A letter that matplotlib's font lacks is drawn by the reader's in SVG.
+        # SVG readers draw characters that matplotlib's font lacks with their own fonts.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         yield
 
@@ -309,14 +309,14 @@ def _legend(axes: Any, *, columns: int = 1, below: bool = False) -> None:
 
 
 def _label(name: str) -> str:
-    r"""Return a name as a picture can have it: no signs that XML lacks, and not too long.
+    r"""Return a name that a chart can show: shortened, and without characters that XML lacks.
 
     >>> _label("_a" + chr(0) + "b"), len(_label("x" * 99))
     ('\u2009_ab', 48)
     """
     clean = "".join(char for char in name if char.isprintable())
     clean = clean.encode("utf-8", "replace").decode() or "-"
-    if clean.startswith("_"):  # A legend leaves out what begins so.
+    if clean.startswith("_"):  # A legend skips labels that start with an underscore.
         clean = f"\u2009{clean}"
     return clean if len(clean) <= _LONGEST else f"{clean[: _LONGEST - 1]}…"
 

@@ -1,7 +1,7 @@
-"""A report as one HTML file that needs nothing else: no script, no other file, no request.
+"""A report as one self-contained HTML file, without scripts or requests.
 
-What comes from elsewhere, such as names of tasks and texts of errors, is escaped; pictures are
-images, in which nothing runs. A policy in the page's head has the browser see to the same.
+Foreign text, such as task names and error messages, is escaped. Charts are images, in which nothing
+runs. The page's Content-Security-Policy enforces this too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from webtraj.store import files
 __all__ = ["MARK", "report_html", "write_pictures", "write_report"]
 
 MARK = "<!-- a webtraj report -->"
-"""What a report begins with: such a file may be written over."""
+"""The mark at the start of a report; a file with it may be overwritten."""
 
 _MOST_GROUPS = 500
 _STYLE = """
@@ -58,10 +58,10 @@ figcaption { font-weight: 600; margin-bottom: .4rem; overflow-wrap: anywhere; }
 
 
 def write_report(report: Report, path: Path) -> None:
-    """Write a report; over an older one, but over nothing else.
+    """Write a report. Overwrites an older report, but no other file.
 
     Raises:
-        InvalidInputError: Another file is there, or it cannot be written.
+        InvalidInputError: Another file exists there, or the report cannot be written.
         MissingDependencyError: matplotlib is not installed.
     """
     try:
@@ -70,21 +70,22 @@ def write_report(report: Report, path: Path) -> None:
     except FileNotFoundError:
         is_report = True
     except OSError as error:
-        raise errors.InvalidInputError(f"{str(path)!r} cannot be written: {error}.") from error
+        raise _cannot_write(path, error) from error
     if not is_report:
         raise errors.InvalidInputError(
-            f"{str(path)!r} is there, and is no report. Name another file by --out."
+            f"Not overwriting {str(path)!r}: it exists and is not a webtraj report. Choose another "
+            "file with --out."
         )
     content = report_html(report).encode("utf-8", "replace")
     try:
         files.make_folder(path.parent)
         files.write_atomically(path, content)
     except OSError as error:
-        raise errors.InvalidInputError(f"{str(path)!r} cannot be written: {error}.") from error
+        raise _cannot_write(path, error) from error
 
 
 def write_pictures(report: Report, folder: Path) -> list[Path]:
-    """Write a report's pictures as PNG files, and returns their paths.
+    """Write a report's charts as PNG files, and return their paths.
 
     Raises:
         InvalidInputError: The folder cannot be written.
@@ -97,13 +98,18 @@ def write_pictures(report: Report, folder: Path) -> list[Path]:
             files.make_folder(folder)
             files.write_atomically(path, picture.png())
         except OSError as error:
-            raise errors.InvalidInputError(f"{str(path)!r} cannot be written: {error}.") from error
+            raise _cannot_write(path, error) from error
         written.append(path)
     return written
 
 
+def _cannot_write(path: Path, error: OSError) -> errors.InvalidInputError:
+    reason = error.strerror or str(error)
+    return errors.InvalidInputError(f"Cannot write {str(path)!r}: {reason}. Choose another path.")
+
+
 def report_html(report: Report) -> str:
-    """Return a report as a page.
+    """Return a report as HTML.
 
     Raises:
         MissingDependencyError: matplotlib is not installed.
@@ -135,9 +141,9 @@ def report_html(report: Report) -> str:
             f"<title>{title}</title><style>{_STYLE}</style></head><body><main>",
             f"<h1>{title}</h1>",
             _soft(
-                f"Made {now} by webtraj {webtraj.__version__}. Intervals are of 95 %. They take "
-                "episodes for independent, which attempts at one task are not quite; and of "
-                "twenty intervals for differences, one leaves out 0 by chance."
+                f"Created {now} with webtraj {webtraj.__version__}. Intervals are 95 %. They "
+                "assume independent episodes, which attempts at the same task are not quite; and "
+                "one in twenty intervals of a difference excludes 0 by chance."
             ),
             *sections,
             "</main></body></html>",
@@ -162,13 +168,13 @@ def _comparison(comparison: Comparison) -> str:
     parts = [_table(columns, map(_difference_row, comparison.rates))]
     pairs = comparison.pairs
     if pairs is None:
-        parts.append(_soft("They share no task with the same seed, so episodes are not paired."))
+        parts.append(_soft("No pairs: the two share no task with the same seed."))
     else:
         low, high = pairs.interval or (-1.0, 1.0)
         parts.append(
-            f"<p>Of {pairs.number} pairs of episodes with the same task and seed, the second "
-            f"alone was a success in {pairs.second_only}, the first alone in {pairs.first_only}, "
-            f"both in {pairs.both}, none in {pairs.neither}: <strong>{_signed(pairs.value)}"
+            f"<p>Of {pairs.number} pairs of episodes with the same task and seed, only the second "
+            f"succeeded in {pairs.second_only}, only the first in {pairs.first_only}, both in "
+            f"{pairs.both}, neither in {pairs.neither}: <strong>{_signed(pairs.value)}"
             f"</strong> ({_signed(low)} to {_signed(high)}), p = {pairs.p:.3g} (McNemar, exact)."
             "</p>"
         )
@@ -219,7 +225,7 @@ def _groups(report: Report, by: str) -> str:
         wanted = set(shown)
         rows = [(row[0] or "-", *row[1:]) for row in compared if row[0] in wanted]
         table = _table((by, *(name for name, _ in points)), rows)
-    rest = _soft(f"{left} more are not shown.") if left > 0 else ""
+    rest = _soft(f"{left} more not shown.") if left > 0 else ""
     return _section(f"By {by}", table, rest)
 
 
@@ -227,9 +233,9 @@ def _faults(report: Report) -> str:
     points = report.points
     kinds = dict.fromkeys(kind for _, point in points for kind in point.faults)
     if not kinds:
-        return _section("What broke", _soft("Nothing."))
+        return _section("Errors", _soft("None."))
     rows = [(kind, *(str(point.faults.get(kind, 0)) for _, point in points)) for kind in kinds]
-    return _section("What broke", _table(("", *(name for name, _ in points)), rows))
+    return _section("Errors", _table(("", *(name for name, _ in points)), rows))
 
 
 def _details(report: Report) -> str:
@@ -239,7 +245,7 @@ def _details(report: Report) -> str:
     else:
         columns = ("", *(name for name, _ in report.points))
         rows = presenting.comparison([point.report.overall for _, point in report.points])
-    return _section("All numbers", _table(columns, rows))
+    return _section("All metrics", _table(columns, rows))
 
 
 def _numbers(report: Report) -> str:
@@ -252,7 +258,7 @@ def _numbers(report: Report) -> str:
                 for numbers in subject.numbers
             ]
             parts.append(_table(tuple(names), rows, caption=subject.name))
-    return _section("The loop's own numbers", *parts) if parts else ""
+    return _section("Loop metrics", *parts) if parts else ""
 
 
 def _figure(picture: Picture) -> str:
@@ -265,7 +271,7 @@ def _figure(picture: Picture) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Marked:
-    """A cell's text, and the class of its cell."""
+    """A cell's text and CSS class."""
 
     text: str
     mark: str
@@ -299,7 +305,7 @@ def _soft(text: str) -> str:
 
 
 def _escaped(value: object) -> str:
-    """Return a text as HTML shows it, without signs that HTML has no place for."""
+    """Return text escaped for HTML, with unprintable characters replaced."""
     text = "".join(
         char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in str(value)
     )

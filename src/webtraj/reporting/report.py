@@ -1,4 +1,4 @@
-"""A report: what was named, measured, compared, drawn and put in tables. Written by `page`."""
+"""A report: subjects, their comparisons and charts. `page` writes it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Report", "make_report", "plain"]
 
-# Data as every reader of JSON can hold it.
+# Data that every JSON reader accepts.
 
 _LARGEST = 2**63 - 1
 
 
 def plain(value: Any) -> Any:
-    r"""Return JSON data in which text is Unicode, and a number that JSON lacks is None.
+    r"""Return JSON data with valid Unicode, and None for numbers that JSON lacks.
 
     >>> plain({"a": ["\ud800b", float("inf")]})
     {'a': ['?b', None]}
@@ -43,16 +43,16 @@ def plain(value: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Everything that a report says."""
+    """The content of a report."""
 
     title: str
     subjects: tuple[Subject, ...]
     comparisons: tuple[Comparison, ...]
-    """Each subject with the first one; of one with iterations, the last with the first."""
+    """Each subject compared with the first; with iterations, also the last with the first."""
 
     @property
     def points(self) -> tuple[tuple[str, Point], ...]:
-        """Every point, by a name that tells it from the others."""
+        """Every point with a unique name."""
         several = len(self.subjects) > 1
         found = []
         for subject in self.subjects:
@@ -63,12 +63,12 @@ class Report:
 
     @property
     def main_points(self) -> tuple[tuple[str, Point], ...]:
-        """The point that stands for each subject, by the same names."""
+        """The main point of each subject, with the same names."""
         mains = [id(subject.main) for subject in self.subjects]
         return tuple((name, point) for name, point in self.points if id(point) in mains)
 
     def pictures(self) -> list[Picture]:
-        """Draw the pictures.
+        """Draw the charts.
 
         Raises:
             MissingDependencyError: matplotlib is not installed.
@@ -87,7 +87,7 @@ class Report:
         for number, comparison in enumerate(self.comparisons, start=1):
             picture = figures.differences(comparison)
             if picture is not None and several:
-                title = f"{picture.title}: {comparison.second_name} less {comparison.first_name}"
+                title = f"{picture.title}: {comparison.second_name} minus {comparison.first_name}"
                 picture = dataclasses.replace(picture, name=f"{picture.name}_{number}", title=title)
             drawn.append(picture)
         for number, subject in enumerate(self.subjects, start=1):
@@ -131,22 +131,21 @@ class Report:
 
 
 def make_report(subjects: Sequence[Subject], *, title: str = "") -> Report:
-    """Return a report of what was named.
+    """Return a report on some subjects.
 
     Args:
-        subjects: In the order in which they are to stand; the first is what others are compared
-            with.
-        title: By default it follows from their names.
+        subjects: The subjects, in order; the others are compared with the first.
+        title: The title; by default made of the subjects' names.
 
     Raises:
-        InvalidInputError: There is none, or two have one name.
+        InvalidInputError: There are no subjects, or two have the same name.
     """
     if not subjects:
-        raise errors.InvalidInputError("A report is of one dataset or more; got none.")
+        raise errors.InvalidInputError("No dataset given; a report needs at least one.")
     names = [subject.name for subject in subjects]
     if len(set(names)) < len(names):
         raise errors.InvalidInputError(
-            f"A report names each dataset once; got {', '.join(map(repr, names)):.300}."
+            f"A dataset was given twice: {', '.join(map(repr, names)):.300}. Give each one once."
         )
     comparisons = []
     for subject in subjects:

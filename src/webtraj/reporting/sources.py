@@ -1,7 +1,7 @@
-"""What a report is about: what people name, measured.
+"""Measure the subjects of a report.
 
-A subject is what is named: a dataset, one run of it, or where a loop saves to. It has one point, or
-one for each iteration and split.
+A subject is a dataset, one of its runs, or a loop's save path. It has one point, or one for each
+iteration and split.
 """
 
 from __future__ import annotations
@@ -39,31 +39,32 @@ __all__ = [
     "subjects_of",
 ]
 
-# What ended an episode that an error ended, in a word and in a sentence.
+# The error that ended an episode, as a kind and a message.
 
 BROKEN = (*INFRASTRUCTURE_FAILURES, Outcome.AGENT_ERROR)
-"""The outcomes that say that something broke."""
+"""The outcomes of episodes that ended with an error."""
 
 _LONGEST = 400
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Fault:
-    """What went wrong."""
+    """An error that ended an episode."""
 
     kind: str
-    """The error's type without its module, `BrowserCrashedError`; or how it ended, `crashed`."""
+    """The error's type without its module, such as `BrowserCrashedError`; or the outcome or end
+    reason, such as `crashed`."""
     message: str = ""
-    """What was said, its first line, or the beginning of that."""
+    """The start of the message's first line."""
 
 
 def is_fault(summary: EpisodeSummary) -> bool:
-    """Return whether something broke in an episode, as far as its summary tells."""
+    """Return whether an episode ended with an error, according to its summary."""
     return summary.outcome in BROKEN or summary.end_reason in (EndReason.ERRORED, EndReason.CRASHED)
 
 
 def fault_of(trajectory: EpisodeTrajectory) -> Fault:
-    """Return what ended an episode in which something broke."""
+    """Return the error that ended an episode."""
     end = trajectory.end
     error = None if end is None else end.error
     if error is not None and error.type:
@@ -84,10 +85,10 @@ def _first_line(message: object) -> str:
 
 
 GROUPINGS = ("task", "level", "site")
-"""What a report breaks numbers down by."""
+"""The groupings in a report."""
 
 PairKey = tuple[str, int, int]
-"""A task, a seed, and which of the episodes with both: what two rollouts of one plan share."""
+"""A task, a seed, and the index among the episodes with both; equal in two rollouts of a plan."""
 
 _FAULTS_READ = 500
 _METRICS = "metrics.jsonl"
@@ -95,42 +96,42 @@ _METRICS = "metrics.jsonl"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """Some episodes, measured together."""
+    """A set of episodes, measured together."""
 
     label: str
-    """What it is called beside its subject's other points; empty if it is the only one."""
+    """Its name among its subject's points; empty if it is the only one."""
     place: str
     """The dataset."""
     report: MetricsReport
     graded: Mapping[PairKey, bool]
-    """Whether each graded episode that has a seed was a success."""
+    """Whether each graded episode with a seed was a success."""
     faults: Mapping[str, int]
-    """Episodes in which something broke, by kind."""
+    """Episodes that ended with an error, by kind."""
     iteration: int | None = None
     split: str = ""
-    """`train` or `test`, of iterations."""
+    """The split of an iteration: `train` or `test`."""
     note: str = ""
-    """What a reader has to know of it besides."""
+    """A note for the reader."""
 
     @property
     def order(self) -> tuple[int, bool]:
-        """By iteration, and the test split behind the train split."""
+        """The sort key: by iteration, with the train split before the test split."""
         return self.iteration or 0, self.split == "test"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What a person named."""
+    """A dataset, a run, or a save path with iterations."""
 
     name: str
     points: tuple[Point, ...]
-    """At least one, the oldest first."""
+    """At least one point, the oldest first."""
     numbers: tuple[Mapping[str, float], ...] = ()
-    """Of a loop: what its `metrics.jsonl` has of each iteration, flat."""
+    """For a loop: the numbers of each iteration in its `metrics.jsonl`, flattened."""
 
     @property
     def main(self) -> Point:
-        """The point that stands for it: the latest of the test split, if it has one."""
+        """The main point: the latest, from the test split if there is one."""
         return max(self.points, key=lambda point: (point.split != "train", point.order))
 
     @property
@@ -144,7 +145,7 @@ class Subject:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Reading:
-    """Which episodes are taken, and how far they are read."""
+    """The episodes to take, and whether to read their steps."""
 
     condition: Callable[[EpisodeSummary], bool] | None
     steps: bool
@@ -159,20 +160,20 @@ def subjects_of(
     steps: bool = True,
     storage_options: Mapping[str, Any] | None = None,
 ) -> tuple[Subject, ...]:
-    """Return what a place holds, measured; one subject, or one for each run.
+    """Measure a place, and return one subject, or one for each run.
 
     Args:
         place: A dataset; or a save path with iterations, such as a loop's folder.
         run: Only this run of a dataset: its id, or "last".
-        each_run: Whether each run of a dataset is a subject of its own.
-        condition: Which episodes to take.
-        steps: Whether to read the episodes; without, what needs their steps is left out.
-        storage_options: For a bucket.
+        each_run: Whether to return a subject for each run.
+        condition: The condition on episodes.
+        steps: Whether to read the episodes; if not, metrics that need steps are left out.
+        storage_options: For a bucket: the storage options.
 
     Raises:
         InvalidInputError: There are no episodes, or no such run.
         NotADatasetError: There is neither a dataset nor an iteration.
-        StorageError: It cannot be read.
+        StorageError: The place cannot be read.
     """
     reading = _Reading(condition, steps)
     try:
@@ -183,15 +184,17 @@ def subjects_of(
             raise
         if run is not None or each_run:
             raise errors.InvalidInputError(
-                f"{place!r:.200} has iterations; --run and --each-run are for a dataset, such as "
-                f"{subject.points[-1].place!r:.200}."
+                f"--run and --each-run need a dataset, but {place!r:.200} contains iterations. "
+                f"Give one of them, such as {subject.points[-1].place!r:.200}."
             ) from None
         return (subject,)
     if not each_run:
         return (Subject(name=place, points=(_point(dataset, place, reading=reading, run=run),)),)
     known = run_ids(dataset.place.storage)
     if not known:
-        raise errors.InvalidInputError(f"{place!r:.200} has no run to put side by side.")
+        raise errors.InvalidInputError(
+            f"No runs in {place!r:.200} to compare. Leave out --each-run to report all episodes."
+        )
     return tuple(
         Subject(name=one, points=(_point(dataset, place, reading=reading, run=one),))
         for one in known
@@ -201,7 +204,7 @@ def subjects_of(
 def _iterations(
     place: str, storage_options: Mapping[str, Any] | None, reading: _Reading
 ) -> Subject | None:
-    """Return the iterations of a save path; None if there are none."""
+    """Return the subject of a save path; None if it has no iterations."""
     points: list[Point] = []
     for split in get_args(Split):
         iterations = Iterations(place, split, storage_options)
@@ -222,13 +225,13 @@ def _iteration(
     storage_options: Mapping[str, Any] | None,
     reading: _Reading,
 ) -> Point | None:
-    """Return an iteration, as it was judged if it was; None if it has no episode."""
+    """Return an iteration's point, from the judged dataset if any; None without episodes."""
     recorded = _open(iterations.dataset(number), storage_options)
     if recorded is None or not len(recorded):
         return None
     judged = _open(iterations.judged(number), storage_options)
     short = len(recorded) - len(judged or ())
-    note = f"as judged; {short} episodes are not judged" if short > 0 else "as judged"
+    note = f"judged; {short} episodes not judged" if short > 0 else "judged"
     dataset = judged if judged is not None and len(judged) else recorded
     point = _point(
         dataset,
@@ -265,10 +268,11 @@ def _point(
         of_run = Run(dataset.place.storage, report.run)
         summaries = [s for s in summaries if of_run.place_of(s.episode_id) is not None]
     if not summaries:
-        fits = "" if reading.condition is None else " that meets the condition"
-        raise errors.InvalidInputError(f"{place!r:.200} has no episode to report of{fits}.")
+        if reading.condition is not None:
+            raise errors.InvalidInputError(f"No episode in {place!r:.200} matches. Change --where.")
+        raise errors.InvalidInputError(f"No episodes in {place!r:.200}, so nothing to report.")
     if report.unreadable:
-        left = f"{len(report.unreadable)} episodes could not be read; `webtraj verify` says why"
+        left = f"{len(report.unreadable)} episodes unreadable; `webtraj verify` shows why"
         note = f"{note}; {left}" if note else left
     return Point(
         label="",
@@ -283,7 +287,7 @@ def _point(
 def _graded(summaries: Sequence[EpisodeSummary]) -> dict[PairKey, bool]:
     seen: collections.Counter[tuple[str, int]] = collections.Counter()
     graded: dict[PairKey, bool] = {}
-    for summary in summaries:  # In the order in which they began.
+    for summary in summaries:  # In order of start.
         if summary.outcome in (Outcome.SUCCESS, Outcome.FAILURE) and summary.seed is not None:
             key = (summary.task, summary.seed)
             graded[*key, seen[key]] = summary.outcome is Outcome.SUCCESS
@@ -294,7 +298,7 @@ def _graded(summaries: Sequence[EpisodeSummary]) -> dict[PairKey, bool]:
 def _faults(
     dataset: Dataset, summaries: Sequence[EpisodeSummary], *, steps: bool
 ) -> dict[str, int]:
-    """Return what broke, by kind, the most frequent first; by outcome where nothing is read."""
+    """Return the number of errors by kind, the most frequent first; by outcome if unread."""
     broken = [summary for summary in summaries if is_fault(summary)]
     counts: collections.Counter[str] = collections.Counter()
     lazy = Dataset(dataset.place, broken, "lazy")
@@ -311,7 +315,7 @@ def _faults(
 
 
 def _loop_numbers(storage: Storage) -> Iterator[dict[str, float]]:
-    """Yield the numbers that a loop kept of its iterations; a torn last line does not count."""
+    """Yield the numbers of a loop's iterations; an incomplete last line is skipped."""
     try:
         content = storage.read(_METRICS)
     except errors.StorageMissingError:
@@ -327,7 +331,7 @@ def _loop_numbers(storage: Storage) -> Iterator[dict[str, float]]:
 
 
 def _flat(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    """Yield the numbers of a line; of a rate its value, and nothing by task: that is measured."""
+    """Yield a line's numbers, with a rate as its value. Skip `by_*`, which are measured here."""
     for key, value in data.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping) and "value" in value:
