@@ -322,6 +322,19 @@ def test_a_stopped_run_resumes_to_the_same_weights(sampled, text_model, tmp_path
     assert same(weights(whole.checkpoint / "model"), weights(parts.checkpoint / "model"))
 
 
+def test_log_probabilities_of_another_distribution_are_warned_of(
+    sampled, text_model, tmp_path, caplog
+):
+    elsewhere = [
+        dataclasses.replace(one, logprobs=tuple(p + 3 for p in one.logprobs)) for one in sampled
+    ]
+    train(settings(text_model, tmp_path / "far", policy={}, max_steps=1), elsewhere)
+    assert "differ from the model's by" in caplog.text
+    caplog.clear()
+    train(settings(text_model, tmp_path / "near", policy={}, max_steps=1), sampled)
+    assert "differ from the model's by" not in caplog.text
+
+
 def test_nothing_to_learn_is_an_error(sampled, text_model, tmp_path):
     equal = [dataclasses.replace(one, reward=1.0) for one in sampled]
     with pytest.raises(TrainingError, match=r"6 are of groups whose attempts all got the same"):

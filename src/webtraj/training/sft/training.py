@@ -7,6 +7,7 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import io
+import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -79,6 +80,10 @@ def _check_sharding(accelerator: Any) -> None:
         )
 
 
+_LOGGER = logging.getLogger(__name__)
+
+_FAR = 0.5
+"""A mismatch of log-probabilities per token that staleness alone does not explain."""
 _PROXIMAL = "proximal.npy"
 """Log-probabilities under the starting weights, sample after sample: float32."""
 
@@ -340,6 +345,14 @@ class _Run:
                 max_grad_norm=settings.max_grad_norm,
                 policy=self._policy,
             )
+            if number == 1 and reported.get("policy_mismatch", 0.0) > _FAR:
+                _LOGGER.warning(
+                    "The recorded log-probabilities differ from the model's by %.2f per token on "
+                    "average. Replies were probably sampled from other weights, at another "
+                    "temperature than policy.temperature=%g, or under a grammar (enforce_actions).",
+                    reported["policy_mismatch"],
+                    0.0 if settings.policy is None else settings.policy.temperature,
+                )
             meter.count(batches)
             last = number == self._plan.num_steps
             end = last or self._anyone(stopped())
