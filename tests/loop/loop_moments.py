@@ -114,7 +114,7 @@ class Watch:
 
         match kill.phase:
             case "serve":
-                note = f"Weights of {number} for evaluate of iteration {number}"
+                note = f"the weights of iteration {number} for evaluate of iteration {number}"
                 return lambda: note in loop.said() and loop.server() is not None
             case "evaluate":
                 return lambda: begun() and _played(self._places.evaluated(number), share)

@@ -41,20 +41,20 @@ def test_printed_configuration_is_the_same_configuration(tmp_path):
         pytest.param({"itertions": 2}, "did you mean iterations?", id="nearest-key"),
         pytest.param({"train": {"modle": "a/b"}}, "did you mean train.model?", id="nested-key"),
         pytest.param({"iterations": 0}, "iterations: must be greater", id="too-small"),
-        pytest.param({"train": {}}, "give train.model", id="no-model-to-begin-with"),
+        pytest.param({"train": {}}, "set train.model", id="no-model-to-begin-with"),
         pytest.param(
             {"train": {"model": "a/b", "engine": "llamafactory"}}, "needs python", id="no-python"
         ),
         pytest.param({"export": None}, "needs an export", id="nothing-to-train-on"),
         pytest.param({"serve": {"engine": "external"}}, "needs url", id="no-url"),
         pytest.param(
-            {"judge": {"command": ["x"], "by": "model"}}, "which by would say nothing to",
+            {"judge": {"command": ["x"], "by": "model"}}, "both a command and by, which",
             id="two-ways",
         ),
         pytest.param({"judge": {"command": []}}, "empty command", id="empty-command"),
         pytest.param(
             {"extra": [{"name": "train", "command": ["x"], "after": "train"}]},
-            "another phase's", id="taken-name",
+            "for a built-in phase", id="taken-name",
         ),
         pytest.param({"interpreters": {"tarin": "x"}}, "names 'tarin'", id="no-such-phase"),
         pytest.param(
@@ -64,7 +64,7 @@ def test_printed_configuration_is_the_same_configuration(tmp_path):
         pytest.param({"out": "s3://bucket/loop"}, "expected a folder", id="bucket"),
         pytest.param(
             {"overlap": {"enabled": True}, "serve": {"engine": "vllm", "while_training": "stop"}},
-            "leaves nobody to play", id="overlap-without-server",
+            "takes the server away", id="overlap-without-server",
         ),
     ],
 )  # fmt: skip

@@ -95,7 +95,7 @@ async def test_failed_phase_quotes_its_log_and_can_be_gone_on_with(small_loop, m
     with pytest.raises(PhaseFailedError) as raised:
         await run_loop(config)
     told = str(raised.value)
-    assert "train of iteration 1 ended with exit status 1" in told
+    assert "train of iteration 1 exited with status 1" in told
     assert "the printer is on fire" in told
     assert "--resume" in told
     assert str(small_loop.out / "logs/iteration_0001/train.log") in told
@@ -142,7 +142,9 @@ async def test_playing_phase_is_tried_again_when_its_server_is_back(small_loop, 
     ("command", "said"),
     [
         pytest.param(["{python}", "-c", "import sys; sys.exit(2)"], "status 2", id="wrong-input"),
-        pytest.param(["/no/such/program"], "cannot be run: No such file", id="no-program"),
+        pytest.param(
+            ["/no/such/program"], "Cannot run '/no/such/program': No such file", id="no-program"
+        ),
     ],
 )
 async def test_what_another_try_would_not_change_is_not_tried_again(small_loop, command, said):
@@ -155,7 +157,9 @@ async def test_what_another_try_would_not_change_is_not_tried_again(small_loop, 
 
 async def test_phase_that_does_not_make_what_it_promises_has_failed(small_loop):
     config = small_loop.config(rollout={"command": ["{python}", "-c", "0"]}, evaluation=None)
-    with pytest.raises(PhaseFailedError, match=r"ended well, but .*iteration_0001' is not there"):
+    with pytest.raises(
+        PhaseFailedError, match=r"exited successfully, but .*iteration_0001' is missing"
+    ):
         await run_loop(config)
 
 
@@ -169,9 +173,9 @@ async def test_loop_that_is_done_runs_nothing_again(small_loop):
 async def test_folder_of_another_loop_is_refused(small_loop):
     config = small_loop.config(**SHORT)
     await run_loop(config)
-    with pytest.raises(errors.InvalidInputError, match=r"Give --resume"):
+    with pytest.raises(errors.InvalidInputError, match=r"Resume it with --resume"):
         await run_loop(config)
-    with pytest.raises(errors.InvalidInputError, match=r"begun with seed=3.*4"):
+    with pytest.raises(errors.InvalidInputError, match="Cannot change seed from 3 to 4"):
         await run_loop(small_loop.config(**SHORT, seed=4), resume=True)
 
 
@@ -181,7 +185,7 @@ async def test_loop_may_be_made_longer_and_tells_what_changed(small_loop):
     notes = Notes()
     longer = small_loop.config(**{**SHORT, "iterations": 2})
     result = await run_loop(longer, resume=True, observer=notes)
-    assert "iterations was 1, and is 2 from here on." in notes.notes
+    assert "Changed iterations from 1 to 2." in notes.notes
     assert result.finished
     assert notes.began[0] == (2, "rollout")
 
@@ -202,7 +206,7 @@ async def test_what_was_made_and_removed_before_it_was_trained_on_is_made_again(
     assert notes.began == [(1, name) for name in ("postprocess", "export", "train", "publish")]
     assert (notes.total, notes.done) == (6, 2)
     assert [note for note in notes.notes if note.startswith("Again")] == [
-        f"Again {name} of iteration 1: what it made is not there any more."
+        f"Running {name} of iteration 1 again: its outputs were removed."
         for name in ("postprocess", "export")
     ]
     again = small_loop.results()
@@ -232,7 +236,7 @@ async def test_two_loops_do_not_share_a_folder(small_loop):
     async with asyncio.timeout(LONG):
         while not (small_loop.out / "logs").exists():
             await asyncio.sleep(0.01)
-    with pytest.raises(errors.InvalidInputError, match="Another loop runs in"):
+    with pytest.raises(errors.InvalidInputError, match="Another loop is running in"):
         await run_loop(small_loop.config(), resume=True)
     first.cancel()
     with pytest.raises(asyncio.CancelledError):

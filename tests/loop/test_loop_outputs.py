@@ -17,6 +17,6 @@ def test_only_what_was_kept_of_others_may_be_nothing(tmp_path, kind, missing):
 def test_what_is_no_dataset_was_not_made(tmp_path, kind):
     place = tmp_path / "data"
     place.mkdir()
-    assert Output(str(place), kind).missing == "is not there, or empty"
+    assert Output(str(place), kind).missing == "is missing or empty"
     (place / "something").touch()
-    assert Output(str(place), kind).missing.startswith("is no dataset")
+    assert Output(str(place), kind).missing.startswith("is not a dataset")

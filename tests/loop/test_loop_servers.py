@@ -125,7 +125,7 @@ async def test_server_rests_while_a_model_is_trained(served, how):
 
 async def test_weights_that_are_gone_are_told(served):
     async with opened(served) as server:
-        with pytest.raises(errors.InvalidInputError, match=r"iteration 2 are to play, and .*none"):
+        with pytest.raises(errors.InvalidInputError, match=r"weights of iteration 2: .*none"):
             await server.ensure(2, str(served.folder / "none"))
 
 

@@ -1,15 +1,15 @@
-"""The loop: a policy plays, what it played is trained on, the better policy plays again.
+"""The loop: a policy plays, is trained on what it played, and the better policy plays again.
 
-* `configuration`: what a loop is told, YAML and `key=value`, and the placeholders in its commands.
-* `phases`: each phase of an iteration as data: a command, what it promises, what it waits for;
-  `building`: which command it is.
-* `places`: where everything lies; `state`: what was done, on disk.
-* `engine`: runs the phases; `running`: one child process; `holding`: the lock that it holds.
-* `servers`: the policy's server; `publishing`: the model that is the latest.
-* `metrics`: what came of it, and its pictures.
+* `configuration`: a loop's settings, YAML and `key=value`, and the placeholders in commands.
+* `phases`: each phase of an iteration as data: a command, its outputs, what it waits for.
+  `building`: the command of each phase.
+* `places`: the paths of a loop. `state`: what has been done, on disk.
+* `engine`: runs the phases. `running`: one child process. `holding`: the lock that it holds.
+* `servers`: the policy's server. `publishing`: makes a model the latest.
+* `metrics`: the metrics of each iteration, and their plot.
 
-The loop knows phases as commands, and imports neither torch nor a browser. Importing this loads no
-module of it: each is loaded when something of it is first used.
+The loop runs phases as commands, and imports neither torch nor a browser. Importing this package
+loads none of its modules; each is loaded when first used.
 """
 
 from __future__ import annotations

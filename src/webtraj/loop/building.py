@@ -1,4 +1,4 @@
-"""Building phases: from a loop's configuration to the command of one phase of one iteration."""
+"""Build the command of one phase of one iteration from a loop's configuration."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ __all__ = ["check_first", "make_phase"]
 
 
 def make_phase(config: LoopConfig, slot: Slot, policy: Policy) -> Phase:
-    """Returns a phase, ready to run.
+    """Return a phase, ready to run.
 
     Args:
         config: The loop's configuration.
-        slot: Which phase.
-        policy: Who plays; phases that do not play take no notice.
+        slot: The phase's place in the loop.
+        policy: The policy that plays; ignored by phases that do not play.
 
     Raises:
         InvalidInputError: A placeholder has no value.
@@ -68,8 +68,7 @@ class _Build:
         made: Phase = getattr(self, f"_{self.slot.name}")(given)
         if given.command is None:
             return made
-        # A command of one's own promises the same things, of whatever kind; where it publishes, the
-        # loop cannot know.
+        # A custom command promises the same outputs, of any kind. Where it publishes is unknown.
         promised = () if self.slot.name == "publish" else made.outputs
         outputs = [Output(output.path) for output in promised]
         return self._phase(self._own(given.command), *outputs)
@@ -107,13 +106,13 @@ class _Build:
         )
 
     def _with_policy(self, given: RolloutPhaseConfig) -> dict[str, Any]:
-        """Returns the rollout's overrides, with who plays."""
+        """Return the rollout's overrides, with the policy."""
         overrides = dict(given.overrides)
         if given.played_by == "other":
             return overrides
         first = self.config.first
         if not self.policy.weights and first.agent is not None:
-            # What is said of the model's agent says nothing of this one.
+            # Settings of the model's agent do not apply to this one.
             overrides["policy_config"] = {
                 "agent": first.agent, "agent_options": dict(first.agent_options),
             }  # fmt: skip
@@ -121,10 +120,10 @@ class _Build:
         policy = dict(overrides.get("policy_config", {}))
         policy["checkpoint_path"] = None
         if policy.get("agent", "model") not in _KNOWN_AGENTS:
-            # It asks a model by options of its own.
+            # A custom agent takes the model in its options.
             asked = {"model": self.policy.model, "base_url": ",".join(self.policy.urls[:1])}
-            told = {name: value for name, value in asked.items() if value}
-            policy["agent_options"] = {**told, **policy.get("agent_options", {})}
+            known = {name: value for name, value in asked.items() if value}
+            policy["agent_options"] = {**known, **policy.get("agent_options", {})}
         elif self.policy.model:
             policy["base_model"] = self.policy.model
         overrides["policy_config"] = policy
@@ -163,7 +162,7 @@ class _Build:
             *_option("--parallel", given.parallel),
             *self._model(given),
         )
-        # Where earlier iterations are trained on as well, this one may come to nothing.
+        # If earlier iterations are trained on too, this one may be empty.
         alone = len(self.places.trained_on(self.number)) == 1
         processed = self.places.processed(self.number)
         return self._phase(command, Output(processed, "dataset" if alone else "kept"))
@@ -239,7 +238,7 @@ class _Build:
         )
 
     def _links(self, given: TrainPhaseConfig) -> dict[str, str]:
-        """Returns links that show LLaMA-Factory's update the datasets where it looks for them."""
+        """Return links that put the datasets where LLaMA-Factory's update looks for them."""
         if given.engine != "llamafactory" or given.command is not None:
             return {}
         folder = Path(self.places.training(self.number)) / "train_trajectories"
@@ -298,7 +297,7 @@ class _Build:
 
 _SECTIONS = {"evaluate": "evaluation"}
 _KNOWN_AGENTS = ("model", "pointing", "oracle", "random", "scripted", "replay")
-"""Those that are told of the model by other keys, or ask none."""
+"""Agents that take the model from other keys, or need none."""
 
 
 def _option(flag: str, value: Any) -> tuple[str, ...]:
@@ -320,7 +319,7 @@ def _settings(options: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _overrides(data: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Yields `key=value` of a nested mapping, the values in JSON, which is YAML too."""
+    """Yield `key=value` of a nested mapping, with values in JSON, which is valid YAML."""
     for key, value in data.items():
         if isinstance(value, Mapping) and value:
             yield from _overrides(value, f"{prefix}{key}.")
@@ -333,14 +332,14 @@ def _said(value: Any) -> str:
 
 
 def check_first(config: LoopConfig) -> None:
-    """Checks that who plays first can be found out.
+    """Check that the first policy is an agent or a model.
 
     Raises:
-        InvalidInputError: It looks like an agent, and is none that needs no model.
+        InvalidInputError: It is neither a model nor an agent without one.
     """
     policy = config.first.policy
     if config.first.agent is None and "/" not in policy and not Path(policy).is_dir():
         raise errors.InvalidInputError(
-            f"first.policy is {policy!r}; expected random or oracle, the folder of a model, or a "
-            "model's name on the Hub, which has a slash."
+            f"first.policy is {policy!r}; expected random, oracle, a model's folder, or a model's "
+            "name on the Hub, which contains a slash."
         )

@@ -1,7 +1,7 @@
-"""A loop's configuration: its keys, what they mean and may be, from a YAML file and `key=value`.
+"""The configuration of a loop: its keys, read from a YAML file and `key=value`.
 
-Placeholders stand for what is known only then: `{latest}` in a command means where the iteration's
-dataset lies.
+Placeholders stand for values that are known only later: `{latest}` in a command becomes the path of
+the iteration's dataset.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 _PACKAGE = "webtraj.loop"
-"""Has the recipes in its folder `files`."""
+"""Package with the recipes, in its folder `files`."""
 _AtLeastOne = Annotated[int, Field(ge=1)]
 _AtLeastZero = Annotated[int, Field(ge=0)]
 _Values = dict[str, Any]
@@ -51,13 +51,13 @@ _Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 
 
 class PhaseConfig(Section):
-    """A phase: a webtraj command with the options below, or a command of one's own."""
+    """A phase: a webtraj command with the options below, or a custom command."""
 
     command: list[str] | None = None
-    """A command of one's own instead, its placeholders such as `{latest}` filled in; the first
-    word `webtraj` means webtraj's own commands. It must make what the phase promises."""
+    """Custom command to run instead, with placeholders such as `{latest}`. The first word `webtraj`
+    means webtraj's own commands. It must make the phase's outputs."""
     retries: _AtLeastZero | None = None
-    """How often it is tried again after it failed; by default the loop's `retries`."""
+    """Retries after a failure; the loop's `retries` by default."""
 
     @model_validator(mode="after")
     def _one_or_the_other(self) -> Self:
@@ -65,8 +65,8 @@ class PhaseConfig(Section):
         others = sorted(self.model_fields_set - of_its_own)
         if self.command is not None and others:
             raise ValueError(
-                f"has a command of its own, which {', '.join(others)} would say nothing to; give "
-                "one or the other"
+                f"has both a command and {', '.join(others)}, which the command ignores; remove "
+                "one of them"
             )
         if self.command is not None and not self.command:
             raise ValueError("has an empty command; give a program and its arguments, or null")
@@ -76,98 +76,98 @@ class PhaseConfig(Section):
 
 
 class RolloutPhaseConfig(PhaseConfig):
-    """What is played to train on: `webtraj rollout --config-name`."""
+    """The rollout to train on: `webtraj rollout --config-name`."""
 
     config: str = "rollout_train"
-    """The rollout's configuration by name."""
+    """Name of the rollout's configuration."""
     config_dir: str | None = None
-    """The folder that it is in, if it is none of those that ship."""
+    """Folder of that configuration, unless it ships with webtraj."""
     overrides: _Values = Field(default_factory=dict)
-    """Its keys that are said here: `{env_config: {server_size: 8}}`."""
+    """Keys to override in it: `{env_config: {server_size: 8}}`."""
     ray: str | None = None
-    """The address of a Ray cluster to play on."""
+    """Address of a Ray cluster to play on."""
     played_by: Literal["policy", "other"] = "policy"
-    """Whether the loop's server plays; `other`: whoever the rollout's own configuration names."""
+    """`policy` if the loop's server plays; `other` for the agent in the rollout's configuration."""
 
     _BESIDE_COMMANDS: ClassVar[frozenset[str]] = frozenset({"played_by"})
 
 
 class EvaluationConfig(RolloutPhaseConfig):
-    """What the policy is measured by: the same episodes each time, which are not trained on."""
+    """The evaluation of the policy: the same episodes each time, which are not trained on."""
 
     config: str = "rollout_test"
-    """The rollout's configuration by name."""
+    """Name of the rollout's configuration."""
     every: _AtLeastOne = 1
-    """After how many iterations; also before the first and after the last one."""
+    """Iterations between evaluations; also before the first and after the last one."""
 
     _BESIDE_COMMANDS: ClassVar[frozenset[str]] = frozenset({"played_by", "every"})
 
 
 class JudgeConfig(PhaseConfig):
-    """Who says what was recorded was worth: a dataset beside the recorded one."""
+    """The judging of the recorded episodes, into a dataset beside them."""
 
     by: str = "environment"
-    """`environment`, `rules:FILE` or `model`."""
+    """The judge: `environment`, `rules:FILE` or `model`."""
     when: Literal["unknown", "always"] = "unknown"
-    """Which episodes: those whose outcome is not known, or all."""
+    """Episodes to judge: those with an unknown outcome, or all."""
     model: str | None = None
-    """The model that judges,"""
+    """The model that judges."""
     model_url: str | None = None
-    """and where its server is, `/v1` included."""
+    """URL of its server, `/v1` included."""
     model_provider: str | None = None
-    """What its server speaks."""
+    """Protocol of its server."""
     options: _Values = Field(default_factory=dict)
-    """More options of the step `judge`."""
+    """Further options of the step `judge`."""
 
 
 class PostprocessConfig(PhaseConfig):
-    """What is made of the recorded dataset: `webtraj postprocess`."""
+    """The post-processing of the recorded dataset: `webtraj postprocess`."""
 
     config: str | None = None
-    """A pipeline's YAML file."""
+    """YAML file of a pipeline."""
     steps: list[str] = Field(default_factory=list)
-    """Or its steps, as `--step` takes them: `clean:min_steps=1`."""
+    """Steps of a pipeline instead, as in `--step`: `clean:min_steps=1`."""
     options: dict[str, _Values] = Field(default_factory=dict)
-    """More options of steps: `{clean: {min_steps: 1}}`."""
+    """Further options of steps: `{clean: {min_steps: 1}}`."""
     imports: list[str] = Field(default_factory=list)
-    """Modules of one's own that make steps; they are run."""
+    """Modules to import, which register your own steps."""
     model: str | None = None
-    """The model that steps ask,"""
+    """The model that steps ask."""
     model_url: str | None = None
-    """and where its server is, `/v1` included."""
+    """URL of its server, `/v1` included."""
     model_provider: str | None = None
-    """What its server speaks."""
+    """Protocol of its server."""
     where: str | None = None
-    """Which episodes, as a condition."""
+    """Condition that selects the episodes."""
     parallel: _AtLeastOne | None = None
-    """How many at a time."""
+    """Episodes to process at a time."""
 
 
 class ExportConfig(PhaseConfig):
-    """Replay and export: `webtraj export` of the last iterations' datasets."""
+    """The export of training data: `webtraj export` of the last iterations' datasets."""
 
     format: str = "tokens"
-    """A format of samples: tokens, sharegpt, openai, ..."""
+    """Format of the samples: tokens, sharegpt, openai, ..."""
     iterations: _AtLeastOne | None = None
-    """How many of the last iterations; null for all."""
+    """Number of last iterations to export; null for all."""
     filters: _Values = Field(default_factory=dict)
-    """What is let in: `{filter_successful_only: true, min_steps: 1}`."""
+    """Filters of the samples: `{filter_successful_only: true, min_steps: 1}`."""
     where: str | None = None
-    """Which episodes, as a condition."""
+    """Condition that selects the episodes."""
     held_out: list[str] = Field(default_factory=list)
-    """Tasks, patterns or task files that must not be in it."""
+    """Tasks, patterns or task files to exclude."""
     loss_weights: Literal["reward", "uniform", "advantage"] | None = None
-    """What a sample counts."""
+    """Weight of each sample in the loss."""
     samples: _AtLeastOne | None = None
-    """How many are drawn; null for all."""
+    """Number of samples to draw; null for all."""
     recency_bias_power: Annotated[float, Field(ge=0)] | None = None
-    """With `samples`: how much likelier later iterations are."""
+    """With `samples`: how strongly to prefer later iterations."""
     val_split: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """The share for validation."""
+    """Share of the samples for validation."""
     split_by: Literal["episode", "group", "task", "site"] | None = None
-    """What stays in one part."""
+    """Unit that is not split between training and validation."""
     render: bool = False
-    """Samples also of what no model was asked for, such as an oracle's decisions."""
+    """Whether to also make samples without a model call, such as from an oracle's decisions."""
     options: _Values = Field(default_factory=dict)
     """Options of the format."""
 
@@ -175,20 +175,20 @@ class ExportConfig(PhaseConfig):
 
 
 class TrainPhaseConfig(PhaseConfig):
-    """The training: `webtraj train`, or `webtraj update --train` by LLaMA-Factory."""
+    """The training: `webtraj train`, or `webtraj update --train` with LLaMA-Factory."""
 
     engine: Literal["builtin", "llamafactory"] = "builtin"
-    """Who trains."""
+    """The trainer."""
     config: str | None = None
-    """`builtin`: a YAML file; `llamafactory`: the configuration's name, update_online if null."""
+    """`builtin`: a YAML file. `llamafactory`: a configuration's name; update_online if null."""
     config_dir: str | None = None
-    """`llamafactory`: the folder that it is in."""
+    """`llamafactory`: the folder of that configuration."""
     overrides: _Values = Field(default_factory=dict)
-    """The training's keys that are said here: `{learning_rate: 1e-4}`."""
+    """Keys of the training to override: `{learning_rate: 1e-4}`."""
     model: str | None = None
-    """The model to begin with, a folder or a name on the Hub; by default `first.policy`."""
+    """The initial model, a folder or a name on the Hub; `first.policy` by default."""
     begin: Literal["previous", "base"] = "previous"
-    """What each iteration begins with: the weights of the one before, or `model` again."""
+    """Where each iteration starts: the previous iteration's weights, or `model` again."""
     python: str | None = None
     """`llamafactory`: the Python of its environment."""
 
@@ -197,75 +197,76 @@ class TrainPhaseConfig(PhaseConfig):
     @model_validator(mode="after")
     def _check_engine(self) -> Self:
         if self.engine == "llamafactory" and self.command is None and self.python is None:
-            raise ValueError("of the engine llamafactory needs python: that of its environment")
+            raise ValueError("with engine llamafactory needs python, the Python of its environment")
         for name in ("python", "config_dir"):
             if self.engine == "builtin" and getattr(self, name) is not None:
                 raise ValueError(
-                    f"of the engine builtin takes no {name}; interpreters.train says which Python"
+                    f"with engine builtin takes no {name}; set interpreters.train for its Python"
                 )
         return self
 
 
 class PublishConfig(PhaseConfig):
-    """The trained model becomes the latest: `<out>/model.pt` leads to it."""
+    """The publishing of the trained model: the link `<out>/model.pt` points to it."""
 
     to: str | None = None
-    """A folder that gets a copy of it, whole or not at all, such as one that other machines see."""
+    """Folder for a complete copy of the model, for example one that other machines can read."""
     keep: Annotated[int, Field(ge=2)] | None = None
-    """How many iterations' trainings are kept; null for all."""
+    """Number of iterations whose trainings are kept; null for all."""
 
 
 class ServeConfig(Section):
-    """Who answers as the policy."""
+    """The server of the policy."""
 
     engine: Literal["vllm", "external", "none"] = "none"
-    """`vllm`: a server that the loop runs; `external`: one that is there; `none`: no server, the
-    agent has the model in its own process, or needs none."""
+    """`vllm`: a server that the loop runs. `external`: a running server. `none`: no server; the
+    agent loads the model itself or needs none."""
     update: Literal["reload", "lora", "restart"] = "restart"
-    """`vllm`: how it gets new weights: it reads them, or an adapter, while it runs; or it is
-    started with them. An adapter needs a training by `method: lora` that begins with the base."""
+    """`vllm`: how to update its weights: it reads a model or an adapter while it runs, or it is
+    restarted. An adapter needs training with `method: lora` that starts from the base."""
     name: Annotated[str, Field(min_length=1)] = "policy"
-    """`vllm`: the model's name in requests. `external`: likewise."""
+    """`vllm` and `external`: the model's name in requests."""
     url: str | None = None
-    """`external`: where it is, `/v1` included."""
+    """`external`: its URL, `/v1` included."""
     update_command: list[str] | None = None
-    """`external`: gives it weights, `{weights}`, of version `{version}`; null: it gets none."""
+    """`external`: command that gives it weights, `{weights}`, of version `{version}`; null if they
+    are never updated."""
     options: _Values = Field(default_factory=dict)
     """`vllm`: options of `webtraj.serving.VllmLaunch`, such as `{max_model_len: 8192}`."""
     host: str = "127.0.0.1"
-    """`vllm`: the address to listen at,"""
+    """`vllm`: the address to listen on."""
     port: _AtLeastZero = 0
-    """and the port; 0 for one that is free."""
+    """`vllm`: the port; 0 for any free one."""
     start_timeout: Annotated[float, Field(gt=0)] = 900.0
-    """`vllm`: seconds that a start may take."""
+    """`vllm`: time limit of a start in seconds."""
     while_training: Literal["keep", "pause", "sleep", "drop", "stop"] = "keep"
-    """`vllm`: what it keeps while a model is trained: all; or it rests, as
-    `webtraj.serving.vllm.Rest` says, and leaves a GPU's memory to the training."""
+    """`vllm`: what it keeps during training: everything, or it rests as in
+    `webtraj.serving.vllm.Rest` and lends a GPU's memory to the training."""
 
     @model_validator(mode="after")
     def _check_engine(self) -> Self:
         if self.engine == "external" and self.url is None:
-            raise ValueError("of the engine external needs url, such as http://127.0.0.1:8000/v1")
+            raise ValueError("with engine external needs url, such as http://127.0.0.1:8000/v1")
         for name in ("url", "update_command"):
             if self.engine != "external" and getattr(self, name) is not None:
-                raise ValueError(f"takes {name} with the engine external alone")
+                raise ValueError(f"takes {name} only with engine external")
         return self
 
 
 class FirstConfig(Section):
-    """Who plays before there is a trained model."""
+    """The policy before there is a trained model."""
 
     policy: str = "random"
-    """An agent that needs no model, `random` or `oracle`; or a model: a folder, or a name on the
-    Hub that has a slash."""
+    """An agent without a model, `random` or `oracle`; or a model: a folder, or a name on the Hub,
+    which contains a slash."""
     iterations: _AtLeastOne = 1
-    """How many iterations such an agent plays; a trained model plays those after them."""
+    """Number of iterations that such an agent plays, before a trained model takes over."""
     agent_options: _Values = Field(default_factory=dict)
     """Options of such an agent."""
 
     @property
     def agent(self) -> str | None:
-        """The agent, if it is one that needs no model."""
+        """The agent, if it needs no model; else None."""
         return self.policy if self.policy in ("random", "oracle") else None
 
 
@@ -273,100 +274,100 @@ class OverlapConfig(Section):
     """Playing while training."""
 
     enabled: bool = False
-    """Whether an iteration is played while the one before is trained on."""
+    """Whether to play an iteration while training on the previous one."""
     max_staleness: _AtLeastOne = 1
-    """How many trainings the weights that play are behind those of turn by turn."""
+    """Number of trainings that the playing weights are behind."""
 
 
 class ExtraConfig(Section):
-    """A phase of one's own."""
+    """A custom phase."""
 
     name: _Name
-    """What it is called."""
+    """Name of the phase."""
     command: Annotated[list[str], Field(min_length=1)]
-    """Its command, with placeholders."""
+    """Command of the phase, with placeholders."""
     after: Literal["rollout", "judge", "postprocess", "export", "train", "publish"]
-    """The phase that it comes after, or where that would be."""
+    """Phase that it follows, whether or not that one is configured."""
     iterations: Literal["first", "every"] = "every"
-    """Whether it is run in the first iteration, or in each."""
+    """Whether to run it in the first iteration or in every one."""
     outputs: list[str] = Field(default_factory=list)
     """Files and folders that it must make, with placeholders."""
     at_once: bool = False
-    """Whether its outputs are there whole or not at all. Then those of a try that was killed are
-    its outputs, and it is not run again: say so of a command that refuses to make them twice."""
+    """Whether its outputs appear only when complete. Then outputs left by a killed try count, and
+    it is not run again. Set this for a command that refuses to overwrite them."""
     retries: _AtLeastZero | None = None
-    """How often it is tried again; by default the loop's `retries`."""
+    """Retries after a failure; the loop's `retries` by default."""
 
 
 class LoopConfig(Section):
     """A loop."""
 
     out: Annotated[str, Field(min_length=1)]
-    """The folder of all that the loop makes."""
+    """Folder of everything that the loop makes."""
     iterations: _AtLeastOne = 3
-    """How many there are."""
+    """Number of iterations."""
     seed: _AtLeastZero = 0
-    """What the seeds of all phases follow from."""
+    """Seed from which the seeds of all phases are derived."""
     retries: _AtLeastZero = 1
-    """How often a phase that failed is tried again, unless its input is wrong."""
+    """Retries of a failed phase, unless its input is invalid."""
     patience: Annotated[float, Field(gt=0)] = 120.0
     """Seconds that a phase has to end in good order when the loop is ended."""
     interpreters: dict[str, str] = Field(default_factory=dict)
-    """The Python of a phase, by its name: `{train: .venv-train/bin/python}`."""
+    """Python of a phase, by the phase's name: `{train: .venv-train/bin/python}`."""
     first: FirstConfig = FirstConfig()
-    """Who plays before there is a trained model."""
+    """The policy before there is a trained model."""
     rollout: RolloutPhaseConfig = RolloutPhaseConfig()
-    """What is played to train on."""
+    """The rollout to train on."""
     evaluation: EvaluationConfig | None = None
-    """What the policy is measured by; null for nothing."""
+    """The evaluation of the policy; null for none."""
     judge: JudgeConfig | None = None
-    """Who judges; null for nobody."""
+    """The judging; null for none."""
     postprocess: PostprocessConfig | None = None
-    """What is made of what was recorded; null for nothing."""
+    """The post-processing; null for none."""
     export: ExportConfig | None = ExportConfig()
-    """What is exported for training; null where the training reads datasets."""
+    """The export for training; null if the training reads datasets."""
     train: TrainPhaseConfig = TrainPhaseConfig()
     """The training."""
     publish: PublishConfig = PublishConfig()
-    """Where the trained model goes."""
+    """The publishing of the trained model."""
     serve: ServeConfig = ServeConfig()
-    """Who answers as the policy."""
+    """The server of the policy."""
     overlap: OverlapConfig = OverlapConfig()
     """Playing while training."""
     extra: list[ExtraConfig] = Field(default_factory=list)
-    """Phases of one's own."""
+    """Custom phases."""
     wandb: WandbConfig | None = None
-    """Weights & Biases, for the metrics of iterations."""
+    """Weights & Biases, for the metrics of each iteration."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         names = [extra.name for extra in self.extra]
         taken = sorted({name for name in names if names.count(name) > 1 or name in PHASES})
         if taken:
-            raise ValueError(f"extra has the name {taken[0]!r} twice, or it is another phase's")
+            raise ValueError(f"extra has the name {taken[0]!r} twice, or for a built-in phase")
         for name in self.interpreters:
             if name not in (*PHASES, *names):
                 raise ValueError(
-                    f"interpreters names {name!r}; there are {', '.join((*PHASES, *names))}"
+                    f"interpreters names {name!r}; expected one of {', '.join((*PHASES, *names))}"
                 )
         builtin = self.train.engine == "builtin" and self.train.command is None
         if builtin and self.export is None:
-            raise ValueError("train of the engine builtin needs an export; give export, or {}")
+            raise ValueError("train with engine builtin needs an export; set export, such as {}")
         base = self.train.model or self.first.policy
         if self.train.command is None and self.first.agent is not None and self.train.model is None:
             raise ValueError(
-                f"train has no model to begin with, as first.policy is {base!r}; give train.model, "
-                "a folder or a name on the Hub"
+                f"train has no initial model, since first.policy is {base!r}; set train.model to a "
+                "folder or a name on the Hub"
             )
         if self.overlap.enabled and self.serve.while_training != "keep":
             raise ValueError(
-                "overlap plays while training, and serve.while_training="
-                f"{self.serve.while_training} leaves nobody to play"
+                "overlap plays while training, but serve.while_training="
+                f"{self.serve.while_training} takes the server away; use keep, or no overlap"
             )
         if self.serve.update == "lora" and self.train.begin != "base":
             raise ValueError(
-                "serve.update=lora serves adapters of the model that the loop began with; give "
-                "train.begin=base and method: lora in train.overrides"
+                "serve.update=lora serves adapters of the loop's initial model; set "
+                "train.begin=base, and method: lora in train.overrides"
             )
         return self
 
@@ -374,37 +375,37 @@ class LoopConfig(Section):
 PHASES = (
     "rollout", "judge", "postprocess", "export", "train", "publish", "evaluate"
 )  # fmt: skip
-"""The names of the phases that ship, in their order."""
+"""Names of the phases that ship, in order."""
 
 
-# Placeholders: `{latest}` in a command means where the iteration's dataset lies.
+# Placeholders: `{latest}` in a command becomes the path of the iteration's dataset.
 #
-# A name in braces is replaced by its value; `{{latest}}` stands for the text `{latest}`, and other
-# braces, as JSON has them, for themselves. An item of a list that is a placeholder of several
-# values, `{datasets}`, becomes as many items.
+# A name in braces is replaced by its value. `{{latest}}` stands for the text `{latest}`; other
+# braces, such as JSON's, stay as they are. A list item that consists of a placeholder with several
+# values, such as `{datasets}`, becomes that many items.
 
 NAMES: Mapping[str, str] = {
     "out": "the loop's folder",
     "iteration": "the iteration's number",
-    "previous": "the number before",
+    "previous": "the previous iteration's number",
     "seed": "the phase's seed",
     "python": "the phase's Python",
-    "recorded": "the dataset that the iteration's rollout makes",
-    "evaluated": "the dataset that the iteration's evaluation makes",
-    "judged": "the dataset that judges make of it",
-    "processed": "the dataset that post-processing makes of it",
-    "latest": "the last of these, of the phases that there are",
-    "datasets": "the latest datasets of all iterations that are trained on, the oldest first",
+    "recorded": "the dataset of the iteration's rollout",
+    "evaluated": "the dataset of the iteration's evaluation",
+    "judged": "the judged dataset",
+    "processed": "the post-processed dataset",
+    "latest": "the last of these that has a phase",
+    "datasets": "the latest datasets of all iterations to train on, the oldest first",
     "export": "the folder of the iteration's export",
     "training": "the folder of the iteration's training",
-    "model": "the folder that the training puts the model in",
-    "base": "the model that the training begins with",
+    "model": "the folder of the iteration's trained model",
+    "base": "the model that the training starts from",
     "weights": "the model that plays",
     "version": "the name of these weights",
-    "base_url": "the server of the model that plays",
-    "served_model": "the name of the model that plays, as its server knows it",
+    "base_url": "the URL of that model's server",
+    "served_model": "that model's name on its server",
 }
-"""What a command can name."""
+"""Placeholders that a command may use."""
 
 Values = Mapping[str, str | Sequence[str]]
 
@@ -412,30 +413,30 @@ _PLACEHOLDER = re.compile(r"\{\{([a-z_][a-z0-9_]*)\}\}|\{([a-z_][a-z0-9_]*)\}")
 
 
 def _check_placeholders(value: Any, key: str) -> None:
-    """Checks that all placeholders in a value are known.
+    """Check that all placeholders in a value are known.
 
     Raises:
-        InvalidInputError: One is not; the message names the nearest.
+        InvalidInputError: A placeholder is unknown; the message names the nearest.
     """
     for text in _texts(value):
         for match in _PLACEHOLDER.finditer(text):
             name = match[2]
             if name is not None and name not in NAMES:
                 raise errors.InvalidInputError(
-                    f"{key} has the placeholder {{{name}}}, which is unknown. "
-                    f"{nearest(name, tuple(NAMES))}There are {', '.join(NAMES)}; write "
+                    f"{key} has the unknown placeholder {{{name}}}. "
+                    f"{nearest(name, tuple(NAMES))}Expected one of {', '.join(NAMES)}; write "
                     f"{{{{{name}}}}} for the text itself."
                 )
 
 
 def fill(value: Any, values: Values) -> Any:
-    """Returns a value with its placeholders filled in: a text, or a list or mapping of such.
+    """Fill in the placeholders of a text, or of a list or mapping of texts.
 
     >>> fill({"command": ["cat", "{datasets}", "{{seed}}"]}, {"datasets": ["a", "b"]})
     {'command': ['cat', 'a', 'b', '{seed}']}
 
     Raises:
-        InvalidInputError: One has no value here.
+        InvalidInputError: A placeholder has no value here.
     """
     if isinstance(value, str):
         return _PLACEHOLDER.sub(lambda match: _one(match, values), value)
@@ -447,7 +448,7 @@ def fill(value: Any, values: Values) -> Any:
 
 
 def fill_all(items: Sequence[Any], values: Values) -> Iterator[Any]:
-    """Yields the items of a list, filled in."""
+    """Yield the items of a list, filled in."""
     for item in items:
         several = values.get(item[1:-1]) if _is_one(item) else None
         if several is None or isinstance(several, str):
@@ -485,7 +486,7 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-# A loop's configuration: a YAML file, and `key=value` on top.
+# Loading: a YAML file, and `key=value` on top.
 
 
 def load_loop_config(
@@ -493,18 +494,18 @@ def load_loop_config(
     overrides: Iterable[str] = (),
     given: Mapping[str, Any] | None = None,
 ) -> LoopConfig:
-    """Returns a loop's configuration.
+    """Return a loop's configuration.
 
     Args:
         path: A YAML file, or the name of a recipe that ships, such as `two_cores`. References such
-            as `${out}` and `${oc.env:HOME}` are followed.
-        overrides: `key=value` each, the key dotted, the value YAML: `iterations=5`.
-        given: Values that go before all others.
+            as `${out}` and `${oc.env:HOME}` are resolved.
+        overrides: Items of `key=value`, with a dotted key and a YAML value: `iterations=5`.
+        given: Values that override all others.
 
     Raises:
-        InvalidInputError: The file cannot be read; a recipe or key is unknown, or a key missing or
-            wrong, and the message names the nearest that is known.
-        MissingDependencyError: OmegaConf is not installed, and there is something to read.
+        InvalidInputError: The file cannot be read, a recipe or key is unknown, or a value is
+            missing or invalid. The message names the nearest known name.
+        MissingDependencyError: OmegaConf is needed and not installed.
     """
     name = "loop" if path is None else os.fspath(path)
     if path is None:
@@ -519,21 +520,21 @@ def load_loop_config(
 
 
 def _names_recipe(name: str) -> bool:
-    """Whether it is a bare name, and no file has it."""
+    """Return whether it is a bare name without a file."""
     path = Path(name)
     return path.name == name and path.suffix not in (".yaml", ".yml") and not path.is_file()
 
 
 def check(config: LoopConfig) -> LoopConfig:
-    """Checks what a single key cannot tell: placeholders, and the folder.
+    """Check what spans several keys: placeholders, and the folder.
 
     Raises:
         InvalidInputError: A placeholder is unknown, or `out` is a bucket.
     """
     if is_url(config.out):
         raise errors.InvalidInputError(
-            f"out is {config.out!r}; expected a folder: a loop's state and models lie on a disk. "
-            "`webtraj push` and publish.command send what is made elsewhere."
+            f"out is {config.out!r}; expected a folder, since a loop's state and models need a "
+            "disk. To copy results elsewhere, use `webtraj push` and publish.command."
         )
     for key, value in (
         ("rollout", config.rollout), ("evaluation", config.evaluation), ("judge", config.judge),
@@ -548,5 +549,5 @@ def check(config: LoopConfig) -> LoopConfig:
 
 
 def to_yaml(config: LoopConfig) -> str:
-    """Returns all of a configuration as YAML, defaults too. Secrets are left out."""
+    """Return the whole configuration as YAML, with defaults and without secrets."""
     return configuration.to_yaml(config.model_dump(mode="json"))

@@ -1,6 +1,6 @@
-"""Runs a loop's phases, one after the other or in two lanes, and goes on where it was ended.
+"""Run a loop's phases, in one lane or two, and resume it where it ended.
 
-What a phase is, `phases` says; that it was done, `state` says, and nothing else does.
+`phases` defines the phases. Only `state` records which of them are done.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ from webtraj.store import files
 
 __all__ = ["Following", "LoopResult", "Only", "run"]
 
-# What follows from a phase that is done: metrics, a picture, old trainings removed.
+# Follow-up work after a phase: metrics, the plot, removal of old trainings.
 #
-# All of it can be made again from what is on disk. A loop that died after a phase's line in its
-# state was written, and before what follows from that, makes up for it when it goes on.
+# All of it can be made again from what is on disk. A loop that died after it recorded a phase as
+# done, but before the follow-up, catches up when it resumes.
 
 _logger = logging.getLogger(__name__)
 
 _MEASURED = ("rollout", "postprocess", "evaluate", "publish")
-"""The phases after which an iteration is measured."""
+"""Phases after which an iteration is measured."""
 
 
 class Following:
-    """Does what follows from phases, one at a time.
+    """Does the follow-up work of phases, one at a time.
 
     Args:
         config: The loop's configuration.
-        state: What was done.
+        state: The loop's state.
         slots: All phases of the loop.
-        observer: Is told what was measured.
+        observer: Receives the metrics.
     """
 
     def __init__(
@@ -70,21 +70,21 @@ class Following:
         self._sink = IterationSink(config)
 
     def after(self, slot: Slot) -> None:
-        """Does what follows from a phase that has just ended. Blocks."""
+        """Do the follow-up work of a phase that just ended. Blocks."""
         if slot.name == "publish":
             self._prune(slot.iteration)
         if slot.name in _MEASURED:
             self._measure(slot.iteration)
 
     def catch_up(self, lanes: Sequence[Sequence[Slot]]) -> None:
-        """Makes up for what a loop that died has left undone: of each lane's last phase. Blocks."""
+        """Repeat the follow-up work of each lane's last phase, for a resumed loop. Blocks."""
         for lane in lanes:
             ended = [slot for slot in lane if self._state.ended(slot.key) is not None]
             if last := next((slot for slot in reversed(ended) if slot.name in _MEASURED), None):
                 self.after(last)
 
     def close(self) -> None:
-        """Ends what was begun elsewhere. Blocks; idempotent."""
+        """Close the sinks. Blocks; idempotent."""
         self._sink.close()
 
     def _measure(self, iteration: int) -> None:
@@ -96,14 +96,14 @@ class Following:
             if all(self._state.ended(key) for key in self._keys if key[0] == iteration):
                 self._sink.write(line)
         except Exception:
-            # They follow from what is on disk, and are no reason to lose a night.
-            _logger.warning("No metrics of iteration %d.", iteration, exc_info=True)
+            # Metrics can be made again, so an error must not end the loop.
+            _logger.warning("Could not measure iteration %d.", iteration, exc_info=True)
 
     def _prune(self, published: int) -> None:
         keep = self._config.publish.keep
         if keep is None:
             return
-        # Weights that may play still are kept in any case.
+        # Keep weights that may still play.
         last = published - max(keep, 2 + phases.staleness(self._config))
         for number in range(1, last + 1):
             shutil.rmtree(self._places.training(number), ignore_errors=True)
@@ -112,27 +112,27 @@ class Following:
 Only = Literal["rollout", "update", "both"]
 
 _NOT_AGAIN = frozenset({2, 126, 127})
-"""Exit statuses that another try would not change: wrong input, no program."""
+"""Exit statuses that a retry would not change: invalid input, no program."""
 _SIGNALLED = 128
-"""Exit statuses above this one are those of signals."""
+"""Exit statuses above this one come from signals."""
 _LONGEST_PAUSE = 60.0
 _PLAYING = ("rollout", "evaluate")
 _DERIVED = ("judge", "postprocess", "export")
-"""Phases whose outputs can be made again of what was recorded."""
+"""Phases whose outputs can be made again from the recordings."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LoopResult:
-    """What came of a loop."""
+    """Result of running a loop."""
 
     out: Path
-    """Its folder."""
+    """The loop's folder."""
     finished: bool
-    """Whether all of its phases are done."""
+    """Whether all phases are done."""
     run: int
-    """How many were run now."""
+    """Number of phases run now."""
     lines: tuple[Mapping[str, Any], ...]
-    """Its metrics, a line an iteration: see `webtraj.loop.metrics`."""
+    """The loop's metrics, one line per iteration: see `webtraj.loop.metrics`."""
 
 
 async def run(
@@ -142,26 +142,26 @@ async def run(
     only: Only = "both",
     observer: LoopObserver | None = None,
 ) -> LoopResult:
-    """Runs a loop to its end, or goes on with one.
+    """Run or resume a loop.
 
-    Being cancelled ends the running phase in good order, and leaves the rest to be gone on with.
+    If cancelled, it ends the running phase in good order, and the loop can be resumed.
 
     Args:
-        config: What to run.
-        resume: Whether to go on with a loop that may have been begun in `config.out`. Phases that
-            are done are not run again; one that was interrupted is gone on with.
-        only: Which phases: those that play and prepare what was played (`rollout`), or those that
-            make a model of it (`update`), up to the next one of the other kind.
-        observer: Is told what happens.
+        config: The loop's configuration.
+        resume: Whether to resume a loop that may exist in `config.out`. Done phases are skipped,
+            and an interrupted one is resumed.
+        only: Which phases to run: those that play and prepare the episodes (`rollout`), or those
+            that make a model of them (`update`), up to the next one of the other group.
+        observer: Receives the loop's events.
 
     Returns:
-        What came of it.
+        The loop's metrics, and whether it is finished.
 
     Raises:
-        InvalidInputError: The configuration does not fit; or a loop was begun in the folder and is
-            not to be gone on with, or another one runs there.
-        ModelError: The policy's server does not start, or does not take weights.
-        PhaseFailedError: A phase failed, as often as it may.
+        InvalidInputError: The configuration is inconsistent; or the folder already has a loop and
+            `resume` is false, or another loop is running there.
+        ModelError: The policy's server does not start, or rejects weights.
+        PhaseFailedError: A phase failed, retries included.
         StorageError: The loop's folder cannot be written.
     """
     config = configuration.check(config)
@@ -177,7 +177,7 @@ async def run(
 
 
 class _Loop:
-    """A loop that runs."""
+    """A running loop."""
 
     def __init__(
         self, config: LoopConfig, state: LoopState, only: Only, observer: LoopObserver
@@ -203,7 +203,7 @@ class _Loop:
         for group in ("rollout", "update"):
             await running.until_free(
                 self._places.lock(group),
-                lambda: self._observer.note("Waiting for a phase that an earlier loop has left."),
+                lambda: self._observer.note("Waiting for a phase left running by an earlier loop."),
             )
         chosen = [self._chosen(lane) for lane in lanes]
         await asyncio.to_thread(self._following.catch_up, self._all)
@@ -223,9 +223,9 @@ class _Loop:
         )
 
     def _left(self, lane: Sequence[Slot]) -> list[Slot]:
-        """Returns the phases that are not done, and notes those that are.
+        """Return the phases that are not done, and mark the others as done.
 
-        A phase that was passed, since it was not asked for then, is not made up for.
+        A phase that was skipped when it was not configured is not made up for.
         """
         passed = self._passed()
         left: list[Slot] = []
@@ -233,14 +233,14 @@ class _Loop:
             if slot.key not in passed:
                 left.append(slot)
             elif (slot.iteration, "train") not in passed and self._gone(slot):
-                self._observer.note(f"Again {slot}: what it made is not there any more.")
+                self._observer.note(f"Running {slot} again: its outputs were removed.")
                 left.append(slot)
             else:
                 self._done[slot.key].set()
         return left
 
     def _passed(self) -> set[tuple[int, str]]:
-        """Returns the phases that are done, or that a later one is done of."""
+        """Return the phases that are done, or skipped because a later one is done."""
         ended = [key for key in self._order if self._state.ended(key) is not None]
         farthest: dict[int, int] = {}
         latest: dict[str, int] = {}
@@ -255,10 +255,10 @@ class _Loop:
         }
 
     def _gone(self, slot: Slot) -> bool:
-        """Returns whether what a phase made was removed.
+        """Return whether a phase's outputs were removed.
 
-        That is how one asks for it to be made again, in another way for instance. What was
-        recorded is not: it would be other data.
+        Removing them is how a user requests that they be made again, for example in another way.
+        Recordings are not made again, since they would be other data.
         """
         ended = self._state.ended(slot.key)
         return (
@@ -268,12 +268,12 @@ class _Loop:
         )
 
     def _chosen(self, lane: Sequence[Slot]) -> list[Slot]:
-        """Returns those of a lane's phases that are to be run now."""
+        """Return those of a lane's phases that should run now."""
         if self._only == "both":
             return list(lane)
         if lane and lane[0].group != self._only:
             raise errors.InvalidInputError(
-                f"The next phase is {lane[0]}, which --only {self._only} does not run; run it "
+                f"The next phase is {lane[0]}, which --only {self._only} does not run. Run it "
                 f"first, with --only {lane[0].group}."
             )
         chosen: list[Slot] = []
@@ -329,15 +329,14 @@ class _Loop:
                 raise PhaseFailedError(
                     f"The phase {slot} {why}{tried}. The end of its log, {log}:\n"
                     f"{running.tail(log, start)}\n"
-                    "Put right what is wrong, and give the same command with --resume: what is "
-                    "done is kept."
+                    "Fix the cause, then run the same command with --resume; done phases are kept."
                 )
             pause = min(2.0**tries, _LONGEST_PAUSE)
             tries += 1
             self._observer.phase_failed(slot, why, pause=pause)
             await asyncio.sleep(pause)
             if slot.name in _PLAYING:
-                # If its server had died, there is one again.
+                # If its server died, start one again.
                 phase = make_phase(self._config, slot, await self._policy(slot))
 
     async def _take_as_found(self, phase: Phase) -> None:
@@ -354,7 +353,7 @@ class _Loop:
         )
 
     async def _policy(self, slot: Slot) -> Policy:
-        """Returns who plays, served; for phases that do not play, whose weights they are about."""
+        """Return the served policy; for phases that do not play, the weights that they need."""
         if slot.name not in _PLAYING:
             if slot.name == "train":
                 await self._server.rest()
@@ -365,25 +364,26 @@ class _Loop:
         given = self._config.evaluation if slot.name == "evaluate" else self._config.rollout
         if not weights or given is None or given.played_by == "other":
             return Policy(version=version, weights=weights)
-        self._observer.note(f"Weights of {version or 'the beginning'} for {slot}.")
+        source = f"iteration {version}" if version else "the start of the loop"
+        self._observer.note(f"Using the weights of {source} for {slot}.")
         return await self._server.ensure(version, weights)
 
     def _weights(self, version: int) -> str:
-        """Returns the model of a version; none where an agent without one began the loop."""
+        """Return the model of a version; empty if an agent without one started the loop."""
         if not version and self._config.first.agent is not None:
             return ""
         return self._places.weights(version)
 
     def _version(self, slot: Slot) -> int:
-        """Returns which iteration's weights play."""
+        """Return the iteration of the weights that play."""
         if slot.name == "evaluate":
             return slot.iteration
         if (begun := self._state.begun(slot.key)) is not None:
-            return begun.policy  # A rollout that is gone on with is of one policy.
+            return begun.policy  # A resumed rollout keeps its policy.
         first = self._config.first
         if first.agent is not None and slot.iteration <= first.iterations:
             return 0
-        # Not the newest there may happen to be: the same seed shall give the same loop.
+        # Not simply the newest weights: the same seed must give the same loop.
         return max(slot.iteration - 1 - self._behind, 0)
 
     def _check_base(self, slot: Slot) -> None:
@@ -393,8 +393,8 @@ class _Loop:
         trained = slot.iteration > 1 and self._config.train.begin == "previous"
         if trained and (wrong := Output(base, "model").missing):
             raise errors.InvalidInputError(
-                f"The training of iteration {slot.iteration} begins with {base!r}, which {wrong}. "
-                "Put it back, or give train.begin=base."
+                f"The training of iteration {slot.iteration} starts from {base!r}, which {wrong}. "
+                "Restore it, or set train.begin=base."
             )
 
     async def _update_external(self, command: Sequence[str], version: int) -> None:
@@ -404,13 +404,13 @@ class _Loop:
         status = await self._command(slot, command, log)
         if status:
             raise PhaseFailedError(
-                f"serve.update_command ended with exit status {status} for the weights of "
+                f"serve.update_command exited with status {status} for the weights of "
                 f"iteration {version}. The end of its log, {log}:\n{running.tail(log, start)}"
             )
 
 
 def _found(phase: Phase, begun: Begun) -> bool:
-    """Whether a try whose end nobody saw has made all that the phase promises."""
+    """Return whether an interrupted try made all promised outputs."""
     return (
         phase.at_once
         and bool(phase.outputs)
@@ -422,13 +422,13 @@ def _found(phase: Phase, begun: Begun) -> bool:
 
 
 def _wrong(phase: Phase, status: int) -> str:
-    """Returns what is wrong with a phase that has ended, as the end of a sentence."""
+    """Return what is wrong with a phase that ended, as the end of a sentence."""
     if status:
-        killed = f", ended by signal {status - _SIGNALLED}" if status > _SIGNALLED else ""
-        return f"ended with exit status {status}{killed}"
+        killed = f", killed by signal {status - _SIGNALLED}" if status > _SIGNALLED else ""
+        return f"exited with status {status}{killed}"
     for output in phase.outputs:
         if wrong := output.missing:
-            return f"ended well, but {output.path!r} {wrong}"
+            return f"exited successfully, but {output.path!r} {wrong}"
     return ""
 
 
@@ -445,7 +445,7 @@ def _size(path: Path) -> int:
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Returns the first error of several lanes; the others were cancelled for it."""
+    """Return the first error of several lanes; the others were cancelled because of it."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

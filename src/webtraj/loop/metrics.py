@@ -1,4 +1,4 @@
-"""`metrics.jsonl`: what came of each iteration. One JSON object a line, written anew.
+"""`metrics.jsonl`: the metrics of each iteration, one JSON object per line, rewritten each time.
 
 ::
 
@@ -10,9 +10,9 @@
                     "by_task": {"miniwob/click-test": {"value": ..., ...}, ...}},
      "seconds": {"rollout": 41.0, "train": 60.2, "evaluate": 12.8}, "retries": 0}
 
-`policy` is the iteration whose weights played; `evaluation` is of the weights that the iteration
-ends with, and the line of iteration 0 holds that of the policy that the loop began with. What is
-not known is null or left out. All of it follows from what lies in the loop's folder.
+`policy` is the iteration whose weights played. `evaluation` measures the weights at the iteration's
+end; the line of iteration 0 measures the initial policy. Unknown values are null or left out.
+Everything is derived from the loop's folder.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = [
 
 
 def measure_iteration(config: LoopConfig, state: LoopState, iteration: int) -> dict[str, Any]:
-    """Returns an iteration's line, of the phases that are done."""
+    """Return an iteration's line, from the phases that are done."""
     places = Places(config)
     line: dict[str, Any] = {"iteration": iteration}
     if iteration and state.ended((iteration, "rollout")) is not None:
@@ -77,13 +77,13 @@ def measure_iteration(config: LoopConfig, state: LoopState, iteration: int) -> d
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Returns the lines of a metrics file, by iteration; none if there is no file.
+    """Return the lines of a metrics file by iteration; none if there is no file.
 
     Raises:
         CorruptDataError: A line is damaged.
     """
     content = path.read_bytes() if path.exists() else b""
-    remedy = "Remove the file: a loop that is resumed makes it again."
+    remedy = "Remove the file; a resumed loop makes it again."
     return records.read_lines(_Numbered, content.splitlines(), str(path), remedy)
 
 
@@ -93,11 +93,11 @@ class _Numbered:
 
 
 def write_line(path: Path, line: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Puts an iteration's line in the place of the one that was there, and returns all lines.
+    """Replace or add an iteration's line, and return all lines.
 
     Raises:
         CorruptDataError: The file is damaged.
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     lines = {other["iteration"]: other for other in read_lines(path)}
     lines[line["iteration"]] = dict(line)
@@ -107,7 +107,7 @@ def write_line(path: Path, line: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def flat(line: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
-    """Returns a line's numbers by names such as `evaluation/mean/value`, for W&B.
+    """Return a line's numbers by names such as `evaluation/mean/value`, for W&B.
 
     >>> flat({"loss": 0.5, "success": {"value": 1.0, "low": None}})
     {'loss': 0.5, 'success/value': 1.0}
@@ -122,7 +122,7 @@ def flat(line: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
 
 
 def _staleness(config: LoopConfig, iteration: int, policy: int) -> int:
-    """Returns how many trainings behind those of turn by turn the weights were that played."""
+    """Return how many trainings behind the weights were, compared to a loop without overlap."""
     if config.first.agent is not None and iteration <= config.first.iterations:
         return 0
     return iteration - 1 - policy
@@ -130,7 +130,7 @@ def _staleness(config: LoopConfig, iteration: int, policy: int) -> int:
 
 def _played(dataset: str) -> dict[str, Any]:
     if not _is_dataset(dataset):
-        return {}  # What a command of one's own made is its own affair.
+        return {}  # A custom command made something else.
     overall, _ = _report(dataset)
     return {
         "episodes": overall.total,
@@ -141,7 +141,7 @@ def _played(dataset: str) -> dict[str, Any]:
 
 
 def _kept(dataset: str) -> dict[str, int]:
-    """Returns how many episodes processing has left, those that it made included."""
+    """Return the number of episodes after processing, including new ones."""
     from webtraj.datasets.dataset import open_dataset
 
     return {"kept": len(open_dataset(dataset).summaries)} if _is_dataset(dataset) else {}
@@ -165,7 +165,7 @@ def _evaluated(config: LoopConfig, places: Places, iteration: int) -> dict[str, 
 
 
 def _is_dataset(path: str) -> bool:
-    """Returns whether there is a dataset in a folder."""
+    """Return whether a folder holds a dataset."""
     from webtraj.store.layout import HEADER
 
     return (Path(path) / HEADER).is_file()
@@ -180,7 +180,7 @@ def _report(dataset: str) -> tuple[Any, Mapping[str, Any]]:
 
 
 def _exported(folder: str) -> dict[str, Any]:
-    """Returns how much there is to train on; nothing of an export that is not webtraj's."""
+    """Return the size of the training data; nothing for an export in another format."""
     from webtraj.datasets.exporters.base import MANIFEST, is_manifest, read_manifest
 
     if not is_manifest(Path(folder) / MANIFEST):
@@ -191,7 +191,7 @@ def _exported(folder: str) -> dict[str, Any]:
 
 
 def _trained(folder: str) -> dict[str, Any]:
-    """Returns the last loss of a training that left a log; nothing of one that did not."""
+    """Return the last loss of a training that left a log; nothing without one."""
     from webtraj.training.sft.logs import read_log
 
     steps = [(entry["step"], entry["loss"]) for entry in read_log(folder) if "loss" in entry]
@@ -206,24 +206,24 @@ def _trained(folder: str) -> dict[str, Any]:
     return {"train_steps": step, "loss": loss}
 
 
-# `success.png`: success by iteration, the mean of the tasks and each task, with intervals.
+# `success.png`: success rate by iteration, the mean of the tasks and each task, with intervals.
 #
-# Needs matplotlib, which is imported when something is drawn; without it there is no picture, but
-# the numbers are in `metrics.jsonl`.
+# Needs matplotlib, which is imported only for drawing. Without it there is no plot, but the numbers
+# are in `metrics.jsonl`.
 
 _logger = logging.getLogger(__name__)
 
 _COLUMNS = 4
 _MAX_TASKS = 60
-"""Of more tasks, those with the lowest last success are drawn."""
+"""Most tasks to draw: those with the lowest last success rate."""
 
 
 def plot_success(lines: Sequence[Mapping[str, Any]], path: Path) -> Path | None:
-    """Draws success by iteration; returns the picture's path, None if there is nothing to draw.
+    """Plot success rates by iteration; return the plot's path, or None if there is nothing to plot.
 
     Args:
-        lines: The lines of a loop's metrics.
-        path: Where the PNG goes, in place of an older one.
+        lines: Lines of a loop's metrics.
+        path: The PNG file to write or replace.
     """
     means = [
         (line["iteration"], line["evaluation"]["mean"])
@@ -237,7 +237,7 @@ def plot_success(lines: Sequence[Mapping[str, Any]], path: Path) -> Path | None:
         from matplotlib.figure import Figure
         from matplotlib.ticker import MaxNLocator, PercentFormatter
     except ImportError:
-        _logger.info("There is no plot of success, since matplotlib is not installed.")
+        _logger.info("Skipped the success plot: matplotlib is not installed.")
         return None
     tasks = _by_task(lines)
     rows = math.ceil(len(tasks) / _COLUMNS)
@@ -296,7 +296,7 @@ def _known(
 def _by_task(
     lines: Sequence[Mapping[str, Any]],
 ) -> dict[str, list[tuple[int, Mapping[str, Any]]]]:
-    """Returns each task's points, the tasks by name."""
+    """Return each task's points, sorted by task."""
     tasks: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
     for line in lines:
         for task, rate in line.get("evaluation", {}).get("by_task", {}).items():
@@ -306,14 +306,14 @@ def _by_task(
     return {task: tasks[task] for task in sorted(lowest)}
 
 
-# A loop's metrics in Weights & Biases: a run of the loop, a step an iteration.
+# A loop's metrics in Weights & Biases: one run for the loop, one step for each iteration.
 
 
 class IterationSink:
-    """Takes the lines of iterations that are done; does nothing if nobody asked for it.
+    """Logs the lines of finished iterations to W&B; does nothing unless configured.
 
-    The run there has an id that follows from the loop's folder, so that one that is gone on with
-    goes on there. What goes wrong there is logged, and ends no loop.
+    The W&B run's id is derived from the loop's folder, so that a resumed loop continues it. Errors
+    are logged and do not end the loop.
     """
 
     def __init__(self, config: LoopConfig) -> None:
@@ -322,7 +322,7 @@ class IterationSink:
         self._broken = config.wandb is None
 
     def write(self, line: Mapping[str, Any]) -> None:
-        """Takes a line. Blocks."""
+        """Log a line. Blocks."""
         if self._broken:
             return
         try:
@@ -331,16 +331,16 @@ class IterationSink:
             self._sink.write(flat(line), step=line["iteration"])
         except Exception as error:
             self._broken = True
-            _logger.warning("W&B takes no more metrics: %s", error)
+            _logger.warning("Stopped logging metrics to W&B: %s", error)
 
     def close(self) -> None:
-        """Ends the run there. Blocks; idempotent."""
+        """End the W&B run. Blocks; idempotent."""
         sink, self._sink = self._sink, None
         if sink is not None:
             try:
                 sink.close()
             except Exception as error:
-                _logger.warning("W&B's run was not ended well: %s", error)
+                _logger.warning("Could not end the W&B run cleanly: %s", error)
 
     def _open(self) -> Any:
         from webtraj.rollouts.metrics.live import WandbSink

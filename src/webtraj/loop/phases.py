@@ -1,4 +1,4 @@
-"""Each phase of a loop as data: a command, the outputs that it promises, what it waits for."""
+"""The phases of a loop as data: a command, its promised outputs, what it waits for."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ __all__ = [
     "staleness",
 ]
 
-# What can go wrong in a loop, other than its input.
+# Failures of a loop, other than invalid input.
 
 
 class PhaseFailedError(errors.WebtrajError, RuntimeError):
-    """A phase's command failed, or did not make what it promises; the loop can be gone on with."""
+    """A phase's command failed or did not make its outputs. The loop can be resumed."""
 
 
-# What phases promise to make: whether it is there and whole, and a digest to know it by.
+# Outputs that phases promise: whether they are complete, and a digest of their content.
 
 _WHOLE = 4 << 20
-"""Files of so many bytes are read whole,"""
+"""Files up to this many bytes are digested completely."""
 _ENDS = 1 << 20
-"""and of larger ones so much of the beginning and of the end."""
+"""Bytes to digest at each end of larger files."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,17 +47,17 @@ class Output:
     """A file or folder that a phase makes."""
 
     path: str
-    """Where."""
+    """Path of the output."""
     kind: Literal["dataset", "kept", "export", "model", "any"] = "any"
-    """What it is: a dataset with episodes, one of what was kept of others, which may be nothing, an
-    export, a model's folder, or anything."""
+    """Kind of output: a dataset with episodes, one of kept episodes that may be empty, an export, a
+    model's folder, or anything."""
 
     @property
     def missing(self) -> str:
-        """What is wrong with it, as the end of a sentence; empty if it is whole."""
+        """What is wrong with it, as the end of a sentence; empty if it is complete."""
         path = Path(self.path)
         if not path.exists() or (path.is_dir() and not any(path.iterdir())):
-            return "is not there, or empty"
+            return "is missing or empty"
         if self.kind == "export":
             from webtraj.datasets.exporters.base import MANIFEST, is_manifest
 
@@ -75,14 +75,14 @@ class Output:
             found = len(open_dataset(self.path).summaries)
             return "" if found or self.kind == "kept" else "has no episodes"
         except errors.DatasetError as error:
-            return f"is no dataset ({error})"
+            return f"is not a dataset ({error})"
 
 
 def digest(path: str | os.PathLike[str]) -> str:
-    """Returns what a file's or folder's content is known by; empty if there is nothing.
+    """Return a digest of a file's or folder's content; empty if it does not exist.
 
-    The names and sizes of all files are in it, and their content: of files above 4 MiB the first
-    and the last MiB, and none of a dataset's blobs and episodes, which names and index tell.
+    It covers the names, sizes and contents of all files. Of files above 4 MiB, it covers the first
+    and the last MiB. A dataset's blobs and episodes count by name only, besides its index.
     """
     top = Path(path)
     total = hashlib.sha256()
@@ -119,20 +119,20 @@ def _add(total: hashlib._Hash, file: Path, name: str) -> None:
             total.update(opened.read())
 
 
-# Which phases a loop has, in which order, and what each waits for.
+# The order of phases, and what each waits for.
 #
-# Turn by turn, there is one lane: each phase comes after the one before it. With overlap there are
-# two, which run at once: one plays, the other trains::
+# Without overlap there is one lane: each phase follows the previous one. With overlap, two lanes
+# run at once, one playing and one training::
 #
 #     playing    evaluate 0 | rollout 1 | rollout 2        | evaluate 1 | rollout 3 ...
 #     training                          | export 1, train 1             | export 2, train 2 ...
 #
-# So from the second iteration on, a rollout is played with weights that are one training older than
-# turn by turn: it needs those of iteration k - 2, and waits for them. With a `max_staleness` above
-# 1 they are as many trainings older.
+# So from the second iteration on, a rollout plays with weights that are one training older than
+# without overlap: it waits for those of iteration k - 2. A larger `max_staleness` makes them that
+# many trainings older.
 
 Group = Literal["rollout", "update"]
-"""Whether a phase plays and prepares what was played, or makes a model of it."""
+"""Whether a phase plays and prepares the episodes, or makes a model of them."""
 
 _UPDATE = ("export", "train", "publish")
 
@@ -142,17 +142,17 @@ class Slot:
     """A phase's place in the loop."""
 
     iteration: int
-    """From 1; 0 before the first."""
+    """Number from 1; 0 before the first iteration."""
     name: str
-    """The phase's."""
+    """Name of the phase."""
     group: Group
-    """Which kind of work it is."""
+    """Group of the phase."""
     after: tuple[tuple[int, str], ...] = ()
-    """Phases of the other lane that it waits for, each by iteration and name."""
+    """Phases of the other lane that it waits for, by iteration and name."""
 
     @property
     def key(self) -> tuple[int, str]:
-        """What tells it from all others."""
+        """Unique key."""
         return self.iteration, self.name
 
     def __str__(self) -> str:
@@ -160,11 +160,11 @@ class Slot:
 
 
 def lanes(config: LoopConfig, *, overlap: bool | None = None) -> tuple[tuple[Slot, ...], ...]:
-    """Returns the loop's phases: one lane, or two that run at once.
+    """Return the loop's phases, as one lane or as two that run at once.
 
     Args:
         config: The loop's configuration.
-        overlap: Whether there are two; by default as configured.
+        overlap: Whether to use two lanes; by default as configured.
     """
     if not (config.overlap.enabled if overlap is None else overlap):
         return (tuple(_turn_by_turn(config)),)
@@ -172,7 +172,7 @@ def lanes(config: LoopConfig, *, overlap: bool | None = None) -> tuple[tuple[Slo
 
 
 def staleness(config: LoopConfig) -> int:
-    """Returns how many trainings behind the weights that play are, at most."""
+    """Return the most trainings that the playing weights are behind."""
     return config.overlap.max_staleness if config.overlap.enabled else 0
 
 
@@ -211,7 +211,7 @@ def _training(config: LoopConfig) -> Iterator[Slot]:
 
 
 def _slots(config: LoopConfig, number: int, group: Group) -> Iterator[Slot]:
-    """Yields the phases of an iteration that play, or those that train; without the evaluation."""
+    """Yield an iteration's phases of one group, without the evaluation."""
     for name in PHASES[:-1]:
         if _group(name) != group:
             continue
@@ -242,16 +242,16 @@ def _evaluated(config: LoopConfig, number: int) -> bool:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Who plays."""
+    """The policy that plays."""
 
     version: int
-    """The iteration that the weights come from; 0 for what the loop began with."""
+    """The iteration of the weights; 0 for the initial ones."""
     weights: str = ""
     """The model's folder or name; empty for an agent without a model."""
     model: str = ""
-    """The model's name, as its server knows it; empty without a server."""
+    """The model's name on its server; empty without a server."""
     urls: tuple[str, ...] = ()
-    """Its servers, `/v1` included."""
+    """URLs of its servers, `/v1` included."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,34 +259,34 @@ class Phase:
     """One phase of one iteration, ready to run."""
 
     slot: Slot
-    """Which."""
+    """Place in the loop."""
     command: tuple[str, ...]
-    """What is run."""
+    """Command to run."""
     going_on: tuple[str, ...] = ()
-    """What is run instead where an earlier try can be gone on with."""
+    """Command that resumes an earlier try."""
     goes_on_in: str = ""
-    """A dataset: an earlier try has left something to go on with if it has a planned run."""
+    """Dataset of an earlier try, which is resumed if the dataset has a planned run."""
     outputs: tuple[Output, ...] = ()
-    """What it must have made when it ends."""
+    """Outputs that must exist when it ends."""
     at_once: bool = False
-    """Whether its outputs are there whole or not at all. Then those of a try whose end nobody saw
-    are its outputs, and it is not run again."""
+    """Whether its outputs appear only when complete. Then outputs left by an interrupted try count,
+    and it is not run again."""
     links: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Links to make before it is run, and where each leads."""
+    """Links to make before it runs, with their targets."""
     seed: int = 0
-    """Its seed."""
+    """Seed of the phase."""
     retries: int = 0
-    """How often it is tried again."""
+    """Retries after a failure."""
 
     @property
     def next_command(self) -> tuple[str, ...]:
-        """What is to be run now: the command, or what goes on with an earlier try."""
+        """The command to run now: the first one, or the one that resumes an earlier try."""
         begun = bool(self.goes_on_in) and any(Path(self.goes_on_in).glob("runs/*/plan.jsonl"))
         return self.going_on if begun else self.command
 
 
 def seed_of(seed: int, phase: str, iteration: int) -> int:
-    """Returns a phase's seed, from 0 to 2**31 - 1. Evaluations all have the same.
+    """Return a phase's seed, from 0 to 2**31 - 1. All evaluations share one.
 
     >>> seed_of(0, "rollout", 1) != seed_of(0, "rollout", 2)
     True
@@ -298,36 +298,36 @@ def seed_of(seed: int, phase: str, iteration: int) -> int:
     return int.from_bytes(digest, "big") >> 1
 
 
-# Who looks on while a loop runs.
+# Observers of a running loop.
 
 
 class LoopObserver(Protocol):
-    """Is told what a loop does."""
+    """Receives a loop's events."""
 
     def loop_begins(self, total: int, done: int) -> None:
-        """Called once: how many phases there are, and how many of them are done already."""
+        """Called once, with the number of phases and of those already done."""
 
     def note(self, text: str) -> None:
-        """Called with what else there is to know: changes, what is waited for."""
+        """Called with other information: changed settings, what the loop waits for."""
 
     def phase_began(self, phase: Phase, *, attempt: int, log: str) -> None:
-        """Called when a phase's command is started."""
+        """Called when a phase's command starts."""
 
     def phase_said(self, slot: Slot, line: str) -> None:
-        """Called with lines that it prints, not each of them."""
+        """Called with some of the lines that it prints."""
 
     def phase_ended(self, slot: Slot, seconds: float) -> None:
         """Called when a phase is done; one that was found done took 0 seconds."""
 
     def phase_failed(self, slot: Slot, why: str, *, pause: float) -> None:
-        """Called when a phase failed and is tried again after a pause in seconds."""
+        """Called when a phase failed and will be retried after a pause in seconds."""
 
     def measured(self, line: Mapping[str, Any]) -> None:
-        """Called with a line of the metrics, when it is known or changed."""
+        """Called with a line of the metrics when it is new or changed."""
 
 
 class NullLoopObserver:
-    """Does not look."""
+    """Ignores all events."""
 
     def loop_begins(self, total: int, done: int) -> None:
         """See `LoopObserver`."""

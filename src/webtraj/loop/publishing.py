@@ -1,7 +1,7 @@
-"""Makes a trained model the latest one: `python -m webtraj.loop.publishing MODEL LINK`.
+"""Make a trained model the latest one: `python -m webtraj.loop.publishing MODEL LINK`.
 
-The link leads to the old model or to the new one, and never to nothing. With `--copy-to FOLDER`,
-the model is copied there first, whole or not at all. Doing it again changes nothing.
+The link always points to the old model or the new one. With `--copy-to FOLDER`, the model is copied
+there first, completely or not at all. Repeating the command changes nothing.
 """
 
 from __future__ import annotations
@@ -20,18 +20,20 @@ __all__ = ["copy", "link", "main"]
 
 
 def link(model: str | os.PathLike[str], at: str | os.PathLike[str]) -> None:
-    """Has a link lead to a model, in place of another link that may be there.
+    """Point a link to a model, replacing an existing link.
 
     Raises:
-        InvalidInputError: There is no such model, or something else than a link has the name.
+        InvalidInputError: The model is missing, or the name is taken by something else.
         OSError: The link cannot be made.
     """
     target, path = Path(model), Path(at)
     if not target.is_dir():
-        raise errors.InvalidInputError(f"There is no model in {str(target)!r} to publish.")
+        raise errors.InvalidInputError(
+            f"No model to publish in {str(target)!r}: the folder does not exist."
+        )
     if path.exists() and not path.is_symlink():
         raise errors.InvalidInputError(
-            f"{str(path)!r} is there, and no link of a loop's; move it away."
+            f"Cannot publish to {str(path)!r}, which exists and is not a link. Move it away."
         )
     draft = path.with_name(f".{secrets.token_hex(8)}.tmp")
     draft.symlink_to(os.path.relpath(target, path.parent))
@@ -44,10 +46,10 @@ def link(model: str | os.PathLike[str], at: str | os.PathLike[str]) -> None:
 
 
 def copy(model: str | os.PathLike[str], to: str | os.PathLike[str]) -> None:
-    """Copies a model to a folder: whole, or what is there stays as it was.
+    """Copy a model to a folder completely, or leave the folder as it was.
 
     Raises:
-        OSError: It cannot be copied.
+        OSError: The model cannot be copied.
     """
     from webtraj.training.sft.checkpoints import replace_folder
 
@@ -63,7 +65,7 @@ def copy(model: str | os.PathLike[str], to: str | os.PathLike[str]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Publishes what the command line names."""
+    """Publish the model given on the command line."""
     parser = argparse.ArgumentParser(prog="webtraj.loop.publishing")
     parser.add_argument("model")
     parser.add_argument("link")
@@ -74,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             copy(given.model, given.copy_to)
         link(given.model, given.link)
     except errors.InvalidInputError as error:
-        parser.error(str(error))  # Exits with 2: another try would not change it.
+        parser.error(str(error))  # Exits with 2: a retry would not help.
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""One phase's command as a child process: watched, logged, ended when we are ended.
+"""Run one phase's command as a child process, with its output in a log.
 
-The child runs under the guard of `webtraj.serving`, so nothing of it outlives us: if we are ended,
-or killed, it is asked to end by SIGTERM, has its patience for that, and is killed then. It holds a
-lock for as long as it lives, which whoever goes on with the loop waits for.
+The child runs under the guard of `webtraj.serving`, so no part of it outlives us. If we end or are
+killed, it gets SIGTERM and is killed after its patience. It holds a lock while it lives, and a
+resumed loop waits for that lock.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from webtraj.store import files
 __all__ = ["holding_lock", "run_command", "tail", "until_free"]
 
 _POLL = 0.5
-"""Seconds between looks at the log, and at a lock."""
+"""Seconds between checks of the log and of a lock."""
 _LINE = 300
-"""Characters of a line that are told."""
+"""Most characters of a line to report."""
 
 
 async def run_command(
@@ -34,16 +34,16 @@ async def run_command(
     patience: float,
     said: Callable[[str], None],
 ) -> int:
-    """Runs a command to its end; returns its exit status, 128 + n for signal n.
+    """Run a command to its end; return its exit status, 128 + n for signal n.
 
-    Being cancelled ends it in good order, and waits for that.
+    If cancelled, it ends the command in good order, and waits for that.
 
     Args:
         command: The program and its arguments.
-        log: Gets what it prints, at the end of what is in there.
-        lock: The file that it holds the lock of.
-        patience: Seconds that it has to end when it is asked to.
-        said: Is called with the last line that it printed, now and then.
+        log: Receives its output, appended.
+        lock: The file whose lock it holds.
+        patience: Seconds between asking it to end and killing it.
+        said: Called now and then with the last line that it printed.
     """
     files.make_folder(log.parent)
     files.make_folder(lock.parent)
@@ -68,36 +68,36 @@ async def run_command(
 
 
 def holding_lock(lock: Path, command: Sequence[str]) -> tuple[str, ...]:
-    """Returns a command that waits for a lock, and then is the given one, which holds it."""
+    """Return a command that waits for a lock and then becomes the given one, which holds it."""
     return (sys.executable, "-I", "-S", holding.__file__, str(lock), *command)
 
 
 async def until_free(lock: Path, waiting: Callable[[], None]) -> None:
-    """Waits until nobody holds a lock.
+    """Wait until a lock is free.
 
     Args:
-        lock: Its file.
-        waiting: Is called once, if there is something to wait for.
+        lock: The lock's file.
+        waiting: Called once if the lock is not free yet.
     """
-    told = False
+    reported = False
     while True:
         try:
             with files.locked(lock, wait=False):
                 return
         except BlockingIOError:
-            if not told:
+            if not reported:
                 waiting()
-                told = True
+                reported = True
             await asyncio.sleep(_POLL)
 
 
 def tail(log: Path, start: int) -> str:
-    """Returns the last lines of a log that were written after `start`."""
+    """Return the last lines of a log that were written after `start`."""
     return process.tail(log, start)
 
 
 def _last_line(log: Path, seen: int) -> tuple[str, int]:
-    """Returns the last whole line that was written after `seen`, and where the log ends."""
+    """Return the last complete line written after `seen`, and the end of the log."""
     with log.open("rb") as file:
         end = file.seek(0, os.SEEK_END)
         if end <= seen:

@@ -1,7 +1,7 @@
-"""Who answers as the policy: the seam between the loop and model servers.
+"""The policy's server: what the loop does to have given weights served.
 
-The loop says which weights it wants played; what has to be done for that, a server started, given
-weights, or nothing, is done here.
+The loop names the weights that should play. This module starts a server, updates its weights, or
+does nothing.
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ from webtraj.store import files
 __all__ = ["PolicyServer", "RunCommand", "open_server"]
 
 _UPDATES = 3
-"""How often a server that dies while it is given weights is given them."""
+"""Attempts to update a server's weights if it dies meanwhile."""
 
 RunCommand = Callable[[Sequence[str], int], Awaitable[None]]
-"""Runs a command that updates weights to a version; raises if it fails."""
+"""Runs a command that updates the weights to a version; raises if it fails."""
 
 
 class PolicyServer(Protocol):
     """Serves the weights that play."""
 
     async def ensure(self, version: int, weights: str) -> Policy:
-        """Sees to it that weights are served, and returns who plays.
+        """Make sure that weights are served, and return the policy.
 
-        Whoever calls it waits until nobody plays with other weights.
+        The caller makes sure that nobody plays with other weights meanwhile.
 
         Args:
-            version: The iteration that they come from; 0 for what the loop began with.
-            weights: Their folder, or the model's name on the Hub.
+            version: The iteration of the weights; 0 for the initial ones.
+            weights: Their folder, or a model's name on the Hub.
 
         Raises:
-            InvalidInputError: There are no such weights.
-            ModelError: The server does not start, or does not take them.
+            InvalidInputError: The weights do not exist.
+            ModelError: The server does not start, or rejects the weights.
         """
 
     async def rest(self) -> None:
-        """Lets go of what others may need while nobody plays."""
+        """Release memory that a training may need."""
 
     async def aclose(self) -> None:
-        """Ends the server, if it is ours. Idempotent."""
+        """End the server if the loop started it. Idempotent."""
 
 
 def open_server(config: LoopConfig, run_command: RunCommand) -> PolicyServer:
-    """Returns who serves a loop's weights; nothing is started before it is needed."""
+    """Return the server of a loop's weights. Nothing starts before it is needed."""
     made: dict[str, Callable[[], PolicyServer]] = {
         "none": _NoServer,
         "external": lambda: _ExternalServer(config.serve, run_command),
@@ -68,7 +68,7 @@ def open_server(config: LoopConfig, run_command: RunCommand) -> PolicyServer:
 
 
 class _NoServer(AsyncClosing):
-    """There is none: the agent finds the model by its folder."""
+    """No server: the agent loads the model from its folder."""
 
     async def ensure(self, version: int, weights: str) -> Policy:
         return Policy(version=version, weights=weights, model=weights)
@@ -81,7 +81,7 @@ class _NoServer(AsyncClosing):
 
 
 class _ExternalServer(AsyncClosing):
-    """One that is there, and is given weights by a command."""
+    """An external server, whose weights are updated by a command."""
 
     def __init__(self, config: ServeConfig, run_command: RunCommand) -> None:
         self._config, self._run = config, run_command
@@ -117,11 +117,11 @@ class _OwnServer(AsyncClosing):
     async def ensure(self, version: int, weights: str) -> Policy:
         if version and (wrong := Output(weights, "model").missing):
             raise errors.InvalidInputError(
-                f"The weights of iteration {version} are to play, and {weights!r} {wrong}."
+                f"Cannot play with the weights of iteration {version}: {weights!r} {wrong}."
             )
         await self._rest.aclose()
         if self._version is not None and version == 0 != self._version:
-            await self.aclose()  # What it began with has no version to go back to.
+            await self.aclose()  # The initial weights have no version to return to.
         if self._server is None:
             await self._start(version, weights)
         assert self._server is not None
@@ -145,7 +145,7 @@ class _OwnServer(AsyncClosing):
                 await self._updater.update(given, version_name(version))
                 break
             except errors.ModelUnavailableError:
-                # A server that dies meanwhile is started again with the weights that it had.
+                # A server that dies meanwhile is started again with its previous weights.
                 if not left:
                     raise
                 await self._server.wait_healthy(self._config.start_timeout)
@@ -169,7 +169,7 @@ class _OwnServer(AsyncClosing):
 
     async def _start(self, version: int, weights: str) -> None:
         config = self._config
-        # Adapters are for the model that the loop began with; all else is started with as it is.
+        # Adapters need the loop's initial model; otherwise start with the weights themselves.
         adapters = config.update == "lora"
         base = self._places.weights(0) if adapters else weights
         launch = _launch(
@@ -185,14 +185,14 @@ class _OwnServer(AsyncClosing):
             log_file=self._places.server_log,
             start_timeout=config.start_timeout,
         )
-        # Nobody asks while weights are changed, so that nothing has to be held back.
+        # Nobody plays while weights change, so requests need not be held.
         updater = make_updater(config.update, server, adapter=f"{config.name}-lora", hold=0.0)
         await server.__aenter__()
         self._server, self._updater = server, updater
         self._version = 0 if adapters else version
 
     def _given(self, version: int, weights: str) -> str:
-        """Returns the folder that the server is given: of an adapter, that of the training."""
+        """Return the folder to give to the server: for an adapter, that of the training."""
         if self._config.update != "lora":
             return weights
         from webtraj.training.sft.checkpoints import find_latest
@@ -200,18 +200,18 @@ class _OwnServer(AsyncClosing):
         checkpoint = find_latest(self._places.training(version))
         if checkpoint is None or not (checkpoint.model / "adapter_config.json").is_file():
             raise errors.InvalidInputError(
-                f"serve.update=lora needs an adapter, and the training of iteration {version} has "
-                "none: train with method=lora, or give serve.update=reload."
+                f"serve.update=lora needs an adapter, but the training of iteration {version} has "
+                "none. Train with method=lora, or set serve.update=reload."
             )
         return str(checkpoint.model)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _HeldLaunch(VllmLaunch):
-    """A server that waits for the one of a loop that was killed: both have no room on one GPU."""
+    """A launch that first waits for a killed loop's server, since a GPU has no room for both."""
 
     lock: Path
-    """The file that it holds the lock of."""
+    """The file whose lock the server holds."""
 
     def command(self, host: str, port: int) -> Sequence[str]:
         """See `VllmLaunch.command`."""
@@ -223,8 +223,8 @@ def _launch(config: ServeConfig, weights: str, version: str, *, lock: Path) -> V
     for option in config.options:
         if option not in known:
             raise errors.InvalidInputError(
-                f"serve.options has {option!r:.60}, which is no option of vLLM's launch. "
-                f"{nearest(option, known)}There are {', '.join(sorted(known))}."
+                f"Unknown option {option!r:.60} in serve.options. {nearest(option, known)}"
+                f"Expected one of {', '.join(sorted(known))}."
             )
     files.make_folder(lock.parent)
     launch = _HeldLaunch(

@@ -1,4 +1,4 @@
-"""`state.jsonl`: what a loop has done. One JSON object a line, appended and synced at once.
+"""`state.jsonl`: what a loop has done, one JSON object per line, appended and synced at once.
 
 ::
 
@@ -9,11 +9,11 @@
      "outputs": {"<path>": "<digest>"}, "time": ...}
     {"event": "failed", "iteration": 1, "phase": "train", "status": 1, "seconds": 2.0, "time": ...}
 
-`loop` is written each time that the loop is begun or gone on with. A phase that has `begun` and not
-`ended` was interrupted, or failed. `policy` is the version of the weights that played. `before`
-holds what outputs were there, so that those made since are told from those of long ago. `found`
-says that the outputs were there, and only their line was missing. A last line that is not whole is
-of a loop that died while it wrote; it is cut off.
+A `loop` line is written each time that the loop is started or resumed. A phase that has `begun` but
+not `ended` was interrupted or failed. `policy` is the version of the weights that played. `before`
+lists the outputs that existed before, to distinguish new ones from old ones. `found` means that the
+outputs were complete and only their line was missing. An incomplete last line is from a loop that
+died while writing; it is removed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _VERSION = 1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Line:
-    """The fields of a line that are read again."""
+    """The fields of a line that are read back."""
 
     event: str
     version: Count = 1
@@ -70,26 +70,26 @@ _FIELDS = tuple(field.name for field in dataclasses.fields(_Line))
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Begun:
-    """How a phase was begun."""
+    """How a phase was started."""
 
     policy: int
-    """The version of the weights that played."""
+    """Version of the weights that played."""
     before: Mapping[str, str]
-    """The outputs that were there before its first try, and their digests."""
+    """Digests of the outputs that existed before its first try, by path."""
     attempts: int
-    """How often it was begun."""
+    """Number of tries."""
 
 
 class LoopState(Closing):
-    """The state of a loop, to be read and added to. One process at a time has it open.
+    """The state of a loop, for reading and appending. Only one process at a time may open it.
 
     Args:
-        path: The file; it may be yet to come.
+        path: The file, which need not exist yet.
 
     Raises:
-        CorruptDataError: A line that is not the last is damaged.
+        CorruptDataError: A line other than the last is damaged.
         StorageError: The file cannot be read or written.
-        UnsupportedSchemaError: It was written by a newer webtraj.
+        UnsupportedSchemaError: The file was written by a newer webtraj.
     """
 
     def __init__(self, path: Path) -> None:
@@ -105,53 +105,53 @@ class LoopState(Closing):
             if isinstance(error, errors.WebtrajError):
                 raise
             raise errors.StorageError(
-                f"The loop's state {str(path)!r} cannot be written: {error}."
+                f"Cannot write the loop's state {str(path)!r}: {error}."
             ) from error
 
     def close(self) -> None:
-        """Closes the file. Idempotent."""
+        """Close the file. Idempotent."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
 
     @property
     def empty(self) -> bool:
-        """Whether no loop was begun here."""
+        """Whether no loop was started here."""
         return not self._entries
 
     @property
     def config(self) -> Mapping[str, Any] | None:
-        """What the loop was told the last time."""
-        told = [entry["config"] for entry in self._entries if entry["event"] == "loop"]
-        return told[-1] if told else None
+        """The loop's latest configuration, or None."""
+        configs = [entry["config"] for entry in self._entries if entry["event"] == "loop"]
+        return configs[-1] if configs else None
 
     @property
     def anything_ended(self) -> bool:
-        """Whether a phase is done."""
+        """Whether any phase is done."""
         return any(entry["event"] == "ended" for entry in self._entries)
 
     def ended(self, key: tuple[int, str]) -> Mapping[str, Any] | None:
-        """Returns what is on record of a phase that is done; None if it is not."""
+        """Return the record of a done phase; None if it is not done."""
         return next((entry for entry in self._of(key) if entry["event"] == "ended"), None)
 
     def begun(self, key: tuple[int, str]) -> Begun | None:
-        """Returns how a phase was begun; None if it was not."""
+        """Return how a phase was started; None if it was not."""
         tries = [entry for entry in self._of(key) if entry["event"] == "begun"]
         if not tries:
             return None
         return Begun(tries[-1]["policy"], tries[0]["before"], len(tries))
 
     def seconds(self, key: tuple[int, str]) -> float:
-        """Returns how long a phase took, failed tries included; those that died tell nothing."""
+        """Return a phase's duration, with failed tries but without crashed ones."""
         return sum(float(entry.get("seconds", 0.0)) for entry in self._of(key))
 
     def add_loop(self, config: Mapping[str, Any]) -> None:
-        """Writes down that the loop is begun, or gone on with."""
+        """Record that the loop starts or resumes."""
         version = webtraj.__version__
         self._add({"event": "loop", "version": _VERSION, "webtraj": version, "config": config})
 
     def add_begun(self, phase: Phase, command: tuple[str, ...], policy: int) -> Begun:
-        """Writes down that a phase begins, and returns how."""
+        """Record that a phase starts, and return how."""
         earlier = self.begun(phase.slot.key)
         before = (
             {output.path: digest(output.path) for output in phase.outputs}
@@ -172,14 +172,14 @@ class LoopState(Closing):
         return begun
 
     def add_ended(self, phase: Phase, seconds: float, *, found: bool = False) -> None:
-        """Writes down that a phase is done."""
+        """Record that a phase is done."""
         outputs = {output.path: digest(output.path) for output in phase.outputs}
         self._add(
             {**_named("ended", phase.slot), "seconds": seconds, "found": found, "outputs": outputs}
         )
 
     def add_failed(self, slot: Slot, status: int, seconds: float) -> None:
-        """Writes down that a try at a phase failed."""
+        """Record that a try at a phase failed."""
         self._add({**_named("failed", slot), "status": status, "seconds": seconds})
 
     def _of(self, key: tuple[int, str]) -> list[Mapping[str, Any]]:
@@ -196,22 +196,22 @@ class LoopState(Closing):
             files.write_all(self._file, line)
             os.fsync(self._file)
         except OSError as error:
-            raise errors.StorageError(f"The loop's state cannot be written: {error}.") from error
+            raise errors.StorageError(f"Cannot write the loop's state: {error}.") from error
         self._entries.append(entry)
 
 
 def read_entries(path: Path) -> list[dict[str, Any]]:
-    """Returns the lines of a state's file, the oldest first; none if there is no file.
+    """Return the lines of a state file, the oldest first; none if there is no file.
 
     Raises:
-        CorruptDataError: A line that is not the last is damaged.
-        UnsupportedSchemaError: It was written by a newer webtraj.
+        CorruptDataError: A line other than the last is damaged.
+        UnsupportedSchemaError: The file was written by a newer webtraj.
     """
     return _read(path)[0]
 
 
 def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """Returns the entries, and how many bytes of the file are whole lines."""
+    """Return the entries, and the length in bytes of all complete lines."""
     content = path.read_bytes() if path.exists() else b""
     whole = content.rfind(b"\n") + 1
     entries: list[dict[str, Any]] = []
@@ -224,13 +224,13 @@ def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
                     raise records.WrongFieldError(name, "is missing")
         except ValueError as error:
             raise errors.CorruptDataError(
-                f"Line {number} of {str(path)!r} is damaged: {error}. It was changed after it was "
-                "written; restore it from a copy, or begin another loop."
+                f"Line {number} of {str(path)!r} is damaged: {error}. Restore the file from a "
+                "copy, or start another loop."
             ) from error
         if checked.version > _VERSION:
             raise errors.UnsupportedSchemaError(
                 f"{str(path)!r} has version {checked.version}; this webtraj reads up to "
-                f"{_VERSION}. Install a newer one."
+                f"{_VERSION}. Install a newer webtraj."
             )
         entries.append(
             {**entry, **{name: getattr(checked, name) for name in _FIELDS if name in entry}}
@@ -242,35 +242,35 @@ def _named(event: str, slot: Slot) -> dict[str, Any]:
     return {"event": event, "iteration": slot.iteration, "phase": slot.name}
 
 
-# Before a loop runs: its folder is taken, and its state is checked to be that of this loop.
+# Before a loop runs: lock its folder, and check that the state belongs to this loop.
 
 _FIXED = ("seed", "first.policy", "first.iterations")
-"""Keys that all iterations of a loop must have in common."""
+"""Keys that must not change once a phase is done."""
 
 
 def own(stack: contextlib.ExitStack, places: Places) -> None:
-    """Takes the loop's folder for us alone."""
+    """Lock the loop's folder for this process."""
     try:
         files.make_folder(places.out)
         stack.enter_context(files.locked(places.lock("loop"), wait=False))
     except BlockingIOError as error:
         raise errors.InvalidInputError(
-            f"Another loop runs in {str(places.out)!r}. Wait for its end, or give another out."
+            f"Another loop is running in {str(places.out)!r}. Wait for its end, or use another out."
         ) from error
     except OSError as error:
         if isinstance(error, errors.WebtrajError):
             raise
         raise errors.StorageError(
-            f"{str(places.out)!r} cannot be written: {error}. Give another out."
+            f"Cannot write to {str(places.out)!r}: {error}. Use another out."
         ) from error
 
 
 def begin(config: LoopConfig, state: LoopState, *, resume: bool, observer: LoopObserver) -> None:
-    """Checks that the state is that of this loop, and writes down that it begins or goes on."""
+    """Check that the state belongs to this loop, and record that the loop starts or resumes."""
     if not state.empty and not resume:
         raise errors.InvalidInputError(
-            f"A loop was begun in {config.out!r}. Give --resume (resume=True) to go on with it, or "
-            "another out."
+            f"A loop was already started in {config.out!r}. Resume it with --resume (resume=True), "
+            "or use another out."
         )
     told = without_secrets(config.model_dump(mode="json"))
     before = dict(flattened(state.config or {}))
@@ -279,9 +279,8 @@ def begin(config: LoopConfig, state: LoopState, *, resume: bool, observer: LoopO
             continue
         if key in _FIXED and state.anything_ended:
             raise errors.InvalidInputError(
-                f"The loop in {config.out!r} was begun with {key}={was}, and is to go on with "
-                f"{value}: iterations would not be those of one loop. Give {key}={was}, or another "
-                "out."
+                f"Cannot change {key} from {was} to {value}: finished phases of the loop in "
+                f"{config.out!r} depend on it. Keep {key}={was}, or use another out."
             )
-        observer.note(f"{key} was {was}, and is {value} from here on.")
+        observer.note(f"Changed {key} from {was} to {value}.")
     state.add_loop(told)
