@@ -188,7 +188,7 @@ class TrainPhaseConfig(PhaseConfig):
     model: str | None = None
     """The initial model, a folder or a name on the Hub; `first.policy` by default."""
     begin: Literal["previous", "base"] = "previous"
-    """Where each iteration starts: the previous iteration's weights, or `model` again."""
+    """Start of each iteration: the previous iteration's weights, or `model` again."""
     python: str | None = None
     """`llamafactory`: the Python of its environment."""
 

@@ -54,7 +54,7 @@ class Output:
 
     @property
     def missing(self) -> str:
-        """What is wrong with it, as the end of a sentence; empty if it is complete."""
+        """The problem with it, as the end of a sentence; empty if it is complete."""
         path = Path(self.path)
         if not path.exists() or (path.is_dir() and not any(path.iterdir())):
             return "is missing or empty"

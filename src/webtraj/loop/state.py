@@ -70,7 +70,7 @@ _FIELDS = tuple(field.name for field in dataclasses.fields(_Line))
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Begun:
-    """How a phase was started."""
+    """Record of a started phase."""
 
     policy: int
     """Version of the weights that played."""
@@ -135,7 +135,7 @@ class LoopState(Closing):
         return next((entry for entry in self._of(key) if entry["event"] == "ended"), None)
 
     def begun(self, key: tuple[int, str]) -> Begun | None:
-        """Return how a phase was started; None if it was not."""
+        """Return the record of a started phase; None if it was not started."""
         tries = [entry for entry in self._of(key) if entry["event"] == "begun"]
         if not tries:
             return None

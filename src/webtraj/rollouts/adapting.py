@@ -79,7 +79,7 @@ class Adaptive:
     slower: float = 3.0
     """Lower the number when steps take this many times as long as at best."""
     slower_when_full: float = 1.5
-    """The same threshold while the CPU is full."""
+    """Same as `slower`, while the CPU is full."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.low <= self.high:

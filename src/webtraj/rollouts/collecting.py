@@ -42,7 +42,7 @@ _CONTEXTS_PER_BROWSER = 16
 _logger = logging.getLogger(__name__)
 
 Playable = str | Sequence[str] | Sequence[TaskSpec] | Sequence[PlannedEpisode]
-"""What a rollout can play: one or several preset selectors, tasks, or a plan."""
+"""Input of a rollout: one or several preset selectors, tasks, or a plan."""
 
 
 async def collect(

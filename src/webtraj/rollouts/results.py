@@ -28,7 +28,7 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeResult:
-    """How one episode of a rollout ended."""
+    """Result of one episode of a rollout."""
 
     task: str
     """Name of the task."""

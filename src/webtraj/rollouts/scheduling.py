@@ -41,7 +41,7 @@ _HOPELESS = (errors.InvalidInputError, errors.ModelRefusedError, errors.MissingD
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often to retry an episode that ended in an error, and how soon."""
+    """Number and timing of retries after an episode ended in an error."""
 
     max_retries: int = 0
     """Tries after the first."""

@@ -45,7 +45,7 @@ class RolloutSettings:
     """Episodes to play at a time: a number; `Adaptive(2, 32)` to adjust it as the rollout runs; or
     `"auto"` for `Adaptive()`. Afterwards it holds the number, or the largest number allowed."""
     adaptive: Adaptive | None = None
-    """How to adjust `parallel`. Derived from it; do not set."""
+    """Bounds for adjusting the number. Derived from `parallel`; do not set."""
     max_steps: int | None = None
     """Truncate an episode after this many steps. A task's own limit takes precedence."""
     max_repetitive_actions: int | None = None

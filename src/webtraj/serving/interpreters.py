@@ -31,7 +31,7 @@ class Tool:
     venv: str
     """Folder name of its virtual environment."""
     how_to_get: str
-    """What to do if it is not installed."""
+    """Advice if it is not installed."""
     command: str = ""
     """Command of the tool that lies beside its Python, if on the PATH."""
 

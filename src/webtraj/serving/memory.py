@@ -22,8 +22,8 @@ __all__ = ["MemoryNeed", "ModelSize", "serving_need", "training_need"]
 GIB = 2**30
 
 Keeping = Literal["float32", "bf16", "zero-1", "zero-2", "zero-3"]
-"""How a trainer keeps trained weights: `float32`, like `webtraj train`; `bf16`, without any float32
-copy; or bf16 with a float32 copy, sharded by DeepSpeed's ZeRO of that stage."""
+"""Storage of trained weights: `float32`, like `webtraj train`; `bf16`, without any float32 copy; or
+bf16 with a float32 copy, sharded by DeepSpeed's ZeRO of that stage."""
 
 _SAVED = {"float32": 26, "lora": 18, "bf16": 16}
 """Bytes that a layer keeps per token and number of the hidden state."""

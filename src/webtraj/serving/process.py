@@ -24,7 +24,7 @@ __all__ = ["GuardedProcess", "RestartPolicy", "ServerLaunch", "ServerLog", "clai
 
 
 class ServerLaunch(Protocol):
-    """How `ModelServer` starts a server with an OpenAI-compatible API.
+    """Instructions for `ModelServer` to start a server with an OpenAI-compatible API.
 
     The server answers `GET /health` with 200 when it is ready, and lists its model under
     `GET /v1/models`.

@@ -38,7 +38,7 @@ __all__ = [
 # its previous weights.
 
 UpdateWay = Literal["reload", "lora", "restart"]
-"""How a server gets new weights."""
+"""A way to update a server's weights."""
 
 DEFAULT_HOLD = 1.0
 """Seconds for which clients share a version by default (`ClientOptions.version_interval`)."""

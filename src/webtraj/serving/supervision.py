@@ -29,7 +29,7 @@ _POLL_INTERVAL = 0.1
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """How closely to watch a server; see `ModelServer`."""
+    """Timeouts and restarts of a watched server; see `ModelServer`."""
 
     start_timeout: float
     patience: float

@@ -42,7 +42,7 @@ _MODULE = "vllm.entrypoints.openai.api_server"  # `vllm serve` fails in the pack
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class VllmLaunch:
-    """How to start vLLM for a model. None leaves a setting to vLLM.
+    """Settings to start vLLM for a model. None leaves a setting to vLLM.
 
     Whether it runs on GPUs or CPUs depends on the vLLM that its Python has.
     """
@@ -75,7 +75,7 @@ class VllmLaunch:
     images_per_prompt: int | None = None
     """Most images in a prompt."""
     logprobs_mode: LogprobsMode = "processed_logprobs"
-    """What log-probabilities describe. Learning needs processed ones, from which tokens were
+    """Kind of log-probabilities. Learning needs processed ones, from which tokens were
     sampled, with temperature and all else applied; vLLM's own default is raw."""
     structure_backend: StructureBackend = "guidance"
     """Backend for structured outputs. vLLM's default is xgrammar, whose version 0.2.8 allows
@@ -241,7 +241,7 @@ def _gib(number: float | None) -> int | None:
 # Rests: a server lends its memory to others for a while.
 
 Rest = Literal["pause", "sleep", "drop", "stop"]
-"""What a server keeps while it rests:
+"""A kind of rest, by what the server keeps:
 
 * `pause`: everything. It only starts no replies, to leave the processors to a trainer.
 * `sleep`: its weights, in main memory. The GPU's memory is free; waking takes seconds.

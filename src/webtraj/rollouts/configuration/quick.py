@@ -29,7 +29,7 @@ from webtraj.store.places import is_url, open_storage
 __all__ = ["SOURCE", "QuickConfig", "build_quick", "resume_quick"]
 
 SOURCE = "command.json"
-"""The file beside the plan that keeps what a run was begun with."""
+"""Name of the file beside the plan with the arguments that started a run."""
 
 
 class QuickConfig(configuration_lib.Section):

@@ -261,7 +261,7 @@ class RetryConfig(Section):
 
 
 class EnvConfig(Section):
-    """What to play, and how."""
+    """Settings of tasks, browsers, limits and servers."""
 
     split: Literal["train", "test"] = "train"
     """`train` samples tasks and skips blocked sites; `test` plays tasks in order, as a test."""
@@ -271,7 +271,7 @@ class EnvConfig(Section):
     test_tasks: str | list[str] = ""
     """Tasks of `test`."""
     train_tasks_sampler: Literal["uniform", "ratio", "sequential"] = "uniform"
-    """How `train` samples: uniformly, by `difficulty_ratio`, or the first tasks in order."""
+    """Sampler of `train`: uniform, by `difficulty_ratio`, or the first tasks in order."""
     train_tasks_rollout_size: Annotated[int, Field(ge=-1)] = -1
     """Number of tasks that `train` samples; -1 or 0 for all."""
     test_tasks_rollout_size: Annotated[int, Field(ge=-1)] = -1
@@ -440,12 +440,12 @@ class PolicyConfig(Section):
 
 
 class ContextConfig(Section):
-    """What the model sees: see `webtraj.agents.contexts.ContextSettings`."""
+    """Settings of the model's context: see `webtraj.agents.contexts.ContextSettings`."""
 
     interaction_mode: Annotated[
         Literal["coordinates", "set_of_marks", "text"], BeforeValidator(_underscored)
     ] = "text"
-    """How elements are named: by points on a screenshot, by numbers on it, or by their refs.
+    """Naming of elements: by points on a screenshot, by numbers on it, or by their refs.
     `set-of-marks` means `set_of_marks`."""
     dialect: str | None = None
     """Syntax of the model's actions; by default what fits the mode."""
@@ -470,14 +470,14 @@ class ContextConfig(Section):
     memory: bool = _SHOWN.memory
     """Whether to show the agent what it chose to remember."""
     cut_harder: _AtLeastZero = _SHOWN.cut_harder
-    """How often to shrink a context that is too long, by half each time."""
+    """Most times to shrink a context that is too long, by half each time."""
 
 
 class ModelConfig(Section):
     """Kind of model."""
 
     model_type: Literal["qwen3-instruct", "qwen3-think"] | None = None
-    """How earlier replies are shown: unchanged (`qwen3-instruct`), or without the model's thinking
+    """Display of earlier replies: unchanged (`qwen3-instruct`), or without the model's thinking
     (`qwen3-think`, and null)."""
     prompt_version: str | None = None
     """The prompt: WebGym's `vanilla` or `complete`, another prompt's name, or a file. By default
@@ -509,11 +509,11 @@ class RolloutConfig(Section):
     metrics: MetricsConfig = MetricsConfig()
     """Destinations of live metrics."""
     env_config: EnvConfig = EnvConfig()
-    """What to play, and how."""
+    """Settings of tasks, browsers, limits and servers."""
     policy_config: PolicyConfig = PolicyConfig()
     """The agent."""
     context_config: ContextConfig = ContextConfig()
-    """What the model sees."""
+    """Settings of the model's context."""
     judge: str | None = None
     """Judge of the recorded episodes: `environment`, `rules:FILE`, or `model` with the settings in
     `openai_config`. By default `model` if `openai_config` names a model, else none."""

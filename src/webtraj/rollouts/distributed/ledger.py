@@ -510,8 +510,8 @@ class Ledger:
         completion = self.settings.completion
         enough, over = completion.threshold * self._rows, self._rows - len(self._open)
         if over - 1 < enough <= over:
-            told = f"{over} of {self._rows} rows were done {completion.grace:g} s ago"
-            asyncio.get_running_loop().call_later(completion.grace, self.cut, told)
+            why = f"{over} of {self._rows} rows were done {completion.grace:g} s ago"
+            asyncio.get_running_loop().call_later(completion.grace, self.cut, why)
 
     def _count_errors(self, result: EpisodeResult) -> None:
         self._errors_in_a_row = self._errors_in_a_row + 1 if result.broke else 0

@@ -272,7 +272,7 @@ def _repeats(actions: list[Any]) -> tuple[int, int]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an episode comes from: a run's plan, which knows more of its task than the record."""
+    """Origin of an episode: a run's plan, which knows more of its task than the record."""
 
     run: str = ""
     """The run's id; empty without a run."""
