@@ -32,6 +32,7 @@ from webtraj.loop.phases import (
 )
 from webtraj.loop.places import Places
 from webtraj.loop.state import Begun, LoopState, begin, own
+from webtraj.serving.process import tail
 from webtraj.store import files
 
 __all__ = ["Following", "LoopResult", "Only", "run"]
@@ -328,7 +329,7 @@ class _Loop:
                 tried = f", tried {tries + 1} times" if tries else ""
                 raise PhaseFailedError(
                     f"The phase {slot} {why}{tried}. The end of its log, {log}:\n"
-                    f"{running.tail(log, start)}\n"
+                    f"{tail(log, start)}\n"
                     "Fix the cause, then run the same command with --resume; done phases are kept."
                 )
             pause = min(2.0**tries, _LONGEST_PAUSE)
@@ -405,7 +406,7 @@ class _Loop:
         if status:
             raise PhaseFailedError(
                 f"serve.update_command exited with status {status} for the weights of "
-                f"iteration {version}. The end of its log, {log}:\n{running.tail(log, start)}"
+                f"iteration {version}. The end of its log, {log}:\n{tail(log, start)}"
             )
 
 

@@ -14,11 +14,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from webtraj.loop import holding
-from webtraj.serving import process
 from webtraj.serving.process import GuardedProcess
 from webtraj.store import files
 
-__all__ = ["holding_lock", "run_command", "tail", "until_free"]
+__all__ = ["holding_lock", "run_command", "until_free"]
 
 _POLL = 0.5
 """Seconds between checks of the log and of a lock."""
@@ -89,11 +88,6 @@ async def until_free(lock: Path, waiting: Callable[[], None]) -> None:
                 waiting()
                 reported = True
             await asyncio.sleep(_POLL)
-
-
-def tail(log: Path, start: int) -> str:
-    """Return the last lines of a log that were written after `start`."""
-    return process.tail(log, start)
 
 
 def _last_line(log: Path, seen: int) -> tuple[str, int]:

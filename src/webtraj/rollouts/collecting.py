@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
-import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from webtraj.agents import base as agents_lib
 from webtraj.agents import catalog
 from webtraj.rollouts.adapting import Adaptive
 from webtraj.rollouts.judging import PARALLEL, When, judge_rollout, judged_place
-from webtraj.rollouts.making import check_environments, check_tasks
+from webtraj.rollouts.making import Browsers, check_environments, check_tasks
 from webtraj.rollouts.plan import PlannedEpisode, plan_episodes, plan_tasks
 from webtraj.rollouts.recording import EpisodeFormat, open_collector, settle_format
 from webtraj.rollouts.results import NullRolloutObserver, RolloutObserver, RolloutSummary
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from webtraj.store.index import EpisodeSummary
 
 __all__ = ["Playable", "collect", "keep_metrics", "plan_of"]
-
-_CONTEXTS_PER_BROWSER = 16
 
 _logger = logging.getLogger(__name__)
 
@@ -181,7 +178,7 @@ async def collect(
         turns = progress.left
         observer.rollout_planned([turn.planned for turn in turns])
         if browser_pool is None and any(turn.planned.selection.uses_browser for turn in turns):
-            browser_pool = await stack.enter_async_context(_open_pool(settings.parallel))
+            browser_pool = await stack.enter_async_context(Browsers().open(settings.parallel))
         runner = Runner(
             agent=agent,
             turns=turns,
@@ -302,10 +299,3 @@ def _episodes_on_record(
         return open_dataset(out, storage_options=storage_options).summaries
     except errors.NotADatasetError:
         return ()  # A bucket receives the plan before its first episode.
-
-
-def _open_pool(parallel: int) -> BrowserPool:
-    from webtraj.environments.browser.pool import BrowserPool
-
-    browsers = math.ceil(parallel / _CONTEXTS_PER_BROWSER)
-    return BrowserPool(browsers, math.ceil(parallel / browsers))

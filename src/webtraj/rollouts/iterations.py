@@ -29,12 +29,12 @@ import orjson
 import webtraj
 from webtraj import errors
 from webtraj.rollouts.plan import PlannedEpisode, plan_from_bytes, plan_to_bytes
-from webtraj.rollouts.runs import Run, progress_of
+from webtraj.rollouts.runs import Run, progress_of, run_ids
 from webtraj.rollouts.scheduling import RetryPolicy
 from webtraj.store.layout import HEADER
 from webtraj.store.places import Storage, is_url, open_storage
 
-__all__ = ["Iterations", "Split", "run_ids"]
+__all__ = ["Iterations", "Split"]
 
 Split = Literal["train", "test"]
 
@@ -189,12 +189,6 @@ class Iterations:
 
     def _storage(self) -> Storage:
         return open_storage(self.place, self.storage_options)
-
-
-def run_ids(storage: Storage) -> tuple[str, ...]:
-    """Return the ids of a dataset's runs, the latest last."""
-    plans = (entry.key for entry in storage.list("runs/") if entry.key.endswith("/plan.jsonl"))
-    return tuple(sorted(key.split("/")[1] for key in plans))
 
 
 def _remove_bare(place: Path) -> None:

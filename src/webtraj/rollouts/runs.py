@@ -36,12 +36,21 @@ from webtraj.rollouts.scheduling import RETRIED, RetryPolicy, Turn
 from webtraj.store.index import EpisodeSummary
 from webtraj.store.places import Storage
 
-__all__ = ["TRIES_A_SESSION", "Progress", "Run", "counting", "new_run_id", "progress_of"]
+__all__ = [
+    "TRIES_A_SESSION",
+    "Progress",
+    "Run",
+    "counting",
+    "new_run_id",
+    "progress_of",
+    "run_ids",
+]
 
 TRIES_A_SESSION = 1000
 """Most tries at a row in one session on several machines."""
 
 _RUNS = "runs/"
+_PLAN = "/plan.jsonl"
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -53,6 +62,20 @@ def new_run_id() -> str:
     """
     now = datetime.datetime.now(datetime.UTC)
     return f"{now:%Y%m%dT%H%M%S}-{now.microsecond // 1000:03d}-{secrets.token_hex(4)}"
+
+
+def run_ids(storage: Storage) -> list[str]:
+    """Return the ids of a dataset's runs, sorted by name; default names sort by time.
+
+    Raises:
+        StorageError: The runs cannot be listed.
+    """
+    keys = (entry.key for entry in storage.list(_RUNS))
+    return sorted(
+        key.removeprefix(_RUNS).removesuffix(_PLAN)
+        for key in keys
+        if key.endswith(_PLAN) and key.count("/") == 2
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,7 +100,7 @@ class Run:
         Raises:
             InvalidInputError: The dataset has no run.
         """
-        plans = [entry.key for entry in storage.list(_RUNS) if entry.key.endswith("/plan.jsonl")]
+        plans = [entry.key for entry in storage.list(_RUNS) if entry.key.endswith(_PLAN)]
         if not plans:
             raise errors.InvalidInputError(
                 f"No run to resume in {storage.url!r}: no plan was written there."

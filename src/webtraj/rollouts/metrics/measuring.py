@@ -14,7 +14,7 @@ from webtraj import errors
 from webtraj.rollouts.metrics.facts import EpisodeFacts, Origin, step_facts
 from webtraj.rollouts.metrics.report import Measuring, MetricsReport
 from webtraj.rollouts.results import EpisodeResult
-from webtraj.rollouts.runs import Run
+from webtraj.rollouts.runs import Run, run_ids
 
 if TYPE_CHECKING:
     from webtraj.datasets.dataset import Dataset
@@ -30,8 +30,6 @@ __all__ = [
     "run_ids",
 ]
 
-_RUNS = "runs/"
-_PLAN = "/plan.jsonl"
 _EPISODES_AHEAD = 8
 
 
@@ -131,20 +129,6 @@ def measure_trajectories(
         steps = step_facts(trajectory, measuring.prices)
         measuring.add(EpisodeFacts.of_trajectory(trajectory, steps=steps))
     return measuring.report()
-
-
-def run_ids(storage: Storage) -> list[str]:
-    """Return the ids of a dataset's runs, sorted by name; default names sort by time.
-
-    Raises:
-        StorageError: The runs cannot be listed.
-    """
-    keys = (entry.key for entry in storage.list(_RUNS))
-    return sorted(
-        key.removeprefix(_RUNS).removesuffix(_PLAN)
-        for key in keys
-        if key.endswith(_PLAN) and key.count("/") == 2
-    )
 
 
 class _Plans:
