@@ -521,8 +521,8 @@ def _check_arguments(
         unknown = [key for key in kwargs if key not in names]
         if unknown:
             raise errors.InvalidInputError(
-                f"The preset {name!r} has no option {unknown[0]!r:.60}; given: {given}. "
-                f"{nearest(unknown[0], names)}{takes}"
+                f"The preset {name!r} has no option {unknown[0]!r:.60}; got "
+                f"{unknown[0]:.60}={shown[unknown[0]]!r:.60}. {nearest(unknown[0], names)}{takes}"
             ) from None
         raise errors.InvalidInputError(
             f"The preset {name!r} cannot be made ({error}). Given: {given}. {takes}"

@@ -160,7 +160,7 @@ def test_a_dataset_of_a_newer_webtraj_is_refused(tmp_path):
 
 def test_a_file_in_the_way_is_a_collector_error(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(errors.CollectorError, match="cannot be written"):
+    with pytest.raises(errors.CollectorError, match="Cannot write the dataset folder"):
         JsonTrajectoryCollector(tmp_path / "file" / "dataset")
 
 

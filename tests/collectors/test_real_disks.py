@@ -62,7 +62,7 @@ async def test_a_read_only_disk_is_a_collector_error(disk, records):
         assert mount("-o", "remount,ro", str(disk))
         with pytest.raises(errors.CollectorError, match="Read-only"):
             collector.begin_episode(records.info())
-        with pytest.raises(errors.CollectorError, match=r"cannot be written.*this user may write"):
+        with pytest.raises(errors.CollectorError, match=r"Cannot write.*this user may write"):
             JsonTrajectoryCollector(disk / "another")
         assert len(open_dataset(disk / "dataset")) == 0
         assert verify(disk / "dataset").clean

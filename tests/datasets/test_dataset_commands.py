@@ -110,7 +110,7 @@ def test_a_place_that_is_none_is_refused(run, tmp_path):
             run(*command, tmp_path)
         with pytest.raises(errors.NotADatasetError):
             run(*command, f"memory://{secrets.token_hex(4)}/none")
-        with pytest.raises(errors.InvalidInputError, match="names no storage"):
+        with pytest.raises(errors.InvalidInputError, match="No storage for"):
             run(*command, "ftp://host/none")
 
 

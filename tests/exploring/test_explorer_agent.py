@@ -84,7 +84,7 @@ async def test_who_explores_and_proposes_can_be_had_by_name():
         (make_explorer, "curios", {}, "Did you mean 'curious'"),
         (make_explorer, "curious", {"speed": 1}, "does not take 'speed'"),
         (make_explorer, "curious", {"avoid": "x"}, "a list of words"),
-        (make_explorer, "model", {}, "model: Field required"),
+        (make_explorer, "model", {}, "The option 'model' is missing"),
         (make_proposer, "oracle", {}, "Choose one of: model, hindsight"),
         (make_proposer, "hindsight", {"model": "m"}, "takes no options"),
         (make_proposer, "model", {"model": "m", "prompt": "plain"}, "path of a .txt file"),

@@ -190,7 +190,7 @@ def test_a_model_is_measured_and_asked_again(run, dataset, tmp_path) -> None:
     ("arguments", "told"),
     [
         (["eval", "--judge", "modle"], "Did you mean 'model'"),
-        (["eval", "--judge", "model"], "say which, as --model NAME"),
+        (["eval", "--judge", "model"], "needs a model. Give --model NAME"),
         (["eval", "--judge", "model", "--model", "m", "--set", "vote=3"], "not take 'vote'"),
         (["eval", "--judge", "model", "--model", "m", "--set", "votes=x"], "votes='x': Input"),
         (["eval", "--judge", "rules:no.yaml"], "There is no file"),
@@ -239,8 +239,8 @@ def test_a_model_that_takes_no_requests_is_told_before_any_judging(run, dataset)
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"model": 3}, "The options of the judge 'model' are wrong: model"),
-        ({"model": "m", "provider": "vlm"}, "The options of the judge 'model' are wrong: provider"),
+        ({"model": 3}, "The options of the judge 'model' are wrong. model"),
+        ({"model": "m", "provider": "vlm"}, "The options of the judge 'model' are wrong. provider"),
         ({"model": "m", "voets": 3}, "The judge 'model' does not take 'voets'"),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else None,

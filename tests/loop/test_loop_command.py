@@ -33,7 +33,7 @@ def test_failure_is_told_and_gone_on_with(webtraj_loop, small_loop, monkeypatch)
     monkeypatch.delenv("FAIL")
     done = webtraj_loop("--resume")
     assert done.exit_code == 0, done.output
-    assert "1 of 3 phases are done already." in done.stderr
+    assert "1 of 3 phases already done." in done.stderr
     assert "[2/3] train of iteration 1, try 2:" in done.stderr
     assert f"The iteration is done: {small_loop.out}" in done.stdout
 

@@ -12,7 +12,7 @@ PLAY = "rollout --preset miniwob/click-test --out r"
 
 WRONG = {
     f"{PLAY} --episodes 0": "episodes: must be greater than or equal to 1; got 0",
-    f"{PLAY} --set max_stps=3": "no option 'max_stps'; given: max_stps=3",
+    f"{PLAY} --set max_stps=3": "no option 'max_stps'; got max_stps=3",
     f"{PLAY} --set max_stps=4": "Did you mean 'max_steps'?",
     "rollout --resume --out d": "No run to resume in 'd': no plan was written there.",
     "export d --format parquet --out o": "No export format 'parquet'. The formats of episodes are",

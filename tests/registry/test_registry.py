@@ -130,7 +130,7 @@ def test_factory_may_be_named_and_is_imported_when_made():
     with pytest.raises(ModuleNotFoundError):
         webtraj.make("pair")
     webtraj.register("fraction", "fractions:Fraction", tasks=(3,))
-    with pytest.raises(errors.InvalidInputError, match=r"no option 'depth'; given: depth=1"):
+    with pytest.raises(errors.InvalidInputError, match=r"no option 'depth'; got depth=1"):
         webtraj.make("fraction", depth=1)
     webtraj.register("date", "datetime:date")
     assert webtraj.make("date", year=2026, month=11, day=20).isoformat() == "2026-11-20"
@@ -166,7 +166,7 @@ def test_selection_error_names_the_whole_selector():
     ("arguments", "names_these"),
     [
         ({"colour": "blue"}, ["'count'", "colour='blue'", "Did you mean 'color'?"]),
-        ({"tasks": ("a",)}, ["'count'", "no option 'tasks'", "given: tasks="]),
+        ({"tasks": ("a",)}, ["'count'", "no option 'tasks'", "got tasks="]),
     ],
 )
 def test_argument_that_the_factory_does_not_take_is_a_clear_error(arguments, names_these):

@@ -151,7 +151,7 @@ def test_server_that_dies_too_often_is_exit_code_1(stand_in):
         (["some/model", "--dev-mode", "--host=0.0.0.0"], "dev_mode would allow any machine"),
         (
             ["some/model", "--runtime-lora", "--host=0.0.0.0"],
-            "runtime_lora would let every machine",
+            "runtime_lora would allow any machine",
         ),
         (
             [

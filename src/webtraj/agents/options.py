@@ -171,11 +171,19 @@ def read_options(options: Mapping[str, Any], *, who: str = "the agent 'model'") 
     try:
         return ModelOptions.model_validate(dict(options))
     except pydantic.ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, problem['loc'])) or 'options'}: {problem['msg']}"
-            for problem in error.errors(include_url=False)
-        )
+        problems = " ".join(map(_problem, error.errors(include_url=False)))
         raise errors.InvalidInputError(
-            f"The options of {who} are wrong: {problems}. It takes "
+            f"The options of {who} are wrong. {problems} It takes "
             f"{', '.join(ModelOptions.model_fields)}."
         ) from None
+
+
+def _problem(problem: Any) -> str:
+    from webtraj.named import nearest
+
+    name = ".".join(map(str, problem["loc"])) or "options"
+    if problem["type"] == "missing":
+        return f"The option {name!r} is missing."
+    if problem["type"] == "extra_forbidden":
+        return f"No option {name!r:.60}. {nearest(name, ModelOptions.model_fields)}".rstrip()
+    return f"{name}: {problem['msg']}; got {problem['input']!r:.60}."

@@ -63,7 +63,8 @@ def read_script(path: str | Path) -> tuple[actions_lib.Action, ...]:
         text = Path(path).read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:
         raise errors.InvalidInputError(
-            f"The script {str(path)!r} cannot be read ({error}); give a UTF-8 text file."
+            f"The script {str(path)!r} cannot be read: {errors.reason(error)}. Give a UTF-8 text "
+            "file."
         ) from None
     script = []
     for number, line in enumerate(text.splitlines(), 1):

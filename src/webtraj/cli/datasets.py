@@ -75,10 +75,9 @@ def ls(
         )
     console = terminal.make_console()
     console.print(table)
-    if task is not None and not found.summaries:
+    if not found.summaries and whole.summaries:
         known = sorted({summary.task for summary in whole.summaries})
-        if task not in known and known:
-            console.print(terminal.printable(_no_such_task(task, known)))
+        console.print(terminal.printable(_no_match(task, known)))
     still_open = len(whole.open_episodes)
     console.print(
         f"{len(shown)} shown of {len(found)} found among {len(whole)}"
@@ -86,9 +85,11 @@ def ls(
     )
 
 
-def _no_such_task(task: str, known: list[str]) -> str:
+def _no_match(task: str | None, known: list[str]) -> str:
     from webtraj.named import nearest
 
+    if task is None or task in known:
+        return "No episode matches."
     some = ", ".join(known[:_MOST_TASKS]) + (", ..." if len(known) > _MOST_TASKS else "")
     return f"No episode has the task {task!r}. {nearest(task, known)}The tasks here: {some}."
 

@@ -387,12 +387,11 @@ def _metrics(tensorboard: str | None, wandb: str | None) -> dict[str, Any] | Non
 def _number_or_auto(text: str | None) -> int | str | None:
     if text is None or text == "auto":
         return text
-    try:
-        return int(text)
-    except ValueError:
+    if not text.isdecimal() or int(text) < 1:
         raise errors.InvalidInputError(
-            f"--parallel got {text!r:.60}; expected a number of episodes, or auto."
-        ) from None
+            f"--parallel got {text!r:.60}; expected a number of episodes from 1, or auto."
+        )
+    return int(text)
 
 
 def _split(arguments: list[str], *, resume: bool) -> tuple[str | None, list[str]]:

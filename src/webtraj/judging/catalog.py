@@ -160,8 +160,8 @@ def _model(argument: str, options: Mapping[str, Any], client: ModelClient | None
         told.pop("max_concurrency", None)
         if "model" not in options:
             raise errors.InvalidInputError(
-                "The judge 'model' asks a model, and was given none: say which, as --model NAME "
-                "--model-url URL, or by the options model and base_url."
+                "The judge 'model' needs a model. Give --model NAME (for `webtraj rollout`, "
+                "--judge-model NAME), or the options model and base_url."
             )
         asked = {name: value for name, value in options.items() if name in _CLIENT}
         client = read_options(asked, who="the judge 'model'").make_client()

@@ -104,8 +104,9 @@ def write_pictures(report: Report, folder: Path) -> list[Path]:
 
 
 def _cannot_write(path: Path, error: OSError) -> errors.InvalidInputError:
-    reason = error.strerror or str(error)
-    return errors.InvalidInputError(f"Cannot write {str(path)!r}: {reason}. Choose another path.")
+    return errors.InvalidInputError(
+        f"Cannot write {str(path)!r}: {errors.reason(error)}. Choose another path."
+    )
 
 
 def report_html(report: Report) -> str:

@@ -405,8 +405,8 @@ class DatasetLayout:
             raise
         except OSError as error:
             raise errors.CollectorError(
-                f"The dataset folder {str(self.root)!r} cannot be written: {error}. "
-                "Name a folder that this user may write, on a disk with room."
+                f"Cannot write the dataset folder {str(self.root)!r}: {errors.reason(error)}. "
+                "Choose a folder that this user may write, on a disk with free space."
             ) from error
         found = self.check()
         if found != wanted:

@@ -64,9 +64,8 @@ def parse_url(url: str) -> Place:
         # What follows ?, # or precedes @ may be secret, so none of it is shown.
         shown = re.sub(r"(?<=://).*@", "***@", re.split("[?#]", url)[0])
         raise errors.InvalidInputError(
-            f"{shown!r:.200} names no storage that is known; expected a path, or a URL without "
-            f"query that begins with one of {', '.join(f'{known}://' for known in _CLOUDS)}, "
-            "file://, memory://."
+            f"No storage for {shown!r:.200}; expected a path, or a URL without a query that starts "
+            f"with one of {', '.join(f'{known}://' for known in _CLOUDS)}, file://, memory://."
         )
     bucket, path = match[2], (match[3] or "").strip("/")
     user, at, _ = bucket.rpartition("@")

@@ -22,7 +22,7 @@ def drawing(page: Page, name: str):
     return page.get_by_role("group", name=name, exact=True).get_by_role("link")
 
 
-MEAN = "Mean of the tasks by iteration"
+MEAN = "Mean over tasks by iteration"
 
 
 @pytest.fixture(scope="module")
