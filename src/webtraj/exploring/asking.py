@@ -36,7 +36,7 @@ _FEWEST_TOKENS = 1_000
 
 
 def load_proposing_prompt(version: str = "v1") -> prompts_lib.Prompt:
-    """Returns the prompt of a version.
+    """Return the prompt of a version.
 
     >>> load_proposing_prompt().reference["name"]
     'propose'
@@ -138,7 +138,7 @@ class ModelProposer:
         return dataclasses.replace(answer.value, model_calls=tuple(calls))
 
     async def aclose(self) -> None:
-        """Closes the client."""
+        """Close the client."""
         await self.client.aclose()
 
     def _shown(self, seen: Seen, limit: int, tokens: int) -> str:
@@ -155,7 +155,7 @@ class ModelProposer:
 
 
 def read_reply(call: ModelCall) -> Reading[Drafts]:
-    """Reads what a call proposes. What a model says to itself before (`<think>`) is no part of it.
+    """Read what a call proposes. What a model says to itself before (`<think>`) is no part of it.
 
     Proposals that are malformed are rejected one by one; a reply is broken as a whole if it is no
     object of the form that was asked for.
@@ -204,7 +204,7 @@ class _ProposedTask(pydantic.BaseModel):
 
 
 def _object(**properties: Any) -> dict[str, Any]:
-    """Returns the schema of an object, of the keywords that every server knows."""
+    """Return the schema of an object, of the keywords that every server knows."""
     return {
         "type": "object",
         "properties": properties,
@@ -226,7 +226,7 @@ _SCHEMA = _object(tasks={"type": "array", "items": _TASK})
 
 
 def _told(sight: Sight, before: Sight | None, tokens: int) -> Iterator[str]:
-    """Yields a step in lines; a page that looks as before is not shown again.
+    """Yield a step in lines; a page that looks as before is not shown again.
 
     The page comes last: whatever follows `page:` is its text, and cannot pass for anything else.
     """

@@ -106,7 +106,7 @@ class Proposer(Protocol):
 
     @property
     def version(self) -> str:
-        """Changes with what it does."""
+        """Change with what it does."""
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -121,7 +121,7 @@ class Proposer(Protocol):
         """Of its prompt's text; empty if it has none."""
 
     async def propose(self, seen: Seen, limit: int) -> Drafts:
-        """Returns up to `limit` drafts for an episode.
+        """Return up to `limit` drafts for an episode.
 
         Raises:
             ModelError: Its model gave no reply. The episode is left for another time.
@@ -141,7 +141,7 @@ _ESCAPED = re.compile(r'\\(["\\/])')
 
 
 def normal(text: str) -> str:
-    """Returns what texts that say the same in the same words have in common.
+    """Return what texts that say the same in the same words have in common.
 
     >>> normal("Open the  Cart!") == normal("open the cart")
     True
@@ -150,7 +150,7 @@ def normal(text: str) -> str:
 
 
 def problem_of(draft: Draft, seen: Seen) -> str:
-    """Returns why a draft cannot become a task; empty if it can."""
+    """Return why a draft cannot become a task; empty if it can."""
     return (
         _problem_of_text(draft)
         or _problem_of_goal(draft, seen)
@@ -165,7 +165,7 @@ def problem_of(draft: Draft, seen: Seen) -> str:
 def check_drafts(
     drafts: tuple[Draft, ...], seen: Seen, *, limit: int, provenance: Mapping[str, Any]
 ) -> tuple[tuple[TaskSpec, ...], tuple[Rejection, ...]]:
-    """Returns the tasks that drafts become, and why the others do not.
+    """Return the tasks that drafts become, and why the others do not.
 
     Args:
         drafts: Drafts for one episode.
@@ -189,7 +189,7 @@ def check_drafts(
 
 
 def task_of(draft: Draft, seen: Seen, provenance: Mapping[str, Any]) -> TaskSpec:
-    """Returns the task that a draft without a problem becomes.
+    """Return the task that a draft without a problem becomes.
 
     It begins at the URL that was visited, as it was visited. Its name follows from that and its
     goal; so it is the same whichever episode it comes from.
@@ -290,7 +290,7 @@ def _problem_of_answer(draft: Draft, seen: Seen) -> str:
 
 
 def _stands_on(answer: str, page: Sight) -> bool:
-    """Returns whether a page has an answer, as words of its own: 5 is no part of 15 or 2.5."""
+    """Return whether a page has an answer, as words of its own: 5 is no part of 15 or 2.5."""
     text = _one_line(_ESCAPED.sub(r"\1", f"{page.title}\n{page.axtree}")).casefold()
     wanted = re.escape(answer.casefold())
     return re.search(rf"(?<!\w)(?<!\d[.,]){wanted}(?!\w|[.,]\d)", text) is not None
@@ -309,7 +309,7 @@ def _one_line(text: str) -> str:
 
 
 def data_of(draft: Draft) -> dict[str, Any]:
-    """Returns a draft as JSON data, as rejections keep it."""
+    """Return a draft as JSON data, as rejections keep it."""
     data = dataclasses.asdict(draft)
     data["facts"] = [{**fact, "evidence": list(fact["evidence"])} for fact in data["facts"]]
     return data

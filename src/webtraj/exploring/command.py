@@ -61,7 +61,7 @@ _PROPOSING = ("max_attempts", "page_tokens", "text_tokens", "prompt")
 def make_explorer(
     name: str, *, seed: int = 0, options: Mapping[str, Any] | None = None
 ) -> agents_lib.Agent:
-    """Makes an explorer by name.
+    """Make an explorer by name.
 
     >>> make_explorer("curious", seed=3).seed
     3
@@ -98,7 +98,7 @@ def make_explorer(
 
 
 def make_proposer(name: str, *, options: Mapping[str, Any] | None = None) -> Proposer:
-    """Makes a proposer by name. One with a method `aclose` holds connections.
+    """Make a proposer by name. One with a method `aclose` holds connections.
 
     >>> make_proposer("hindsight").model
     ''
@@ -187,13 +187,13 @@ class ExploreConfig(pydantic.BaseModel):
     environment_options: dict[str, Any] = {}
 
     def make_agent(self) -> Any:
-        """Returns who explores."""
+        """Return who explores."""
         name = self.agent or ("model" if self.model else "curious")
         options = {**(self._asked() if name == "model" else {}), **self.agent_options}
         return make_explorer(name, seed=self.seed, options=options)
 
     def make_proposer(self) -> Proposer:
-        """Returns who proposes."""
+        """Return who proposes."""
         name = self.proposer or ("model" if self.model else "hindsight")
         options = {**(self._asked() if name == "model" else {}), **self.proposer_options}
         return make_proposer(name, options=options)
@@ -232,7 +232,7 @@ def begin(
     storage_options: Mapping[str, Any] | None,
     tasks_options: Mapping[str, Any] | None = None,
 ) -> tuple[ExploreConfig, str, tuple[TaskSpec, ...]]:
-    """Begins a crawl. Nothing is written yet.
+    """Begin a crawl. Nothing is written yet.
 
     Returns:
         Its keys, the run's name, and what is to be explored.
@@ -249,7 +249,7 @@ def begin(
 def keep(
     config: ExploreConfig, run_id: str, *, out: str, storage_options: Mapping[str, Any] | None
 ) -> None:
-    """Keeps what a crawl is told beside its plan, which is yet to be written.
+    """Keep what a crawl is told beside its plan, which is yet to be written.
 
     Raises:
         InvalidInputError: The dataset has another format.
@@ -267,7 +267,7 @@ def go_on(
     run_id: str | None,
     storage_options: Mapping[str, Any] | None,
 ) -> tuple[ExploreConfig, str]:
-    """Finds a crawl that was begun before.
+    """Find a crawl that was begun before.
 
     Args:
         values: The keys that shall be others than it was begun with.
@@ -310,7 +310,7 @@ async def play(
     observer: RolloutObserver | None = None,
     on_proposals: Callable[[Record], None] | None = None,
 ) -> Exploration:
-    """Explores and proposes, or does what is left of it.
+    """Explore and proposes, or does what is left of it.
 
     Raises:
         Exception: What `webtraj.exploring.explore` raises.
@@ -351,7 +351,7 @@ async def propose_again(
     storage_options: Mapping[str, Any] | None = None,
     on_proposals: Callable[[Record], None] | None = None,
 ) -> Proposed:
-    """Proposes for a dataset that is there.
+    """Propose for a dataset that is there.
 
     Raises:
         Exception: What `webtraj.exploring.propose` raises.

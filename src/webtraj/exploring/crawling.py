@@ -67,7 +67,7 @@ async def explore(
     format: EpisodeFormat | None = None,  # noqa: A002
     on_proposals: Callable[[Record], None] | None = None,
 ) -> Exploration:
-    """Explores sites and proposes tasks for what was seen there.
+    """Explore sites and proposes tasks for what was seen there.
 
     Args:
         tasks: Coarse tasks: a site, and roughly what may be done there. Ignored on `resume`.
@@ -136,7 +136,7 @@ async def explore(
 
 
 def require_coarse(tasks: Iterable[TaskSpec]) -> tuple[TaskSpec, ...]:
-    """Returns tasks that can be explored.
+    """Return tasks that can be explored.
 
     Raises:
         InvalidInputError: There is none, or one is no coarse task.

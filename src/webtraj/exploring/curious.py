@@ -57,7 +57,7 @@ _DULL = frozenset((
 
 
 def text_for(field: Ref, words: Sequence[str], source: random.Random) -> str:
-    """Returns what to type into a field; empty if nothing should be.
+    """Return what to type into a field; empty if nothing should be.
 
     >>> import random
     >>> text_for(Ref("4", "textbox", "Your e-mail"), (), random.Random(0)).endswith("@example.com")
@@ -121,7 +121,7 @@ class CuriousAgent:
         return CHANNELS
 
     def begin_episode(self, environment: environment_lib.Environment) -> _CuriousActor:
-        """Returns an actor that has tried nothing yet."""
+        """Return an actor that has tried nothing yet."""
         words = "|".join(map(re.escape, self.avoid)) or "(?!)"
         avoided = re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
         return _CuriousActor(random.Random(seed_text(self.seed, environment)), avoided)
@@ -179,7 +179,7 @@ class _CuriousActor:
         return self._leave("I have tried everything here.")
 
     def _is_open(self, element: Ref, page: str) -> bool:
-        """Returns whether an element can and may be tried, and has not been tried on this page."""
+        """Return whether an element can and may be tried, and has not been tried on this page."""
         role = element.role
         if role not in (*_CLICKED, *_CHOSEN, *TEXT_ROLES) or not element.name.strip():
             return False
@@ -192,7 +192,7 @@ class _CuriousActor:
         return (page, *_key(element)) not in self.tried_here
 
     def _next_in_form(self, elements: list[Ref], untried: list[Ref]) -> Ref | None:
-        """Returns what follows the field that was filled in last: a field or button of its form."""
+        """Return what follows the field that was filled in last: a field or button of its form."""
         refs = [element.ref for element in elements]
         if not self.form or self.form not in refs:
             return None
@@ -205,7 +205,7 @@ class _CuriousActor:
         return None
 
     def _first_of_form(self, chosen: Ref, elements: list[Ref], untried: list[Ref]) -> Ref:
-        """Returns the first open field of the form that what was chosen is in; else that itself."""
+        """Return the first open field of the form that what was chosen is in; else that itself."""
         if chosen.role not in ("button", *TEXT_ROLES, *_CHOSEN):
             return chosen
         open_refs = {element.ref for element in untried}
@@ -235,7 +235,7 @@ class _CuriousActor:
         return trajectory_lib.Decision(action=action, thought=f"{why} {_said(element)}")
 
     def _elsewhere(self, *, new: bool) -> str:
-        """Returns a page where most is left to try; empty if there is none.
+        """Return a page where most is left to try; empty if there is none.
 
         Args:
             new: Whether only that counts which has been tried nowhere.
@@ -268,14 +268,14 @@ def _key(element: Ref) -> _Key:
 
 
 def _names_of_links(elements: list[Ref]) -> list[str]:
-    """Returns the names of the links in a page's main part, or of all if it has none."""
+    """Return the names of the links in a page's main part, or of all if it has none."""
     roles = [element.role for element in elements]
     start = roles.index("main") if "main" in roles else 0
     return [element.name for element in elements[start:] if element.role == "link"][:_MOST_WORDS]
 
 
 def _options_of(element: Ref, elements: list[Ref]) -> list[str]:
-    """Returns the options of a select element that are not chosen yet."""
+    """Return the options of a select element that are not chosen yet."""
     start = next(i for i, other in enumerate(elements) if other.ref == element.ref) + 1
     options: list[str] = []
     for other in elements[start:]:

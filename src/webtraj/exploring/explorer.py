@@ -37,7 +37,7 @@ class ExplorerAgent(ModelAgent):
 
     @classmethod
     def of(cls, agent: ModelAgent) -> ExplorerAgent:
-        """Returns an explorer with all that a model agent has, its prompt included."""
+        """Return an explorer with all that a model agent has, its prompt included."""
         if isinstance(agent, cls):
             return agent
         given = {field.name: getattr(agent, field.name) for field in dataclasses.fields(agent)}
@@ -49,7 +49,7 @@ class ExplorerAgent(ModelAgent):
         return tuple(dict.fromkeys((*self.context.channels, *CHANNELS)))
 
     def begin_episode(self, environment: environment_lib.Environment) -> ModelActor:
-        """Returns an actor that has seen nothing yet."""
+        """Return an actor that has seen nothing yet."""
         return _ExploringActor(self, environment)
 
 
@@ -111,7 +111,7 @@ class _ExploringActor(ModelActor):
 
 
 def _element(observation: Mapping[str, Any], ref: str) -> str:
-    """Returns an element's role and name; its ref if they are not observed."""
+    """Return an element's role and name; its ref if they are not observed."""
     from webtraj.environments.browser.observation import refs_in
 
     for element in refs_in(str(observation.get("axtree") or "")):

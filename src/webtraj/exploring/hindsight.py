@@ -90,7 +90,7 @@ def _why_nothing(seen: Seen) -> str:
 
 
 def _untouched(seen: Seen) -> int:
-    """Returns the index of the first step that may have changed something on the site."""
+    """Return the index of the first step that may have changed something on the site."""
     for sight in seen.sights:
         if sight.role == "button" and not sight.error and not _HARMLESS.search(sight.name):
             return sight.index
@@ -117,7 +117,7 @@ def _navigation(seen: Seen, clean: int) -> Iterator[Draft]:
 
 
 def _where_linked(name: str, seen: Seen, clean: int) -> Sight | None:
-    """Returns the first page with a link of that name, as it was before anything was changed."""
+    """Return the first page with a link of that name, as it was before anything was changed."""
     for sight in seen.sights:
         if sight.index >= clean:
             break
@@ -170,7 +170,7 @@ def _pressing(seen: Seen, clean: int) -> Iterator[Draft]:
 
 
 def _pressed(start: Sight, before: Sight, after: Sight, filled: list[Sight]) -> Iterator[Draft]:
-    """Proposes what was done by pressing a button, after fields were filled in."""
+    """Propose what was done by pressing a button, after fields were filled in."""
     if not _is_short(after.name) or not all(_is_short(field.name) for field in filled):
         return
     only_shows = _HARMLESS.search(after.name) is not None
@@ -195,7 +195,7 @@ def _pressed(start: Sight, before: Sight, after: Sight, filled: list[Sight]) -> 
 
 
 def _new_words(before: Sight, after: Sight) -> str:
-    """Returns what a page says that it did not before: a text with a number in it, if there is."""
+    """Return what a page says that it did not before: a text with a number in it, if there is."""
     came = [line for line in changes_between(before.axtree, after.axtree) if line.startswith("+")]
     unreffed = {re.sub(r"\[[^\]]*\] ", "", line.strip()) for line in before.axtree.splitlines()}
     texts = []
@@ -208,7 +208,7 @@ def _new_words(before: Sight, after: Sight) -> str:
 
 
 def _labelled(axtree: str) -> Iterator[tuple[str, str]]:
-    """Yields what a page says in pairs of label and value."""
+    """Yield what a page says in pairs of label and value."""
     elements = refs_in(axtree)
     for element in elements:
         found = _LABELLED.match(element.name) if _is_said(element) else None

@@ -66,7 +66,7 @@ class Record:
 
 
 def proposer_key(proposer: Proposer, limit: int) -> str:
-    """Returns what files call a proposer that is asked for so many tasks an episode.
+    """Return what files call a proposer that is asked for so many tasks an episode.
 
     Raises:
         InvalidInputError: Its name is none that a file can have.
@@ -108,7 +108,7 @@ class Proposals:
         return f"tasks/{self.run}/rejected-{self.key}.jsonl"
 
     def done(self) -> set[str]:
-        """Returns the ids of the episodes that have their proposals.
+        """Return the ids of the episodes that have their proposals.
 
         Raises:
             StorageError: They cannot be listed.
@@ -117,7 +117,7 @@ class Proposals:
         return {name.removesuffix(".json") for name in names if name.endswith(".json")}
 
     def keep(self, record: Record) -> bool:
-        """Writes an episode's record, for good; returns False if somebody else was first.
+        """Write an episode's record, for good; returns False if somebody else was first.
 
         Raises:
             StorageError: It cannot be written.
@@ -139,7 +139,7 @@ class Proposals:
         return True
 
     def read(self, episode_id: str) -> Record:
-        """Returns an episode's record.
+        """Return an episode's record.
 
         Raises:
             CorruptDataError: It is damaged, or from a newer webtraj.
@@ -166,7 +166,7 @@ class Proposals:
             ) from error
 
     def publish(self, episode_ids: Sequence[str]) -> tuple[list[TaskSpec], list[dict[str, Any]]]:
-        """Writes both files, of all episodes that have a record, in the order given.
+        """Write both files, of all episodes that have a record, in the order given.
 
         Returns:
             The tasks, and the rows of what became none.
@@ -191,7 +191,7 @@ class Proposals:
 
 
 def _joined(found: Iterator[Record]) -> tuple[list[TaskSpec], list[dict[str, Any]]]:
-    """Returns the tasks of records, each once, and what became none."""
+    """Return the tasks of records, each once, and what became none."""
     tasks: dict[tuple[str, str], TaskSpec] = {}
     rejected: list[dict[str, Any]] = []
     for record in found:
@@ -210,7 +210,7 @@ def _rejected(record: Record, rejection: Rejection) -> dict[str, Any]:
 
 
 def _row(task: TaskSpec) -> dict[str, Any]:
-    """Returns a task's row as plain JSON data, lists for tuples."""
+    """Return a task's row as plain JSON data, lists for tuples."""
     row: dict[str, Any] = orjson.loads(orjson.dumps(task.to_data()))
     return row
 
@@ -267,7 +267,7 @@ async def propose(
     storage_options: Mapping[str, Any] | None = None,
     on_episode: Callable[[Record], None] | None = None,
 ) -> Proposed:
-    """Proposes tasks for the episodes of a dataset that have none yet from this proposer.
+    """Propose tasks for the episodes of a dataset that have none yet from this proposer.
 
     Each episode's proposals are on disk before the next is asked for; the tasks' file is written
     when there is nothing left to ask (`webtraj.exploring.records`).
@@ -384,7 +384,7 @@ class _Asking:
 def _open(
     place: str | os.PathLike[str], run: str | None, storage_options: Mapping[str, Any] | None
 ) -> tuple[Dataset, str, list[EpisodeSummary]]:
-    """Returns the dataset, the run's name, and its episodes in the order of its plan."""
+    """Return the dataset, the run's name, and its episodes in the order of its plan."""
     from webtraj.datasets.dataset import open_dataset
 
     dataset = open_dataset(place, blobs="lazy", storage_options=storage_options)

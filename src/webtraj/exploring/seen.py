@@ -71,16 +71,16 @@ class Seen:
         return self.sites[0] if self.sites else ""
 
     def at(self, index: int) -> Sight | None:
-        """Returns the step of an index; None if there is none."""
+        """Return the step of an index; None if there is none."""
         return next((sight for sight in self.sights if sight.index == index), None)
 
     def is_inside(self, url: str) -> bool:
-        """Returns whether a URL leads to the site."""
+        """Return whether a URL leads to the site."""
         return site_key(url) in self.sites
 
 
 def seen_in(trajectory: EpisodeTrajectory) -> Seen:
-    """Returns what an episode saw. Text that was left on disk is read; pictures are not."""
+    """Return what an episode saw. Text that was left on disk is read; pictures are not."""
     task = trajectory.info.metadata.get("task")
     spec: Mapping[str, Any] = task if isinstance(task, Mapping) else {}
     found = (_sight(step) for step in trajectory.steps)
@@ -97,7 +97,7 @@ def seen_in(trajectory: EpisodeTrajectory) -> Seen:
 
 
 def site_key(url: str) -> str:
-    """Returns what URLs of one site have in common; empty for what is no web address.
+    """Return what URLs of one site have in common; empty for what is no web address.
 
     >>> site_key("https://www.Example.org/shop"), site_key("http://localhost:80/"), site_key("x")
     ('example.org', 'localhost', '')
@@ -114,7 +114,7 @@ def site_key(url: str) -> str:
 
 
 def page_key(url: str) -> str:
-    """Returns what the URLs of one page have in common.
+    """Return what the URLs of one page have in common.
 
     >>> page_key("https://www.example.org/shop/?q=a#top") == page_key("http://example.org/shop?q=a")
     True

@@ -41,7 +41,7 @@ class Judge(Protocol):
         """Of its code, prompts and settings."""
 
     async def judge(self, trajectory: EpisodeTrajectory) -> Judgement:
-        """Returns its judgement of an episode that is judgeable.
+        """Return its judgement of an episode that is judgeable.
 
         What goes wrong in judging is a JUDGE_ERROR, not an exception: a model that is away too.
 
@@ -51,7 +51,7 @@ class Judge(Protocol):
 
 
 def is_judgeable(trajectory: EpisodeTrajectory) -> bool:
-    """Returns whether an episode says anything of its agent: it ended by itself, in good order."""
+    """Return whether an episode says anything of its agent: it ended by itself, in good order."""
     end = trajectory.end
     return (
         end is not None
@@ -61,7 +61,7 @@ def is_judgeable(trajectory: EpisodeTrajectory) -> bool:
 
 
 def with_judgement(trajectory: EpisodeTrajectory, judgement: Judgement) -> EpisodeTrajectory:
-    """Returns the episode with one judgement more; its outcome is that judgement's.
+    """Return the episode with one judgement more; its outcome is that judgement's.
 
     A judgement that is UNKNOWN is kept, and leaves the outcome as it was.
 
@@ -125,7 +125,7 @@ class FirstKnown(AsyncClosing):
         )
 
     async def aclose(self) -> None:
-        """Closes those of its judges that hold something. Idempotent."""
+        """Close those of its judges that hold something. Idempotent."""
         for judge in self.judges:
             aclose = getattr(judge, "aclose", None)
             if aclose is not None:
@@ -133,7 +133,7 @@ class FirstKnown(AsyncClosing):
 
 
 def given_by(judgement: Judgement) -> Judgement:
-    """Returns a judgement as the one judge gave it who had an opinion; others' as they are."""
+    """Return a judgement as the one judge gave it who had an opinion; others' as they are."""
     names, versions = judgement.judge.split(_BETWEEN), judgement.version.split(_BETWEEN)
     by = judgement.findings.get("by")
     if len(names) < 2 or len(versions) != len(names) or by not in names:

@@ -51,7 +51,7 @@ class JudgeKind:
 def make_judge(
     spec: str, *, client: ModelClient | None = None, options: Mapping[str, Any] | None = None
 ) -> Judge:
-    """Makes a judge by name.
+    """Make a judge by name.
 
     A judge with a method `aclose` holds connections; who makes it closes it.
 
@@ -90,7 +90,7 @@ def make_judge_of(
     client: ModelClient | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Judge:
-    """Makes one judge of one or several specs: of several, the first that has an opinion.
+    """Make one judge of one or several specs: of several, the first that has an opinion.
 
     >>> make_judge_of(["environment", "rules"]).name
     'environment+rules'
@@ -117,7 +117,7 @@ def make_judge_of(
 
 
 def _options_of(name: str, names: Sequence[str], options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the options of one judge of several: its own, or all that is no other's."""
+    """Return the options of one judge of several: its own, or all that is no other's."""
     own = {key: value for key, value in options.items() if key in _ENVIRONMENT}
     takes_rest = next((kind for kind in ("model", "environment") if kind in names), names[0])
     rest = {key: value for key, value in options.items() if key not in own}
@@ -169,7 +169,7 @@ def _model(argument: str, options: Mapping[str, Any], client: ModelClient | None
 
 
 def _check_types(cls: type, given: Mapping[str, Any]) -> None:
-    """Raises InvalidInputError for a text where a number is expected, and its like."""
+    """Raise InvalidInputError for a text where a number is expected, and its like."""
     import typing
 
     import pydantic

@@ -59,7 +59,7 @@ class EnvironmentJudge:
         )
 
     def _recorded(self, trajectory: EpisodeTrajectory) -> Outcome:
-        """Returns what the environment found, as far as that is still on record."""
+        """Return what the environment found, as far as that is still on record."""
         end = trajectory.end
         if end is None:
             return Outcome.UNKNOWN

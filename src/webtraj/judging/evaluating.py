@@ -47,7 +47,7 @@ _LEAVES_ALONE = (
 
 
 def is_masked(value: str) -> bool:
-    """Returns whether a field's value, as the page shows it, is only that it holds something.
+    """Return whether a field's value, as the page shows it, is only that it holds something.
 
     >>> is_masked("\u2022\u2022\u2022"), is_masked("a**"), is_masked("")
     (True, False, False)
@@ -56,7 +56,7 @@ def is_masked(value: str) -> bool:
 
 
 def is_redacted(text: str) -> bool:
-    """Returns whether something was left out of a recorded text (`webtraj.environments.redaction`).
+    """Return whether something was left out of a recorded text (`webtraj.environments.redaction`).
 
     >>> is_redacted("<secret:password>"), is_redacted("secret")
     (True, False)
@@ -65,7 +65,7 @@ def is_redacted(text: str) -> bool:
 
 
 def typed_texts(steps: Sequence[StepRecord]) -> list[Mapping[str, str]]:
-    """Returns for each step what its masked fields hold, by ref, those alone of which it is known.
+    """Return for each step what its masked fields hold, by ref, those alone of which it is known.
 
     It is known after a `fill`, or typing into an empty field, that was done without error and left
     as many characters; until the field shows another number of them, is typed into in another way,
@@ -88,7 +88,7 @@ def _typed_texts(steps: Sequence[StepRecord]) -> Iterator[Mapping[str, str]]:
 
 
 def _after(step: StepRecord, known: Mapping[str, str], before: Mapping[str, int]) -> dict[str, str]:
-    """Returns what may be known after a step: what is shown has not been looked at yet."""
+    """Return what may be known after a step: what is shown has not been looked at yet."""
     observation: Any = step.observation
     last = observation.get("last_action")
     action = _action_of(step.action)
@@ -112,7 +112,7 @@ def _after(step: StepRecord, known: Mapping[str, str], before: Mapping[str, int]
 
 
 def _masked_in(step: StepRecord) -> Mapping[str, int] | None:
-    """Returns the masked fields of a step's page, and how many characters they show.
+    """Return the masked fields of a step's page, and how many characters they show.
 
     None if the page was not observed: then nobody knows what was in them.
     """
@@ -126,7 +126,7 @@ def _masked_in(step: StepRecord) -> Mapping[str, int] | None:
 
 
 def _length(text: str) -> int:
-    """Returns a text's length as pages count it: in units of UTF-16."""
+    """Return a text's length as pages count it: in units of UTF-16."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
@@ -156,7 +156,7 @@ class Evaluation:
     """Why something is not known, in the order it was found."""
 
     def holds(self, predicate: Predicate) -> bool | None:
-        """Returns whether a predicate holds; None, and a problem more, if that is not known."""
+        """Return whether a predicate holds; None, and a problem more, if that is not known."""
         match predicate.kind:
             case "all_of":
                 return _all(self.holds(inner) for inner in predicate.inner)
@@ -253,7 +253,7 @@ class Evaluation:
         return caption is not None and self._fits(test, caption)
 
     def _holds(self, test: TextTest, element: Ref) -> bool | None:
-        """Returns whether a field's value is like this; None if it shows bullets in its place."""
+        """Return whether a field's value is like this; None if it shows bullets in its place."""
         shown = _value_of(element)
         if self._fits(test, shown):
             return True
@@ -305,7 +305,7 @@ _KINDS: Mapping[str, Callable[[Evaluation, Any], bool]] = {
 
 
 def _all(truths: Iterable[bool | None]) -> bool | None:
-    """Returns whether all hold. Stops at the first that does not."""
+    """Return whether all hold. Stops at the first that does not."""
     known = True
     for truth in truths:
         if truth is False:
@@ -319,7 +319,7 @@ def _not(truth: bool | None) -> bool | None:
 
 
 def _plain(text: str, *, ends: bool = True) -> str:
-    """Returns a text without case, runs of white space and, unless it is a part, a full stop."""
+    """Return a text without case, runs of white space and, unless it is a part, a full stop."""
     plain = " ".join(text.casefold().split())
     return plain.removesuffix(".").rstrip() if ends else plain
 

@@ -40,7 +40,7 @@ class Deed:
     """The observation's `last_action`: role and name of the element; None if not observed."""
 
     def element(self, part: str) -> str:
-        """Returns `role` or `name` of the element that it was done to; empty if there was none.
+        """Return `role` or `name` of the element that it was done to; empty if there was none.
 
         Raises:
             MissingError: The observation did not say.
@@ -74,14 +74,14 @@ class FinalState:
         return final_answer(self.trajectory)
 
     def before(self) -> FinalState | None:
-        """Returns what would be the end without the last action; None if there was no action."""
+        """Return what would be the end without the last action; None if there was no action."""
         steps = self.trajectory.steps
         if not steps or steps[-1].first:
             return None
         return FinalState(dataclasses.replace(self.trajectory, steps=steps[:-1]))
 
     def text(self, channel: str) -> str:
-        """Returns a channel of text of the last observation.
+        """Return a channel of text of the last observation.
 
         Raises:
             MissingError: It was not observed.
@@ -95,7 +95,7 @@ class FinalState:
         return value
 
     def elements(self) -> tuple[list[Ref], bool]:
-        """Returns the elements of the last page, and whether those are all.
+        """Return the elements of the last page, and whether those are all.
 
         Raises:
             MissingError: The page was not observed.
@@ -106,14 +106,14 @@ class FinalState:
         return refs_in(axtree), _CUT.search(axtree) is None
 
     def typed(self) -> Mapping[str, str]:
-        """Returns what fields hold that do not show it, by ref, as far as the actions tell."""
+        """Return what fields hold that do not show it, by ref, as far as the actions tell."""
         from webtraj.judging.evaluating import typed_texts
 
         known = typed_texts(self.trajectory.steps)
         return known[-1] if known else {}
 
     def captions(self) -> Mapping[str, str]:
-        """Returns the texts right before the fields of the last page, by ref.
+        """Return the texts right before the fields of the last page, by ref.
 
         Raises:
             MissingError: The page was not observed.
@@ -123,7 +123,7 @@ class FinalState:
         return captions_in(self.text("axtree"))
 
     def deeds(self) -> Iterator[Deed]:
-        """Yields what was done, in order."""
+        """Yield what was done, in order."""
         return (_deed(step) for step in self.trajectory.steps if not step.first)
 
 

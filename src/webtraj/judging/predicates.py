@@ -58,7 +58,7 @@ _NAME = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def names_in(text: str) -> list[str]:
-    """Returns the names in a template, in order.
+    """Return the names in a template, in order.
 
     >>> names_in('Log in as "{user}" with {_} "{password}".')
     ['user', 'password']
@@ -67,7 +67,7 @@ def names_in(text: str) -> list[str]:
 
 
 def match_goal(template: str, goal: str) -> dict[str, str] | None:
-    """Returns what each name of a template stands for in a goal; None if the goal does not fit.
+    """Return what each name of a template stands for in a goal; None if the goal does not fit.
 
     Runs of white space count as one blank, on both sides.
 
@@ -105,7 +105,7 @@ def match_goal(template: str, goal: str) -> dict[str, str] | None:
 
 
 def fill_in(text: str, values: Mapping[str, str]) -> str:
-    """Returns a text with each name replaced by its value; braces around other words stay.
+    """Return a text with each name replaced by its value; braces around other words stay.
 
     >>> fill_in("{user} is {here}", {"user": "anna"})
     'anna is {here}'
@@ -272,7 +272,7 @@ class Predicate(pydantic.BaseModel):
         return 1 + max((predicate.depth for predicate in self.inner), default=0)
 
     def texts(self) -> Iterator[tuple[str, str]]:
-        """Yields every text in it, with the key that has it."""
+        """Yield every text in it, with the key that has it."""
         for predicate in self.inner:
             yield from predicate.texts()
         if not self.inner:
@@ -294,7 +294,7 @@ def _texts(key: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def told(error: pydantic.ValidationError, model: type[pydantic.BaseModel]) -> list[str]:
-    """Returns a line for each mistake: its place, what is wrong, and the keys that are known there.
+    """Return a line for each mistake: its place, what is wrong, and the keys that are known there.
 
     Args:
         error: Of a list of `model`.
@@ -339,7 +339,7 @@ def _keys(model: type[pydantic.BaseModel] | None) -> list[str]:
 def _model_at(
     place: Sequence[int | str], model: type[pydantic.BaseModel]
 ) -> type[pydantic.BaseModel] | None:
-    """Returns what is expected at a place; None if that is no mapping with keys of its own."""
+    """Return what is expected at a place; None if that is no mapping with keys of its own."""
     found: type[pydantic.BaseModel] | None = model
     for part in place:
         if isinstance(part, int) or found is None:

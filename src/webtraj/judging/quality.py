@@ -81,7 +81,7 @@ class Label:
 
 
 def labels_of_dataset(dataset: Dataset) -> dict[str, Label]:
-    """Returns the outcomes that a dataset's episodes were recorded with, as labels.
+    """Return the outcomes that a dataset's episodes were recorded with, as labels.
 
     Episodes with another outcome than those of `LABELS` have none: nothing is known of them. The
     outcome of an episode that was judged is its last judge's, so this is for what was recorded
@@ -97,7 +97,7 @@ def labels_of_dataset(dataset: Dataset) -> dict[str, Label]:
 def read_labels(
     place: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
 ) -> dict[str, Label]:
-    """Returns the labels of a file, by episode, in its order.
+    """Return the labels of a file, by episode, in its order.
 
     Args:
         place: A `.jsonl` file: its path, or its URL in a bucket.
@@ -135,7 +135,7 @@ def read_labels(
 
 
 def write_labels(path: str | os.PathLike[str], labels: Iterable[Label]) -> int:
-    """Writes a labels file, whole or not at all, in the order of the ids; returns their number.
+    """Write a labels file, whole or not at all, in the order of the ids; returns their number.
 
     Raises:
         InvalidInputError: An episode has two labels.
@@ -206,7 +206,7 @@ class Confusion:
     """The number of episodes, by label and verdict."""
 
     def count(self, *, label: Outcome | None = None, verdict: Outcome | None = None) -> int:
-        """Returns how many episodes have a label, a verdict, or both."""
+        """Return how many episodes have a label, a verdict, or both."""
         return sum(
             number
             for (one, other), number in self.counts.items()
@@ -273,13 +273,13 @@ class Confusion:
         return (agreed - expected) / (1 - expected)
 
     def rows(self) -> Iterator[tuple[Outcome, list[int]]]:
-        """Yields for each label that occurs how often it met each of `VERDICT_COLUMNS`."""
+        """Yield for each label that occurs how often it met each of `VERDICT_COLUMNS`."""
         for label in LABELS:
             if self.count(label=label):
                 yield label, [self.counts.get((label, verdict), 0) for verdict in VERDICT_COLUMNS]
 
     def to_data(self) -> dict[str, Any]:
-        """Returns it as JSON data, with what follows from the counts."""
+        """Return it as JSON data, with what follows from the counts."""
         return {
             "judged": self.judged,
             **{
@@ -308,7 +308,7 @@ class Disagreement:
     judgement: Judgement
 
     def to_data(self) -> dict[str, str]:
-        """Returns it as JSON data."""
+        """Return it as JSON data."""
         return {
             "episode_id": self.episode_id,
             "task": self.task,
@@ -340,7 +340,7 @@ class QualityReport:
     """The labelled episodes that could not be read; `webtraj verify` says why."""
 
     def to_data(self) -> dict[str, Any]:
-        """Returns it as JSON data."""
+        """Return it as JSON data."""
         return {
             "judge": self.judge,
             "version": self.version,

@@ -49,7 +49,7 @@ __all__ = ["Rule", "RuleJudge", "make_rules", "read_data", "read_rules"]
 
 
 def read_data(path: str | os.PathLike[str], *, what: str, max_size: int) -> Any:
-    """Returns the data of a `.json`, `.yaml` or `.yml` file.
+    """Return the data of a `.json`, `.yaml` or `.yml` file.
 
     Args:
         path: The file.
@@ -165,7 +165,7 @@ class Rule(pydantic.BaseModel):
         return self
 
     def fits(self, task: str) -> bool:
-        """Returns whether the rule is for a task."""
+        """Return whether the rule is for a task."""
         patterns = [self.tasks] if isinstance(self.tasks, str) else self.tasks
         return any(fnmatch.fnmatchcase(task, pattern) for pattern in patterns)
 
@@ -252,7 +252,7 @@ class RuleJudge:
 
 
 def read_rules(path: str | os.PathLike[str]) -> tuple[Rule, ...]:
-    """Returns the rules of a file. Nothing in it is run as code.
+    """Return the rules of a file. Nothing in it is run as code.
 
     Raises:
         InvalidInputError: There is no such file, or it does not hold rules; all that is wrong is
@@ -270,7 +270,7 @@ def read_rules(path: str | os.PathLike[str]) -> tuple[Rule, ...]:
 
 
 def make_rules(data: Sequence[Any], where: str = "the rules") -> tuple[Rule, ...]:
-    """Returns the rules that are written as data.
+    """Return the rules that are written as data.
 
     >>> make_rules([{"tasks": "a/*", "success": {"answer": "12"}}])[0].fits("a/b")
     True
@@ -294,7 +294,7 @@ _RULES = pydantic.TypeAdapter(Annotated[list[Rule], pydantic.Field(min_length=1)
 
 
 def _decided(truths: Mapping[str, bool | None], problems: Sequence[str]) -> tuple[Outcome, str]:
-    """Returns the verdict that follows from which of the three hold."""
+    """Return the verdict that follows from which of the three hold."""
     blocked, success = truths.get("blocked", False), truths["success"]
     failure = truths.get("failure", None if success is None else not success)
     if blocked:

@@ -62,14 +62,14 @@ class Step(Protocol):
 
     @property
     def version(self) -> str:
-        """Changes with what the step does."""
+        """Change with what the step does."""
 
     @property
     def settings(self) -> Mapping[str, Any]:
         """What it was told, as plain data. No secrets."""
 
     def __call__(self, trajectory: EpisodeTrajectory) -> Result | Awaitable[Result]:
-        """Returns what becomes of a trajectory.
+        """Return what becomes of a trajectory.
 
         Raises:
             Exception: The step failed on it; the pipeline says what then.
@@ -93,7 +93,7 @@ class OrderedStep(Protocol):
         """See `Step.settings`."""
 
     def signature(self, trajectory: EpisodeTrajectory) -> Any:
-        """Returns what the answer depends on, small, as JSON data."""
+        """Return what the answer depends on, small, as JSON data."""
 
     def admit(self, signature: Any) -> Drop | None:
         """Says, in the dataset's order, whether a trajectory is dropped; keeps in mind if not."""

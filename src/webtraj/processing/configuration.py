@@ -78,7 +78,7 @@ class ProcessingConfig(pydantic.BaseModel):
     verbose: bool = False
 
     def choices(self) -> list[StepChoice]:
-        """Returns the steps that were chosen, or the default ones.
+        """Return the steps that were chosen, or the default ones.
 
         Raises:
             InvalidInputError: One is no name with options.
@@ -88,7 +88,7 @@ class ProcessingConfig(pydantic.BaseModel):
         return [read_choice(step) for step in self.steps]
 
     def make_client(self) -> ModelClient | None:
-        """Returns a client of the model, which is to be closed; None if there is no model.
+        """Return a client of the model, which is to be closed; None if there is no model.
 
         Raises:
             InvalidInputError: The key is missing, the URL is none, or there is one and no model.
@@ -117,7 +117,7 @@ class ProcessingConfig(pydantic.BaseModel):
 
 
 def read_choice(written: Any) -> StepChoice:
-    """Returns the step that a file says.
+    """Return the step that a file says.
 
     >>> read_choice("clean"), read_choice("judge:environment")
     (('clean', {}), ('judge', {'by': 'environment'}))
@@ -148,7 +148,7 @@ def read_choice(written: Any) -> StepChoice:
 
 
 def default_steps(*, with_model: bool) -> list[StepChoice]:
-    """Returns the steps that are run if none are named."""
+    """Return the steps that are run if none are named."""
     names = (
         ("clean", "judge", "drop-no-effect", "prune-loops", "describe")
         if with_model
@@ -158,7 +158,7 @@ def default_steps(*, with_model: bool) -> list[StepChoice]:
 
 
 def load_config(path: Path | None, values: Mapping[str, Any]) -> ProcessingConfig:
-    """Returns the configuration of a file, with other values on top.
+    """Return the configuration of a file, with other values on top.
 
     Args:
         path: The file; None for none.
@@ -189,7 +189,7 @@ def load_config(path: Path | None, values: Mapping[str, Any]) -> ProcessingConfi
 
 
 def make_pipeline(choices: Sequence[StepChoice], *, client: ModelClient | None = None) -> Pipeline:
-    """Makes a pipeline of names and options.
+    """Make a pipeline of names and options.
 
     Raises:
         InvalidInputError: There is no such step or option, or a step needs a model.

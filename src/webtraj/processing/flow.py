@@ -40,7 +40,7 @@ class Gate:
         self._waiting: dict[int, asyncio.Future[None]] = {}
 
     async def turn(self, number: int) -> None:
-        """Waits until all numbers before have passed."""
+        """Wait until all numbers before have passed."""
         if number > self._next:
             waiter = asyncio.get_running_loop().create_future()
             self._waiting[number] = waiter
@@ -127,7 +127,7 @@ class Flow:
     async def carry(
         self, number: int, trajectory: EpisodeTrajectory, earlier: Passage | None = None
     ) -> tuple[tuple[Carried, ...], Passage]:
-        """Takes a trajectory through all steps.
+        """Take a trajectory through all steps.
 
         Args:
             number: Its place in the order of this run, from 0.
@@ -217,7 +217,7 @@ class Flow:
     def _made(
         self, step: Step | OrderedStep, one: Carried, result: Result
     ) -> tuple[tuple[Carried, ...], bool]:
-        """Returns what a step made of a trajectory, and whether that is something else."""
+        """Return what a step made of a trajectory, and whether that is something else."""
         before = one.trajectory
         match result:
             case Drop():
@@ -251,7 +251,7 @@ class Flow:
 
 
 def software() -> str:
-    """Returns what a derivation calls this software."""
+    """Return what a derivation calls this software."""
     return f"webtraj {webtraj.__version__}"
 
 
@@ -273,7 +273,7 @@ class _Call:
         return result
 
     def abandon(self) -> None:
-        """Closes what the step gave, or will give."""
+        """Close what the step gave, or will give."""
         with self._lock:
             self._abandoned = True
             _close(self._result)
@@ -289,7 +289,7 @@ async def _awaited(result: Result | Awaitable[Result]) -> Result:
 
 
 def _distinct(carried: Iterable[Carried]) -> tuple[Carried, ...]:
-    """Returns trajectories of which each has an id of its own: `<id>.<n>` where several had one."""
+    """Return trajectories of which each has an id of its own: `<id>.<n>` where several had one."""
     carried = tuple(carried)
     counts = collections.Counter(one.trajectory.episode_id for one in carried)
     taken = set(counts)
@@ -323,7 +323,7 @@ def derived(
     head: Derivation,
     passage: Mapping[str, Any],
 ) -> EpisodeTrajectory:
-    """Returns an output as it is written: with all that was done to the source on record."""
+    """Return an output as it is written: with all that was done to the source on record."""
     head = dataclasses.replace(head, changes={"passage": passage})
     chain = (*source.info.derivation, head, *carried.chain)
     info = dataclasses.replace(carried.trajectory.info, derivation=chain)

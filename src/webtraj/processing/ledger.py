@@ -96,7 +96,7 @@ class Passage:
     """Of what each `OrderedStep`, by its place, let in, in order: JSON data."""
 
     def to_data(self) -> dict[str, Any]:
-        """Returns it as JSON data."""
+        """Return it as JSON data."""
         data: dict[str, Any] = {
             "outputs": list(self.outputs),
             "counts": [[count.seen, count.changed, count.kept] for count in self.counts],
@@ -159,7 +159,7 @@ class Entry:
     """Why it could not be processed; None if it was."""
 
     def to_line(self) -> bytes:
-        """Returns it as a line of JSON."""
+        """Return it as a line of JSON."""
         data: dict[str, Any] = {
             "number": self.number,
             "source": self.source,
@@ -188,7 +188,7 @@ class Ledger:
     """The entries of one pipeline in one dataset. One thread adds; one at a time flushes."""
 
     def __init__(self, storage: Storage, pipeline_hash: str) -> None:
-        """Reads the ledger.
+        """Read the ledger.
 
         Raises:
             CorruptDataError: A line of it cannot be read.
@@ -213,7 +213,7 @@ class Ledger:
         return len(self._pending)
 
     def add(self, make: Callable[[int], Entry]) -> Entry:
-        """Adds the entry that a function makes, given its number. `flush` writes it."""
+        """Add the entry that a function makes, given its number. `flush` writes it."""
         entry = make(self._next)
         self._next += 1
         self._pending.append(entry)
@@ -221,7 +221,7 @@ class Ledger:
         return entry
 
     def flush(self, settle: Callable[[], None]) -> None:
-        """Writes what is pending, after `settle` has seen to it that its outputs can be found.
+        """Write what is pending, after `settle` has seen to it that its outputs can be found.
 
         Raises:
             StorageError: It cannot be written; the next `flush` tries again.
@@ -232,7 +232,7 @@ class Ledger:
             del self._pending[: len(batch)]
 
     def write_report(self, content: bytes) -> None:
-        """Writes the report beside the ledger.
+        """Write the report beside the ledger.
 
         Raises:
             StorageError: It cannot be written.
@@ -262,7 +262,7 @@ class Ledger:
             self._entries[entry.source] = entry
 
     def _compact(self, keys: Iterable[str]) -> None:
-        """Makes few shards of many. What dies in between leaves lines twice, which count once."""
+        """Make few shards of many. What dies in between leaves lines twice, which count once."""
         entries = sorted(self._entries.values(), key=lambda entry: entry.number)
         for start in range(0, len(entries), _SHARD_LINES):
             self._write(entries[start : start + _SHARD_LINES])
@@ -348,7 +348,7 @@ class ProcessingReport:
     """How many of those had been processed already by a run that was cut off."""
 
     def to_data(self) -> dict[str, Any]:
-        """Returns what does not depend on how many runs it took, as JSON data."""
+        """Return what does not depend on how many runs it took, as JSON data."""
         data = dataclasses.asdict(self)
         del data["now"], data["found"], data["stale"]
         return data
@@ -363,7 +363,7 @@ def make_report(
     now: int = 0,
     found: int = 0,
 ) -> ProcessingReport:
-    """Adds up what became of each episode.
+    """Add up what became of each episode.
 
     Args:
         pipeline: The pipeline's hash.

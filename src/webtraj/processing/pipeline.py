@@ -107,7 +107,7 @@ class Run:
         read_options: Mapping[str, Any] | None,
         write_options: Mapping[str, Any] | None,
     ) -> ProcessingReport:
-        """Processes what is not done yet; see `process`."""
+        """Process what is not done yet; see `process`."""
         with self._threads:
             dataset = await self._in_thread(
                 lambda: open_dataset(read, storage_options=read_options, complete=True)
@@ -228,7 +228,7 @@ class Run:
         )
 
     def _commit(self) -> None:
-        """Puts into the ledger what is done, as far as all before it is."""
+        """Put into the ledger what is done, as far as all before it is."""
         while (ready := self._early.pop(self._committed, None)) is not None:
             summary, outcome = ready
             entry = self._ledger.add(functools.partial(_entry, summary, outcome))
@@ -264,7 +264,7 @@ class Run:
 
 
 def _read(place: DatasetPlace, summary: EpisodeSummary) -> EpisodeTrajectory:
-    """Reads an episode, checked against the index.
+    """Read an episode, checked against the index.
 
     Raises:
         CorruptDataError: It, or a blob of it, is missing or damaged.
@@ -339,7 +339,7 @@ async def process(
     write_options: Mapping[str, Any] | None = None,
     observer: Callable[[int, int], None] | None = None,
 ) -> ProcessingReport:
-    """Makes a processed dataset of a recorded one, which is not changed.
+    """Make a processed dataset of a recorded one, which is not changed.
 
     It may be run again: after a death it goes on; when there are new episodes, it does those; and
     episodes that a step had failed on are tried again.

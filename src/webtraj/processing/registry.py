@@ -74,7 +74,7 @@ class FunctionStep:
     """The model that it asks, if it takes one."""
 
     def __call__(self, trajectory: EpisodeTrajectory) -> Result | Awaitable[Result]:
-        """Returns what the function makes of a trajectory."""
+        """Return what the function makes of a trajectory."""
         more = {} if self.client is None else {"client": self.client}
         return self.function(trajectory, **self.settings, **more)
 
@@ -88,7 +88,7 @@ class StepKind:
     version: str
 
     def __call__(self, *, client: ModelClient | None = None, **options: Any) -> FunctionStep:
-        """Makes a step.
+        """Make a step.
 
         Args:
             client: The model that it asks, if its function takes a `client`.
@@ -119,7 +119,7 @@ _kinds: dict[str, StepKind] = {}
 
 
 def step(name: str, *, version: str) -> Callable[[_Function], StepKind]:
-    """Makes a function a kind of step, by a name.
+    """Make a function a kind of step, by a name.
 
     >>> @step("example-nothing", version="1")
     ... def nothing(trajectory, *, option=1):
@@ -151,14 +151,14 @@ def step(name: str, *, version: str) -> Callable[[_Function], StepKind]:
 
 
 def step_names() -> tuple[str, ...]:
-    """Returns the names of all steps that there are."""
+    """Return the names of all steps that there are."""
     return (*STEPS, *sorted({*_kinds, *offered(ENTRY_POINT_GROUP)} - STEPS.keys()))
 
 
 def make_step(
     name: str, options: Mapping[str, Any] | None = None, *, client: ModelClient | None = None
 ) -> Step | OrderedStep:
-    """Makes a step by name.
+    """Make a step by name.
 
     >>> make_step("clean", {"min_steps": 3}).settings
     {'min_steps': 3}
@@ -197,7 +197,7 @@ def make_step(
 
 
 def parse_step(text: str) -> tuple[str, dict[str, Any]]:
-    """Returns the name and the options that `NAME`, `NAME:VALUE` or `NAME:KEY=VALUE` gives.
+    """Return the name and the options that `NAME`, `NAME:VALUE` or `NAME:KEY=VALUE` gives.
 
     A value is JSON, or else text.
 
@@ -223,7 +223,7 @@ def parse_step(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def import_steps(modules: Iterable[str]) -> None:
-    """Imports modules of a user's that make steps by `step`; also from the current folder.
+    """Import modules of a user's that make steps by `step`; also from the current folder.
 
     Raises:
         InvalidInputError: There is no such module.
@@ -252,7 +252,7 @@ def _value(text: str) -> Any:
 
 
 def _options_of(maker: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Returns what may be given by name to a class, or to a function beside the trajectory."""
+    """Return what may be given by name to a class, or to a function beside the trajectory."""
     parameters = list(inspect.signature(maker).parameters.values())
     return {
         parameter.name: parameter

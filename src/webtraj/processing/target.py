@@ -55,13 +55,13 @@ class Identity:
         return ", ".join(map(_described, self.steps)) or "no steps"
 
     def to_bytes(self) -> bytes:
-        """Returns the content of pipeline.json."""
+        """Return the content of pipeline.json."""
         data = {"hash": self.hash, "steps": list(self.steps)}
         return orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
 
     @classmethod
     def from_bytes(cls, content: bytes, where: str) -> Identity:
-        """Returns what a pipeline.json holds. `where` names it in errors.
+        """Return what a pipeline.json holds. `where` names it in errors.
 
         Raises:
             CorruptDataError: It cannot be read.
@@ -119,7 +119,7 @@ class Target:
 
     @contextlib.contextmanager
     def claimed(self) -> Iterator[None]:
-        """Keeps other runs, and other pipelines, from the dataset.
+        """Keep other runs, and other pipelines, from the dataset.
 
         Raises:
             InvalidInputError: It is another pipeline's, or holds what no pipeline made; or another
@@ -149,7 +149,7 @@ class Target:
         self._found = dict(found)
 
     def outputs_of(self, source: str, sha256: str) -> Passage | None:
-        """Returns how an episode came through, if all of its outputs were found."""
+        """Return how an episode came through, if all of its outputs were found."""
         there = [one for one in self._found.get(source, ()) if one.sha256 == sha256]
         for one in there:
             if set(one.passage.outputs) <= {other.episode_id for other in there}:
@@ -157,7 +157,7 @@ class Target:
         return None
 
     def add(self, trajectory: EpisodeTrajectory) -> None:
-        """Adds an output, unless another of the same making is there.
+        """Add an output, unless another of the same making is there.
 
         Raises:
             StorageConflictError: There is an episode of that id, of another making.
@@ -176,7 +176,7 @@ class Target:
                 raise
 
     def flush(self) -> None:
-        """Waits until all outputs are in the index."""
+        """Wait until all outputs are in the index."""
         self._writer.flush()
 
     def _claim(self) -> None:
@@ -202,7 +202,7 @@ class Target:
             )
 
     def _look_at(self, episode_id: str) -> tuple[str, _Found | None]:
-        """Returns of which episode an output was made, and how; completes its index line."""
+        """Return of which episode an output was made, and how; completes its index line."""
         name = self._writer.format.name
         try:
             content = self._place.storage.read(episode_key(episode_id, name))
@@ -225,7 +225,7 @@ class Target:
 
 
 def check_apart(read: Place, write: Place) -> None:
-    """Checks that neither of two places lies in the other.
+    """Check that neither of two places lies in the other.
 
     Raises:
         InvalidInputError: One does, or they are the same.
@@ -240,7 +240,7 @@ def check_apart(read: Place, write: Place) -> None:
 
 
 def _whole_name(place: Place) -> str:
-    """Returns a name that the same place has however it is written."""
+    """Return a name that the same place has however it is written."""
     if not is_url(place):
         return str(Path(place).resolve()).rstrip("/")
     parsed = parse_url(os.fspath(place))

@@ -34,7 +34,7 @@ def assert_ended(
     phase: Phase | str | None = None,
     error: type[BaseException] | None = None,
 ) -> None:
-    """Asserts that an episode ended for the given reason.
+    """Assert that an episode ended for the given reason.
 
     Args:
         trajectory: The episode.
@@ -66,7 +66,7 @@ def assert_ended(
 
 
 def assert_no_open_episode(collector: Any) -> None:
-    """Asserts that every episode that began on a collector has ended.
+    """Assert that every episode that began on a collector has ended.
 
     Args:
         collector: A collector that knows its `open_episodes`, as the memory collector does.
@@ -86,7 +86,7 @@ def assert_no_open_episode(collector: Any) -> None:
 def assert_valid_trajectory(
     trajectory: trajectory_lib.EpisodeTrajectory, *, allow_violations: bool = False
 ) -> None:
-    """Asserts that an episode's record is whole and consistent with itself.
+    """Assert that an episode's record is whole and consistent with itself.
 
     Its steps are numbered from 0; FIRST is its first, LAST none but its last; each step keeps
     dm_env's rules; its end says what its last step says; its times do not run backwards. Episodes
@@ -195,7 +195,7 @@ def _traceback_of(end: trajectory_lib.EpisodeEnd) -> str:
 
 
 def generate(spec: Any) -> Any:
-    """Returns a value that conforms to a nest of specs."""
+    """Return a value that conforms to a nest of specs."""
     if isinstance(spec, Mapping):
         return {key: generate(item) for key, item in spec.items()}
     if isinstance(spec, (list, tuple)):
@@ -204,7 +204,7 @@ def generate(spec: Any) -> Any:
 
 
 def validate(value: Any, spec: Any, path: str = "") -> None:
-    """Checks that a value conforms to a nest of specs.
+    """Check that a value conforms to a nest of specs.
 
     Raises:
         AssertionError: Their structures differ.
@@ -228,7 +228,7 @@ def validate(value: Any, spec: Any, path: str = "") -> None:
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """Yields the leaves of a nest, as arrays."""
+    """Yield the leaves of a nest, as arrays."""
     if isinstance(value, Mapping):
         value = tuple(value.values())
     if isinstance(value, (list, tuple)):
@@ -239,7 +239,7 @@ def leaves(value: Any) -> Iterator[Any]:
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Returns whether two nests are equal, arrays by their elements, with NaN equal to NaN."""
+    """Return whether two nests are equal, arrays by their elements, with NaN equal to NaN."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):

@@ -53,7 +53,7 @@ class EnvironmentContract:
     """How the episode of `make_action_sequence` must end; None allows both."""
 
     def make_environment(self) -> Any:
-        """Returns a fresh environment, or an awaitable of one.
+        """Return a fresh environment, or an awaitable of one.
 
         It may be a synchronous dm_env environment, which is then run through `as_async`.
         """
@@ -62,18 +62,18 @@ class EnvironmentContract:
         )
 
     def make_action_sequence(self, environment: Any) -> Iterable[Any]:
-        """Returns actions for an episode from its FIRST to, best, beyond its LAST.
+        """Return actions for an episode from its FIRST to, best, beyond its LAST.
 
         By default, one action that conforms to the action spec, 20 times.
         """
         return [self.make_action(environment) for _ in range(20)]
 
     def make_action(self, environment: Any) -> Any:
-        """Returns one action that conforms to the environment's action spec."""
+        """Return one action that conforms to the environment's action spec."""
         return assertions.generate(environment.action_spec())
 
     def make_invalid_action(self, environment: Any) -> Any:
-        """Returns an action that the environment cannot carry out.
+        """Return an action that the environment cannot carry out.
 
         Raises:
             unittest.SkipTest: There is none, which is the default: the test of it is skipped.
@@ -81,11 +81,11 @@ class EnvironmentContract:
         raise unittest.SkipTest("make_invalid_action is not overridden")
 
     def assert_valid_observation(self, environment: Any, observation: Any) -> None:
-        """Asserts that an observation conforms to the observation spec."""
+        """Assert that an observation conforms to the observation spec."""
         assertions.validate(observation, environment.observation_spec())
 
     def run_async(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        """Runs one test on an event loop; override it to share a loop between tests."""
+        """Run one test on an event loop; override it to share a loop between tests."""
         return asyncio.run(coroutine)
 
     # dm_env's own four. -------------------------------------------------------------------------
@@ -375,7 +375,7 @@ class EnvironmentContract:
         )
 
     async def _play(self, environment: Any) -> Any:
-        """Plays to LAST and returns it; skips the test if the actions do not reach one."""
+        """Play to LAST and returns it; skips the test if the actions do not reach one."""
         await self._reset(environment)
         for action in self.make_action_sequence(environment):
             timestep = await self._step(environment, action)
@@ -415,7 +415,7 @@ async def _expecting(call: Awaitable[Any], message: str) -> None:
 
 
 async def _cancel(call: Coroutine[Any, Any, Any], turns: int) -> None:
-    """Starts a call and cancels it after some turns of the loop, unless it has returned by then."""
+    """Start a call and cancels it after some turns of the loop, unless it has returned by then."""
     task = asyncio.create_task(call)
     for _ in range(turns):
         await asyncio.sleep(0)

@@ -89,7 +89,7 @@ class Catch(dm_env.Environment):  # type: ignore[misc]  # dm_env has no types.
         return specs.DiscreteArray(3, dtype=int, name="direction")
 
     def close(self) -> None:
-        """Notes in `closed` that it was closed."""
+        """Note in `closed` that it was closed."""
         self._over = True
         self.closed = True
 
@@ -134,7 +134,7 @@ class CatchEnvironment(Environment):
         return self._game.step(action)
 
     async def close(self) -> None:
-        """Notes in `closed` that it was closed."""
+        """Note in `closed` that it was closed."""
         await asyncio.sleep(0)
         self._game.close()
         self.closed = True
@@ -218,37 +218,37 @@ class ScriptedEnvironment(Environment):
         self.calls: list[Call] = []
 
     async def reset(self) -> Any:
-        """Plays the next entry; the first one, if the script is to cycle."""
+        """Play the next entry; the first one, if the script is to cycle."""
         self.calls.append(Call("reset"))
         if self._cycle:
             self._entries = self._begin()
         return await self._play("reset")
 
     async def step(self, action: Any) -> Any:
-        """Plays the next entry."""
+        """Play the next entry."""
         self.calls.append(Call("step", action))
         return await self._play("step")
 
     async def close(self) -> None:
-        """Raises the `close_error`, if there is one."""
+        """Raise the `close_error`, if there is one."""
         self.calls.append(Call("close"))
         if self._close_error is not None:
             raise self._close_error
 
     def observation_spec(self) -> Any:
-        """Returns the spec that was given."""
+        """Return the spec that was given."""
         return self._observation_spec
 
     def action_spec(self) -> Any:
-        """Returns the spec that was given."""
+        """Return the spec that was given."""
         return self._action_spec
 
     def reward_spec(self) -> specs.Array:
-        """Returns dm_env's default."""
+        """Return dm_env's default."""
         return specs.Array((), float, name="reward")
 
     def discount_spec(self) -> specs.BoundedArray:
-        """Returns dm_env's default."""
+        """Return dm_env's default."""
         return specs.BoundedArray((), float, minimum=0.0, maximum=1.0, name="discount")
 
     def _begin(self) -> Iterator[Any]:
@@ -314,13 +314,13 @@ class AresEnvironment(Environment):
         self._taken: int | None = None
 
     async def reset(self) -> AresTimeStep:
-        """Begins an episode."""
+        """Begin an episode."""
         await asyncio.sleep(0)
         self._taken = 0
         return AresTimeStep("FIRST", 0.0, 1.0, "question 0")
 
     async def step(self, action: Any) -> AresTimeStep:
-        """Takes any action.
+        """Take any action.
 
         Raises:
             RuntimeError: No episode is open.

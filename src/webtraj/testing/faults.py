@@ -149,7 +149,7 @@ def file_size_limit(num_bytes: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def disk_full(*, after_bytes: int = 0) -> Iterator[None]:
-    """Fails `os.write` with ENOSPC once `after_bytes` have been written through it.
+    """Fail `os.write` with ENOSPC once `after_bytes` have been written through it.
 
     As on a real full disk, the write that crosses the line is cut short first. Use
     `file_size_limit` where the fault need not be ENOSPC itself: that one is the kernel's.

@@ -120,7 +120,7 @@ def model_server() -> Iterator[FakeModelServer]:
 
 
 def _lender(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
-    """Returns what makes environments usable for the test, and has them closed after it."""
+    """Return what makes environments usable for the test, and has them closed after it."""
     # Asked now: while the test runs, pytest-asyncio puts a plain function in its place.
     is_async = inspect.iscoroutinefunction(request.function)
     opened = request.node.stash.setdefault(_OPENED, [])
@@ -190,7 +190,7 @@ def _closing(test: Callable[..., Any], opened: list[Any]) -> Callable[..., Any]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Keeps the episodes of a test that failed, once its fixtures have closed the environments."""
+    """Keep the episodes of a test that failed, once its fixtures have closed the environments."""
     report = yield
     item.stash[_FAILED] = report.failed or item.stash.get(_FAILED, False)
     collector = item.stash.get(_COLLECTOR, None)
@@ -201,7 +201,7 @@ def pytest_runtest_makereport(
 
 
 def _keep(item: pytest.Item, collector: MemoryTrajectoryCollector) -> str:
-    """Writes the latest episodes as HTML; returns what there is to say of it."""
+    """Write the latest episodes as HTML; returns what there is to say of it."""
     from webtraj.viewer import page
 
     lines = []

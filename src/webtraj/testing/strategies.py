@@ -26,19 +26,19 @@ __all__ = ["arrays", "decisions", "episode_ids", "same", "scalars", "trajectorie
 
 @functools.cache
 def episode_ids() -> st.SearchStrategy[str]:
-    """Returns a strategy for ids that an episode may have."""
+    """Return a strategy for ids that an episode may have."""
     return st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,40}", fullmatch=True)
 
 
 @functools.cache
 def texts() -> st.SearchStrategy[str]:
-    """Returns a strategy for text, lone surrogates included."""
+    """Return a strategy for text, lone surrogates included."""
     return st.text(st.characters(categories=None), max_size=20)
 
 
 @functools.cache
 def dtypes() -> st.SearchStrategy[np.dtype[Any]]:
-    """Returns a strategy for the dtypes that an array can be kept in, objects excepted."""
+    """Return a strategy for the dtypes that an array can be kept in, objects excepted."""
     simple = st.one_of(
         hnp.scalar_dtypes(),
         hnp.unicode_string_dtypes(endianness="?"),
@@ -49,7 +49,7 @@ def dtypes() -> st.SearchStrategy[np.dtype[Any]]:
 
 @functools.cache
 def arrays() -> st.SearchStrategy[np.ndarray[Any, Any]]:
-    """Returns a strategy for arrays: any dtype, 0 to 3 dimensions, empty ones, any layout."""
+    """Return a strategy for arrays: any dtype, 0 to 3 dimensions, empty ones, any layout."""
     shapes = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)
     plain = st.tuples(dtypes(), shapes).flatmap(lambda both: hnp.arrays(*both))
     return st.one_of(plain, plain.map(np.transpose), plain.map(np.asfortranarray))
@@ -57,7 +57,7 @@ def arrays() -> st.SearchStrategy[np.ndarray[Any, Any]]:
 
 @functools.cache
 def scalars() -> st.SearchStrategy[Any]:
-    """Returns a strategy for numpy scalars."""
+    """Return a strategy for numpy scalars."""
     return hnp.scalar_dtypes().flatmap(hnp.from_dtype).filter(lambda x: isinstance(x, np.generic))
 
 
@@ -75,7 +75,7 @@ def _keys() -> st.SearchStrategy[Any]:
 
 @functools.cache
 def values(*, max_leaves: int = 12) -> st.SearchStrategy[Any]:
-    """Returns a strategy for values that can be kept without loss, nested in any way.
+    """Return a strategy for values that can be kept without loss, nested in any way.
 
     Args:
         max_leaves: About how many values that hold no others one may have.
@@ -110,7 +110,7 @@ def values(*, max_leaves: int = 12) -> st.SearchStrategy[Any]:
 
 @functools.cache
 def decisions() -> st.SearchStrategy[trajectory_lib.Decision]:
-    """Returns a strategy for decisions with their model calls."""
+    """Return a strategy for decisions with their model calls."""
     return st.builds(
         trajectory_lib.Decision,
         action=_small(),
@@ -144,7 +144,7 @@ def _model_calls() -> st.SearchStrategy[trajectory_lib.ModelCall]:
 
 @st.composite
 def trajectories(draw: st.DrawFn, *, max_steps: int = 4) -> trajectory_lib.EpisodeTrajectory:
-    """Draws an ended episode that an environment, sound or not, may have left.
+    """Draw an ended episode that an environment, sound or not, may have left.
 
     Args:
         draw: Given by Hypothesis.
@@ -245,7 +245,7 @@ def _steps(index: int, num_steps: int) -> st.SearchStrategy[trajectory_lib.StepR
 
 
 def same(one: Any, other: Any) -> bool:
-    """Returns whether two values are equal, of equal types, where NaN equals NaN.
+    """Return whether two values are equal, of equal types, where NaN equals NaN.
 
     Arrays are equal if dtype, shape and elements are.
     """

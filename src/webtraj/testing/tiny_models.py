@@ -54,7 +54,7 @@ def make_text_model(
     context: int = 2048,
     spread: float = 0.02,
 ) -> Path:
-    """Makes a Qwen3 of about 0.2 million parameters, with a tokenizer of its own.
+    """Make a Qwen3 of about 0.2 million parameters, with a tokenizer of its own.
 
     Args:
         folder: A new folder for it.
@@ -91,7 +91,7 @@ def make_vision_model(
     context: int = 2048,
     spread: float = 0.02,
 ) -> Path:
-    """Makes an Idefics3, a SigLIP on a Llama, of about 0.5 million parameters.
+    """Make an Idefics3, a SigLIP on a Llama, of about 0.5 million parameters.
 
     It is one of few vision-language models whose processor works without torchvision, whose builds
     on PyPI do not load beside torch for CPUs. Arguments as of `make_text_model`.
@@ -158,7 +158,7 @@ def _make_tokenizer(corpus: Iterable[str], vocab_size: int, context: int) -> Any
 def _language(
     tokenizer: Any, width: int, layers: int, context: int, spread: float
 ) -> Mapping[str, Any]:
-    """Returns what the configurations of both language models share."""
+    """Return what the configurations of both language models share."""
     return {
         "vocab_size": len(tokenizer),
         "hidden_size": width,
@@ -176,7 +176,7 @@ def _language(
 
 
 def _saved(folder: str | os.PathLike[str], model: Any, tokenizer_or_processor: Any) -> Path:
-    """Saves a model, whole or not at all."""
+    """Save a model, whole or not at all."""
     path = Path(folder)
     draft = path.with_name(f"{path.name}.draft")
     model.save_pretrained(draft)

@@ -72,7 +72,7 @@ class Verdict:
 
 
 def schema_of(words: Sequence[str]) -> dict[str, Any]:
-    """Returns the JSON Schema of a verdict, of the keywords that every server knows."""
+    """Return the JSON Schema of a verdict, of the keywords that every server knows."""
     return {
         "type": "object",
         "properties": {
@@ -85,12 +85,12 @@ def schema_of(words: Sequence[str]) -> dict[str, Any]:
 
 
 def read_call(call: ModelCall, words: Sequence[str]) -> Reading[Verdict]:
-    """Reads the verdict that a call brought."""
+    """Read the verdict that a call brought."""
     return _verdict_of(object_of(call), words)
 
 
 def read_reply(text: str, words: Sequence[str]) -> Reading[Verdict]:
-    """Reads the verdict that a complete reply states.
+    """Read the verdict that a complete reply states.
 
     >>> read_reply('{"reasoning": "It is there.", "verdict": "success"}', JUDGING_WORDS).value
     Verdict(word='success', reasoning='It is there.')
@@ -146,7 +146,7 @@ class Ask:
 
 
 def vote_of(calls: Sequence[ModelCall], words: Sequence[str]) -> Vote:
-    """Returns the vote that calls have brought."""
+    """Return the vote that calls have brought."""
     reason = "It was not asked."
     for call in calls:
         reading = read_call(call, words)
@@ -168,7 +168,7 @@ class Asker:
     async def ask(
         self, client: ModelClient, question: Question, compose: Compose
     ) -> tuple[Ask, ...]:
-        """Asks for one vote; returns all calls that were made for it, the last one's last.
+        """Ask for one vote; returns all calls that were made for it, the last one's last.
 
         A conversation that is too long for the model is asked again with half of it, a few times.
         """
@@ -228,7 +228,7 @@ class Transcript:
     def add(
         self, question: Question, words: Sequence[str], votes: Sequence[Sequence[Ask]]
     ) -> Answered:
-        """Adds the calls of each vote on a question; returns what they say."""
+        """Add the calls of each vote on a question; returns what they say."""
         for number, asks in enumerate(votes):
             self.calls += [ask.call for ask in asks]
             for ask in asks:
@@ -255,7 +255,7 @@ class Recorded:
 
     @classmethod
     def of(cls, judgement: Judgement) -> Self:
-        """Returns the transcript of a judgement.
+        """Return the transcript of a judgement.
 
         Raises:
             InvalidInputError: It has none that can be read.
@@ -279,13 +279,13 @@ class Recorded:
         return cls(case, calls, words, first)
 
     def answered(self, question: Question) -> Answered:
-        """Returns the votes on a question. What is not on record was not asked."""
+        """Return the votes on a question. What is not on record was not asked."""
         words = self.words.get(question.key, ())
         votes = (self.calls.get((question.key, number), ()) for number in range(question.votes))
         return Answered(question, tuple(vote_of(calls, words) for calls in votes))
 
     def messages(self, question: Question, halved: int = 0) -> tuple[Message, ...]:
-        """Returns the conversation that asked a question first; empty if none is on record.
+        """Return the conversation that asked a question first; empty if none is on record.
 
         Args:
             question: The question.
@@ -296,7 +296,7 @@ class Recorded:
 
 
 def messages_of(call: ModelCall) -> tuple[Message, ...]:
-    """Returns the conversation that a call recorded, in whichever provider's shape.
+    """Return the conversation that a call recorded, in whichever provider's shape.
 
     Raises:
         InvalidInputError: There is something else in it than texts and pictures.

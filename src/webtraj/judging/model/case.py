@@ -92,14 +92,14 @@ class JudgeSettings:
             )
 
     def to_data(self) -> dict[str, Any]:
-        """Returns what verdicts depend on, as JSON data."""
+        """Return what verdicts depend on, as JSON data."""
         data = dataclasses.asdict(self)
         del data["timeout"], data["max_concurrency"]
         return data
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Returns settings that `to_data` made data of.
+        """Return settings that `to_data` made data of.
 
         Raises:
             TypeError: It is not such data.
@@ -150,7 +150,7 @@ class Routing:
                 )
 
     def of(self, stage: str) -> tuple[ModelClient, ...]:
-        """Returns the models that a stage asks, the first vote's first."""
+        """Return the models that a stage asks, the first vote's first."""
         clients = self.stages.get(stage, self.default)
         return tuple(clients) if isinstance(clients, Sequence) else (clients,)
 
@@ -166,7 +166,7 @@ class Routing:
 
     @classmethod
     def to(cls, models: ModelClient | Routing) -> Routing:
-        """Returns a routing as it is, and a client as the one for all stages."""
+        """Return a routing as it is, and a client as the one for all stages."""
         return models if isinstance(models, Routing) else cls(models)
 
 
@@ -186,7 +186,7 @@ class Case:
     """Whether the task has a reference answer."""
 
     def to_data(self) -> dict[str, Any]:
-        """Returns the case as JSON data."""
+        """Return the case as JSON data."""
         return {
             "settings": self.settings.to_data(),
             "pictures": list(self.pictures),
@@ -197,7 +197,7 @@ class Case:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Returns the case that `to_data` made data of.
+        """Return the case that `to_data` made data of.
 
         Raises:
             TypeError: It is not such data.
@@ -275,7 +275,7 @@ class Answered:
 
 
 def spread(items: Sequence[int], most: int) -> tuple[int, ...]:
-    """Returns at most so many items, evenly spread, the last always among them.
+    """Return at most so many items, evenly spread, the last always among them.
 
     >>> spread(range(10), 4), spread([1, 2], 4), spread(range(10), 1)
     ((0, 3, 6, 9), (1, 2), (9,))

@@ -31,7 +31,7 @@ __all__ = ["Composer", "Evidence", "action_text", "gather", "halved", "one_line"
 
 
 def step_list(trajectory: EpisodeTrajectory, settings: JudgeSettings) -> str:
-    """Returns a line for each step, with further lines below it; then how the episode ended."""
+    """Return a line for each step, with further lines below it; then how the episode ended."""
     told = ["\n".join(_told(step, settings)) for step in trajectory.steps]
     if (left_out := len(told) - settings.max_steps) > 0:
         first = (settings.max_steps + 1) // 2
@@ -40,7 +40,7 @@ def step_list(trajectory: EpisodeTrajectory, settings: JudgeSettings) -> str:
 
 
 def action_text(action: Any) -> str:
-    """Returns an action as text, in whichever form it was recorded.
+    """Return an action as text, in whichever form it was recorded.
 
     >>> from webtraj.environments import actions
     >>> action_text(actions.Click("12")), action_text("scroll(0, 100)"), action_text(None)
@@ -63,7 +63,7 @@ def action_text(action: Any) -> str:
 
 
 def one_line(text: Any, longest: int) -> str:
-    """Returns a text as one line of bounded length.
+    """Return a text as one line of bounded length.
 
     >>> one_line("a long  text", 8)
     'a long t...'
@@ -106,7 +106,7 @@ def _element(last: Mapping[str, Any], longest: int) -> str:
 
 
 def _text(value: Any, longest: int) -> str:
-    """Returns a channel's text as one line; empty if it is none."""
+    """Return a channel's text as one line; empty if it is none."""
     return one_line(value, longest) if isinstance(value, str) else ""
 
 
@@ -160,7 +160,7 @@ class Evidence:
         return (*said, *self.facts, *self.pages.values())
 
     def case(self, settings: JudgeSettings) -> Case:
-        """Returns what can be asked of it."""
+        """Return what can be asked of it."""
         return Case(
             settings=settings,
             pictures=tuple(self.pictures),
@@ -171,7 +171,7 @@ class Evidence:
 
 
 def gather(trajectory: EpisodeTrajectory, settings: JudgeSettings) -> Evidence:
-    """Returns what of an episode the judge is shown."""
+    """Return what of an episode the judge is shown."""
     try:
         goal, facts, reference = _task(trajectory)
     except (TypeError, KeyError, AttributeError, ValueError) as error:
@@ -196,7 +196,7 @@ def gather(trajectory: EpisodeTrajectory, settings: JudgeSettings) -> Evidence:
 def halved(
     evidence: Evidence, trajectory: EpisodeTrajectory, settings: JudgeSettings, times: int
 ) -> Evidence:
-    """Returns evidence with half of the text of pages and half of the steps, so many times.
+    """Return evidence with half of the text of pages and half of the steps, so many times.
 
     Args:
         evidence: All of it.
@@ -228,7 +228,7 @@ def _missing(evidence: Evidence) -> str:
 
 
 def _task(trajectory: EpisodeTrajectory) -> tuple[str, tuple[str, ...], str]:
-    """Returns the goal, facts and reference answer of the task on record; empty without one."""
+    """Return the goal, facts and reference answer of the task on record; empty without one."""
     data = trajectory.info.metadata.get("task")
     if data is None:
         return "", (), ""
@@ -282,7 +282,7 @@ def _picture(step: StepRecord) -> bytes:
 def _pages(
     steps: Sequence[StepRecord], pictures: Mapping[int, bytes], budget: int
 ) -> dict[int, str]:
-    """Returns the text of pages, the last one's first, as long as the budget lasts."""
+    """Return the text of pages, the last one's first, as long as the budget lasts."""
     if not steps or steps[-1].index in pictures:
         return {}
     shown: dict[int, str] = {}
@@ -331,7 +331,7 @@ class Composer:
         self._images = {index: Image(data) for index, data in evidence.pictures.items()}
 
     def messages(self, question: Question, halved: int = 0) -> tuple[Message, ...]:
-        """Returns the conversation that asks a question.
+        """Return the conversation that asks a question.
 
         Args:
             question: The question.
@@ -369,7 +369,7 @@ class Composer:
         return f"Screenshot {_when(index)}{', the last one' if last else ''}:"
 
     def _criterion(self, question: Question) -> str:
-        """Returns the block under judgement."""
+        """Return the block under judgement."""
         match question.prompt:
             case "fact":
                 assert question.criterion is not None

@@ -72,12 +72,12 @@ class ModelJudge(AsyncClosing):
         return self._version
 
     async def aclose(self) -> None:
-        """Closes its clients. Idempotent."""
+        """Close its clients. Idempotent."""
         for client in self.routing.clients:
             await client.aclose()
 
     async def check(self) -> None:
-        """Asks each model for a word, so that a wrong key or address shows before any judging.
+        """Ask each model for a word, so that a wrong key or address shows before any judging.
 
         Raises:
             ModelRefusedError: A model's server does not take requests like these.
@@ -89,7 +89,7 @@ class ModelJudge(AsyncClosing):
             await client.complete(hello, sampling, timeout=self.settings.timeout)
 
     async def judge(self, trajectory: EpisodeTrajectory) -> Judgement:
-        """Returns its judgement of an episode. See `Judge`."""
+        """Return its judgement of an episode. See `Judge`."""
         if not is_judgeable(trajectory):
             return self._judgement(Examined(Outcome.JUDGE_ERROR, _NOT_JUDGEABLE, {}))
         evidence = gather(trajectory, self.settings)
@@ -109,7 +109,7 @@ class ModelJudge(AsyncClosing):
     async def examined(
         self, case: Case, compose: Compose, evidence: Evidence | None = None
     ) -> Judgement:
-        """Returns the judgement on a case.
+        """Return the judgement on a case.
 
         Args:
             case: What there is to judge.
@@ -146,7 +146,7 @@ class ModelJudge(AsyncClosing):
     async def _ask(
         self, asker: Asker, questions: Sequence[Question], compose: Compose
     ) -> list[list[tuple[Ask, ...]]]:
-        """Returns the calls of each vote on each question. All are asked at the same time."""
+        """Return the calls of each vote on each question. All are asked at the same time."""
         jobs: list[Callable[[], Awaitable[tuple[Ask, ...]]]] = []
         votes = []
         for question in questions:
@@ -176,7 +176,7 @@ class ModelJudge(AsyncClosing):
 
 
 def rewarded(outcome: Outcome) -> float | None:
-    """Returns the reward of an outcome; None for what is neither success nor failure."""
+    """Return the reward of an outcome; None for what is neither success nor failure."""
     return _REWARDS.get(outcome)
 
 
@@ -202,7 +202,7 @@ class Rerun:
 
 
 async def rerun(judgement: Judgement, models: ModelClient | Routing) -> Rerun:
-    """Asks models again what is on record, message for message and picture for picture.
+    """Ask models again what is on record, message for message and picture for picture.
 
     What was not asked then is not asked now: where a criterion that failed is met this time, those
     after it have no question on record, and the outcome is JUDGE_ERROR.
@@ -227,7 +227,7 @@ async def rerun(judgement: Judgement, models: ModelClient | Routing) -> Rerun:
 
 
 def replayed(judgement: Judgement) -> Judgement:
-    """Returns the judgement as it follows from its stored replies. No model is asked.
+    """Return the judgement as it follows from its stored replies. No model is asked.
 
     So `replayed(judgement) == judgement` shows that the transcript is complete, and that nothing
     but the transcript has made the outcome.

@@ -28,7 +28,7 @@ __all__ = [
 
 
 def blocked_questions(case: Case) -> tuple[Question, ...]:
-    """Returns the one question, or none if the settings do not want it."""
+    """Return the one question, or none if the settings do not want it."""
     if not case.settings.check_blocked:
         return ()
     return (
@@ -53,7 +53,7 @@ NO_ANSWER = "The task has a reference answer, and the agent gave none."
 
 
 def criteria(case: Case, pictures: tuple[int, ...]) -> tuple[Question, ...]:
-    """Returns what is asked, in order.
+    """Return what is asked, in order.
 
     Args:
         case: What there is to judge.
@@ -88,7 +88,7 @@ def criteria(case: Case, pictures: tuple[int, ...]) -> tuple[Question, ...]:
 
 
 def screenshot_questions(case: Case) -> tuple[Question, ...]:
-    """Returns what there is to ask; nothing if there are few pictures anyway."""
+    """Return what there is to ask; nothing if there are few pictures anyway."""
     if len(case.pictures) <= case.settings.select_above:
         return ()
     return tuple(
@@ -100,7 +100,7 @@ def screenshot_questions(case: Case) -> tuple[Question, ...]:
 
 
 def chosen(case: Case, answers: Sequence[Answered]) -> tuple[int, ...]:
-    """Returns the indexes of the steps whose pictures are shown, in order.
+    """Return the indexes of the steps whose pictures are shown, in order.
 
     Of too many, the last ones.
     """
@@ -124,7 +124,7 @@ Examination = Generator[tuple[Question, ...], Sequence[Answered], Examined]
 
 
 def examine(case: Case) -> Examination:
-    """Examines a case.
+    """Examine a case.
 
     * SUCCESS: every criterion was met.
     * FAILURE: the site did not block the agent, and some criterion was definitely not met.
@@ -165,7 +165,7 @@ def _is_end(answer: Answered) -> bool:
 
 
 def _ended_by(blocked_answer: Answered) -> tuple[Outcome, str] | None:
-    """Returns the end of the examination, unless the site was open."""
+    """Return the end of the examination, unless the site was open."""
     match blocked_answer.verdict:
         case "open":
             return None

@@ -42,7 +42,7 @@ STEPS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def step_class(name: str) -> type[Step] | type[OrderedStep]:
-    """Returns the class of a step that ships.
+    """Return the class of a step that ships.
 
     >>> step_class("clean")(min_steps=1).settings
     {'min_steps': 1}

@@ -40,7 +40,7 @@ _LONGEST_LINE = 300
 
 
 def goal_of(trajectory: EpisodeTrajectory) -> str:
-    """Returns what the agent was asked to do, from the episode or from what it saw."""
+    """Return what the agent was asked to do, from the episode or from what it saw."""
     if trajectory.info.goal:
         return trajectory.info.goal
     goals = (looking.text_channel(step.observation, "goal") for step in trajectory.steps)
@@ -48,7 +48,7 @@ def goal_of(trajectory: EpisodeTrajectory) -> str:
 
 
 def step_lines(steps: Sequence[StepRecord]) -> list[str]:
-    """Returns a line for each action: what was done to what, and what went wrong."""
+    """Return a line for each action: what was done to what, and what went wrong."""
     lines = []
     before: Any = None
     for step in steps:
@@ -59,7 +59,7 @@ def step_lines(steps: Sequence[StepRecord]) -> list[str]:
 
 
 def page_text(observation: Any, characters: int) -> str:
-    """Returns a page in words, as far as it fits: where it is, and its lines."""
+    """Return a page in words, as far as it fits: where it is, and its lines."""
     url = looking.text_channel(observation, "url")
     title = looking.text_channel(observation, "title")
     head = " ".join(filter(None, [_line(title), f"<{_line(url)}>" if url else ""]))
@@ -69,7 +69,7 @@ def page_text(observation: Any, characters: int) -> str:
 
 
 def changes_text(before: Any, after: Any, characters: int) -> str:
-    """Returns what is another on a page than before, in words, as far as it fits."""
+    """Return what is another on a page than before, in words, as far as it fits."""
     old, new = (looking.text_channel(one, "axtree") for one in (before, after))
     lines = changes_between(old, new) if old or new else []
     urls = [looking.text_channel(one, "url") for one in (before, after)]
@@ -83,7 +83,7 @@ def changes_text(before: Any, after: Any, characters: int) -> str:
 
 
 def picture_of(observation: Any) -> bytes:
-    """Returns the page's picture; empty if there is none."""
+    """Return the page's picture; empty if there is none."""
     for found in (
         looking.channel(observation, "screenshot"),
         looking.channel(looking.channel(observation, "set_of_marks"), "image"),
@@ -168,7 +168,7 @@ class Asker(Generic[_Form]):
         pictures: Sequence[bytes] = (),
         check: Callable[[_Form], str] = lambda reply: "",
     ) -> tuple[_Form, ModelCall]:
-        """Returns the model's answer, and the call that brought it.
+        """Return the model's answer, and the call that brought it.
 
         Args:
             fields: What is filled in in the question.
@@ -213,7 +213,7 @@ class Asker(Generic[_Form]):
 
 
 def asker_of(step: Any, prompt: Prompt, form: type[_Form]) -> Asker[_Form]:
-    """Returns what asks for a step, which has a client, attempts, timeout and max_tokens.
+    """Return what asks for a step, which has a client, attempts, timeout and max_tokens.
 
     Raises:
         InvalidInputError: There is no client, or an option is out of its range.
@@ -234,7 +234,7 @@ def asker_of(step: Any, prompt: Prompt, form: type[_Form]) -> Asker[_Form]:
 
 
 def read_reply(call: ModelCall, form: type[_Form]) -> Reading[_Form]:
-    """Reads the reply of a form that a call brought."""
+    """Read the reply of a form that a call brought."""
     reading = structured_output.object_of(call)
     if reading.value is None:
         return Reading(broken=reading.broken)

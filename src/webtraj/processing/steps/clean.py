@@ -68,7 +68,7 @@ class Clean:
     def __call__(
         self, trajectory: trajectory_lib.EpisodeTrajectory
     ) -> trajectory_lib.EpisodeTrajectory | Drop:
-        """Returns the episode itself, or why it is dropped."""
+        """Return the episode itself, or why it is dropped."""
         return next(self._faults(trajectory), trajectory)
 
     def _faults(self, trajectory: trajectory_lib.EpisodeTrajectory) -> Iterator[Drop]:
@@ -120,7 +120,7 @@ _SHINGLE: Final = 2
 
 
 def _coefficients() -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """Returns the hash functions. They are fixed: signatures of all times compare."""
+    """Return the hash functions. They are fixed: signatures of all times compare."""
     data = hashlib.shake_256(b"webtraj dedupe 1").digest(_NUM_HASHES * 16)
     values = np.array(struct.unpack(f"<{_NUM_HASHES * 2}Q", data), dtype=np.uint64)
     return (values % np.uint64(_PRIME - 1) + np.uint64(1)).reshape(2, _NUM_HASHES)
@@ -183,7 +183,7 @@ class Dedupe:
         }
 
     def signature(self, trajectory: trajectory_lib.EpisodeTrajectory) -> dict[str, Any]:
-        """Returns what tells the episode from others: about a kilobyte, whatever its length."""
+        """Return what tells the episode from others: about a kilobyte, whatever its length."""
         done = list(_steps_of(trajectory, self._same_pages))
         info = trajectory.info
         group = _hash(info.task, " ".join(info.goal.split()), trajectory.outcome.name)
@@ -196,7 +196,7 @@ class Dedupe:
         }
 
     def admit(self, signature: Any) -> Drop | None:
-        """Returns why an episode is dropped; keeps it in mind if it is not."""
+        """Return why an episode is dropped; keeps it in mind if it is not."""
         new = _Kept(
             signature["id"],
             signature["exact"],
@@ -215,7 +215,7 @@ class Dedupe:
         return None
 
     def _most_like(self, group: str, new: _Kept) -> tuple[_Kept | None, float]:
-        """Returns the best one kept that is alike: the one with the most reward, then the first."""
+        """Return the best one kept that is alike: the one with the most reward, then the first."""
         found: dict[str, tuple[_Kept, float]] = {}
         if new.exact in self._exact:
             same = self._exact[new.exact]
@@ -247,7 +247,7 @@ class _Kept:
 
 
 def _steps_of(trajectory: trajectory_lib.EpisodeTrajectory, same_pages: bool) -> Iterator[str]:
-    """Yields what each step was, so that the same done on the same page is the same text."""
+    """Yield what each step was, so that the same done on the same page is the same text."""
     before: Any = None
     for step in trajectory.steps:
         page = _page_of(step.observation) if same_pages else ""
@@ -288,7 +288,7 @@ def _minhash(done: list[str]) -> list[int]:
 
 
 def _plain_reward(reward: float) -> float:
-    """Returns a reward as JSON can hold it; what is no number counts as 0."""
+    """Return a reward as JSON can hold it; what is no number counts as 0."""
     return reward if math.isfinite(reward) else 0.0
 
 

@@ -24,12 +24,12 @@ _LONGEST_NAME = 80
 
 
 def is_derived(trajectory: EpisodeTrajectory) -> bool:
-    """Returns whether an episode was relabelled already."""
+    """Return whether an episode was relabelled already."""
     return RELABELLED in trajectory.info.metadata
 
 
 def is_sayable(text: str) -> bool:
-    """Returns whether a text can stand in a goal and in a rule: braces are for words of the goal.
+    """Return whether a text can stand in a goal and in a rule: braces are for words of the goal.
 
     What was left out of the record cannot: nobody knows what was there.
 
@@ -45,7 +45,7 @@ def is_sayable(text: str) -> bool:
 
 
 def is_plain_click(step: trajectory_lib.StepRecord) -> bool:
-    """Returns whether a step's action was one click with the left button, and no key held."""
+    """Return whether a step's action was one click with the left button, and no key held."""
     action = looking.action_of(step.action)
     return (
         isinstance(action, (actions_lib.Click, actions_lib.ClickAt))
@@ -57,7 +57,7 @@ def is_plain_click(step: trajectory_lib.StepRecord) -> bool:
 def named_once(
     before: trajectory_lib.StepRecord, step: trajectory_lib.StepRecord
 ) -> tuple[str, str] | None:
-    """Returns role and name of what a step acted on, if they tell it from all else on its page."""
+    """Return role and name of what a step acted on, if they tell it from all else on its page."""
     last = looking.channel(step.observation, "last_action")
     if not isinstance(last, Mapping) or last.get("error"):
         return None
@@ -78,7 +78,7 @@ def derived(
     goal: str,
     rule: Mapping[str, Any],
 ) -> EpisodeTrajectory:
-    """Makes an episode of some steps of another, in their order.
+    """Make an episode of some steps of another, in their order.
 
     Each action stands after the very page that it was taken on. Decisions, which were for another
     goal, are not taken along, nor what an observation tells of the old task.
@@ -153,7 +153,7 @@ def derived(
 
 
 def _page_of(observation: Any) -> dict[str, Any]:
-    """Returns what shows the page, and nothing of what has happened."""
+    """Return what shows the page, and nothing of what has happened."""
     return {
         name: value
         for name, value in observation.items()
@@ -213,7 +213,7 @@ class RelabelClicks:
         return options.settings_of(self)
 
     def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed | Drop:
-        """Returns the episode and those that were made of its clicks."""
+        """Return the episode and those that were made of its clicks."""
         made: list[EpisodeTrajectory] = []
         if not is_derived(trajectory) and trajectory.end is not None:
             clicks = dict(_clicks_in(trajectory))
@@ -277,7 +277,7 @@ def _acted_on(element: tuple[str, str]) -> dict[str, Any]:
 
 
 def _clicks_in(trajectory: EpisodeTrajectory) -> Iterator[tuple[int, tuple[str, str]]]:
-    """Yields the position of each click that counts, and role and name of what was clicked."""
+    """Yield the position of each click that counts, and role and name of what was clicked."""
     for position, (before, step) in enumerate(itertools.pairwise(trajectory.steps), 1):
         if not step.first and is_plain_click(step):
             element = named_once(before, step)

@@ -85,7 +85,7 @@ class Describe:
         return {**options.settings_of(self), "model": self.client.name}
 
     async def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed:
-        """Returns the episode with its descriptions.
+        """Return the episode with its descriptions.
 
         Raises:
             ModelError: One of them could not be had.

@@ -68,7 +68,7 @@ class GradeDifficulty:
         return {**options.settings_of(self), "model": model}
 
     async def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed:
-        """Returns the episode with its task's difficulty.
+        """Return the episode with its task's difficulty.
 
         Raises:
             ModelError: The model gave no grade.
@@ -91,7 +91,7 @@ class GradeDifficulty:
 
 
 def _counted(info: EpisodeInfo) -> int:
-    """Returns the score that the task has of itself; 0 if it has none."""
+    """Return the score that the task has of itself; 0 if it has none."""
     data = info.metadata.get("task")
     if data is None:
         return 0

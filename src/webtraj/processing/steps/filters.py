@@ -58,7 +58,7 @@ class Filter:
         return options.settings_of(self)
 
     def __call__(self, trajectory: trajectory_lib.EpisodeTrajectory) -> _Kept:
-        """Returns the episode itself if it meets the condition."""
+        """Return the episode itself if it meets the condition."""
         return trajectory if self._met(_summary(trajectory)) else Drop("condition not met")
 
 
@@ -88,7 +88,7 @@ class FilterOutcome:
         return options.settings_of(self)
 
     def __call__(self, trajectory: trajectory_lib.EpisodeTrajectory) -> _Kept:
-        """Returns the episode itself if its outcome is one of those."""
+        """Return the episode itself if its outcome is one of those."""
         outcome = trajectory.outcome.name.lower()
         return trajectory if outcome in self.outcomes else Drop(f"outcome {outcome}")
 
@@ -114,7 +114,7 @@ class FilterSite:
         return options.settings_of(self)
 
     def __call__(self, trajectory: trajectory_lib.EpisodeTrajectory) -> _Kept:
-        """Returns the episode itself if its site is wanted."""
+        """Return the episode itself if its site is wanted."""
         site = trajectory.info.site
         return trajectory if _wanted(site, self.sites, self.exclude) else Drop("site", site)
 
@@ -140,7 +140,7 @@ class FilterTask:
         return options.settings_of(self)
 
     def __call__(self, trajectory: trajectory_lib.EpisodeTrajectory) -> _Kept:
-        """Returns the episode itself if its task is wanted."""
+        """Return the episode itself if its task is wanted."""
         task = trajectory.info.task
         return trajectory if _wanted(task, self.tasks, self.exclude) else Drop("task", task)
 

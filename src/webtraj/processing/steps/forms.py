@@ -82,13 +82,13 @@ class FormState:
         return tuple(sorted(self.values.items()))
 
     def is_only(self, field: Field) -> bool:
-        """Returns whether its role and what it is called tell a field from all others."""
+        """Return whether its role and what it is called tell a field from all others."""
         alike = (one for one in self.values if one.role == field.role)
         return sum(one.called == field.called for one in alike) == 1
 
 
 def form_in(axtree: str, typed: Mapping[str, str] | None = None) -> FormState | None:
-    """Returns the state of a page's fields; None if the page was cut short, or has none.
+    """Return the state of a page's fields; None if the page was cut short, or has none.
 
     The options of a combobox are left aside: what is chosen is its value.
 
@@ -141,7 +141,7 @@ def _value_of(field: Field, states: tuple[str, ...]) -> str:
 
 
 def checked(step: str, option: str, value: Any, blanks: Iterable[str]) -> tuple[str, ...]:
-    """Returns an option that is a text with blanks to be filled in, or several of them.
+    """Return an option that is a text with blanks to be filled in, or several of them.
 
     Raises:
         InvalidInputError: It is none, or one of them lacks one of the blanks.
@@ -159,7 +159,7 @@ def checked(step: str, option: str, value: Any, blanks: Iterable[str]) -> tuple[
 
 
 def dealt(texts: Sequence[str], key: str) -> str:
-    """Returns one of some texts, the same each time for the same key.
+    """Return one of some texts, the same each time for the same key.
 
     >>> {dealt(["one", "two"], str(key)) for key in range(9)} == {"one", "two"}
     True
@@ -245,7 +245,7 @@ class RelabelForms:
         return options.settings_of(self)
 
     def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed | Drop:
-        """Returns the episode and those that were made of its forms."""
+        """Return the episode and those that were made of its forms."""
         made: list[EpisodeTrajectory] = []
         if not clicks.is_derived(trajectory) and trajectory.end is not None:
             made = list(itertools.islice(self._made_of(trajectory), self.most))
@@ -284,7 +284,7 @@ class RelabelForms:
                     yield made
 
     def _words_for(self, episode_id: str) -> dict[str, str]:
-        """Returns the wordings that one episode gets, by option."""
+        """Return the wordings that one episode gets, by option."""
         return {
             option: dealt(getattr(self, option), f"{option}/{episode_id}")
             for option in ("wording", "select", "choose", "enter")
@@ -292,7 +292,7 @@ class RelabelForms:
 
 
 def _goal(words: Mapping[str, str], asked: set[Field], final: FormState, button: str) -> str:
-    """Returns the goal; empty if there are no words for it."""
+    """Return the goal; empty if there are no words for it."""
     # In the order of the page, as somebody would say it.
     fields = [field for field in final.values if field in asked]
     if not all(_is_sayable(field, final) for field in fields):
@@ -324,7 +324,7 @@ def _states_of(trajectory: EpisodeTrajectory) -> list[FormState | None]:
 def _sendings(
     trajectory: EpisodeTrajectory, states: list[FormState | None]
 ) -> Iterator[tuple[int, str]]:
-    """Yields the position of each click that sent a form, and the button's name."""
+    """Yield the position of each click that sent a form, and the button's name."""
     for position, (before, step) in enumerate(itertools.pairwise(trajectory.steps), 1):
         if states[position - 1] is None or not clicks.is_plain_click(step):
             continue
@@ -338,7 +338,7 @@ def _sendings(
 def _is_same_page(
     trajectory: EpisodeTrajectory, states: list[FormState | None], one: int, other: int
 ) -> bool:
-    """Returns whether two steps show one form, filled in or not."""
+    """Return whether two steps show one form, filled in or not."""
     first, second = states[one], states[other]
     urls = {looking.text_channel(trajectory.steps[n].observation, "url") for n in (one, other)}
     return (
@@ -347,7 +347,7 @@ def _is_same_page(
 
 
 def _begin_of(trajectory: EpisodeTrajectory, states: list[FormState | None], sending: int) -> int:
-    """Returns the position of the first step from which the form was on the page to the end."""
+    """Return the position of the first step from which the form was on the page to the end."""
     begin = sending - 1
     while begin and _is_same_page(trajectory, states, begin - 1, begin):
         begin -= 1
@@ -357,7 +357,7 @@ def _begin_of(trajectory: EpisodeTrajectory, states: list[FormState | None], sen
 def _way_to(
     trajectory: EpisodeTrajectory, states: list[FormState | None], begin: int, end: int
 ) -> list[int]:
-    """Returns the positions of the steps that filled the form in, one after the other.
+    """Return the positions of the steps that filled the form in, one after the other.
 
     Each begins with the fields as the one before has left them, and brings fields to what they
     hold in the end. Of several ways the longest is taken, and of those the earliest.
@@ -384,7 +384,7 @@ def _advances(
     after: FormState,
     final: FormState,
 ) -> bool:
-    """Returns whether a step brought fields to their last values, and did nothing else to them."""
+    """Return whether a step brought fields to their last values, and did nothing else to them."""
     step = trajectory.steps[position]
     last = looking.channel(step.observation, "last_action")
     changed = _changed(before, after)
@@ -399,7 +399,7 @@ def _advances(
 
 
 def _changed(before: FormState | None, after: FormState) -> set[Field]:
-    """Returns the fields that hold something else."""
+    """Return the fields that hold something else."""
     values = {} if before is None else before.values
     return {field for field, value in after.values.items() if values.get(field) != value}
 
@@ -415,14 +415,14 @@ def _is_typed(field: Field) -> bool:
 
 
 def _is_wordable(field: Field, value: str) -> bool:
-    """Returns whether a goal can ask for a value. What another puts out need not be asked for."""
+    """Return whether a goal can ask for a value. What another puts out need not be asked for."""
     if field.is_toggle:
         return value == _ON or (field.role in EXCLUSIVE and not value)
     return clicks.is_sayable(value) and '"' not in value and not is_masked(value)
 
 
 def _is_sayable(field: Field, final: FormState) -> bool:
-    """Returns whether a goal and a rule can tell a field, and ask for what it holds."""
+    """Return whether a goal and a rule can tell a field, and ask for what it holds."""
     if not final.is_only(field) or not _is_wordable(field, final.values[field]):
         return False
     if field.called:
@@ -431,7 +431,7 @@ def _is_sayable(field: Field, final: FormState) -> bool:
 
 
 def _rule(asked: set[Field], final: FormState, button: str) -> dict[str, Any]:
-    """Returns a rule that holds if the button was clicked with the fields as they were."""
+    """Return a rule that holds if the button was clicked with the fields as they were."""
     held: list[dict[str, Any]] = []
     for field, value in final.values.items():
         element: dict[str, Any] = {"role": field.role, "name": {"equals": field.name}}

@@ -78,7 +78,7 @@ class JudgeStep:
         }
 
     async def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed | Drop:
-        """Returns the episode with its judgement.
+        """Return the episode with its judgement.
 
         Raises:
             ModelError: The judge's model gave no reply, and `on_judge_error` is `fail`.
@@ -136,7 +136,7 @@ class JudgeStep:
 
 
 def _is_unanswered(judgement: Judgement) -> bool:
-    """Returns whether it was for lack of a model's reply that a judge decided nothing."""
+    """Return whether it was for lack of a model's reply that a judge decided nothing."""
     unanswered = judgement.findings.get("unanswered")
     if unanswered is not None:
         return bool(unanswered)
@@ -145,7 +145,7 @@ def _is_unanswered(judgement: Judgement) -> bool:
 
 
 def _models_of(judgement: Judgement) -> list[str]:
-    """Returns the names of the models that were asked, as clients have them: `provider/model`."""
+    """Return the names of the models that were asked, as clients have them: `provider/model`."""
     stages = judgement.findings.get("models")
     if isinstance(stages, Mapping):
         return list(dict.fromkeys(str(name) for names in stages.values() for name in names))

@@ -60,7 +60,7 @@ _FOCUSED = re.compile(r'("(?:[^"\\\n]|\\.)*")| focused(?= |$)', re.MULTILINE)
 
 
 def channel(observation: Any, name: str) -> Any:
-    """Returns a channel of an observation, read if need be; None if it is not there or empty."""
+    """Return a channel of an observation, read if need be; None if it is not there or empty."""
     value = observation.get(name) if isinstance(observation, Mapping) else None
     if isinstance(value, LazyBlob):
         value = value.load()
@@ -68,20 +68,20 @@ def channel(observation: Any, name: str) -> Any:
 
 
 def is_empty(value: Any) -> bool:
-    """Returns whether a value holds nothing. A number always holds something."""
+    """Return whether a value holds nothing. A number always holds something."""
     if isinstance(value, np.ndarray):
         return value.size == 0
     return value is None or (isinstance(value, Sized) and len(value) == 0)
 
 
 def text_channel(observation: Any, name: str) -> str:
-    """Returns a channel that is text; empty if it is none."""
+    """Return a channel that is text; empty if it is none."""
     value = channel(observation, name)
     return value if isinstance(value, str) else ""
 
 
 def content_of(value: Any) -> Any:
-    """Returns what tells values with other content apart, and is cheap to compare and to hash."""
+    """Return what tells values with other content apart, and is cheap to compare and to hash."""
     if isinstance(value, LazyBlob):
         return value.blob.sha256
     if isinstance(value, str):
@@ -98,7 +98,7 @@ def content_of(value: Any) -> Any:
 
 
 def tree_without(axtree: str, *, refs: bool = False, focus: bool = False) -> str:
-    r"""Returns an axtree without its refs, or without what says where the focus is.
+    r"""Return an axtree without its refs, or without what says where the focus is.
 
     >>> tree_without('[7] textbox "I am focused" focused', refs=True, focus=True)
     'textbox "I am focused"'
@@ -111,7 +111,7 @@ def tree_without(axtree: str, *, refs: bool = False, focus: bool = False) -> str
 
 
 def events_in(observation: Any) -> tuple[str, ...]:
-    """Returns the channels that tell of something beside the page: a dialog, a download, ..."""
+    """Return the channels that tell of something beside the page: a dialog, a download, ..."""
     found = [name for name in _EVENTS if channel(observation, name) is not None]
     downloads = channel(observation, "downloads")
     if isinstance(downloads, Mapping) and channel(downloads, "names") is not None:
@@ -120,7 +120,7 @@ def events_in(observation: Any) -> tuple[str, ...]:
 
 
 def fingerprint(observation: Any, *, screenshot: bool = True) -> str | None:
-    """Returns what is the same for the same state of a page: where it is, and what it shows.
+    """Return what is the same for the same state of a page: where it is, and what it shows.
 
     Refs and the focus are left aside: a page that is opened again has other refs.
 
@@ -153,7 +153,7 @@ def fingerprint(observation: Any, *, screenshot: bool = True) -> str | None:
 
 
 def action_of(action: Any) -> actions_lib.Action | None:
-    """Returns a recorded action as an action of webtraj's; None if it is none.
+    """Return a recorded action as an action of webtraj's; None if it is none.
 
     Text is taken for BrowserGym's dialect.
     """
@@ -167,20 +167,20 @@ def action_of(action: Any) -> actions_lib.Action | None:
 
 
 def is_invalid(step: trajectory_lib.StepRecord) -> bool:
-    """Returns whether a step's action was a reply that could not be read as one."""
+    """Return whether a step's action was a reply that could not be read as one."""
     if step.decision is not None and step.decision.parse_error:
         return True
     return isinstance(step.action, actions_lib.InvalidAction)
 
 
 def verb_of(action: Any) -> str:
-    """Returns an action's verb; empty if it is not known."""
+    """Return an action's verb; empty if it is not known."""
     found = action_of(action)
     return "" if found is None else found.verb
 
 
 def said(action: Any) -> str:
-    """Returns an action in words: as a call, where there is one.
+    """Return an action in words: as a call, where there is one.
 
     >>> said(actions_lib.Click("12")), said({"key": "scroll"})
     ("click('12')", "{'key': 'scroll'}")
@@ -211,7 +211,7 @@ class Element:
 
 
 def element_of(before: Any, step: trajectory_lib.StepRecord) -> Element:
-    """Returns what a step's action was done to, from what was recorded and from the page before.
+    """Return what a step's action was done to, from what was recorded and from the page before.
 
     Where the action names no element but goes to the keyboard, it is the one with the focus.
     """
@@ -236,7 +236,7 @@ def _ref_of(action: actions_lib.Action | None) -> str:
 
 
 def _in_tree(tree: str, ref: str) -> tuple[Element, tuple[str, ...]]:
-    """Returns the element of a ref, and the roles of the elements around it, the nearest first."""
+    """Return the element of a ref, and the roles of the elements around it, the nearest first."""
     if not ref or f"[{ref}] " not in tree:
         return Element(), ()
     path: list[tuple[int, str]] = []

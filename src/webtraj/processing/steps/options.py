@@ -26,7 +26,7 @@ _NOT_SETTINGS = ("client", "judge", "secrets")
 
 
 def settings_of(step: Any) -> dict[str, Any]:
-    """Returns what a step was told, as plain data: its fields, but for clients and secrets."""
+    """Return what a step was told, as plain data: its fields, but for clients and secrets."""
     return {
         field.name: _plain(getattr(step, field.name))
         for field in dataclasses.fields(step)
@@ -35,7 +35,7 @@ def settings_of(step: Any) -> dict[str, Any]:
 
 
 def words(step: str, option: str, value: Any) -> tuple[str, ...]:
-    """Returns an option that is one word or several.
+    """Return an option that is one word or several.
 
     >>> words("filter-site", "sites", "a.org"), words("filter-site", "sites", ["a", "b"])
     (('a.org',), ('a', 'b'))
@@ -55,7 +55,7 @@ def words(step: str, option: str, value: Any) -> tuple[str, ...]:
 
 
 def choice(step: str, option: str, value: Any, known: Iterable[str]) -> None:
-    """Checks that an option is one of the words that it may be.
+    """Check that an option is one of the words that it may be.
 
     Raises:
         InvalidInputError: It is none of them.
@@ -68,7 +68,7 @@ def choice(step: str, option: str, value: Any, known: Iterable[str]) -> None:
 
 
 def check_flags(step: str, **options: Any) -> None:
-    """Checks options that are true or false.
+    """Check options that are true or false.
 
     Raises:
         InvalidInputError: One is something else.
@@ -89,7 +89,7 @@ def check_number(
     most: float = float("inf"),
     whole: bool = True,
 ) -> None:
-    """Checks an option that is a number.
+    """Check an option that is a number.
 
     Raises:
         InvalidInputError: It is none, or out of its range.
@@ -104,7 +104,7 @@ def check_number(
 
 
 def check_wording(step: str, option: str, value: Any, blanks: Iterable[str]) -> None:
-    """Checks an option that is a text with blanks to be filled in.
+    """Check an option that is a text with blanks to be filled in.
 
     Raises:
         InvalidInputError: It is no text, or lacks one of the blanks.
@@ -118,7 +118,7 @@ def check_wording(step: str, option: str, value: Any, blanks: Iterable[str]) -> 
 
 
 def worded(wording: str, words: Mapping[str, str]) -> str:
-    """Returns a text with its blanks filled in, all at once: what is filled in has no blanks.
+    """Return a text with its blanks filled in, all at once: what is filled in has no blanks.
 
     >>> worded("Click {name}.", {"name": "{role}", "role": "x"})
     'Click {role}.'
@@ -128,7 +128,7 @@ def worded(wording: str, words: Mapping[str, str]) -> str:
 
 
 def matches(text: str, patterns: Iterable[str]) -> bool:
-    """Returns whether a text matches one of some glob patterns, letter case included.
+    """Return whether a text matches one of some glob patterns, letter case included.
 
     >>> matches("miniwob/click-tab", ["miniwob/click-*", "web/*"])
     True

@@ -19,7 +19,7 @@ __all__ = ["COMPARED", "DropNoEffect", "PruneLoops", "is_neutral", "renumbered",
 
 
 def is_neutral(step: trajectory_lib.StepRecord) -> bool:
-    """Returns whether taking a step out changes neither reward nor return, nor begin nor end."""
+    """Return whether taking a step out changes neither reward nor return, nor begin nor end."""
     if step.first or step.last:
         return False
     if trajectory_lib.reward_value(step.reward) != 0:  # NaN is not 0 either.
@@ -30,7 +30,7 @@ def is_neutral(step: trajectory_lib.StepRecord) -> bool:
 def without(
     trajectory: trajectory_lib.EpisodeTrajectory, dropped: Collection[int]
 ) -> trajectory_lib.EpisodeTrajectory:
-    """Returns an episode without the steps at some positions, numbered from 0 again."""
+    """Return an episode without the steps at some positions, numbered from 0 again."""
     gone = frozenset(dropped)
     kept = [step for position, step in enumerate(trajectory.steps) if position not in gone]
     return dataclasses.replace(trajectory, steps=renumbered(kept))
@@ -39,7 +39,7 @@ def without(
 def renumbered(
     steps: Collection[trajectory_lib.StepRecord],
 ) -> tuple[trajectory_lib.StepRecord, ...]:
-    """Returns steps numbered from 0, those that are already as they are."""
+    """Return steps numbered from 0, those that are already as they are."""
     return tuple(
         step if step.index == index else dataclasses.replace(step, index=index)
         for index, step in enumerate(steps)
@@ -108,7 +108,7 @@ class PruneLoops:
     def __call__(
         self, trajectory: trajectory_lib.EpisodeTrajectory
     ) -> trajectory_lib.EpisodeTrajectory | Changed:
-        """Returns the episode without its detours."""
+        """Return the episode without its detours."""
         steps = trajectory.steps
         cuts = self._cuts(steps)
         if not cuts:
@@ -125,7 +125,7 @@ class PruneLoops:
         return Changed((made,), {"cut": changes})
 
     def _cuts(self, steps: tuple[StepRecord, ...]) -> list[tuple[int, int]]:
-        """Returns where detours begin and end: positions of two steps with the same state."""
+        """Return where detours begin and end: positions of two steps with the same state."""
         states = [
             looking.fingerprint(step.observation, screenshot=self.compare_screenshots)
             for step in steps
@@ -176,7 +176,7 @@ def _view_is_known(observation: Any, compare_screenshots: bool) -> bool:
 
 
 def _arrived_at(step: StepRecord, end: StepRecord) -> StepRecord:
-    """Returns a step that shows the page as it was at a later one of the same state."""
+    """Return a step that shows the page as it was at a later one of the same state."""
     before, after = step.observation, end.observation
     if not isinstance(before, Mapping) or not isinstance(after, Mapping):
         return step
@@ -268,7 +268,7 @@ class DropNoEffect:
     def __call__(
         self, trajectory: trajectory_lib.EpisodeTrajectory
     ) -> trajectory_lib.EpisodeTrajectory | Changed:
-        """Returns the episode without its steps of no effect."""
+        """Return the episode without its steps of no effect."""
         info = trajectory.info
         if options.matches(info.task, self.except_tasks) or options.matches(
             info.environment, self.except_environments
@@ -310,7 +310,7 @@ class DropNoEffect:
         return not (self.keep_interactive and element.is_interactive)
 
     def _changed(self, before: Any, after: Any) -> set[str] | None:
-        """Returns the channels that differ; None if none shows the page."""
+        """Return the channels that differ; None if none shows the page."""
         if not isinstance(before, Mapping) or not isinstance(after, Mapping):
             return None
         changed: set[str] = set()
@@ -326,7 +326,7 @@ class DropNoEffect:
 
 
 def _differs(before: Mapping[str, Any], after: Mapping[str, Any], name: str) -> bool | None:
-    """Returns whether a channel differs; None if it was not observed both times."""
+    """Return whether a channel differs; None if it was not observed both times."""
     if name == "changes":
         return _has_changes(after)
     one, other = _comparable(before, name), _comparable(after, name)
@@ -334,7 +334,7 @@ def _differs(before: Mapping[str, Any], after: Mapping[str, Any], name: str) -> 
 
 
 def _comparable(observation: Mapping[str, Any], name: str) -> Any:
-    """Returns what a channel holds, to be compared; None if it was not observed this time."""
+    """Return what a channel holds, to be compared; None if it was not observed this time."""
     if name not in observation:
         return None
     if name == "axtree":
@@ -349,7 +349,7 @@ def _comparable(observation: Mapping[str, Any], name: str) -> Any:
 
 
 def _has_changes(observation: Mapping[str, Any]) -> bool | None:
-    """Returns whether the page's lines changed in more than where the focus is."""
+    """Return whether the page's lines changed in more than where the focus is."""
     if "changes" not in observation:
         return None
     gone: collections.Counter[str] = collections.Counter()

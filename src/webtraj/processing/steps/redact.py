@@ -67,7 +67,7 @@ class Redact:
     def __call__(
         self, trajectory: trajectory_lib.EpisodeTrajectory
     ) -> trajectory_lib.EpisodeTrajectory | Changed:
-        """Returns the episode without what was found in it."""
+        """Return the episode without what was found in it."""
         redactor = Redactor(self.secrets, rules=self._rules)  # It counts, so each has its own.
         steps = tuple(redactor.redact(step) for step in trajectory.steps)
         end = redactor.redact(trajectory.end)

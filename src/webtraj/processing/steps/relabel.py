@@ -99,7 +99,7 @@ class Relabel:
         return {**options.settings_of(self), "model": self.client.name}
 
     async def __call__(self, trajectory: EpisodeTrajectory) -> EpisodeTrajectory | Changed | Drop:
-        """Returns the episode, and the one with the goal that it reached.
+        """Return the episode, and the one with the goal that it reached.
 
         Raises:
             ModelError: The model gave no answer that can be used.
@@ -135,7 +135,7 @@ class Relabel:
 
 
 def _fault_of(reply: _Hindsight, seen: str) -> str:
-    """Returns why an answer cannot be used; empty if it can."""
+    """Return why an answer cannot be used; empty if it can."""
     if not reply.achieved:
         contradicts = reply.goal or reply.evidence
         return "It says that nothing was achieved, and yet what was." if contradicts else ""
@@ -152,7 +152,7 @@ def _squeezed(text: str) -> str:
 
 
 def _pages(steps: Sequence[StepRecord], budget: int) -> str:
-    """Returns the pages in order, the last ones first as long as there is room."""
+    """Return the pages in order, the last ones first as long as there is room."""
     shown: list[str] = []
     following = ""
     for step in reversed(steps):
@@ -197,12 +197,12 @@ def _relabelled(trajectory: EpisodeTrajectory, reply: _Hindsight, model: str) ->
 
 
 def of_any_goal(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what of an episode's metadata is not about the task that it was played for."""
+    """Return what of an episode's metadata is not about the task that it was played for."""
     return {key: value for key, value in metadata.items() if key not in ("task", DIFFICULTY)}
 
 
 def for_goal(step: StepRecord, goal: str) -> StepRecord:
-    """Returns a step as one on the way to another goal: nothing tells how it went for the old.
+    """Return a step as one on the way to another goal: nothing tells how it went for the old.
 
     It has no reward. A reward of 0 would say that it was found to be worth nothing.
     """
@@ -215,7 +215,7 @@ def for_goal(step: StepRecord, goal: str) -> StepRecord:
 
 
 def derived_id(episode_id: str, suffix: str) -> str:
-    """Returns an id for what is made of an episode, the same each time."""
+    """Return an id for what is made of an episode, the same each time."""
     made = f"{episode_id}{suffix}"
     if len(made) <= _LONGEST_ID:
         return made

@@ -39,12 +39,12 @@ TOKENS_PER_IMAGE = 64
 
 
 def encode(text: str) -> list[int]:
-    """Returns the token ids of a text."""
+    """Return the token ids of a text."""
     return list(map(ord, text))
 
 
 def decode(ids: Iterable[int]) -> str:
-    """Returns the text of token ids, without the special ones.
+    """Return the text of token ids, without the special ones.
 
     >>> decode([*encode("wait"), END_OF_TURN])
     'wait'
@@ -53,12 +53,12 @@ def decode(ids: Iterable[int]) -> str:
 
 
 def logprob(token_id: int) -> float:
-    """Returns the log-probability that a token always has."""
+    """Return the log-probability that a token always has."""
     return -(token_id % 7 + 1) / 8
 
 
 def prompt_ids(request: ModelRequest) -> list[int]:
-    """Returns the token ids of a conversation, as the fake model sees it."""
+    """Return the token ids of a conversation, as the fake model sees it."""
     ids: list[int] = []
     for index, message in enumerate(request.messages):
         ids += encode(f"{message['role']}: ")
@@ -119,7 +119,7 @@ class ModelRequest:
         ]
 
     def parts(self, index: int) -> list[dict[str, Any]]:
-        """Returns the parts of a message, as a list even if it is one text."""
+        """Return the parts of a message, as a list even if it is one text."""
         content = self.messages[index].get("content") or []
         return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
@@ -167,7 +167,7 @@ class Reply:
         retry_after: float | str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Self:
-        """Makes an error, in the shape that errors have at the server.
+        """Make an error, in the shape that errors have at the server.
 
         >>> Reply.error(429, retry_after=2).headers
         {'retry-after': '2'}
@@ -201,7 +201,7 @@ _TYPES = {
 
 
 def error(status: int, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns an error as vLLM and OpenAI put it."""
+    """Return an error as vLLM and OpenAI put it."""
     own = {"message": fields["message"], "type": fields.get("type") or "BadRequestError"}
     code = fields.get("code")
     code = status if code is None else code
@@ -209,7 +209,7 @@ def error(status: int, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def anthropic_error(status: int, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns an error as Anthropic puts it."""
+    """Return an error as Anthropic puts it."""
     kind = fields.get("type") or _TYPES.get(status, "api_error")
     return {
         "type": "error",
@@ -221,7 +221,7 @@ def anthropic_error(status: int, fields: Mapping[str, Any]) -> dict[str, Any]:
 def chat_completion(
     request: ModelRequest, reply: Reply, number: int, *, like_vllm: bool
 ) -> dict[str, Any]:
-    """Returns a reply as vLLM or OpenAI puts it."""
+    """Return a reply as vLLM or OpenAI puts it."""
     body = request.json
     prompt = prompt_ids(request)
     text, ids = _generated(reply, body.get("max_tokens") or body.get("max_completion_tokens"))
@@ -255,7 +255,7 @@ def chat_completion(
 
 
 def anthropic_message(request: ModelRequest, reply: Reply, number: int) -> dict[str, Any]:
-    """Returns a reply as Anthropic puts it."""
+    """Return a reply as Anthropic puts it."""
     text, ids = _generated(reply, request.json["max_tokens"])
     finish_reason = "end_turn" if ids[-1:] == [END_OF_TURN] else "max_tokens"
     thinking = [{"type": "thinking", "thinking": reply.reasoning, "signature": "0"}]
@@ -278,7 +278,7 @@ def anthropic_message(request: ModelRequest, reply: Reply, number: int) -> dict[
 
 
 def _generated(reply: Reply, max_tokens: int | None) -> tuple[str, list[int]]:
-    """Returns the text and the token ids that fit."""
+    """Return the text and the token ids that fit."""
     ids = [*encode(reply.text), END_OF_TURN][:max_tokens]
     return decode(ids), ids
 

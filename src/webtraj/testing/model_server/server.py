@@ -62,7 +62,7 @@ class HttpThread:
         self._thread = threading.Thread(target=self._run, name="fake-model-server", daemon=True)
 
     def start(self) -> None:
-        """Returns when it listens. Raises `OSError` if the port is taken."""
+        """Return when it listens. Raises `OSError` if the port is taken."""
         self._thread.start()
         self._listening.wait()
         if self._error is not None:
@@ -70,7 +70,7 @@ class HttpThread:
             raise self._error
 
     def stop(self) -> None:
-        """Cuts all connections and stops listening."""
+        """Cut all connections and stops listening."""
         self.loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
         if self._error is not None:
@@ -256,7 +256,7 @@ class FakeModelServer:
         self._running = asyncio.Event()
 
     def start(self) -> None:
-        """Begins to listen, at the same address as before. Returns when it does."""
+        """Begin to listen, at the same address as before. Returns when it does."""
         if self._http is None:
             # Each start has an event loop of its own, and so an event.
             self._running = asyncio.Event()
@@ -304,23 +304,23 @@ class FakeModelServer:
         return len(self._http.connections) if self._http else 0
 
     def script(self, *replies: str | Reply) -> None:
-        """Adds replies that are given, one after the other, before the rule has its say."""
+        """Add replies that are given, one after the other, before the rule has its say."""
         self._script.extend(replies)
 
     def pause(self) -> None:
-        """Lets all requests wait from now on."""
+        """Let all requests wait from now on."""
         self._paused = True
         self._in_thread(self._set_running)
 
     def resume(self) -> None:
-        """Ends a pause."""
+        """End a pause."""
         self._paused = False
         self._in_thread(self._set_running)
 
     def wait_until(
         self, condition: Callable[[FakeModelServer], bool], timeout: float = 30.0
     ) -> None:
-        """Returns as soon as a condition holds, such as `lambda server: server.busy == 3`.
+        """Return as soon as a condition holds, such as `lambda server: server.busy == 3`.
 
         Blocks; an asynchronous test awaits `until`.
 
@@ -338,7 +338,7 @@ class FakeModelServer:
     async def until(
         self, condition: Callable[[FakeModelServer], bool], timeout: float = 30.0
     ) -> None:
-        """Returns as soon as a condition holds. See `wait_until`."""
+        """Return as soon as a condition holds. See `wait_until`."""
         await asyncio.to_thread(self.wait_until, condition, timeout)
 
     def _set_running(self) -> None:
@@ -404,7 +404,7 @@ class FakeModelServer:
         return reply.text.encode()
 
     def _reply(self, request: ModelRequest) -> Reply | dict[str, Any]:
-        """Returns a reply; or, where the server's own state is asked for, JSON data."""
+        """Return a reply; or, where the server's own state is asked for, JSON data."""
         is_vllm = self.vendor == "vllm"
         match request.method, request.path:
             case "POST", ("/v1/chat/completions" | "/v1/messages"):

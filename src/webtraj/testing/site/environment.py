@@ -277,7 +277,7 @@ class _Place:
         self._owns_site = site is None
 
     async def open(self) -> site_lib.FixtureSite:
-        """Returns the site, running."""
+        """Return the site, running."""
         if self._site is None:
             self._site = await site_lib.FixtureSite().__aenter__()
         return self._site
@@ -288,7 +288,7 @@ class _Place:
         await (await self.open()).serve(index, reader, writer)
 
     def put_files(self, files: Mapping[str, bytes]) -> None:
-        """Replaces the files that may be uploaded."""
+        """Replace the files that may be uploaded."""
         folder, self.access.folder = self.access.folder, None
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)

@@ -99,7 +99,7 @@ class FixtureSite:
         await self.close()
 
     async def close(self) -> None:
-        """Stops both servers and cuts what is under way. Idempotent."""
+        """Stop both servers and cuts what is under way. Idempotent."""
         servers, self._servers = self._servers, None
         if servers is not None:
             await servers.aclose()
@@ -113,7 +113,7 @@ class FixtureSite:
     def visit(
         self, *, seed: int = 0, start: str = "/", prepare: Callable[[World], None] | None = None
     ) -> SiteVisit:
-        """Begins a visit.
+        """Begin a visit.
 
         Args:
             seed: What decides goods, names, prices and people.
@@ -135,7 +135,7 @@ class FixtureSite:
         return SiteVisit(token, world, f"{self.origin}/enter/{token}?to={start}")
 
     def end_visit(self, visit: SiteVisit) -> None:
-        """Forgets a visit; what its browser asks for from now on is gone."""
+        """Forget a visit; what its browser asks for from now on is gone."""
         self._worlds.pop(visit.token, None)
 
     def _handler(self, other: int) -> Callable[[Request], Response]:

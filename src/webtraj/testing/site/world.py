@@ -28,7 +28,7 @@ __all__ = [
 
 
 def money(cents: int) -> str:
-    """Returns an amount as the site writes it.
+    """Return an amount as the site writes it.
 
     >>> money(1999)
     '$19.99'
@@ -185,7 +185,7 @@ class World:
         return self.accounts.get(self.user)
 
     def product(self, product_id: int) -> Product:
-        """Returns a product.
+        """Return a product.
 
         Raises:
             LookupError: There is none of that id.
@@ -196,7 +196,7 @@ class World:
         raise LookupError(f"There is no product {product_id}.")
 
     def thread(self, thread_id: int) -> Thread:
-        """Returns a thread.
+        """Return a thread.
 
         Raises:
             LookupError: There is none of that id.
@@ -207,7 +207,7 @@ class World:
         raise LookupError(f"There is no thread {thread_id}.")
 
     def order(self, number: str) -> Order:
-        """Returns an order.
+        """Return an order.
 
         Raises:
             LookupError: There is none of that number.
@@ -218,7 +218,7 @@ class World:
         raise LookupError(f"There is no order {number}.")
 
     def cart_cents(self) -> int:
-        """Returns what the goods in the cart cost."""
+        """Return what the goods in the cart cost."""
         return sum(self.product(key).cents * count for key, count in self.cart.items())
 
 
@@ -269,7 +269,7 @@ _NUM_FEED = 60
 
 
 def make_world(seed: int) -> World:
-    """Returns the world of a seed, with nobody logged in and an empty cart."""
+    """Return the world of a seed, with nobody logged in and an empty cart."""
     rng = random.Random(f"fixture-site {seed}")
     accounts = {account.username: account for account in _accounts(rng)}
     customer = rng.choice(list(accounts))

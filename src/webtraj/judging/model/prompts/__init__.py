@@ -47,17 +47,17 @@ class Prompts:
     """The template of each question; `${criterion}` is the block under judgement."""
 
     def ask(self, question: str, criterion: str = "") -> str:
-        """Returns a question in words."""
+        """Return a question in words."""
         return Template(self.questions[question]).substitute(criterion=criterion)
 
     def ask_again(self, broken: str) -> str:
-        """Returns what is added to a question whose reply was broken."""
+        """Return what is added to a question whose reply was broken."""
         return Template(self.again).substitute(broken=broken)
 
 
 @functools.cache
 def load_prompts(version: str = LATEST) -> Prompts:
-    """Returns the prompts of a version.
+    """Return the prompts of a version.
 
     >>> load_prompts().words["blocked"]
     ('blocked', 'open', 'unclear')

@@ -34,13 +34,13 @@ class Prompt:
     """A template."""
 
     def ask(self, fields: Mapping[str, str]) -> str:
-        """Returns the question with all that is to be filled in."""
+        """Return the question with all that is to be filled in."""
         return Template(self.question).substitute(fields)
 
 
 @functools.cache
 def load_prompt(name: str, version: str = LATEST) -> Prompt:
-    """Returns a prompt.
+    """Return a prompt.
 
     >>> load_prompt("relabel").version
     'v1'

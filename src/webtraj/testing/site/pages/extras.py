@@ -33,7 +33,7 @@ _EXTRAS: Final = {
 
 @routes("GET", "/extras")
 def extras(visit: Visit) -> Response:
-    """Lists the pages of this module."""
+    """List the pages of this module."""
     links = [layout.link(name, f"/extras/{path}") for path, name in _EXTRAS.items()]
     return visit.show("Extras", layout.listing([*links, layout.link("Trouble", "/trouble")]))
 
@@ -44,7 +44,7 @@ def _buttons(*names: str) -> list[Markup]:
 
 @routes("GET", "/extras/dialogs")
 def dialogs(visit: Visit) -> Response:
-    """Shows a button for each kind of dialog."""
+    """Show a button for each kind of dialog."""
     return visit.show(
         "Dialogs",
         element("p", _buttons("alert", "confirm", "prompt")),
@@ -61,7 +61,7 @@ def dialogs(visit: Visit) -> Response:
 
 @routes("POST", "/api/dialogs")
 def dialog_result(visit: Visit) -> Response:
-    """Keeps what a dialog returned."""
+    """Keep what a dialog returned."""
     told = visit.request.json
     visit.world.dialogs[str(told["kind"])] = told["result"]
     return json_answer({})
@@ -69,7 +69,7 @@ def dialog_result(visit: Visit) -> Response:
 
 @routes("GET", "/extras/popups")
 def popups(visit: Visit) -> Response:
-    """Shows what opens elsewhere."""
+    """Show what opens elsewhere."""
     other = f"{visit.other_origin}/extras/partner?visit={visit.token}"
     return visit.show(
         "Popups and tabs",
@@ -94,7 +94,7 @@ def partner(visit: Visit) -> Response:
 
 @routes("GET", "/extras/size-chart")
 def size_chart(visit: Visit) -> Response:
-    """Shows a small window's content."""
+    """Show a small window's content."""
     rows = [("S", "36"), ("M", "40"), ("L", "44")]
     body = (layout.table(("Size", "Chest"), rows), layout.script("closing.js"))
     return Response(body=page("Size chart", None, (*body, *_buttons("close"))).encode())
@@ -102,7 +102,7 @@ def size_chart(visit: Visit) -> Response:
 
 @routes("GET", "/extras/frames")
 def frames(visit: Visit) -> Response:
-    """Shows frames: one, one in another, one of another origin, one without scripts."""
+    """Show frames: one, one in another, one of another origin, one without scripts."""
     inner = f"/extras/frames/newsletter?visit={visit.token}"
 
     def frame(title: str, **attributes: str) -> Markup:
@@ -120,14 +120,14 @@ def frames(visit: Visit) -> Response:
 
 @routes("GET", "/extras/frames/nested")
 def nested(visit: Visit) -> Response:
-    """Shows a frame in a frame."""
+    """Show a frame in a frame."""
     body = element("iframe", src="/extras/frames/newsletter", title="Innermost")
     return Response(body=page("Nested", None, body).encode())
 
 
 @routes("GET", "/extras/frames/newsletter")
 def newsletter(visit: Visit) -> Response:
-    """Shows a small form, for frames."""
+    """Show a small form, for frames."""
     body = element(
         "form",
         layout.field("E-mail", "email"),
@@ -140,7 +140,7 @@ def newsletter(visit: Visit) -> Response:
 
 @routes("POST", "/extras/frames/newsletter")
 def subscribe(visit: Visit) -> Response:
-    """Takes an address."""
+    """Take an address."""
     email = visit.request.form.get("email", "")
     visit.world.subscribers.append(email)
     body = element("p", f"Subscribed: {email}", role="status")
@@ -149,7 +149,7 @@ def subscribe(visit: Visit) -> Response:
 
 @routes("GET", "/extras/shadow")
 def shadow(visit: Visit) -> Response:
-    """Shows components with open shadow roots, one in another, and one with a closed root."""
+    """Show components with open shadow roots, one in another, and one with a closed root."""
     return visit.show(
         "Shadow roots",
         element("star-rating", value=visit.world.stars),
@@ -160,7 +160,7 @@ def shadow(visit: Visit) -> Response:
 
 @routes("POST", "/api/stars")
 def rate(visit: Visit) -> Response:
-    """Keeps the rating of the shop."""
+    """Keep the rating of the shop."""
     stars = int(visit.request.json["stars"])
     if stars not in range(1, 6):
         raise ValueError(f"A rating is 1 to 5 stars, not {stars}.")
@@ -170,7 +170,7 @@ def rate(visit: Visit) -> Response:
 
 @routes("GET", "/extras/editor")
 def editor(visit: Visit) -> Response:
-    """Shows a rich-text editor."""
+    """Show a rich-text editor."""
     return visit.show(
         "Editor",
         element("p", element("button", "Bold", id="bold", type="button")),
@@ -190,14 +190,14 @@ def editor(visit: Visit) -> Response:
 
 @routes("POST", "/api/note")
 def save_note(visit: Visit) -> Response:
-    """Keeps a note."""
+    """Keep a note."""
     visit.world.note = str(visit.request.json["text"])
     return json_answer({})
 
 
 @routes("GET", "/extras/board")
 def board(visit: Visit) -> Response:
-    """Shows cards in columns, to be dragged."""
+    """Show cards in columns, to be dragged."""
     columns = [
         element(
             "section",
@@ -214,7 +214,7 @@ def board(visit: Visit) -> Response:
 
 @routes("POST", "/api/cards")
 def move_card(visit: Visit) -> Response:
-    """Moves a card to the end of a column."""
+    """Move a card to the end of a column."""
     card, column = visit.request.json["card"], visit.request.json["column"]
     cards = visit.world.cards
     if column not in cards or not any(card in there for there in cards.values()):
@@ -228,7 +228,7 @@ def move_card(visit: Visit) -> Response:
 
 @routes("GET", "/extras/feed")
 def feed(visit: Visit) -> Response:
-    """Shows the first entries; the rest comes as one scrolls."""
+    """Show the first entries; the rest comes as one scrolls."""
     entries = [_entry(visit, i) for i in range(FEED_PAGE)]
     return visit.show(
         "Feed",
@@ -239,7 +239,7 @@ def feed(visit: Visit) -> Response:
 
 @routes("GET", "/extras/feed/from/*")
 def more_feed(visit: Visit) -> Response:
-    """Gives further entries, as HTML."""
+    """Give further entries, as HTML."""
     first = int(visit.arguments[0])
     entries = range(first, min(first + FEED_PAGE, len(visit.world.feed)))
     return Response(body="".join(_entry(visit, i) for i in entries).encode())
@@ -261,7 +261,7 @@ def _entry(visit: Visit, index: int) -> Markup:
 
 @routes("POST", "/api/likes")
 def like(visit: Visit) -> Response:
-    """Likes an entry of the feed, or takes that back."""
+    """Like an entry of the feed, or takes that back."""
     index = int(visit.request.json["index"])
     if index not in range(len(visit.world.feed)):
         raise LookupError(f"The feed has no entry {index}.")
@@ -306,7 +306,7 @@ _PATHS: Final = {
 
 @routes("GET", "/trouble")
 def trouble(visit: Visit) -> Response:
-    """Lists what can go wrong."""
+    """List what can go wrong."""
     return visit.show(
         "Trouble", layout.listing([layout.link(text, path) for path, text in _PATHS.items()])
     )
@@ -314,7 +314,7 @@ def trouble(visit: Visit) -> Response:
 
 @routes("GET", "/slow")
 def slow(visit: Visit) -> Response:
-    """Answers after `ms` milliseconds."""
+    """Answer after `ms` milliseconds."""
     seconds = _seconds(visit)
     page = visit.show("Slow", element("p", f"This took {seconds:g} s."))
     return Response(body=page.body, delay=seconds)
@@ -322,7 +322,7 @@ def slow(visit: Visit) -> Response:
 
 @routes("GET", "/slow-parts")
 def slow_parts(visit: Visit) -> Response:
-    """Shows a page at once whose parts come after `ms` milliseconds."""
+    """Show a page at once whose parts come after `ms` milliseconds."""
     ms = round(_seconds(visit) * 1000)
     return visit.show(
         "Slow parts",
@@ -334,14 +334,14 @@ def slow_parts(visit: Visit) -> Response:
 
 @routes("GET", "/slow-parts/script.js")
 def slow_script(visit: Visit) -> Response:
-    """Gives a script late."""
+    """Give a script late."""
     body = b'document.getElementById("late").textContent = "Here it is.";'
     return Response(body=body, content_type="text/javascript", delay=_seconds(visit))
 
 
 @routes("GET", "/slow-parts/image.svg")
 def slow_image(visit: Visit) -> Response:
-    """Gives an image late."""
+    """Give an image late."""
     return Response(body=_SQUARE, content_type="image/svg+xml", delay=_seconds(visit))
 
 
@@ -354,7 +354,7 @@ def _seconds(visit: Visit) -> float:
 
 @routes("GET", "/status/*")
 def status(visit: Visit) -> Response:
-    """Answers with a status."""
+    """Answer with a status."""
     code = HTTPStatus(int(visit.arguments[0]))
     if code < 200:
         raise ValueError(f"{code:d} is no final status.")
@@ -365,7 +365,7 @@ def status(visit: Visit) -> Response:
 
 @routes("GET", "/cut")
 def cut(visit: Visit) -> Response:
-    """Breaks the connection in the middle of a page."""
+    """Break the connection in the middle of a page."""
     return Response(body=visit.show("Cut", element("p", "word " * 2000)).body, fault="cut")
 
 
@@ -377,33 +377,33 @@ def never(visit: Visit) -> Response:
 
 @routes("GET", "/redirects/*")
 def redirects(visit: Visit) -> Response:
-    """Redirects as many times as the path says."""
+    """Redirect as many times as the path says."""
     left = int(visit.arguments[0])
     return found(f"/redirects/{left - 1}" if left > 1 else "/trouble")
 
 
 @routes("GET", "/loop")
 def loop(visit: Visit) -> Response:
-    """Redirects to itself."""
+    """Redirect to itself."""
     return found("/loop")
 
 
 @routes("GET", "/away")
 def away(visit: Visit) -> Response:
-    """Redirects to the other origin."""
+    """Redirect to the other origin."""
     return found(f"{visit.other_origin}/trouble?visit={visit.token}")
 
 
 @routes("GET", "/refresh")
 def refresh(visit: Visit) -> Response:
-    """Moves on by itself."""
+    """Move on by itself."""
     page = visit.show("One moment", element("p", "You will be taken further."))
     return Response(body=page.body, headers=(("refresh", "0; url=/trouble"),))
 
 
 @routes("GET", "/run/*")
 def run(visit: Visit) -> Response:
-    """Shows a page with a button that starts one kind of trouble; `?now=1` starts it at once."""
+    """Show a page with a button that starts one kind of trouble; `?now=1` starts it at once."""
     (kind,) = visit.arguments
     if f"/run/{kind}" not in _PATHS:
         raise LookupError(visit.request.path)
@@ -424,7 +424,7 @@ def run(visit: Visit) -> Response:
 
 @routes("GET", "/large")
 def large(visit: Visit) -> Response:
-    """Shows a page of 20,000 elements."""
+    """Show a page of 20,000 elements."""
     return visit.show(
         "Large", [element("div", element("a", i, href=f"#{i}")) for i in range(10_000)]
     )
@@ -437,7 +437,7 @@ _TYPES = {"css": "text/css", "js": "text/javascript"}
 
 @routes("GET", "/static/*")
 def static_file(visit: Visit) -> Response:
-    """Gives a file of the folder `static`."""
+    """Give a file of the folder `static`."""
     (name,) = visit.arguments
     body = _files().get(name)
     if body is None:

@@ -51,7 +51,7 @@ Attribute: TypeAlias = str | int | bool | None
 
 
 def element(name: str, /, *children: Child, **attributes: Attribute) -> Markup:
-    """Returns an element.
+    """Return an element.
 
     >>> element("a", "Tea & cake", href="/tea", class_="food", hidden=True, title=None)
     '<a href="/tea" class="food" hidden>Tea &amp; cake</a>'
@@ -71,12 +71,12 @@ def element(name: str, /, *children: Child, **attributes: Attribute) -> Markup:
 
 
 def join(*children: Child) -> Markup:
-    """Returns children one after the other, escaped as far as they are no markup."""
+    """Return children one after the other, escaped as far as they are no markup."""
     return Markup("".join(map(_text, children)))
 
 
 def page(title: str, head: Child, body: Child) -> str:
-    """Returns a whole document."""
+    """Return a whole document."""
     return "<!doctype html>\n" + element(
         "html",
         element("head", element("meta", charset="utf-8"), element("title", title), head),
@@ -119,7 +119,7 @@ class Visit:
     """What the path holds in place of each `*` of the route."""
 
     def show(self, title: str, *content: Child, status: int = 200) -> Response:
-        """Returns a page in the site's frame."""
+        """Return a page in the site's frame."""
         return Response(status=status, body=document(self.world, title, content).encode())
 
 
@@ -133,7 +133,7 @@ class Routes:
         self._routes: list[tuple[str, re.Pattern[str], Handler]] = []
 
     def __call__(self, method: str, path: str) -> Callable[[Handler], Handler]:
-        """Registers a handler; `*` in the path stands for any one segment."""
+        """Register a handler; `*` in the path stands for any one segment."""
         pattern = re.compile(re.escape(path).replace(r"\*", "([^/]+)"))
 
         def register(handler: Handler) -> Handler:
@@ -143,7 +143,7 @@ class Routes:
         return register
 
     def find(self, method: str, path: str) -> tuple[Handler, tuple[str, ...]] | None:
-        """Returns the handler of a path and its arguments; None if there is none."""
+        """Return the handler of a path and its arguments; None if there is none."""
         method = "GET" if method == "HEAD" else method
         for route_method, pattern, handler in self._routes:
             if route_method == method and (match := pattern.fullmatch(path)):
@@ -161,7 +161,7 @@ CURRENCIES = ("USD", "EUR", "GBP", "JPY")
 
 
 def document(world: World, title: str, content: Child) -> str:
-    """Returns a page of the site."""
+    """Return a page of the site."""
     head = (
         element("link", rel="stylesheet", href="/static/site.css"),
         element("link", rel="icon", href="data:,"),
@@ -211,24 +211,24 @@ def _menu(world: World) -> Markup:
 
 
 def link(text: Child, href: str, **attributes: str | None) -> Markup:
-    """Returns a link."""
+    """Return a link."""
     return element("a", text, href=href, **attributes)
 
 
 def button(text: str, **attributes: str | bool | None) -> Markup:
-    """Returns a button that sends its form."""
+    """Return a button that sends its form."""
     return element("button", text, **attributes)
 
 
 def form(action: str, *content: Child, **attributes: str | bool) -> Markup:
-    """Returns a form that is sent by POST."""
+    """Return a form that is sent by POST."""
     return element("form", content, action=action, method="post", **attributes)
 
 
 def field(
     label: str, name: str, value: str = "", *, error: str = "", **attributes: str | bool
 ) -> Markup:
-    """Returns a labelled input, with what was wrong about its value."""
+    """Return a labelled input, with what was wrong about its value."""
     attributes.setdefault("type", "text")
     return element(
         "p",
@@ -239,12 +239,12 @@ def field(
 
 
 def listing(items: Iterable[Child], **attributes: str) -> Markup:
-    """Returns a list of items."""
+    """Return a list of items."""
     return element("ul", [element("li", item) for item in items], **attributes)
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[Child]]) -> Markup:
-    """Returns a table."""
+    """Return a table."""
     return element(
         "table",
         element("thead", element("tr", [element("th", cell) for cell in head])),
@@ -253,12 +253,12 @@ def table(head: Iterable[str], rows: Iterable[Iterable[Child]]) -> Markup:
 
 
 def script(name: str) -> Markup:
-    """Returns the element that runs a script of the folder `static`."""
+    """Return the element that runs a script of the folder `static`."""
     return element("script", src=f"/static/{name}", defer=True)
 
 
 def query(values: Mapping[str, object]) -> str:
-    """Returns a query string, empty values left out."""
+    """Return a query string, empty values left out."""
     from urllib.parse import urlencode
 
     return urlencode({key: value for key, value in values.items() if value not in ("", None)})

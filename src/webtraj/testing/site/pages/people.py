@@ -19,7 +19,7 @@ _MIN_PASSWORD = 8
 
 @routes("GET", "/login")
 def login(visit: Visit) -> Response:
-    """Shows the login form."""
+    """Show the login form."""
     return _login_form(visit)
 
 
@@ -38,7 +38,7 @@ def _login_form(visit: Visit, error: str = "") -> Response:
 
 @routes("POST", "/login")
 def log_in(visit: Visit) -> Response:
-    """Logs a customer in."""
+    """Log a customer in."""
     form = visit.request.form
     account = visit.world.accounts.get(form.get("username", ""))
     if account is None or account.password != form.get("password"):
@@ -49,14 +49,14 @@ def log_in(visit: Visit) -> Response:
 
 @routes("POST", "/logout")
 def log_out(visit: Visit) -> Response:
-    """Logs the customer out."""
+    """Log the customer out."""
     visit.world.user = ""
     return see_other("/")
 
 
 @routes("GET", "/account")
 def account(visit: Visit) -> Response:
-    """Shows the customer's data and orders."""
+    """Show the customer's data and orders."""
     account = visit.world.account
     return see_other("/login") if account is None else _account_page(visit, account)
 
@@ -113,7 +113,7 @@ def _orders(visit: Visit, account: Account) -> Markup:
 
 @routes("POST", "/account/address")
 def save_address(visit: Visit) -> Response:
-    """Saves the address."""
+    """Save the address."""
     account, form = _account(visit), visit.request.form
     account.full_name = form["full_name"]
     account.street = form["street"]
@@ -124,7 +124,7 @@ def save_address(visit: Visit) -> Response:
 
 @routes("POST", "/account/password")
 def change_password(visit: Visit) -> Response:
-    """Changes the password, if the old one is right and the new one is given twice."""
+    """Change the password, if the old one is right and the new one is given twice."""
     account, form = _account(visit), visit.request.form
     if form.get("old") != account.password:
         return _account_page(visit, account, "The old password is wrong.")
@@ -138,7 +138,7 @@ def change_password(visit: Visit) -> Response:
 
 @routes("GET", "/account/orders/*")
 def order(visit: Visit) -> Response:
-    """Shows an order."""
+    """Show an order."""
     order = visit.world.order(visit.arguments[0])
     rows = [
         (visit.world.product(key).name, str(count), money(visit.world.product(key).cents))
@@ -158,7 +158,7 @@ def order(visit: Visit) -> Response:
 
 @routes("GET", "/account/orders/*/invoice.csv")
 def invoice(visit: Visit) -> Response:
-    """Gives an invoice as a file."""
+    """Give an invoice as a file."""
     order = visit.world.order(visit.arguments[0])
     sheet = io.StringIO()
     writer = csv.writer(sheet)
@@ -176,7 +176,7 @@ def invoice(visit: Visit) -> Response:
 
 @routes("GET", "/account/documents")
 def documents(visit: Visit) -> Response:
-    """Shows the files that the customer sent."""
+    """Show the files that the customer sent."""
     if visit.world.account is None:
         return see_other("/login")
     return visit.show(
@@ -194,7 +194,7 @@ def documents(visit: Visit) -> Response:
 
 @routes("POST", "/account/documents")
 def upload(visit: Visit) -> Response:
-    """Takes a file."""
+    """Take a file."""
     _account(visit)
     for file in visit.request.files:
         visit.world.uploads.append(Upload(file.name, file.content))
@@ -212,7 +212,7 @@ def _account(visit: Visit) -> Account:
 
 @routes("GET", "/forum")
 def forum(visit: Visit) -> Response:
-    """Shows the boards and their threads."""
+    """Show the boards and their threads."""
     boards = [
         [
             element("h2", board),
@@ -231,7 +231,7 @@ def forum(visit: Visit) -> Response:
 
 @routes("GET", "/forum/new")
 def new_thread(visit: Visit) -> Response:
-    """Shows the form for a thread."""
+    """Show the form for a thread."""
     if visit.world.account is None:
         return see_other("/login")
     return visit.show(
@@ -250,7 +250,7 @@ def new_thread(visit: Visit) -> Response:
 
 @routes("POST", "/forum/new")
 def start_thread(visit: Visit) -> Response:
-    """Starts a thread."""
+    """Start a thread."""
     world, form = visit.world, visit.request.form
     if world.account is None:
         return see_other("/login")
@@ -264,7 +264,7 @@ def start_thread(visit: Visit) -> Response:
 
 @routes("GET", "/forum/*")
 def thread(visit: Visit) -> Response:
-    """Shows a thread."""
+    """Show a thread."""
     thread = visit.world.thread(int(visit.arguments[0]))
     reply = layout.form(
         f"/forum/{thread.id}/reply",
@@ -305,7 +305,7 @@ def _post(visit: Visit, thread: Thread, post: Post) -> Markup:
 
 @routes("POST", "/forum/*/reply")
 def reply(visit: Visit) -> Response:
-    """Adds a post to a thread."""
+    """Add a post to a thread."""
     thread = visit.world.thread(int(visit.arguments[0]))
     if visit.world.account is None:
         return see_other("/login")
@@ -317,7 +317,7 @@ def reply(visit: Visit) -> Response:
 
 @routes("POST", "/forum/*/posts/*/vote")
 def vote(visit: Visit) -> Response:
-    """Votes a post of somebody else up, or takes the vote back."""
+    """Vote a post of somebody else up, or takes the vote back."""
     thread, post = _thread_and_post(visit)
     if visit.world.account is None or post.author == visit.world.user:
         raise LookupError("Only others' posts can be voted up, by those who are logged in.")
@@ -327,7 +327,7 @@ def vote(visit: Visit) -> Response:
 
 @routes("GET", "/forum/*/posts/*/edit")
 def edit(visit: Visit) -> Response:
-    """Shows the form for a change to one's own post."""
+    """Show the form for a change to one's own post."""
     thread, post = _own_post(visit)
     return visit.show(
         "Edit your post",
@@ -342,7 +342,7 @@ def edit(visit: Visit) -> Response:
 
 @routes("POST", "/forum/*/posts/*/edit")
 def save_edit(visit: Visit) -> Response:
-    """Changes one's own post."""
+    """Change one's own post."""
     thread, post = _own_post(visit)
     post.text = visit.request.form["text"].strip()
     return see_other(f"/forum/{thread.id}")
@@ -350,7 +350,7 @@ def save_edit(visit: Visit) -> Response:
 
 @routes("POST", "/forum/*/posts/*/delete")
 def delete(visit: Visit) -> Response:
-    """Deletes one's own post."""
+    """Delete one's own post."""
     thread, post = _own_post(visit)
     thread.posts.remove(post)
     return see_other(f"/forum/{thread.id}")
@@ -377,7 +377,7 @@ def _next_post_id(visit: Visit) -> int:
 
 @routes("GET", "/help")
 def help_index(visit: Visit) -> Response:
-    """Lists the help pages."""
+    """List the help pages."""
     topics = [("Returns", "returns"), ("Shipping", "shipping"), ("Contact", "contact")]
     return visit.show(
         "Help", layout.listing([layout.link(name, f"/help/{path}") for name, path in topics])
@@ -386,7 +386,7 @@ def help_index(visit: Visit) -> Response:
 
 @routes("GET", "/help/*")
 def help_page(visit: Visit) -> Response:
-    """Shows a help page."""
+    """Show a help page."""
     world = visit.world
     texts = {
         "returns": f"You can send goods back within {world.return_days} days.",

@@ -29,7 +29,7 @@ _SORTS: Final = {
 
 @routes("GET", "/")
 def home(visit: Visit) -> Response:
-    """Shows the departments."""
+    """Show the departments."""
     departments = [layout.link(name, f"/products?category={name}") for name in CATEGORIES]
     return visit.show(
         "Welcome",
@@ -40,7 +40,7 @@ def home(visit: Visit) -> Response:
 
 @routes("GET", "/products")
 def products(visit: Visit) -> Response:
-    """Shows the products that match, a page at a time."""
+    """Show the products that match, a page at a time."""
     query = visit.request.query
     sort = query.get("sort", "name")
     if sort not in _SORTS:
@@ -129,7 +129,7 @@ def _paging(query: Mapping[str, str], page: int, last_page: int) -> Markup:
 
 @routes("GET", "/products/*")
 def product(visit: Visit) -> Response:
-    """Shows a product: description, reviews and shipping in tabs."""
+    """Show a product: description, reviews and shipping in tabs."""
     return _product_page(visit, _product(visit))
 
 
@@ -207,7 +207,7 @@ def _reviews(product: Product, error: str) -> list[Markup]:
 
 @routes("POST", "/products/*/review")
 def review(visit: Visit) -> Response:
-    """Takes a review of a customer who is logged in."""
+    """Take a review of a customer who is logged in."""
     product = _product(visit)
     account = visit.world.account
     if account is None:
@@ -223,7 +223,7 @@ def review(visit: Visit) -> Response:
 
 @routes("POST", "/products/*/wish")
 def wish(visit: Visit) -> Response:
-    """Puts a product on the wish list, or takes it off."""
+    """Put a product on the wish list, or takes it off."""
     product, wishes = _product(visit), visit.world.wish_list
     if product.id in wishes:
         wishes.remove(product.id)
@@ -234,7 +234,7 @@ def wish(visit: Visit) -> Response:
 
 @routes("GET", "/wish-list")
 def wish_list(visit: Visit) -> Response:
-    """Shows the wish list."""
+    """Show the wish list."""
     products = [visit.world.product(key) for key in visit.world.wish_list]
     items = [layout.link(product.name, f"/products/{product.id}") for product in products]
     return visit.show("Wish list", layout.listing(items) if items else "It is empty.")
@@ -242,7 +242,7 @@ def wish_list(visit: Visit) -> Response:
 
 @routes("GET", "/cart")
 def cart(visit: Visit) -> Response:
-    """Shows the cart."""
+    """Show the cart."""
     world = visit.world
     if not world.cart:
         return visit.show("Cart", element("p", "Your cart is empty."))
@@ -277,7 +277,7 @@ def _cart_row(product: Product, count: int) -> list[Markup | str]:
 
 @routes("POST", "/cart/add")
 def add_to_cart(visit: Visit) -> Response:
-    """Puts some of a product into the cart."""
+    """Put some of a product into the cart."""
     form, world = visit.request.form, visit.world
     product = world.product(int(form["product"]))
     count = world.cart.get(product.id, 0) + int(form.get("quantity", "1"))
@@ -289,7 +289,7 @@ def add_to_cart(visit: Visit) -> Response:
 
 @routes("POST", "/cart/set")
 def set_quantity(visit: Visit) -> Response:
-    """Changes a quantity; none takes the product out."""
+    """Change a quantity; none takes the product out."""
     product, count = int(visit.request.form["product"]), int(visit.request.form["quantity"])
     if not 0 <= count <= MAX_QUANTITY:
         raise ValueError(f"The cart takes up to {MAX_QUANTITY} of a product, not {count}.")
@@ -302,14 +302,14 @@ def set_quantity(visit: Visit) -> Response:
 
 @routes("POST", "/cart/remove")
 def remove_from_cart(visit: Visit) -> Response:
-    """Takes a product out of the cart."""
+    """Take a product out of the cart."""
     visit.world.cart.pop(int(visit.request.form["product"]), None)
     return see_other("/cart")
 
 
 @routes("POST", "/currency")
 def currency(visit: Visit) -> Response:
-    """Changes the currency of the menu."""
+    """Change the currency of the menu."""
     chosen = visit.request.form["currency"]
     if chosen not in layout.CURRENCIES:
         raise ValueError(f"The currency is one of {', '.join(layout.CURRENCIES)}.")
@@ -329,7 +329,7 @@ _ORDER_DAY: Final = datetime.date(2030, 1, 1)
 
 @routes("GET", "/checkout")
 def checkout(visit: Visit) -> Response:
-    """Shows the order form."""
+    """Show the order form."""
     if not visit.world.cart:
         return see_other("/cart")
     account = visit.world.account
@@ -339,7 +339,7 @@ def checkout(visit: Visit) -> Response:
 
 @routes("POST", "/checkout")
 def place_order(visit: Visit) -> Response:
-    """Places the order, or says what is wrong with it."""
+    """Place the order, or says what is wrong with it."""
     world, form = visit.world, visit.request.form
     if not world.cart:
         return see_other("/cart")
@@ -470,7 +470,7 @@ def _fault(wrong: Mapping[str, str], name: str) -> Markup | None:
 
 @routes("GET", "/thanks/*")
 def thanks(visit: Visit) -> Response:
-    """Confirms an order."""
+    """Confirm an order."""
     order = visit.world.order(visit.arguments[0])
     return visit.show(
         "Thank you",
@@ -480,7 +480,7 @@ def thanks(visit: Visit) -> Response:
 
 @routes("GET", "/pay/*")
 def pay(visit: Visit) -> Response:
-    """Shows the bank's page in a frame of the other origin."""
+    """Show the bank's page in a frame of the other origin."""
     order = visit.world.order(visit.arguments[0])
     source = f"{visit.other_origin}/bank/{order.number}?visit={visit.token}"
     return visit.show(
@@ -493,7 +493,7 @@ def pay(visit: Visit) -> Response:
 
 @routes("GET", "/bank/*")
 def bank(visit: Visit) -> Response:
-    """Shows the bank's form, without the site's frame around it."""
+    """Show the bank's form, without the site's frame around it."""
     order = visit.world.order(visit.arguments[0])
     body = (
         element("h1", "Larch Bank"),
@@ -510,7 +510,7 @@ def bank(visit: Visit) -> Response:
 
 @routes("POST", "/bank/*")
 def take_payment(visit: Visit) -> Response:
-    """Takes the money, for any card number of 16 digits."""
+    """Take the money, for any card number of 16 digits."""
     order = visit.world.order(visit.arguments[0])
     order.paid = bool(re.fullmatch(r"\d{16}", visit.request.form.get("card", "").replace(" ", "")))
     text = "Paid. Thank you." if order.paid else "A card number has 16 digits."

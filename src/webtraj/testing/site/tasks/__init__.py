@@ -15,7 +15,7 @@ _MODULES = ("shop", "people")
 
 
 def find_task(name: str) -> SiteTask:
-    """Returns a task.
+    """Return a task.
 
     Raises:
         InvalidInputError: There is none of that name.

@@ -94,7 +94,7 @@ def act(action: a.Action) -> Step:
 
 
 def answer(text: str) -> Step:
-    """Gives the answer."""
+    """Give the answer."""
     return act(a.Answer(text))
 
 
@@ -108,7 +108,7 @@ def _on_element(
 
 
 def click(selector: str, text: str | None = None, *, inside: tuple[str, ...] = ()) -> Step:
-    """Clicks an element.
+    """Click an element.
 
     Args:
         selector: A CSS selector.
@@ -119,32 +119,32 @@ def click(selector: str, text: str | None = None, *, inside: tuple[str, ...] = (
 
 
 def hover(selector: str) -> Step:
-    """Moves the mouse over an element."""
+    """Move the mouse over an element."""
     return _on_element(a.Hover, (selector,))
 
 
 def fill(selector: str, value: str, *, inside: tuple[str, ...] = ()) -> Step:
-    """Fills in a field."""
+    """Fill in a field."""
     return _on_element(lambda ref: a.Fill(ref, value), (*inside, selector))
 
 
 def select(selector: str, *options: str, inside: tuple[str, ...] = ()) -> Step:
-    """Chooses options."""
+    """Choose options."""
     return _on_element(lambda ref: a.SelectOption(ref, options), (*inside, selector))
 
 
 def check(selector: str) -> Step:
-    """Ticks a box."""
+    """Tick a box."""
     return _on_element(a.Check, (selector,))
 
 
 def upload(selector: str, path: str) -> Step:
-    """Chooses a file."""
+    """Choose a file."""
     return _on_element(lambda ref: a.UploadFile(ref, (path,)), (selector,))
 
 
 def drag(selector: str, text: str, target: str) -> Step:
-    """Drags an element onto another."""
+    """Drag an element onto another."""
 
     async def step(page: OracleView) -> AsyncIterator[a.Action]:
         onto = await _ref(page, (target,), None)
@@ -154,7 +154,7 @@ def drag(selector: str, text: str, target: str) -> Step:
 
 
 def click_inside(selector: str, x: float, y: float) -> Step:
-    """Clicks at a point of an element, counted from its top left corner."""
+    """Click at a point of an element, counted from its top left corner."""
 
     async def step(page: OracleView) -> AsyncIterator[a.Action]:
         left, top, _, _ = (await page.one(selector)).box
@@ -164,7 +164,7 @@ def click_inside(selector: str, x: float, y: float) -> Step:
 
 
 def wait_for_end() -> Step:
-    """Waits for what the page cannot see: the answer to a frame of another origin."""
+    """Wait for what the page cannot see: the answer to a frame of another origin."""
 
     async def step(page: OracleView) -> AsyncIterator[a.Action]:
         for _ in range(_MAX_WAITS):
@@ -174,7 +174,7 @@ def wait_for_end() -> Step:
 
 
 def scroll_until(selector: str) -> Step:
-    """Scrolls down until an element is there; waits where the page is still fetching more."""
+    """Scroll down until an element is there; waits where the page is still fetching more."""
 
     async def step(page: OracleView) -> AsyncIterator[a.Action]:
         for _ in range(_MAX_WAITS):
@@ -186,7 +186,7 @@ def scroll_until(selector: str) -> Step:
 
 
 def wait_until(selector: str) -> Step:
-    """Waits until an element is there: the page of a tab that is about to open."""
+    """Wait until an element is there: the page of a tab that is about to open."""
 
     async def step(page: OracleView) -> AsyncIterator[a.Action]:
         for _ in range(_MAX_WAITS):
@@ -198,7 +198,7 @@ def wait_until(selector: str) -> Step:
 
 
 def open_product(name: str) -> tuple[Step, ...]:
-    """Opens a product's page by searching for it."""
+    """Open a product's page by searching for it."""
     return (
         fill("header input[name=q]", name),
         click("header button", "Search"),
@@ -207,7 +207,7 @@ def open_product(name: str) -> tuple[Step, ...]:
 
 
 def log_in(username: str, password: str) -> tuple[Step, ...]:
-    """Logs in, from any page."""
+    """Log in, from any page."""
     return (
         click("header a", "Log in"),
         fill("#field-username", username),
@@ -251,7 +251,7 @@ class SiteTask:
     assign: Callable[[World, random.Random], Assignment]
 
     def begin(self, world: World) -> Assignment:
-        """Makes a world ready for an episode of this task, and returns what is asked for in it."""
+        """Make a world ready for an episode of this task, and returns what is asked for in it."""
         return self.assign(world, random.Random(f"{self.name} {world.seed}"))
 
     @property
@@ -266,7 +266,7 @@ _TASKS: dict[str, SiteTask] = {}
 def task(
     name: str, *, difficulty: int, start: str = "/"
 ) -> Callable[[Callable[[World, random.Random], Assignment]], SiteTask]:
-    """Registers a task.
+    """Register a task.
 
     Raises:
         ValueError: `names.TASKS` does not list it, or it is there already.
@@ -282,7 +282,7 @@ def task(
 
 
 def registered() -> Mapping[str, SiteTask]:
-    """Returns the tasks registered so far."""
+    """Return the tasks registered so far."""
     return _TASKS
 
 

@@ -196,7 +196,7 @@ def _post(world: World, post_id: int) -> Post | None:
 
 
 def _votes(world: World) -> set[int]:
-    """Returns the ids of the posts that the customer voted up."""
+    """Return the ids of the posts that the customer voted up."""
     posts = (post for thread in world.threads for post in thread.posts)
     return {post.id for post in posts if world.customer in post.votes}
 
