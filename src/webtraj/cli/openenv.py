@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -11,7 +12,7 @@ from webtraj.cli.options import OPTION_HELP, read_setting
 if TYPE_CHECKING:
     from webtraj.integrations.sessions import Sessions
 
-__all__ = ["group", "serve"]
+__all__ = ["group", "manifest", "serve"]
 
 group = typer.Typer(
     help="Serve tasks to trainers that have an OpenEnv client.", no_args_is_help=True
@@ -112,3 +113,42 @@ async def _serve(sessions: Sessions, host: str, port: int, session_timeout: floa
             flush=True,
         )
         await asyncio.Event().wait()
+
+
+@group.command()
+def manifest(
+    presets: Annotated[
+        list[str], typer.Argument(metavar="PRESET...", help="Tasks: miniwob/all, miniwob/all@2/8.")
+    ],
+    out: Annotated[Path, typer.Option(help="Write openenv.yaml to this folder.")],
+    episodes: Annotated[
+        int | None, typer.Option(min=1, help="Episodes of each agent; default: one for each task.")
+    ] = None,
+    parallel: Annotated[int, typer.Option(min=1, help="Episodes at a time.")] = 4,
+    seed: Annotated[int, typer.Option(help="The seed of the episodes.")] = 0,
+    options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="An option of the presets; may be repeated."
+        ),
+    ] = None,
+) -> None:
+    """Write an OpenEnv manifest: reward range, the random agent's floor, and the oracle.
+
+    Plays the tasks with the random agent and the oracle. If a task has no oracle, none is declared.
+    """
+    from webtraj.cli import signals
+    from webtraj.integrations.manifest import declare, measure
+
+    given = dict(read_setting("--set", text) for text in options or ())
+    measured = signals.run(
+        measure(presets, episodes=episodes, parallel=parallel, seed=seed, options=given)
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    for name, text in declare(presets, measured, given).items():
+        (out / name).write_text(text, encoding="utf-8")
+        if name.endswith(".sh"):
+            (out / name).chmod(0o755)
+        print(f"wrote {out / name}")
+    for agent, rewards in measured.items():
+        print(f"{agent}: mean reward {sum(rewards) / len(rewards):.3f} in {len(rewards)} episodes")

@@ -58,6 +58,8 @@ _LOGGER = logging.getLogger(__name__)
 _TRIES = 3
 """How often `reset` tries to begin an episode: the browser may have died since the last one."""
 
+_CLOSED = "This session is closed: its client left or was silent for too long. Begin another."
+
 
 class EpisodeFailedError(errors.WebtrajError):
     """The browser or the machine ended an episode. It has no reward; `reset` begins another."""
@@ -293,7 +295,7 @@ class Session:
         """
         async with self._lock:
             if self._closed:
-                raise errors.EnvironmentMisuseError("This session is closed; begin another.")
+                raise errors.EnvironmentMisuseError(_CLOSED)
             _check_whole("An attempt", attempt)
             chosen, seed = self._sessions.choose(task, seed)
             self._turn, self._total, self._failed = None, 0.0, ""
@@ -335,6 +337,8 @@ class Session:
             EnvironmentMisuseError: No episode is running.
         """
         async with self._lock:
+            if self._closed:
+                raise errors.EnvironmentMisuseError(_CLOSED)
             before, environment = self._turn, self._environment
             if environment is None or before is None or before.done:
                 why = self._failed or ("it is over" if before is not None else "")

@@ -6,7 +6,6 @@ Runs in an environment of its own: `make test-openenv`.
 import asyncio
 import contextlib
 import json
-import os
 import re
 import signal
 import subprocess
@@ -26,44 +25,18 @@ import webtraj
 from webtraj.trajectory import EndReason, Outcome
 
 
-@contextlib.contextmanager
-def served(out, *arguments):
-    """Runs the command, and yields its URL and process."""
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "webtraj",
-            "openenv",
-            "serve",
-            *arguments,
-            "--port",
-            "0",
-            "--out",
-            out,
-        ],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        line = process.stdout.readline()
-        yield re.search(r"http://\S+[0-9]", line)[0], process
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGINT)
-        process.communicate()
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    out = tmp_path_factory.mktemp("served") / "out"
-    with served(out, "miniwob/click-test", "miniwob/enter-text", "--sessions", "4") as (url, _):
-        yield url
-
-
 def button(observation):
+    """Return the action that solves click-test."""
     ref = re.search(r"\[(\w+)\] button", observation["page"])[1]
     return f"click('{ref}')"
+
+
+def kill_browsers(server):
+    """Kill every browser of a server's process."""
+    for one in server.children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if "headless" in one.name() and not any("--type=" in p for p in one.cmdline()):
+                one.kill()
 
 
 async def test_an_episode_over_the_wire(server):
@@ -120,7 +93,7 @@ def test_openenvs_own_validation_passes(server):
     assert not failed, json.dumps(failed, indent=1)
 
 
-async def test_clients_that_go_and_browsers_that_die(tmp_path):
+async def test_clients_that_go_and_browsers_that_die(served, tmp_path):
     out = tmp_path / "out"
     arguments = ("miniwob/click-test", "--sessions", "2", "--session-timeout", "600")
     with served(out, *arguments) as (url, process):
@@ -129,9 +102,7 @@ async def test_clients_that_go_and_browsers_that_die(tmp_path):
         gone._ws.transport.abort()  # As if its machine had died.
         async with GenericEnvClient(base_url=url) as client:
             assert (await client.reset(seed=0)).observation["page"]
-            for one in psutil.Process(process.pid).children(recursive=True):
-                if "headless" in one.name() and not any("--type=" in p for p in one.cmdline()):
-                    one.kill()
+            kill_browsers(psutil.Process(process.pid))
             with pytest.raises(RuntimeError, match="without a reward"):
                 await client.step({"text": "click('1')"})
             state = await client.state()
@@ -146,4 +117,76 @@ async def test_clients_that_go_and_browsers_that_die(tmp_path):
     assert ends[EndReason.TERMINATED, Outcome.SUCCESS] == 1
     assert ends[EndReason.ERRORED, Outcome.ENV_ERROR] == 1
     assert sum(ends.values()) == 3
-    assert not [one for one in psutil.Process(os.getpid()).children() if one.pid == process.pid]
+
+
+async def test_a_silent_client_gives_its_page_to_another(served, tmp_path):
+    arguments = ("miniwob/click-test", "--sessions", "1", "--session-timeout", "1")
+    with served(tmp_path / "out", *arguments) as (url, _):
+        async with GenericEnvClient(base_url=url) as silent:
+            await silent.reset(seed=0)
+            async with asyncio.timeout(60):
+                while True:
+                    async with GenericEnvClient(base_url=url) as client:
+                        with contextlib.suppress(RuntimeError):
+                            result = await client.reset(seed=1)
+                            break
+                    await asyncio.sleep(0.2)
+            assert result.observation["page"]
+            with pytest.raises(RuntimeError, match="closed"):
+                await silent.step({"text": "wait()"})
+
+
+async def test_no_killed_browser_gives_a_reward(served, tmp_path):
+    """Two hundred rollouts while browsers are killed: whatever failed has no reward."""
+    out, wanted, sessions = tmp_path / "out", 200, 8
+    scored, failed, lost = [], [], 0
+
+    async def play(url):
+        nonlocal lost
+        async with GenericEnvClient(base_url=url) as client:
+            while len(scored) < wanted:
+                try:
+                    result = await client.reset(seed=len(scored), episode_id=str(len(scored)))
+                    while not result.done:
+                        result = await client.step({"text": button(result.observation)})
+                except RuntimeError:
+                    state = await client.state()
+                    assert "without a reward" in state["error"]
+                    assert (state["total_reward"], state["outcome"]) == (None, "env_error"), state
+                    if state["recorded_as"]:
+                        failed.append(state["recorded_as"])
+                    lost += 1
+                    continue
+                scored.append(result.observation["episode_id"])
+                assert (result.reward, (await client.state())["total_reward"]) == (1.0, 1.0)
+
+    async def kill(process):
+        for number in range(1, 6):
+            while len(scored) < wanted * number // 6:
+                await asyncio.sleep(0.05)
+            kill_browsers(process)
+
+    with served(out, "miniwob/click-test", "--sessions", str(sessions)) as (url, process):
+        await asyncio.gather(
+            kill(psutil.Process(process.pid)), *(play(url) for _ in range(sessions))
+        )
+    assert len(scored) >= wanted
+    assert lost
+    episodes = {one.info.episode_id: one for one in webtraj.open_dataset(out)}
+    for one in scored:
+        assert episodes[one].end.outcome is Outcome.SUCCESS
+    for one in failed:
+        assert episodes[one].end.reason is EndReason.ERRORED
+        assert episodes[one].end.outcome is Outcome.ENV_ERROR
+    command = [sys.executable, "-m", "webtraj", "verify", out]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def test_openenv_takes_the_manifest(tmp_path):
+    from openenv.validation import Level, run_validation
+
+    command = [sys.executable, "-m", "webtraj", "openenv", "manifest", "miniwob/enter-text"]
+    subprocess.run([*command, "--episodes", "4", "--out", tmp_path], check=True)
+    report = run_validation(tmp_path, max_level=Level.STATIC)
+    checked = {one.check_id: one for one in report.results}["static.manifest"]
+    assert checked.status.value == "pass", checked.evidence
