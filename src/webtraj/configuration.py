@@ -441,7 +441,9 @@ def _message(problem: Any) -> str:
     message = message.partition(" or instance of ")[0].replace("dictionary", "mapping of keys")
     message = message.replace("Input should be", "must be", 1)
     given = problem.get("input")
-    if problem["type"] == "missing" or isinstance(given, Mapping):
+    if problem["type"] == "missing":
+        return f"missing; give {_path(problem['loc'])}=..."
+    if isinstance(given, Mapping):
         return message
     name = str(problem["loc"][-1]) if problem["loc"] else ""
     return f"{message}; got {credentials.concealed(given, name)!r:.60}"

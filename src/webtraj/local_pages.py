@@ -331,7 +331,7 @@ def listen(what: str, host: str, port: int) -> socket.socket:
             raise
     except (OSError, OverflowError) as error:
         raise errors.InvalidInputError(
-            f"{what} cannot be served at {host!r:.100}, port {port}: {error}. Name an address of "
-            "this machine, and a port that is free (0 finds one)."
+            f"{what} cannot listen on {host!r:.100}, port {port}: {errors.reason(error)}. Choose "
+            "an address of this machine and a free port; port 0 finds one."
         ) from error
     return listener

@@ -52,7 +52,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("text", REFUSED, ids=range(len(REFUSED)))
 def test_what_is_no_condition_is_refused(text):
-    with pytest.raises(errors.InvalidInputError, match="is no condition"):
+    with pytest.raises(errors.InvalidInputError, match="Invalid condition"):
         parse_condition(text)
 
 

@@ -99,7 +99,7 @@ def test_filters(five, conditions, expected):
 
 @pytest.mark.parametrize("condition", [{"outcome": "won"}, {"end_reason": "bored"}], ids=str)
 def test_filters_by_names_that_do_not_exist_are_refused(five, condition):
-    with pytest.raises(errors.InvalidInputError, match="expected one of unknown, "):
+    with pytest.raises(errors.InvalidInputError, match="Expected one of unknown, "):
         five.filter(**condition)
 
 

@@ -260,7 +260,7 @@ async def test_other_formats(raw, out, name):
     ids=["same", "within", "around", "dots", "url"],
 )  # fmt: skip
 async def test_places_that_lie_in_each_other_are_refused(raw, inside):
-    with pytest.raises(errors.InvalidInputError, match="lies in the other"):
+    with pytest.raises(errors.InvalidInputError, match="one lies in the other"):
         await process(raw, inside(raw), Pipeline([Noted()]))
 
 

@@ -200,7 +200,7 @@ def test_a_configuration_says_it_all(raw, tmp_path, run):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("reed: x", "reed: Extra inputs"),
+        ("reed: x", "reed is unknown"),
         ("parallel: 0", "parallel: Input should be greater"),
         ("read: a\nread_s3_dir: b", "has both read_s3_dir and read"),
         ("steps: [{clean: {}, dedupe: {}}]", "one name with its options"),
@@ -257,7 +257,7 @@ def test_steps_of_one_s_own_are_imported_when_asked_for(raw, tmp_path, run, monk
         (["--model-url", "http://127.0.0.1:9/v1"], "give model too"),
         (["--model-provider", "vllm"], "give model too"),
         (["--set", "judge.by=environment"], "expected STEP.KEY=VALUE"),
-        (["--where", "nothing =="], "is no condition"),
+        (["--where", "nothing =="], "Invalid condition"),
     ],
     ids=["name", "option", "value", "main", "model", "needed", "url", "provider", "set", "where"],
 )

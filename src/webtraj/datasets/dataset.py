@@ -94,9 +94,9 @@ def parse_condition(text: str) -> Callable[[EpisodeSummary], bool]:
         value = _value(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise errors.InvalidInputError(
-            f"{text!r:.200} is no condition: {error}. Expected comparisons of the fields "
-            f"{', '.join(_FIELDS)}, joined by and, or, not: "
-            "outcome == 'success' and num_steps <= 10."
+            f"Invalid condition {text!r:.200}: {error}. Expected comparisons such as "
+            f"outcome == 'success' and num_steps <= 10, joined by and, or, not. The fields: "
+            f"{', '.join(_FIELDS)}."
         ) from error
 
     def met(summary: EpisodeSummary) -> bool:
@@ -607,8 +607,13 @@ def _member(enum_class: type[_Enum], name: _Enum | str | None) -> _Enum | None:
         return name
     member = enum_class.__members__.get(str(name).upper())
     if member is None:
-        known = ", ".join(member.lower() for member in enum_class.__members__)
+        from webtraj.named import nearest
+
+        known = [member.lower() for member in enum_class.__members__]
+        what = (
+            "end reason" if enum_class is trajectory_lib.EndReason else enum_class.__name__.lower()
+        )
         raise errors.InvalidInputError(
-            f"{name!r} is no {enum_class.__name__}; expected one of {known}."
+            f"No {what} {name!r}. {nearest(str(name), known)}Expected one of {', '.join(known)}."
         )
     return member

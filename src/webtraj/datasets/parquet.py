@@ -69,7 +69,9 @@ def write_parquet(
     except OSError as error:
         if isinstance(error, errors.WebtrajError):
             raise
-        raise errors.StorageError(f"{str(path)!r} cannot be written: {error}.") from error
+        raise errors.StorageError(
+            f"{str(path)!r} cannot be written: {errors.reason(error)}."
+        ) from error
     return count
 
 

@@ -346,12 +346,12 @@ def assign(
         return _by_conditions(summaries, conditions)
     if together not in _KEYS:
         raise errors.InvalidInputError(
-            f"together={together!r} is not known; expected one of {', '.join(_KEYS)}."
+            f"Cannot keep episodes together by {together!r}; expected one of {', '.join(_KEYS)}."
         )
     total = math.fsum(shares.values())
     if not (all(share > 0.0 for share in shares.values()) and total <= 1.0 + 1e-9):
         raise errors.InvalidInputError(
-            f"The shares are {shares!r:.300}; expected numbers above 0 that add up to 1 at most."
+            f"The shares are {shares!r:.300}; expected numbers above 0 that sum to at most 1."
         )
     return _by_shares(list(summaries), shares, _KEYS[together], seed)
 

@@ -179,13 +179,17 @@ def load_config(path: Path | None, values: Mapping[str, Any]) -> ProcessingConfi
     try:
         return ProcessingConfig.model_validate(data)
     except pydantic.ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}; got {problem['input']!r:.60}"
-            for problem in error.errors(include_url=False)
-        )
+        problems = "; ".join(map(_problem, error.errors(include_url=False)))
         raise errors.InvalidInputError(
             f"{what} is wrong: {problems}. It takes {', '.join(ProcessingConfig.model_fields)}."
         ) from None
+
+
+def _problem(problem: Any) -> str:
+    name = ".".join(map(str, problem["loc"]))
+    if problem["type"] == "extra_forbidden":
+        return f"{name} is unknown"
+    return f"{name}: {problem['msg']}; got {problem['input']!r:.60}"
 
 
 def make_pipeline(choices: Sequence[StepChoice], *, client: ModelClient | None = None) -> Pipeline:

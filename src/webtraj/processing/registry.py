@@ -28,7 +28,7 @@ from typing import Any
 
 from webtraj import errors
 from webtraj.agents.models.base import ModelClient
-from webtraj.named import class_at, offered
+from webtraj.named import class_at, nearest, offered
 from webtraj.processing.base import OrderedStep, Result, Step
 from webtraj.processing.steps import STEPS, step_class
 from webtraj.trajectory import EpisodeTrajectory
@@ -269,8 +269,9 @@ def _check_options(
     missing = [option for option in needed if option not in given]
     if unknown or missing:
         problem = f"does not take {unknown[0]!r:.60}" if unknown else f"needs {missing[0]!r}"
+        hint = f" {nearest(unknown[0], known)}".rstrip() if unknown else ""
         raise errors.InvalidInputError(
-            f"The step {name!r} {problem}; its options: {', '.join(known) or 'none'}."
+            f"The step {name!r} {problem}; its options: {', '.join(known) or 'none'}.{hint}"
         )
 
 

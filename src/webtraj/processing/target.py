@@ -233,8 +233,8 @@ def check_apart(read: Place, write: Place) -> None:
     one, other = f"{_whole_name(read)}/", f"{_whole_name(write)}/"
     if one.startswith(other) or other.startswith(one):
         raise errors.InvalidInputError(
-            f"{os.fspath(read)!r:.200} is to be read and {os.fspath(write)!r:.200} to be written, "
-            "of which one lies in the other. What was recorded is never changed: name a place "
+            f"Cannot read {os.fspath(read)!r:.200} and write {os.fspath(write)!r:.200}: one lies "
+            "in the other. The recorded dataset is never changed; write to a place "
             "apart from it."
         )
 

@@ -179,7 +179,7 @@ def format_named(name: str) -> EpisodeFormat:
     """
     if name not in FORMATS:
         raise errors.InvalidInputError(
-            f"{name!r} is no format of episodes; expected one of {', '.join(FORMATS)}."
+            f"No episode format {name!r}; expected one of {', '.join(FORMATS)}."
         )
     if name == "json":
         return JsonFormat()

@@ -355,5 +355,5 @@ def open_file(
         return io.BytesIO(open_storage(folder, options).read(key))
     except (FileNotFoundError, IsADirectoryError) as error:
         raise errors.InvalidInputError(
-            f"There is no {what} {name!r}: {error}. Name {expected}."
+            f"There is no {what} {name!r}: {errors.reason(error)}. Give {expected}."
         ) from error

@@ -67,7 +67,7 @@ def test_episodes_are_chosen_by_id(shop, run):
     wanted = shop.episode_ids[1]
     out, _ = run(shop, "--format", "atif", "--id", wanted)
     assert [path.stem for path in out.glob("*.json")] == [wanted]
-    with pytest.raises(errors.UnknownEpisodeError, match="no sealed episode 'e9'"):
+    with pytest.raises(errors.UnknownEpisodeError, match="No sealed episode 'e9'"):
         run(shop, "--format", "atif", "--id", "e9", out="other")
 
 
@@ -75,7 +75,7 @@ def test_settings_go_to_the_format(shop, run):
     out, _ = run(shop, "--format", "huggingface", "--set", "license=mit", "--set", "title=Tea")
     assert "license: mit" in (out / "README.md").read_text()
     for words in (["license"], ["license=a", "--set", "license=b"]):
-        with pytest.raises(errors.InvalidInputError, match="expected name=value"):
+        with pytest.raises(errors.InvalidInputError, match="expected KEY=VALUE"):
             run(shop, "--format", "huggingface", "--set", *words, out="other")
 
 

@@ -51,14 +51,14 @@ def test_files_are_found_out(atif, tmp_path):
 def test_what_comes_from_nowhere_that_is_known_is_refused(tmp_path):
     (tmp_path / "readme.txt").write_text("hello")
     for path in (tmp_path, tmp_path / "readme.txt"):
-        with pytest.raises(errors.InvalidInputError, match="holds nothing that is known"):
+        with pytest.raises(errors.InvalidInputError, match="Cannot tell which system"):
             import_episodes(Source(path=path), tmp_path / "out")
     DatasetWriter(tmp_path / "ours").close()
     with pytest.raises(errors.InvalidInputError, match="is a webtraj dataset already"):
         import_episodes(Source(path=tmp_path / "ours"), tmp_path / "out")
-    with pytest.raises(errors.InvalidInputError, match="is not there"):
+    with pytest.raises(errors.InvalidInputError, match="Nothing to import at"):
         import_episodes(Source(path=tmp_path / "none"), tmp_path / "out", system="atif")
-    with pytest.raises(errors.InvalidInputError, match="no system to import from"):
+    with pytest.raises(errors.InvalidInputError, match="Cannot import from the system"):
         import_episodes(Source(path=tmp_path), tmp_path / "out", system="excel")
     with pytest.raises(errors.InvalidInputError, match="is no folder"):
         import_episodes(Source(path=tmp_path / "readme.txt"), tmp_path / "out", system="agentlab")

@@ -44,7 +44,7 @@ def test_reason_is_the_same_for_all_and_the_detail_tells_of_one():
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
-        ("filter", {"where": "__import__('os')"}, "is no condition"),
+        ("filter", {"where": "__import__('os')"}, "Invalid condition"),
         ("filter", {"where": 3}, "where is 3"),
         ("filter-outcome", {"outcomes": "Success"}, "outcomes is 'Success'; expected one of"),
         ("filter-site", {"sites": 3}, "sites is 3; expected a text or a list of texts"),

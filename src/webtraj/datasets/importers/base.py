@@ -378,7 +378,9 @@ def detect(path: Path) -> str:
         InvalidInputError: There is none such, or it comes from none that is known.
     """
     if not path.exists():
-        raise errors.InvalidInputError(f"{str(path)!r} is not there; name a file or a folder.")
+        raise errors.InvalidInputError(
+            f"Nothing to import at {str(path)!r}: no such file or folder. Check the path."
+        )
     for system, home in _all_homes().items():
         if class_at(home).recognises(path):
             return system
@@ -388,9 +390,9 @@ def detect(path: Path) -> str:
             "bring it elsewhere."
         )
     raise errors.InvalidInputError(
-        f"{str(path)!r} holds nothing that is known; expected experiment folders of AgentLab or "
-        "BrowserGym, WebGym's .pt files, Orby's .pb files, demonstrations of MiniWoB++, or ATIF. "
-        "If it is one of these, name it: --from agentlab, webgym, orby, miniwob-demos or atif."
+        f"Cannot tell which system recorded {str(path)!r}; expected experiment folders of AgentLab "
+        "or BrowserGym, WebGym's .pt files, Orby's .pb files, demonstrations of MiniWoB++, or "
+        "ATIF. Choose one with --from agentlab, webgym, orby, miniwob-demos or atif."
     )
 
 
@@ -456,10 +458,12 @@ def _reader(path: Path, system: str) -> tuple[str, Reader]:
     homes = _all_homes()
     if system != "auto" and system not in homes:
         raise errors.InvalidInputError(
-            f"{system!r} is no system to import from; expected auto or one of {', '.join(homes)}."
+            f"Cannot import from the system {system!r}; expected auto or one of {', '.join(homes)}."
         )
     if not path.exists():
-        raise errors.InvalidInputError(f"{str(path)!r} is not there; name a file or a folder.")
+        raise errors.InvalidInputError(
+            f"Nothing to import at {str(path)!r}: no such file or folder. Check the path."
+        )
     name = detect(path) if system == "auto" else system
     read: Reader = class_at(homes[name]).read
     return name, read
