@@ -379,8 +379,9 @@ def _settings(given: list[str] | None) -> dict[str, str]:
     for item in given or ():
         name, found, value = item.partition("=")
         if not found or name in settings:
-            expected = "each key once" if found else "KEY=VALUE, such as license=mit"
-            raise errors.InvalidInputError(f"--set got {item!r:.100}; expected {expected}.")
+            raise errors.InvalidInputError(
+                f"--set got {item!r:.100}; expected KEY=VALUE, each key once, such as license=mit."
+            )
         settings[name] = value
     return settings
 

@@ -153,10 +153,10 @@ def split(
     for item in part:
         name, found, what = item.partition("=")
         if not found or name in parts:
-            expected = (
-                "each name once" if found else "name=share or name=condition, such as train=0.8"
+            raise errors.InvalidInputError(
+                f"--part got {item!r:.100}; expected name=share or name=condition, each name once, "
+                "such as train=0.8."
             )
-            raise errors.InvalidInputError(f"--part got {item!r:.100}; expected {expected}.")
         parts[name] = _share(what)
     options = storage_options(option)
     reports = transfer.split(
