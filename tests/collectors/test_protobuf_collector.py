@@ -155,7 +155,7 @@ def test_a_changed_file_is_found(folder, records, squeezed):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    assert any("not what the index says" in str(each) for each in verify(folder).problems)
+    assert any("does not match the index" in str(each) for each in verify(folder).problems)
 
 
 def test_files_compressed_by_xz_are_read_in_place(folder, records):

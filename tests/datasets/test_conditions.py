@@ -58,7 +58,7 @@ def test_what_is_no_condition_is_refused(text):
 
 @pytest.mark.parametrize("text", ["seed > 1", "task < 3", "1 in num_steps"])
 def test_what_cannot_be_compared_is_told_of_which_episode(text):
-    with pytest.raises(errors.InvalidInputError, match="cannot be told of the episode 'e1'"):
+    with pytest.raises(errors.InvalidInputError, match="cannot be evaluated for episode 'e1'"):
         parse_condition(text)(EPISODE)
 
 

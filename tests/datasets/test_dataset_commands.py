@@ -65,7 +65,7 @@ def test_datasets_are_merged_and_clashes_told(run, five, tmp_path, episode):
         writer.add(episode(1, goal="another"))
         writer.add(episode(7))
     output = run("merge", five, tmp_path / "other", tmp_path / "all", code=1)
-    assert "another episode 'e1'" in output
+    assert "different episode 'e1'" in output
     assert "6 episodes written, 0 already there, 1 conflicting" in output
     with pytest.raises(errors.InvalidInputError, match="expected the datasets to merge"):
         run("merge", five)

@@ -57,7 +57,7 @@ def test_another_episode_of_the_same_id_is_refused(place, episode):
     with DatasetWriter(place) as writer:
         writer.add(episode(1))
         before = objects(place)
-        with pytest.raises(errors.StorageConflictError, match="has another episode 'e1'"):
+        with pytest.raises(errors.StorageConflictError, match="has a different episode 'e1'"):
             writer.add(episode(1, goal="another"))
         assert objects(place) == before
     assert open_dataset(place)["e1"].info.goal == ""

@@ -134,7 +134,7 @@ def test_a_newer_episode_is_refused_and_the_others_are_read(tmp_path, indexed):
     dataset = open_dataset(place)
     assert len(dataset) == 3
     # Changed after its index line was written, it is no longer looked into.
-    said = "not what the index says" if indexed else "version 2"
+    said = "does not match the index" if indexed else "version 2"
     with pytest.raises(errors.DatasetError, match=said):
         dataset["golden-1-won"]
     assert dataset["golden-3-failed"].num_steps == 2

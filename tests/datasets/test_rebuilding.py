@@ -155,7 +155,7 @@ def test_an_index_that_never_holds_still_is_an_error(bucket):
 
     opened = open_place(bucket)
     place = DatasetPlace(Restless(opened.storage, "", None), opened.header, None, opened.blobs)
-    with pytest.raises(errors.CorruptDataError, match="changed each of the"):
+    with pytest.raises(errors.CorruptDataError, match="changed during all"):
         place.read_index()
 
 

@@ -290,7 +290,7 @@ def test_a_model_call_that_lost_text_loses_its_tokens() -> None:
 
 
 def test_pictures_cannot_be_kept() -> None:
-    with pytest.raises(errors.InvalidInputError, match="Pictures never are"):
+    with pytest.raises(errors.InvalidInputError, match="Pictures are always dropped"):
         shareable(episode(), keep=("images",))
 
 
@@ -427,7 +427,7 @@ def test_an_episode_that_cannot_be_read_is_reported_and_the_others_are_shared(
 
 def test_a_dataset_is_not_shared_into_itself(tmp_path: Path) -> None:
     source = fill(tmp_path / "source", ["e1"])
-    with pytest.raises(errors.InvalidInputError, match="another place"):
+    with pytest.raises(errors.InvalidInputError, match="both the source and the target"):
         share(source, source)
     assert len(open_dataset(source)) == 1
 

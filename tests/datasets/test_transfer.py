@@ -205,11 +205,11 @@ def test_episodes_of_the_same_id_that_differ_are_reported(source, tmp_path, plac
         writer.add(episode(9))
     report = merge([source, tmp_path / "other"], place)
     assert len(report.clashes) == 1
-    assert "another episode 'e1'" in report.clashes[0]
+    assert "different episode 'e1'" in report.clashes[0]
     assert not report.complete
     assert open_dataset(place)["e1"].info.goal == ""
     assert "e9" in open_dataset(place)
-    with pytest.raises(errors.InvalidInputError, match="name at least one"):
+    with pytest.raises(errors.InvalidInputError, match="Name at least one"):
         merge([], place)
 
 

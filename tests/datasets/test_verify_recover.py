@@ -103,21 +103,21 @@ DAMAGE = {
     "an index line spoilt": (lambda d: flip(an_index(d), 0), "index/", "1 lines cannot be read"),
     "an index line changed": (
         lambda d: an_index(d).write_bytes(an_index(d).read_bytes().replace(b'"t"', b'"u"', 1)),
-        "e", "does not agree with its file",
+        "e", "does not match its file",
     ),
     "an index lost": (lambda d: an_index(d).unlink(), "e1", "is not in the index"),
     "an index cut short": (
         lambda d: os.truncate(an_index(d), an_index(d).stat().st_size - 1), "e", "not in the index",
     ),
     "a file of others": (
-        lambda d: (d / "episodes" / "notes.txt").touch(), "episodes/notes.txt", "no file that",
+        lambda d: (d / "episodes" / "notes.txt").touch(), "episodes/notes.txt", "not written by",
     ),
     "a name of others": (
         lambda d: shutil.copy(episode(d), d / "episodes" / "e1 (copy).json"),
-        "episodes/e1 (copy).json", "no file that",
+        "episodes/e1 (copy).json", "not written by",
     ),
     "a journal of others": (
-        lambda d: (d / "journal" / "a b.jsonl").touch(), "journal/a b.jsonl", "no file that",
+        lambda d: (d / "journal" / "a b.jsonl").touch(), "journal/a b.jsonl", "not written by",
     ),
     "no episode at all": (lambda d: episode(d, "e9").write_text("[]"), "e9", "cannot be read"),
     "too deep a nest": (

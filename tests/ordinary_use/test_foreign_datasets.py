@@ -115,7 +115,9 @@ def test_an_episode_was_changed_by_hand(tmp_path):
     data = orjson.loads(path.read_bytes())
     data["steps"][1]["reward"] = 100.0
     path.write_bytes(orjson.dumps(data, option=orjson.OPT_INDENT_2))
-    with pytest.raises(errors.CorruptDataError, match=r"golden-1-won\.json.*the index says"):
+    with pytest.raises(
+        errors.CorruptDataError, match=r"golden-1-won\.json.*does not match the index"
+    ):
         webtraj.open_dataset(place)["golden-1-won"]
     assert measure(webtraj.open_dataset(place)).unreadable == ("golden-1-won",)
     assert len(readable(place)) == len(ids(place)) - 1

@@ -145,7 +145,7 @@ async def test_an_episode_that_somebody_else_added_is_left(tmp_path):
         writer.add(make_episode(1, goal="another"))
     report = await process(raw, out, pipeline)
     assert [(one.episode_id, one.step) for one in report.failures] == [("e00001", "write")]
-    assert "another episode" in report.failures[0].error
+    assert "different episode" in report.failures[0].error
     assert report.outputs == 2
 
 

@@ -232,7 +232,7 @@ async def test_a_damaged_episode_is_a_failure(raw, out):
     path.write_bytes(path.read_bytes().replace(b'"n":4', b'"n":5'))
     report = await process(raw, out, Pipeline([Noted()]))
     assert [(one.episode_id, one.step) for one in report.failures] == [("e00004", "read")]
-    assert "is not what the index says" in report.failures[0].error
+    assert "does not match the index" in report.failures[0].error
 
 
 async def test_conditions_choose_episodes(raw, out):

@@ -1,4 +1,4 @@
-"""Datasets: reading, checking and mending what collectors wrote."""
+"""Read, check, repair, copy and convert datasets."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Datasets: the episodes that a collector keeps in a folder or a bucket, also while it writes.
+"""Datasets: the sealed episodes of a folder or bucket, readable while collectors still write.
 
-What is read when: opening reads the index alone, of a bucket its files many at once. In a folder
-the names of the episodes' files are read too, so that an episode without an index line (its writer
-died, or is just about to write it) is found by its file. To list all files of a bucket takes a
-second for every few thousand, so that such episodes are found there only if asked for by
-`complete=True`, or where there is no index at all. `webtraj recover` gives them their index lines.
+Opening a dataset reads only its index; in a bucket, many index files at once. In a folder it also
+lists the episode files, so an episode whose index line is missing (its writer died, or is about to
+write the line) is still found. Listing a bucket takes a second per few thousand files, so there
+such episodes are found only with `complete=True`, or if there is no index at all. `webtraj
+recover` writes the missing lines.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = [
     "with_unindexed",
 ]
 
-# Conditions on episodes, as a person writes them: parsed, and never run as code.
+# Conditions on episodes, as users write them. They are parsed, never run as code.
 #
 # A condition is an expression over the fields of `webtraj.store.index.EpisodeSummary`::
 #
@@ -58,8 +58,8 @@ __all__ = [
 #     task in ('miniwob/click-test', 'miniwob/choose-list') or site != ''
 #     'login' in goal and not (total_reward < 0.5)
 #
-# It knows comparisons, `in`, `and`, `or`, `not`, brackets, text, numbers, `None`, `True` and
-# `False`. An outcome or end reason is its name in lower case.
+# It supports comparisons, `in`, `and`, `or`, `not`, parentheses, strings, numbers, `None`, `True`
+# and `False`. Outcomes and end reasons are written as their names in lower case.
 
 _LONGEST = 2000
 _FIELDS = tuple(field.name for field in dataclasses.fields(EpisodeSummary))
@@ -79,14 +79,14 @@ _Value = Callable[[EpisodeSummary], Any]
 
 
 def parse_condition(text: str) -> Callable[[EpisodeSummary], bool]:
-    """Returns what tells whether an episode meets a condition.
+    """Return a predicate that tests whether an episode meets a condition.
 
     >>> met = parse_condition("num_steps > 3 and task == 'a'")
     >>> met(EpisodeSummary(episode_id="e1", task="a", num_steps=4))
     True
 
     Raises:
-        InvalidInputError: It is no condition, or compares what cannot be compared.
+        InvalidInputError: `text` is not a condition, or compares values that cannot be compared.
     """
     try:
         if len(text) > _LONGEST:
@@ -104,7 +104,7 @@ def parse_condition(text: str) -> Callable[[EpisodeSummary], bool]:
             return bool(value(summary))
         except (TypeError, RecursionError) as error:
             raise errors.InvalidInputError(
-                f"The condition {text!r:.200} cannot be told of the episode "
+                f"The condition {text!r:.200} cannot be evaluated for episode "
                 f"{summary.episode_id!r}: {error}."
             ) from error
 
@@ -135,7 +135,7 @@ def _value(node: ast.expr) -> _Value:
         case ast.Tuple(elts=items) | ast.List(elts=items):
             parts = [_value(item) for item in items]
             return lambda summary: tuple(part(summary) for part in parts)
-    raise ValueError(f"it may not have a {type(node).__name__}")
+    raise ValueError(f"a {type(node).__name__} is not allowed")
 
 
 def _comparison(operands: list[ast.expr], ops: list[ast.cmpop]) -> _Value:
@@ -154,36 +154,36 @@ def _plain(value: Any) -> Any:
     return value.name.lower() if isinstance(value, enum.Enum) else value
 
 
-# Reading one sealed episode's file, and making one's data of a trajectory.
+# Decode one sealed episode, and encode a trajectory as an episode's data.
 
 
 def decode_episode(
     episode: dict[str, Any], blobs: BlobSource | None, *, where: str = "", size: int = 0
 ) -> trajectory_lib.EpisodeTrajectory:
-    """Return the trajectory that an episode's data stands for.
+    """Return the trajectory encoded in an episode's data.
 
     Args:
         episode: The episode's data.
-        blobs: Gives the blobs that it refers to.
-        where: Names its file in errors.
-        size: The bytes of its file; the memory that it may take is in proportion to them.
+        blobs: Source of the blobs that it refers to.
+        where: Name of its file in error messages.
+        size: Bytes of its file; the decoding memory limit is proportional to it.
 
     Raises:
-        CorruptDataError: It does not follow the format, asks for too much memory, or a blob is
-            missing.
+        CorruptDataError: The data does not follow the format, needs too much memory, or refers to
+            a missing blob.
     """
     budget = Budget(where or "A stored episode", size)
     found = records.decode_record(trajectory_lib.EpisodeTrajectory, episode, blobs, budget)
-    if not is_episode_id(found.episode_id):  # It becomes the name of files.
+    if not is_episode_id(found.episode_id):  # The id becomes a file name.
         raise errors.CorruptDataError(
-            f"{budget.where!r} holds an episode called {found.episode_id!r:.200}, which cannot "
-            "name a file."
+            f"{budget.where!r} holds an episode with the id {found.episode_id!r:.200}, which "
+            "cannot be a file name."
         )
     return found
 
 
 def encode_episode(trajectory: trajectory_lib.EpisodeTrajectory, blobs: BlobSink) -> dict[str, Any]:
-    """Returns the data that stands for a trajectory: what a collector would have written of it.
+    """Return the data of a trajectory, as a collector would have written it.
 
     Raises:
         InvalidInputError: The trajectory has no end.
@@ -192,7 +192,7 @@ def encode_episode(trajectory: trajectory_lib.EpisodeTrajectory, blobs: BlobSink
     check_episode_id(trajectory.episode_id)
     if trajectory.end is None:
         raise errors.InvalidInputError(
-            f"The episode {trajectory.episode_id!r} has no end; give it an EpisodeEnd that says "
+            f"The episode {trajectory.episode_id!r} has no end. Give it an EpisodeEnd that says "
             "how it ended."
         )
 
@@ -213,39 +213,39 @@ def encode_episode(trajectory: trajectory_lib.EpisodeTrajectory, blobs: BlobSink
 def summarize_file(
     episode_id: str, format_name: str, content: bytes, blobs: BlobSource
 ) -> EpisodeSummary:
-    """Returns the summary of an episode's file, given the file's content.
+    """Return an episode's summary, computed from its file's content.
 
     Raises:
-        CorruptDataError: It is no episode, or another than its name says.
-        UnsupportedSchemaError: It was written by a newer webtraj.
+        CorruptDataError: The content is not an episode, or its id differs from the file name.
+        UnsupportedSchemaError: A newer webtraj wrote it.
     """
     where = episode_key(episode_id, format_name)
     stored = format_named(format_name).decode(content, where)
     summary = summarize(stored.data, content, stored.blobs or blobs, format_name)
     if summary.episode_id != episode_id:
         raise errors.CorruptDataError(
-            f"{where!r} holds the episode {summary.episode_id!r}: it was copied or renamed."
+            f"{where!r} holds the episode {summary.episode_id!r}: the file was copied or renamed."
         )
     return summary
 
 
-# The lines of a dataset's index as they come: each is read once, and nothing is locked.
+# Following a dataset's index: each line is read once, and nothing is locked.
 #
-# An index file is only ever appended to, and in a bucket there are only ever new ones; so what was
-# read need not be read again. Where files have gone (a rebuild) all is read anew.
-# Who looks on must not be felt by who writes: a file that is locked, even for a moment, would be
-# taken for one that is being written.
+# Index files are append-only, and a bucket only ever gains new ones, so nothing is read twice. If
+# files disappear (a rebuild), everything is read again.
+# A reader must not disturb a writer: locking a file, even for a moment, would make it look as if
+# a writer had it open.
 
 _WORKERS = 16
 _REMOVED = b'{"removed"'
 
 
 class IndexTail:
-    """Reads what is new in an index. Not safe to share between threads.
+    """Reads the new lines of an index. Not safe to share between threads.
 
     Args:
-        storage: The dataset.
-        about: What a line must hold to be parsed, such as a run's id; all lines are by default.
+        storage: The dataset's storage.
+        about: Text that a line must contain to be parsed, such as a run id. Default: every line.
     """
 
     def __init__(self, storage: Storage, about: str = "") -> None:
@@ -255,21 +255,21 @@ class IndexTail:
         self._begun = False
 
     def read(self) -> tuple[bool, list[EpisodeSummary]]:
-        """Returns whether to begin anew, and the summaries since the last call, or all of them.
+        """Return whether the reading started over, and the summaries since the last call.
 
-        A rebuild makes it begin anew.
+        If it started over (the first call, or after a rebuild), these are all summaries.
 
         Raises:
             StorageError: The index cannot be read.
-            UnsupportedSchemaError: It was written by a newer webtraj.
+            UnsupportedSchemaError: A newer webtraj wrote it.
         """
         for _ in range(3):
             before, begun = dict(self._read), self._begun
-            self._begun = False  # Until all is read; if that fails, it is begun again.
+            self._begun = False  # True again once everything is read; after an error, start over.
             self._read = before if begun else {}
             try:
                 contents = dict(self._new())
-            except (FileNotFoundError, errors.StorageMissingError):  # Rebuilt meanwhile.
+            except (FileNotFoundError, errors.StorageMissingError):  # A rebuild removed it.
                 continue
             if begun and self._shrank(before):
                 continue
@@ -278,14 +278,14 @@ class IndexTail:
                 continue
             self._begun = True
             return not begun, list(merge(found).values())
-        return False, []  # It changes faster than it can be read; the next call has it.
+        return False, []  # It changes faster than it can be read; the next call catches up.
 
     def forget(self) -> None:
-        """Has the next call begin anew."""
+        """Make the next call start over."""
         self._begun = False
 
     def files(self) -> list[Path]:
-        """Returns the index's files, where it is in a folder."""
+        """Return the paths of the index files; empty for a bucket."""
         if not isinstance(self._storage, FolderStorage):
             return []
         return sorted((self._storage.root / INDEX).glob("[!.]*.jsonl"))
@@ -294,13 +294,13 @@ class IndexTail:
         return any(self._read.get(name, -1) < size for name, size in before.items())
 
     def _new(self) -> Iterator[tuple[str, bytes]]:
-        """Yields the whole lines that have come to each file."""
+        """Yield the new whole lines of each file."""
         if isinstance(self._storage, FolderStorage):
             paths = self.files()
             self._read = {p.name: self._read[p.name] for p in paths if p.name in self._read}
             for path in paths:
                 content = appended(path, self._read.get(path.name, 0))
-                if content is None:  # It is another file than it was.
+                if content is None:  # The file was replaced.
                     self._read[path.name] = -1
                     return
                 self._read[path.name] = self._read.get(path.name, 0) + len(content)
@@ -318,7 +318,7 @@ class IndexTail:
             yield name.removeprefix(INDEX), self._mine(content)
 
     def _mine(self, content: bytes) -> bytes:
-        """Returns the lines that may be about what is looked for, so that no others are parsed."""
+        """Return the lines that may match `about`, so that no others are parsed."""
         if not self._marker:
             return content
         return b"".join(
@@ -329,10 +329,10 @@ class IndexTail:
 
 
 def appended(path: Path, offset: int) -> bytes | None:
-    """Returns the whole lines after an offset; None if the file is shorter than that.
+    """Return the whole lines after an offset, or None if the file is shorter than that.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: The file cannot be read.
     """
     with path.open("rb") as file:
         file.seek(0, 2)
@@ -356,36 +356,34 @@ def open_dataset(
     blob_cache: Place | None = None,
     complete: bool = False,
 ) -> Dataset:
-    """Opens a dataset that a collector wrote, or is writing.
+    """Open a dataset, also while a collector is writing it.
 
     Args:
-        place: The dataset's folder, or its URL: `s3://bucket/prefix`, `gs://`, `az://`, ...
-        blobs: What stands in an episode for long bytes and text. "eager": those themselves, so that
-            what was recorded comes back equal. "lazy": `webtraj.store.blobs.LazyBlob` objects,
-            which read them when asked to.
-        storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
-        blob_cache: For a bucket: a folder that keeps the blobs that were read, for other processes
-            and other days.
-        complete: For a bucket: whether to look also for episodes that the index lacks.
+        place: The dataset's folder or URL: `s3://bucket/prefix`, `gs://`, `az://`, ...
+        blobs: How long bytes and text are returned. "eager": as the values that were recorded.
+            "lazy": as `webtraj.store.blobs.LazyBlob` objects, which read the value on demand.
+        storage_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
+        blob_cache: Bucket only: a folder that caches blobs for other processes and later runs.
+        complete: Bucket only: also look for episodes that the index lacks.
 
     Raises:
-        NotADatasetError: There is no dataset.
-        UnsupportedSchemaError: It was written by a newer webtraj.
-        InvalidInputError: `blobs` is neither, or there is no such kind of place.
+        NotADatasetError: There is no dataset at `place`.
+        UnsupportedSchemaError: A newer webtraj wrote it.
+        InvalidInputError: `blobs` is invalid, or `place` is a URL of an unknown kind.
         StorageError: The bucket cannot be read.
     """
     if blobs not in ("eager", "lazy"):
-        raise errors.InvalidInputError(f"blobs={blobs!r} is not known; expected 'eager' or 'lazy'.")
+        raise errors.InvalidInputError(f"Unknown blobs={blobs!r}; expected 'eager' or 'lazy'.")
     opened = open_place(place, storage_options, blob_cache=blob_cache)
     return Dataset(opened, _read_summaries(opened, complete=complete), blobs)
 
 
 class Dataset:
-    """A sequence of sealed episodes, ordered by the time they began.
+    """A sequence of sealed episodes, ordered by start time.
 
     `len(dataset)`, `dataset[0]`, `dataset[-1]`, `dataset["<episode id>"]` and iteration load one
-    episode at a time, or from a bucket the next few ahead. `summaries` and `filter` need no episode
-    at all. Episodes that are sealed after the dataset was opened appear by `refresh`.
+    episode at a time; iterating over a bucket reads the next few ahead. `summaries` and `filter`
+    read no episodes. Episodes sealed after opening appear after `refresh`.
     """
 
     def __init__(
@@ -401,27 +399,27 @@ class Dataset:
         """The dataset's folder.
 
         Raises:
-            InvalidInputError: It lies in a bucket; `url` names that.
+            InvalidInputError: The dataset is in a bucket; use `url`.
         """
         if self._place.layout is None:
             raise errors.InvalidInputError(
-                f"The dataset {self.url!r} lies in a bucket and has no path; its `url` names it."
+                f"The dataset {self.url!r} is in a bucket and has no path. Use its `url` instead."
             )
         return self._place.layout.root
 
     @property
     def url(self) -> str:
-        """Names the dataset: its folder's path, or its URL without credentials."""
+        """The dataset's folder path, or its URL without credentials."""
         return self._place.url
 
     @property
     def place(self) -> DatasetPlace:
-        """Where it lies."""
+        """The dataset's location."""
         return self._place
 
     @property
     def summaries(self) -> Sequence[EpisodeSummary]:
-        """What a list shows of each episode, in the dataset's order."""
+        """The summaries of the episodes, in the dataset's order."""
         return self._summaries
 
     @property
@@ -431,9 +429,9 @@ class Dataset:
 
     @property
     def open_episodes(self) -> Sequence[str]:
-        """The ids of episodes that are still being recorded, or that wait for recovery.
+        """The ids of episodes that are being recorded or wait for recovery.
 
-        In a bucket there are none: they are in the spools of their collectors.
+        Always empty for a bucket: open episodes are in the collectors' spools.
         """
         return tuple(sorted(self._place.open_episodes() - self._by_id.keys()))
 
@@ -452,13 +450,13 @@ class Dataset:
     def __getitem__(self, key: slice) -> Dataset: ...
 
     def __getitem__(self, key: int | str | slice) -> trajectory_lib.EpisodeTrajectory | Dataset:
-        """Returns an episode by its position or its id; for a slice, a dataset of those.
+        """Return an episode by position or id, or a dataset for a slice.
 
         Raises:
-            UnknownEpisodeError: There is no episode of that id.
+            UnknownEpisodeError: There is no episode with that id.
             IndexError: There is no episode at that position.
-            CorruptDataError: The episode, or a blob of it, is missing, damaged, or not what the
-                index says.
+            CorruptDataError: The episode or one of its blobs is missing, damaged, or differs from
+                the index.
             StorageError: The bucket cannot be read.
         """
         if isinstance(key, slice):
@@ -466,7 +464,7 @@ class Dataset:
         if isinstance(key, str):
             if key not in self._by_id:
                 raise errors.UnknownEpisodeError(
-                    f"{self.url!r} has no sealed episode {key!r} among its {len(self)}."
+                    f"No sealed episode {key!r} in {self.url!r} (it has {len(self)})."
                 )
             return self._load(key)
         return self._load(self._summaries[key].episode_id)
@@ -483,7 +481,7 @@ class Dataset:
         min_reward: float | None = None,
         max_reward: float | None = None,
     ) -> Dataset:
-        """Returns the episodes that meet all conditions, without reading any.
+        """Return a dataset of the episodes that meet all conditions. Reads no episodes.
 
         Args:
             predicate: Any condition on a summary.
@@ -492,11 +490,11 @@ class Dataset:
             policy: The policy's exact name.
             outcome: An `Outcome` or its name, in upper or lower case.
             end_reason: An `EndReason` or its name, in upper or lower case.
-            min_reward: The least total reward.
-            max_reward: The greatest total reward.
+            min_reward: The lowest total reward.
+            max_reward: The highest total reward.
 
         Raises:
-            InvalidInputError: An outcome or end reason of that name does not exist.
+            InvalidInputError: There is no outcome or end reason of that name.
         """
         wanted_outcome = _member(trajectory_lib.Outcome, outcome)
         wanted_reason = _member(trajectory_lib.EndReason, end_reason)
@@ -516,10 +514,10 @@ class Dataset:
         return Dataset(self._place, filter(meets, self._summaries), self._blobs)
 
     def refresh(self, *, complete: bool = False) -> Dataset:
-        """Returns the whole dataset as it is now.
+        """Return the whole dataset as it is now, without filters.
 
         Args:
-            complete: Whether to look for episodes without an index line in a bucket too.
+            complete: Bucket only: also look for episodes that the index lacks.
 
         Raises:
             StorageError: The bucket cannot be read.
@@ -527,11 +525,11 @@ class Dataset:
         return Dataset(self._place, _read_summaries(self._place, complete=complete), self._blobs)
 
     def to_parquet(self, target: Place, *, storage_options: Mapping[str, Any] | None = None) -> int:
-        """Writes `summaries` as a Parquet file, one row an episode; returns their number.
+        """Write `summaries` as a Parquet file, one row per episode, and return the row count.
 
         Args:
-            target: The file's path, or its URL.
-            storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
+            target: The file's path or URL.
+            storage_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
 
         Raises:
             MissingDependencyError: pyarrow is not installed.
@@ -559,25 +557,25 @@ class Dataset:
         found = decode_episode(stored.data, source, where=where, size=len(content))
         if found.episode_id != episode_id:
             raise errors.CorruptDataError(
-                f"{where!r} holds the episode {found.episode_id!r}: it was copied or renamed."
+                f"{where!r} holds the episode {found.episode_id!r}: the file was copied or renamed."
             )
         return found
 
 
 def _read_summaries(place: DatasetPlace, *, complete: bool = False) -> list[EpisodeSummary]:
-    """Returns the summaries of all sealed episodes, ordered by the time they began."""
+    """Return the summaries of all sealed episodes, ordered by start time."""
     return with_unindexed(place, merge(place.read_index()).values(), complete=complete)
 
 
 def with_unindexed(
     place: DatasetPlace, indexed: Iterable[EpisodeSummary], *, complete: bool = False
 ) -> list[EpisodeSummary]:
-    """Returns what the index has, and those that only have a file, ordered by when they began.
+    """Return the indexed summaries and those of unindexed files, ordered by start time.
 
     Args:
         place: The dataset.
-        indexed: What its index has.
-        complete: Whether to look for such files in a bucket too, if there is an index.
+        indexed: The summaries in its index.
+        complete: Also look for unindexed files in a bucket that has an index.
 
     Raises:
         StorageError: The files cannot be listed or read.
@@ -598,7 +596,7 @@ def _summarize(place: DatasetPlace, stored: Mapping[str, str], episode_id: str) 
     try:
         content = place.read_episode(episode_id, format_name)
         return summarize_file(episode_id, format_name, content, place.blobs_of(episode_id))
-    except errors.DatasetError:  # `verify` says what is wrong with it.
+    except errors.DatasetError:  # `verify` reports it.
         return EpisodeSummary(episode_id=episode_id, format=format_name, size=len(content))
 
 

@@ -1,9 +1,9 @@
-"""A dataset's index as a Parquet file, for the tools that people use: pandas, DuckDB, datasets, ...
+"""Write a dataset's index as a Parquet file, for pandas, DuckDB, `datasets` and the like.
 
-One row an episode, in the dataset's order, with the fields of
+One row per episode, in the dataset's order, with the fields of
 `webtraj.store.index.EpisodeSummary` as columns. Times are seconds since the epoch (UTC), as in
-the index; outcomes and end reasons are names in lower case. A seed beyond 64 bits is null here, and
-text that is no Unicode has question marks; the episode itself has both. Needs the extra `parquet`.
+the index; outcomes and end reasons are names in lower case. A seed beyond 64 bits becomes null, and
+lone surrogates become question marks; the episode itself keeps both. Needs the extra `parquet`.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def write_parquet(
     *,
     storage_options: Mapping[str, Any] | None = None,
 ) -> int:
-    """Writes summaries as a Parquet file, which is there whole or not at all.
+    """Write summaries as a Parquet file, completely or not at all.
 
     Args:
-        summaries: What to write; read as it comes.
-        target: The file's path, or its URL.
-        storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
+        summaries: The summaries, consumed as a stream.
+        target: The file's path or URL.
+        storage_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
 
     Returns:
         The number of rows.
@@ -76,7 +76,7 @@ def write_parquet(
 
 
 def pyarrow() -> tuple[Any, Any]:
-    """Returns the modules `pyarrow` and `pyarrow.parquet`.
+    """Return the modules `pyarrow` and `pyarrow.parquet`.
 
     Raises:
         MissingDependencyError: pyarrow is not installed.
@@ -111,7 +111,7 @@ def _schema() -> pa.Schema:
 
 @functools.cache
 def _columns() -> dict[str, type]:
-    """Returns the type of each field of a summary, None and bounds left aside."""
+    """Return the type of each field of a summary, without None and bounds."""
     return {name: _bare(hint) for name, hint in typing.get_type_hints(EpisodeSummary).items()}
 
 

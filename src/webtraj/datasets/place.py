@@ -1,7 +1,7 @@
-"""Where one dataset lies: a folder or a bucket, with the same keys in both.
+"""The location of a dataset: a folder or a bucket, with the same keys in both.
 
-In a folder there may be living writers: it has journals, and index files that are appended to. In
-a bucket every object is written once and whole.
+A folder may have active writers: it has journals, and index files that are appended to. In a
+bucket, every object is written once and whole.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
     "read_checked",
 ]
 
-# Doing slow things, such as reading from a bucket, several at once and in order.
+# Run slow calls, such as bucket reads, in parallel and in order.
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -54,10 +54,10 @@ _Result = TypeVar("_Result")
 def map_in_order(
     function: Callable[[_Item], _Result], items: Iterable[_Item], *, workers: int
 ) -> Iterator[_Result]:
-    """Yields `function(item)` of each item, in order, computed by threads ahead of time.
+    """Yield `function(item)` for each item, in order, computed ahead by threads.
 
-    At most `workers` results are waiting or being computed, so that memory stays bounded. An error
-    is raised when its turn has come; what follows it is not computed.
+    At most `workers` results are pending, so memory stays bounded. An error is raised when its
+    item's turn comes; later items are not computed.
 
     >>> list(map_in_order(str.upper, ["a", "b", "c"], workers=2))
     ['A', 'B', 'C']
@@ -77,8 +77,8 @@ def map_in_order(
 
 # The blobs of a dataset in a bucket.
 #
-# They are read many at once, checked against their names, and the latest are kept in memory, or in
-# a folder of the user's, so that what many steps share is read once.
+# They are read in parallel and checked against their names. The latest are kept in memory, or in a
+# folder of the user's choice, so that blobs shared by many steps are read once.
 
 _CACHE_BYTES = 128 * 1024 * 1024
 _WORKERS = 16
@@ -86,7 +86,7 @@ _READS = 3
 
 
 class BucketBlobs:
-    """Blobs under keys of a storage. A `BlobSource` and a `BlobSink`; safe to share."""
+    """Blobs in a storage. A `BlobSource` and a `BlobSink`; safe to share between threads."""
 
     def __init__(
         self,
@@ -95,13 +95,12 @@ class BucketBlobs:
         cache: str | os.PathLike[str] | None = None,
         cache_bytes: int = _CACHE_BYTES,
     ) -> None:
-        """Initializes the source.
+        """Initialize the source.
 
         Args:
-            storage: The dataset's.
-            cache: A folder that keeps what was read, for other processes and other days; it is
-                never emptied.
-            cache_bytes: How much is kept in memory.
+            storage: The dataset's storage.
+            cache: A folder that caches blobs for other processes and later runs; never emptied.
+            cache_bytes: The most bytes to keep in memory.
         """
         self._storage = storage
         self._folder = None if cache is None else BlobStore(Path(cache))
@@ -111,20 +110,20 @@ class BucketBlobs:
         self._lock = threading.Lock()
 
     def load(self, blob: Blob, *, text: bool) -> Any:
-        """Returns a blob's bytes, or its text.
+        """Return a blob's bytes or text.
 
         Raises:
-            CorruptDataError: It is missing, or is not what its name says.
+            CorruptDataError: The blob is missing, or does not match its name.
             StorageError: The bucket cannot be read.
         """
         data = self.read(blob)
         return as_text(data, blob_key(blob)) if text else data
 
     def read(self, blob: Blob) -> bytes:
-        """Returns a blob's bytes, checked against its name.
+        """Return a blob's bytes, checked against its name.
 
         Raises:
-            CorruptDataError: It is missing, or is not what its name says.
+            CorruptDataError: The blob is missing, or does not match its name.
             StorageError: The bucket cannot be read.
         """
         with self._lock:
@@ -137,7 +136,7 @@ class BucketBlobs:
         return data
 
     def read_all(self, blobs: Iterable[Blob]) -> FetchedBlobs:
-        """Reads blobs many at once. What cannot be read is left out, and missed by its reader."""
+        """Read many blobs in parallel. Damaged or missing ones raise when they are read later."""
         wanted = list(blobs)
         if not wanted:
             return FetchedBlobs({}, self)
@@ -146,7 +145,7 @@ class BucketBlobs:
         return FetchedBlobs({blob: data for blob, data in found if data is not None}, self)
 
     def put(self, data: bytes, ext: str) -> Blob:
-        """Keeps `data` unless it is there already, and returns its name.
+        """Store `data` unless it exists already, and return its name.
 
         Raises:
             StorageError: It cannot be written.
@@ -157,11 +156,11 @@ class BucketBlobs:
         return blob
 
     def keep(self, blob: Blob) -> bool:
-        """Returns whether a blob is there already, and need not be put."""
+        """Return whether a blob exists already, and need not be put."""
         return self.holds(blob)
 
     def holds(self, blob: Blob) -> bool:
-        """Returns whether a blob is there, in its full size.
+        """Return whether a blob exists in its full size.
 
         Raises:
             StorageError: The bucket cannot be read.
@@ -187,14 +186,14 @@ class BucketBlobs:
         if self._folder.holds(blob):
             try:
                 return self._folder.read(blob)
-            except errors.CorruptDataError:  # The bucket's may be sound.
+            except errors.CorruptDataError:  # The bucket may have a good copy.
                 self._folder.path(blob).unlink(missing_ok=True)
         data = self._fetch(blob)
         try:
             self._folder.put(data, blob.ext)
         except OSError as error:
             raise errors.StorageError(
-                f"The blob cache {str(self._folder.root)!r} cannot be written: {error}. Name "
+                f"Cannot write the blob cache {str(self._folder.root)!r}: {error}. Choose "
                 "another folder, or none."
             ) from error
         return data
@@ -205,13 +204,13 @@ class BucketBlobs:
             data = read_checked(self._storage, key, blob.sha256)
         except errors.StorageMissingError as error:
             raise errors.CorruptDataError(
-                f"The blob {key!r} is missing from {self._storage.url!r}. Copy the blobs along "
+                f"The blob {key!r} is missing from {self._storage.url!r}. Copy the blobs together "
                 "with the dataset."
             ) from error
         if data is None:
             raise errors.CorruptDataError(
-                f"The blob {key!r} in {self._storage.url!r} does not hold what its name says: it "
-                "was changed or damaged after it was written."
+                f"The blob {key!r} in {self._storage.url!r} does not match its name: it was "
+                "changed or damaged after it was written."
             )
         return data
 
@@ -228,9 +227,9 @@ class BucketBlobs:
 
 
 def read_checked(storage: Storage, key: str, sha256: str) -> bytes | None:
-    """Returns an object of a known hash; None if it is another one.
+    """Return an object of a known hash, or None if it has another.
 
-    What was changed on the way is read again.
+    A mismatch may be a transfer error, so the object is read again first.
     """
     for _ in range(_READS):
         data = storage.read(key)
@@ -240,21 +239,21 @@ def read_checked(storage: Storage, key: str, sha256: str) -> bytes | None:
 
 
 class FetchedBlobs:
-    """A `BlobSource` of blobs that were fetched ahead, and of all others of another source."""
+    """A `BlobSource` of prefetched blobs, with another source for the rest."""
 
     def __init__(self, fetched: Mapping[Blob, bytes], others: BlobSource) -> None:
         self._fetched = fetched
         self._others = others
 
     def load(self, blob: Blob, *, text: bool) -> Any:
-        """Returns a blob's bytes, or its text."""
+        """Return a blob's bytes or text."""
         data = self._fetched.get(blob)
         if data is None:
             return self._others.load(blob, text=text)
         return as_text(data, blob_key(blob)) if text else data
 
     def read(self, blob: Blob) -> bytes:
-        """Returns a blob's bytes."""
+        """Return a blob's bytes."""
         data = self._fetched.get(blob)
         return self._others.read(blob) if data is None else data
 
@@ -269,18 +268,18 @@ _FILE_URL = re.compile(r"file://", re.IGNORECASE)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DatasetPlace:
-    """A dataset's header, files and blobs, wherever they lie."""
+    """A dataset's header, files and blobs, in a folder or a bucket."""
 
     storage: Storage
     header: DatasetHeader
     layout: DatasetLayout | None
-    """The paths, if it lies in a folder."""
+    """The dataset's paths; None for a bucket."""
     blobs: BlobStore | BucketBlobs
-    """The blobs that episodes share."""
+    """The blobs shared by all episodes."""
 
     @property
     def url(self) -> str:
-        """Names the place for people: a path, or a URL without credentials."""
+        """The path or URL, without credentials, for messages."""
         return self.storage.url
 
     @property
@@ -291,7 +290,7 @@ class DatasetPlace:
     def map(
         self, function: Callable[[_Item], _Result], items: Iterable[_Item], *, workers: int
     ) -> Iterator[_Result]:
-        """Yields `function(item)` for each item, in order. From a bucket, threads read ahead.
+        """Yield `function(item)` for each item, in order. From a bucket, threads read ahead.
 
         Args:
             function: Reads one item.
@@ -303,7 +302,7 @@ class DatasetPlace:
         return map(function, items)  # Threads would only wait for each other.
 
     def blobs_of(self, episode_id: str) -> BlobStore | BucketBlobs:
-        """Returns where the blobs of an episode lie that its file does not hold."""
+        """Return the store of an episode's blobs that its file does not hold."""
         if self.layout is not None and self.header.destination:
             return sealing.blob_store(self.layout, self.header, episode_id)
         return self.blobs
@@ -313,12 +312,12 @@ class DatasetPlace:
 
         Args:
             episode_id: The episode.
-            format_name: The format that the end of the file's name says.
-            sha256: The file's hash in the index, which is checked; empty if there is none.
+            format_name: The format, as in the file's extension.
+            sha256: The file's hash in the index, which is checked; empty to skip the check.
 
         Raises:
-            CorruptDataError: It is not there, or is another than the hash says.
-            StorageError: It cannot be read.
+            CorruptDataError: The file is missing, or does not match the hash.
+            StorageError: The file cannot be read.
         """
         key = episode_key(episode_id, format_name)
         try:
@@ -332,18 +331,18 @@ class DatasetPlace:
             ) from error
         if content is None:
             raise errors.CorruptDataError(
-                f"The file {key!r} of {self.url!r} is not what the index says of the episode "
+                f"The file {key!r} of {self.url!r} does not match the index entry of episode "
                 f"{episode_id!r}: it was changed or damaged after it was written. Run `webtraj "
-                f"verify {self.url}`; if the change is meant to stay, `webtraj index {self.url} "
-                "--rebuild` makes the index anew."
+                f"verify {self.url}`. To keep the change, run `webtraj index {self.url} --rebuild` "
+                "to rebuild the index."
             )
         return content
 
     def sealed_episodes(self) -> dict[str, str]:
-        """Returns the names of the formats of the episodes that have a file, by id.
+        """Return the format name of each episode that has a file, by episode id.
 
         Raises:
-            StorageError: They cannot be listed.
+            StorageError: The episodes cannot be listed.
         """
         if self.layout is not None:
             return self.layout.sealed_episodes()
@@ -355,34 +354,34 @@ class DatasetPlace:
         return found
 
     def open_episodes(self) -> set[str]:
-        """Returns the ids of the episodes that have a journal; in a bucket, there are none."""
+        """Return the ids of the episodes that have a journal; empty for a bucket."""
         return set() if self.layout is None else self.layout.open_episodes()
 
     def index_names(self) -> list[str]:
-        """Returns the names of the index's files.
+        """Return the names of the index files.
 
         Raises:
             StorageError: They cannot be listed.
         """
         if self.layout is not None:
             names = (path.name for path in self.layout.index.glob("[!.]*.jsonl"))
-            return sorted(filter(is_key, names))  # Not "x (copy).jsonl", made by a desktop.
+            return sorted(filter(is_key, names))  # Skips "x (copy).jsonl", made by a file manager.
         names = (entry.key.removeprefix(INDEX) for entry in self.storage.list(INDEX))
         return sorted(name for name in names if name.endswith(".jsonl") and is_key(name))
 
     def read_index(self) -> dict[str, IndexFile]:
-        """Returns what the index's files say, by their names.
+        """Return the contents of the index files, by name.
 
-        Files that a rebuild replaces meanwhile are looked for again.
+        If a rebuild replaces files meanwhile, they are listed again.
 
         Raises:
-            CorruptDataError: They go on changing.
-            StorageError: One cannot be read.
+            CorruptDataError: The index keeps changing.
+            StorageError: A file cannot be read.
         """
         found: dict[str, IndexFile] = {}
         for _ in range(_LISTINGS):
             names = self.index_names()
-            # In a bucket nothing is appended to: what was read once need not be read again.
+            # Nothing in a bucket is appended to, so no file is read twice.
             known = {name: found[name] for name in names if name in found}
             missing = [name for name in names if name not in known]
             try:
@@ -392,8 +391,8 @@ class DatasetPlace:
                 continue
             return {name: found[name] for name in names}
         raise errors.CorruptDataError(
-            f"The index of {self.url!r} changed each of the {_LISTINGS} times that it was read. "
-            "Stop what rebuilds it over and over, and try again."
+            f"The index of {self.url!r} changed during all {_LISTINGS} attempts to read it. Stop "
+            "the process that keeps rebuilding it, then try again."
         )
 
     def _read_index_files(self, names: list[str]) -> dict[str, IndexFile]:
@@ -407,17 +406,17 @@ def open_place(
     *,
     blob_cache: Place | None = None,
 ) -> DatasetPlace:
-    """Returns the dataset that a path or URL names.
+    """Open the dataset at a path or URL.
 
     Args:
-        place: A folder's path, or a URL.
-        storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
-        blob_cache: For a bucket: a folder that keeps the blobs that were read.
+        place: A folder's path or a URL.
+        storage_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
+        blob_cache: Bucket only: a folder that caches blobs.
 
     Raises:
-        NotADatasetError: There is no dataset.
+        NotADatasetError: There is no dataset at `place`.
         CorruptDataError: Its dataset.json cannot be read.
-        UnsupportedSchemaError: It was written by a newer webtraj.
+        UnsupportedSchemaError: A newer webtraj wrote it.
         StorageError: The bucket cannot be read.
     """
     storage = _storage(place, storage_options)
@@ -431,7 +430,7 @@ def open_place(
     except errors.StorageMissingError as error:
         raise errors.NotADatasetError(
             f"{storage.url!r} is not a webtraj dataset: it has no {HEADER} ({error}). "
-            "Name the place that a collector wrote to."
+            "Name the folder or URL that a collector wrote to."
         ) from error
     header = DatasetHeader.from_bytes(content, f"{storage.url.rstrip('/')}/{HEADER}")
     return DatasetPlace(storage, header, None, BucketBlobs(storage, cache=blob_cache))
@@ -440,13 +439,13 @@ def open_place(
 def create_place(
     place: Place, header: DatasetHeader, storage_options: Mapping[str, Any] | None = None
 ) -> DatasetPlace:
-    """Makes a path or URL a dataset, or checks that it is one of the same kind.
+    """Create a dataset at a path or URL, or check that the existing one has the same header.
 
     Raises:
         CollectorError: The folder cannot be written.
-        InvalidInputError: It is a dataset of another format.
-        NotADatasetError: The folder holds other things already.
-        UnsupportedSchemaError: It was made by a newer webtraj.
+        InvalidInputError: The existing dataset has another format.
+        NotADatasetError: The folder holds other files.
+        UnsupportedSchemaError: A newer webtraj created it.
         StorageError: The bucket cannot be written.
     """
     storage = _storage(place, storage_options)
@@ -463,16 +462,16 @@ def create_place(
         found = open_place(place, storage_options)
     if found.header != header:
         raise errors.InvalidInputError(
-            f"The dataset {storage.url!r} is of format {found.header.format!r}, and cannot take "
-            f"episodes of format {header.format!r}. Name another place; `webtraj convert` makes "
-            "one format of another."
+            f"The dataset {storage.url!r} has the format {found.header.format!r} and cannot "
+            f"take episodes of format {header.format!r}. Choose another place, or change the "
+            "format with `webtraj convert`."
         )
     return found
 
 
 def _storage(place: Place, options: Mapping[str, Any] | None) -> Storage:
     if is_url(place) and _FILE_URL.match(os.fspath(place)):
-        # A folder after all, and one may look into it while it is being written.
+        # A file:// URL is a folder, which can be read while it is being written.
         parts = urllib.parse.urlsplit(os.fspath(place))
         if parts.netloc not in ("", "localhost"):
             raise errors.InvalidInputError(

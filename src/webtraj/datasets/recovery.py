@@ -1,4 +1,4 @@
-"""Recovery: sealing what a dead writer left open; and making a dataset's index anew."""
+"""Seal episodes that a dead writer left open, and rebuild a dataset's index."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from webtraj.store.layout import INDEX, DatasetHeader, DatasetLayout, format_nam
 
 __all__ = ["RebuildReport", "RecoveryReport", "rebuild", "recover"]
 
-# Recovery. Journals are only ever in folders. In a bucket, only index lines can be missing.
+# Recovery. Only folders have journals; in a bucket, only index lines can be missing.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RecoveryReport:
-    """What `recover` found and did."""
+    """The result of `recover`."""
 
     sealed: tuple[EpisodeSummary, ...] = ()
-    """Episodes whose journals it sealed; CRASHED, unless their end had been written."""
+    """Episodes sealed from their journals; CRASHED, unless their end had been written."""
     indexed: tuple[str, ...] = ()
-    """Ids of sealed episodes that the index did not have."""
+    """Ids of sealed episodes that the index lacked."""
     being_written: tuple[str, ...] = ()
-    """Ids of episodes that a living writer is recording; they were left alone."""
+    """Ids of episodes being recorded now; left alone."""
     unreadable: tuple[str, ...] = ()
-    """What was wrong with journals that could not be sealed; they were left as they are."""
+    """Errors of journals that could not be sealed; left as they are."""
 
 
 _WORKERS = 16
@@ -42,17 +42,17 @@ _ASIDE = ".removing"
 
 
 def recover(place: Place, *, storage_options: Mapping[str, Any] | None = None) -> RecoveryReport:
-    """Seals every episode of a dataset whose writer is gone. Safe to run at any time, and again.
+    """Seal every episode whose writer is gone. Safe to run at any time and repeatedly.
 
     Args:
-        place: The dataset's folder, or its URL.
-        storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
+        place: The dataset's folder or URL.
+        storage_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
 
     Raises:
-        NotADatasetError: There is no dataset.
-        UnsupportedSchemaError: It was written by a newer webtraj.
-        CollectorError: Something could not be written; run it again once that is mended.
-        StorageDeniedError: A folder of the dataset is a symbolic link; nothing was changed.
+        NotADatasetError: There is no dataset at `place`.
+        UnsupportedSchemaError: A newer webtraj wrote it.
+        CollectorError: Something could not be written. Fix the cause and run it again.
+        StorageDeniedError: A folder of the dataset is a symbolic link. Nothing was changed.
         StorageError: The bucket could not be read or written.
     """
     opened = open_place(place, storage_options)
@@ -78,17 +78,17 @@ def _recover_folder(place: DatasetPlace, layout: DatasetLayout) -> RecoveryRepor
                     elif journal.exists():
                         sealed.append(_seal(layout, header, episode_id, index))
             except FileNotFoundError:
-                continue  # Sealed by its writer in the meantime.
+                continue  # Its writer sealed it meanwhile.
             except errors.DatasetError as error:
                 unreadable.append(str(error))
         _remove_unnamed(layout)
         _restore_blobs(layout)
         _remove_unshared(layout)
-        # In a spool, an episode without an index line is being taken away.
+        # In a spool, an episode without an index line is being uploaded.
         indexed = () if header.destination else _complete_index(place, layout, index)
     except OSError as error:
         raise errors.CollectorError(
-            f"The recovery of {str(layout.root)!r} stopped: {error}. Nothing is lost; run it again."
+            f"Recovering {str(layout.root)!r} stopped: {error}. Nothing is lost; run it again."
         ) from error
     finally:
         index.close()
@@ -96,14 +96,14 @@ def _recover_folder(place: DatasetPlace, layout: DatasetLayout) -> RecoveryRepor
 
 
 def _make_folders(layout: DatasetLayout) -> None:
-    """Makes the folders anew that were not copied since they were empty."""
+    """Create the dataset's folders; a copy may lack the empty ones."""
     try:
         layout.make_folders()
     except errors.StorageDeniedError:
         raise
     except OSError as error:
         raise errors.CollectorError(
-            f"The dataset folder {str(layout.root)!r} cannot be written: {error}."
+            f"Cannot write the dataset folder {str(layout.root)!r}: {error}."
         ) from error
 
 
@@ -117,7 +117,7 @@ def _seal(
 
 
 def _remove_unnamed(layout: DatasetLayout) -> None:
-    """Removes journals whose writer died before their first line was whole."""
+    """Remove journals whose writer died before completing the first line."""
     for path in layout.journals.glob(".*.tmp"):
         with contextlib.suppress(FileNotFoundError), claim(path) as claimed:
             if claimed:
@@ -125,15 +125,15 @@ def _remove_unnamed(layout: DatasetLayout) -> None:
 
 
 def _restore_blobs(layout: DatasetLayout) -> None:
-    """Puts back blobs that webtraj before 0.2 took aside to delete them, and died."""
+    """Restore blobs that webtraj before 0.2 set aside for deletion before it crashed."""
     for folder in layout.blobs.glob("??"):
         for path in () if folder.is_symlink() else folder.glob(f".*{_ASIDE}"):
-            with contextlib.suppress(FileNotFoundError):  # Another recovery was faster.
+            with contextlib.suppress(FileNotFoundError):  # Another recovery got there first.
                 path.rename(path.with_name(path.name[1:].removesuffix(_ASIDE)))
 
 
 def _remove_unshared(layout: DatasetLayout) -> None:
-    """Removes blobs of episodes whose file has them, and whose writer died before it could."""
+    """Remove leftover blobs of sealed episodes whose own file contains them."""
     for episode_id, format_name in layout.sealed_episodes().items():
         if format_named(format_name).self_contained:
             folder = layout.unshared(episode_id)
@@ -144,9 +144,9 @@ def _remove_unshared(layout: DatasetLayout) -> None:
 def _complete_index(
     place: DatasetPlace, layout: DatasetLayout, index: sealing.Index
 ) -> tuple[str, ...]:
-    """Adds sealed episodes that the index lacks: their writer died before it could."""
+    """Add sealed episodes that the index lacks."""
     stored = layout.sealed_episodes()
-    # Those that are open are just being sealed; their index line comes next.
+    # Open episodes are being sealed; their index lines come next.
     known = layout.open_episodes() | merge(place.read_index()).keys()
     added = []
     for episode_id in sorted(stored.keys() - known):
@@ -156,7 +156,7 @@ def _complete_index(
             content = layout.episode(episode_id, format_name).read_bytes()
             summary = summarize_file(episode_id, format_name, content, store)
         except FileNotFoundError:
-            continue  # Someone removed it meanwhile.
+            continue  # Removed meanwhile.
         except errors.DatasetError:
             continue  # `verify` reports it.
         index.append(summary)
@@ -165,7 +165,7 @@ def _complete_index(
 
 
 def _complete_bucket_index(place: DatasetPlace) -> tuple[str, ...]:
-    """Adds episodes of a bucket that the index lacks, in one file of their own."""
+    """Add episodes that a bucket's index lacks, in one new index file."""
     known = merge(place.read_index())
     stored = place.sealed_episodes()
 
@@ -184,51 +184,51 @@ def _complete_bucket_index(place: DatasetPlace) -> tuple[str, ...]:
     return tuple(summary.episode_id for summary in found)
 
 
-# Making a dataset's index anew, in one file, from the episodes' files.
+# Rebuild a dataset's index from the episode files, as one file.
 #
-# It may run beside writers and readers, and may be killed: the new file is there before the old
-# ones go, and an episode with two lines counts once. Files that a living writer appends to are left
+# Safe to run beside writers and readers, and to kill: the new file is written before the old ones
+# are removed, and an episode with two lines counts once. Index files of active writers are left
 # alone.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RebuildReport:
-    """What `rebuild` did."""
+    """The result of `rebuild`."""
 
     num_episodes: int
     """Episodes in the index now."""
     files_before: int
     files_after: int
     being_written: int
-    """Files of living writers, which were left alone."""
+    """Index files of active writers, which were left alone."""
     dropped: tuple[str, ...] = ()
-    """Ids of episodes that were in the index and whose files are missing."""
+    """Ids of indexed episodes whose files are missing."""
     unreadable: tuple[str, ...] = ()
-    """What is wrong with episodes that could not be read; their lines are as they were."""
+    """Errors of episodes that could not be read; their index lines are unchanged."""
 
 
 def rebuild(place: Place, *, storage_options: Mapping[str, Any] | None = None) -> RebuildReport:
-    """Makes the index anew from the episodes' files, all of which are read.
+    """Rebuild the index by reading every episode file.
 
     Args:
-        place: The dataset's folder, or its URL.
-        storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
+        place: The dataset's folder or URL.
+        storage_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
 
     Raises:
-        NotADatasetError: There is no dataset.
-        UnsupportedSchemaError: It, or an episode, was written by a newer webtraj.
-        InvalidInputError: It is a spool, whose index goes where its episodes go.
-        StorageError: It cannot be read or written; the index that was there is left.
+        NotADatasetError: There is no dataset at `place`.
+        UnsupportedSchemaError: A newer webtraj wrote it or one of its episodes.
+        InvalidInputError: It is a spool, which has its index at its destination.
+        StorageError: It cannot be read or written. The old index is kept.
     """
     opened = open_place(place, storage_options)
     if opened.header.destination:
         raise errors.InvalidInputError(
-            f"{opened.url!r} is a spool, whose episodes are on their way to "
-            f"{opened.header.destination!r}; `webtraj push` sends them."
+            f"{opened.url!r} is a spool, which only holds episodes on their way to "
+            f"{opened.header.destination!r}. Send them with `webtraj push`."
         )
     if opened.layout is not None:
         opened.layout.check_no_links()
-    # The index first: each of its episodes then has its file, whichever is listed.
+    # Read the index first: each of its episodes then has its file.
     old = opened.read_index()
     listed, stored = merge(old), opened.sealed_episodes()
     summaries, unreadable = _summarize_all(opened, stored, listed)
@@ -250,7 +250,7 @@ def rebuild(place: Place, *, storage_options: Mapping[str, Any] | None = None) -
 def _summarize_all(
     place: DatasetPlace, stored: Mapping[str, str], listed: Mapping[str, EpisodeSummary]
 ) -> tuple[list[EpisodeSummary], list[str]]:
-    """Returns the summaries of all episodes, and what is wrong with those that have no new one."""
+    """Return the summaries of all episodes, and the errors of those that could not be read."""
 
     def summary_of(episode_id: str) -> EpisodeSummary | errors.DatasetError:
         try:
@@ -264,13 +264,13 @@ def _summarize_all(
     found = list(place.map(summary_of, sorted(stored), workers=_WORKERS))
     summaries = [item for item in found if isinstance(item, EpisodeSummary)]
     known = {summary.episode_id for summary in summaries}
-    # A damaged episode's line says what its file was.
+    # A damaged episode keeps its index line, which says what its file was.
     summaries += [listed[name] for name in stored if name in listed and name not in known]
     return summaries, [str(item) for item in found if not isinstance(item, EpisodeSummary)]
 
 
 def _remove(place: DatasetPlace, names: Iterable[str]) -> int:
-    """Removes index files; returns how many were left, as a living writer appends to them."""
+    """Remove index files, and return how many were kept because a writer has them open."""
     left = 0
     for name in names:
         if place.layout is None:
@@ -282,6 +282,6 @@ def _remove(place: DatasetPlace, names: Iterable[str]) -> int:
                     place.storage.delete(INDEX + name)
                 else:
                     left += 1
-        except FileNotFoundError:  # Another rebuild was faster.
+        except FileNotFoundError:  # Another rebuild got there first.
             continue
     return left

@@ -1,13 +1,13 @@
-"""Sharing episodes: what was done and said, without pictures, pages' sources and credentials.
+"""Make datasets safe to share: drop pictures, page sources, files and credentials.
 
-`shareable` makes of one episode the one to share, `share` of a dataset another. What is dropped
-stands in `stripping`; how much of each kind was, in `EpisodeInfo.metadata["shareable"]`. Kept are
-ids and provenance, goals, axtrees and other text, actions, thoughts, model calls, rewards, times.
-The result is not trusted, but looked at: what would be written is decoded and searched for pictures
-by other means than they were dropped by, and an episode in which one is left is an error.
+`shareable` makes the shareable version of one episode, `share` of a whole dataset. `stripping`
+lists what is dropped; `EpisodeInfo.metadata["shareable"]` counts it by kind. Kept are ids and
+provenance, goals, axtrees and other text, actions, thoughts, model calls, rewards and times. The
+result is checked: every episode is decoded as it would be written, and searched for pictures by a
+second, independent method. If a picture is left, the episode is an error.
 
-The same episode, rules and version give the same result, so that `share` may be interrupted and run
-again: what is there already is compared, and skipped if it is the same.
+The same episode, rules and version give the same result, so an interrupted `share` can be run
+again: existing episodes are compared, and skipped if they are the same.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ from webtraj.store.index import EpisodeSummary
 __all__ = ["SHAREABLE", "ShareReport", "check_shareable", "share", "shareable"]
 
 SHAREABLE: Final = "shareable"
-"""Key in `EpisodeInfo.metadata` of what was dropped, and by which version."""
+"""Key in `EpisodeInfo.metadata` of the dropped counts and the webtraj version."""
 
 _KEEPABLE = tuple(kind for kind in KINDS if kind != "images")
 
 _STILL_THERE = (
-    "The episode {episode_id!r} would still hold a picture ({where}); nothing was written of it. "
-    "Drop what holds it before, and please report this."
+    "The episode {episode_id!r} would still hold a picture ({where}), so it was not written. "
+    "Remove that value from the source first, and please report this as a bug."
 )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ShareReport(TransferReport):
-    """What became of the episodes, and what was dropped of those that are there."""
+    """The result for each episode, and what was dropped from the written ones."""
 
     dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """How much of each kind."""
+    """Values dropped, by kind."""
     redactions: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """How often what was redacted by the rules given to `share`."""
+    """Redactions by the rules given to `share`, by rule."""
 
 
 def shareable(
@@ -63,7 +63,7 @@ def shareable(
     keep: Collection[str] = (),
     rules: RedactionRules | None = None,
 ) -> trajectory_lib.EpisodeTrajectory:
-    """Returns what of an episode may be shared. The episode is not changed.
+    """Return a version of an episode that is safe to share. The original is not changed.
 
     >>> from webtraj.trajectory import EpisodeInfo, StepRecord, StepType
     >>> picture = bytes([0xFF, 0xD8, 0xFF]) + b" and so on"
@@ -76,15 +76,15 @@ def shareable(
 
     Args:
         trajectory: The episode.
-        keep: What is not dropped, out of files, html, credentials and storage. A kept file may be,
-            or hold, a picture that only a person can tell: a PDF, a video.
-        rules: What to redact, beside what was when it was recorded.
+        keep: Kinds to keep: files, html, credentials, storage. A kept file may be or contain a
+            picture that is not detected, such as a PDF or a video.
+        rules: Values to redact, in addition to those redacted when recording.
 
     Raises:
-        InvalidInputError: There is no such kind, or a picture would be left.
+        InvalidInputError: A kind is unknown, or a picture would be left.
     """
     made = _stripped(trajectory, _kept(keep), Redactor(rules=rules))
-    if made.end is not None:  # An open one cannot be written, and so not be looked at as written.
+    if made.end is not None:  # An open episode cannot be encoded, so it cannot be checked.
         check_shareable(made)
     return made
 
@@ -100,26 +100,26 @@ def share(
     source_options: Mapping[str, Any] | None = None,
     target_options: Mapping[str, Any] | None = None,
 ) -> ShareReport:
-    """Writes what may be shared of a dataset's episodes as another, one episode at a time.
+    """Write the shareable version of a dataset, one episode at a time.
 
     Args:
         source: The dataset, its folder or its URL.
-        target: A folder or URL: new, empty, or what an earlier call began.
-        keep: What is not dropped; see `shareable`.
-        rules: What to redact, beside what was when it was recorded.
-        format: The format of the target; None: as the source.
-        where: Which episodes; all, if not given.
-        source_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
-        target_options: Likewise.
+        target: A folder or URL: new, empty, or the target of an interrupted call.
+        keep: Kinds to keep; see `shareable`.
+        rules: Values to redact, in addition to those redacted when recording.
+        format: The target's format. Default: the source's.
+        where: Predicate that selects episodes. Default: all.
+        source_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
+        target_options: The same, for the target.
 
     Raises:
-        InvalidInputError: There is no such kind, or the target is of another format, or the source.
-        NotADatasetError: The source is no dataset, or the target holds other things.
-        UnsupportedSchemaError: One of them was written by a newer webtraj.
+        InvalidInputError: A kind is unknown, or the target has another format or is the source.
+        NotADatasetError: The source is not a dataset, or the target holds other files.
+        UnsupportedSchemaError: A newer webtraj wrote one of them.
         StorageError: One of them could not be read or written; run it again.
     """
     kept = _kept(keep)
-    # Pictures are dropped unread.
+    # Lazy blobs: dropped pictures are never read.
     dataset = (
         source
         if isinstance(source, Dataset)
@@ -133,7 +133,7 @@ def share(
     with DatasetWriter(target, format=wanted, storage_options=target_options) as writer:
         if writer.url == dataset.url:
             raise errors.InvalidInputError(
-                f"{writer.url!r} is both what to share and where to; name another place."
+                f"{writer.url!r} is both the source and the target. Choose another target."
             )
         for episode_id in chosen.episode_ids:
             redactor = Redactor(rules=rules)
@@ -158,10 +158,10 @@ def share(
 
 
 def check_shareable(trajectory: trajectory_lib.EpisodeTrajectory) -> None:
-    """Looks for pictures in an episode as it would be written.
+    """Check that an episode, as it would be written, holds no picture.
 
     Raises:
-        InvalidInputError: There is one, or the episode cannot be written.
+        InvalidInputError: It holds one, or the episode cannot be written.
     """
     blobs = _Blobs()
     _check(encode_episode(trajectory, blobs), blobs, trajectory.episode_id)
@@ -172,8 +172,8 @@ def _kept(keep: Collection[str]) -> frozenset[str]:
     unknown = sorted(kept.difference(_KEEPABLE))
     if unknown:
         raise errors.InvalidInputError(
-            f"keep={unknown} is not known; what may be kept is {', '.join(_KEEPABLE)}. Pictures "
-            "never are: `webtraj copy` keeps all."
+            f"Unknown keep={unknown}; expected {', '.join(_KEEPABLE)}. Pictures are always "
+            "dropped; to keep everything, use `webtraj copy`."
         )
     return kept
 
@@ -184,7 +184,7 @@ def _stripped(
     stripper = Stripper(keep)
     steps = tuple(redactor.redact(stripper.strip(step)) for step in trajectory.steps)
     end = redactor.redact(stripper.strip(trajectory.end))
-    # What an earlier call said of itself is no news.
+    # Replace the metadata of an earlier call.
     known = {key: v for key, v in trajectory.info.metadata.items() if key != SHAREABLE}
     info = dataclasses.replace(trajectory.info, metadata=known)
     info = redactor.redact(stripper.strip(info))
@@ -223,22 +223,22 @@ class _Blobs:
         self._data: dict[Blob, bytes] = {}
 
     def put(self, data: bytes, ext: str) -> Blob:
-        """Keeps `data` and returns its name."""
+        """Store `data` and return its name."""
         blob = Blob(hashlib.sha256(data).hexdigest(), ext, len(data))
         self._data[blob] = data
         return blob
 
     def load(self, blob: Blob, *, text: bool) -> Any:
-        """Returns a blob's bytes, or its text."""
+        """Return a blob's bytes or text."""
         data = self.read(blob)
         return data.decode("utf-8", "surrogatepass") if text else data
 
     def read(self, blob: Blob) -> bytes:
-        """Returns a blob's bytes."""
+        """Return a blob's bytes."""
         return self._data[blob]
 
     def content(self, tag: Mapping[str, Any]) -> bytes:
-        """Returns the bytes of the blob that a tagged value refers to."""
+        """Return the bytes of the blob that a tagged value refers to."""
         return self.read(Blob(tag["sha256"], tag["ext"], tag["size"]))
 
 
@@ -250,12 +250,12 @@ def _check(data: Mapping[str, Any], blobs: _Blobs, episode_id: str) -> None:
 
 
 def _leaves(data: Any, path: str) -> Iterable[tuple[str, Any]]:
-    """Yields what stands in an episode's data, tagged values as a whole."""
+    """Yield the leaves of an episode's data; a tagged value is one leaf."""
     if isinstance(data, Mapping):
         if data.get("$") in ("bytes", "blob", "text", "ndarray"):
             yield path, data
         if data.get("$") == "ndarray" and not isinstance(data.get("v"), list):
-            return  # Numbers, which may begin as an image does; the shape tells.
+            return  # Raw numbers may start like an image file; the shape decides.
         for key, value in data.items():
             yield f"{path}, a key", str(key)
             yield from _leaves(value, f"{path}.{key}" if path else str(key))
@@ -287,6 +287,6 @@ def _bytes_show(data: bytes) -> bool:
 def _is_picture(value: Mapping[str, Any]) -> bool:
     try:
         dtype, shape = np.dtype(value["dtype"]), tuple(value["shape"])
-    except (TypeError, ValueError):  # Of a kind of its own, such as one with fields.
+    except (TypeError, ValueError):  # A structured or custom dtype.
         return False
     return is_picture(np.broadcast_to(np.zeros((), dtype), shape))

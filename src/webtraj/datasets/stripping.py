@@ -1,14 +1,14 @@
-"""What of a value may be shared: its text, without pictures, pages' sources and credentials.
+"""Strip pictures, page sources, files and credentials from values, keeping the text.
 
-Everything that might be a picture goes: encoded images by their first bytes, arrays of the shape of
-one, base64 and SVG in text, and all bytes that are no text, since a document or a video may hold
-any. Kinds of what is dropped, and what stands in its place:
+Everything that might be a picture is dropped: encoded images by their first bytes, arrays with the
+shape of an image, base64 and SVG in text, and all bytes that are not text, since a document or a
+video may contain pictures. The kinds, and what replaces them:
 
-    images        bytes: none; an array: an empty one; in text: `<not shared: images>`
-    files         bytes that are no text, such as downloads: none
-    html          sources of pages, by the name that they go by or by how they begin
-    credentials   what logs in (`webtraj.credentials`): keys, and values of headers, fields and URLs
-    storage       cookies and storage of a browser's context
+    images        bytes: empty; arrays: an empty one; in text: `<not shared: images>`
+    files         bytes that are not text, such as downloads: empty
+    html          page sources, found by field name or by their first tag
+    credentials   secrets (`webtraj.credentials`): keys, and values of headers, fields and URLs
+    storage       cookies and storage of a browser context
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _STORAGE_NAMES = _names("""
     storage_state cookies local_storage localstorage session_storage sessionstorage
 """)
 _RAW = ("response", "prompt_token_ids", "completion_token_ids", "logprobs")
-"""What of a model call spells its text once more."""
+"""Fields of a model call that repeat its text in another form."""
 
 _IMAGE_STARTS = (
     b"\xff\xd8\xff",  # JPEG
@@ -70,7 +70,7 @@ _IMAGE_INSIDE = re.compile(
     rb"|<svg[\s>]",
     re.DOTALL,
 )
-"""An image among other bytes: as decoded text has it, whose beginning is not known."""
+"""An image within other bytes, such as decoded text whose start is unknown."""
 _LEAST_SIDE = 16
 _CHANNELS = (1, 3, 4)
 
@@ -78,11 +78,11 @@ _DATA_URI = re.compile(
     r"data:(?:image|video)\\?/[A-Za-z0-9.+-]{1,40}(?:;[\w=.+-]{1,40}){0,5},(?:[^\s\"'<>)\\]|\\/)*+",
     re.IGNORECASE,
 )
-# JPEG, PNG, GIF, WebP, TIFF, JPEG XL, ISO media (AVIF, HEIC), BMP and SVG in base64, plain or for
-# URLs, its `+`, `/` and line ends escaped or not.
+# JPEG, PNG, GIF, WebP, TIFF, JPEG XL, ISO media (AVIF, HEIC), BMP and SVG in base64, standard or
+# URL-safe, with `+`, `/` and line ends escaped or not.
 _LETTER = r"(?:[A-Za-z0-9+/_-]|\\+/|\r?\n|\\+[rn]|%(?:25){0,3}(?:2[BbFf]|0[AaDd]))"
-# After white space, quotes and the like more of the same may follow: base64 in lines of a program,
-# a mail or a quotation. Without it, all but a picture's beginning would stay.
+# After white space, quotes and the like, more base64 may follow: lines of a program, a mail or a
+# quotation. Without this, only the start of a picture would be removed.
 _MORE_LETTERS = (
     r"(?:[^A-Za-z0-9]{1,16}(?:(?=[A-Za-z0-9+/_-]{40})"
     r"|(?=[A-Za-z0-9+/_-]{16})(?=[a-z0-9+/_-]{0,40}[A-Z])(?=[A-Z0-9+/_-]{0,40}[a-z])"
@@ -103,7 +103,7 @@ _PAGE_END = re.compile(r"</html\s{0,9}>", re.IGNORECASE)
 
 
 def placeholder(kind: str) -> str:
-    """Returns what stands in place of something that was dropped.
+    """Return the text that replaces a dropped value.
 
     >>> placeholder("html")
     '<not shared: html>'
@@ -112,7 +112,7 @@ def placeholder(kind: str) -> str:
 
 
 def is_image(data: bytes) -> bool:
-    """Return whether bytes are an encoded image or film, by how they begin."""
+    """Return whether bytes start like an encoded image or film."""
     return (
         data.startswith(_IMAGE_STARTS)
         or (data[:4] == b"RIFF" and data[8:12] == b"WEBP")
@@ -123,7 +123,7 @@ def is_image(data: bytes) -> bool:
 
 
 def is_picture(array: np.ndarray[Any, Any]) -> bool:
-    """Whether an array has the shape of a picture, or of several."""
+    """Return whether an array has the shape of a picture, or of several."""
     sides = sum(side >= _LEAST_SIDE for side in array.shape)
     if array.dtype.kind not in "buif" or sides < 2:
         return False
@@ -139,12 +139,11 @@ _LAYERS = 4
 
 
 def picture_in(text: str) -> bool:
-    """Return whether a text holds an encoded image. Fails closed: what might be one counts.
+    """Return whether a text contains an encoded image. Fails closed: a possible image counts.
 
-    This looks at what the text decodes to, and shares nothing with what `Stripper` looks for.
-    Escapes of JSON, URLs and HTML are undone, one in another, lines are joined, and all
-    that may be base64 or hexadecimal is decoded at every offset and searched for the beginnings of
-    images.
+    Shares no code with `Stripper`. Undoes nested escapes of JSON, URLs and HTML, joins lines,
+    decodes everything that may be base64 or hexadecimal at every offset, and searches the result
+    for the first bytes of images.
     """
     for _ in range(_LAYERS):
         if _shows_picture(text):
@@ -200,19 +199,19 @@ def _run_shows_picture(run: str, *, again: bool = True) -> bool:
 
 
 class Stripper:
-    """Returns values without what is not shared, and counts that. Values are not changed.
+    """Returns values without what must not be shared, and counts it. Changes no value in place.
 
     Args:
-        keep: Kinds that are kept.
+        keep: Kinds to keep.
     """
 
     def __init__(self, keep: frozenset[str] = frozenset()) -> None:
         self._drops = frozenset(KINDS) - keep
         self.counts: collections.Counter[str] = collections.Counter()
-        """How much of which kind was dropped."""
+        """Dropped values by kind."""
 
     def strip(self, value: Any) -> Any:
-        """Returns what may be shared of a value; the value itself if all of it."""
+        """Return the shareable part of a value; the value itself if nothing was dropped."""
         return self._strip(value, set())
 
     def _dropped(self, kind: str) -> str:
@@ -233,7 +232,7 @@ class Stripper:
         if value is None or isinstance(value, bool | int | float | complex | enum.Enum | type):
             return value
         if id(value) in inside:
-            return value  # Its writer says what becomes of such.
+            return value  # A cycle; the encoder decides what to do with it.
         inside.add(id(value))
         try:
             return self._nest(value, inside)
@@ -264,7 +263,7 @@ class Stripper:
             text = _SVG.sub(lambda _: self._dropped("images"), text)
         if "credentials" in self._drops:
             text = self._without_credentials(text)
-        # Whatever is left in a way that was not foreseen takes all of the text with it.
+        # If a picture remains in some unforeseen form, drop the whole text.
         return self._dropped("images") if picture_in(text) else text
 
     def _without_credentials(self, text: str) -> str:
@@ -279,7 +278,7 @@ class Stripper:
         while (begins := _PAGE.search(text, at)) is not None:
             ends = _PAGE_END.search(text, begins.end())
             parts += [text[at : begins.start()], self._dropped("html")]
-            # A page without an end goes on to the end of the text.
+            # A page without an end tag runs to the end of the text.
             at = len(text) if ends is None else ends.end()
         return "".join((*parts, text[at:])) if parts else text
 
@@ -301,7 +300,7 @@ class Stripper:
         return value
 
     def _mapping(self, value: Mapping[Any, Any], inside: set[int]) -> Any:
-        # {"name": "Cookie", "value": ...}, as recorders of network traffic write headers.
+        # {"name": "Cookie", "value": ...}, as network recorders write headers.
         name = value.get("name")
         telltale = isinstance(name, str) and credentials.is_secret_name(name)
         stripped, changed = {}, False
@@ -316,7 +315,7 @@ class Stripper:
         return stripped if changed else value
 
     def _field(self, key: Any, value: Any, inside: set[int]) -> Any:
-        """Returns what is left of the value that has a name."""
+        """Return the shareable part of a named value."""
         name = _plain(key) if isinstance(key, str) else ""
         if "credentials" in self._drops and isinstance(key, str) and _logs_in(key, value):
             return self._dropped("credentials")
@@ -326,7 +325,7 @@ class Stripper:
         return self._strip(value, inside)
 
     def _header_pair(self, value: Any) -> Any:
-        """Returns a header as a pair without what it says; None if it is none, or harmless."""
+        """Return a secret header, given as a pair, without its value; None for anything else."""
         if "credentials" not in self._drops:
             return None
         if not isinstance(value, list | tuple) or len(value) != 2:
@@ -363,7 +362,7 @@ class Stripper:
             new = self._field(field.name, old, inside)
             if new is not old:
                 changes[field.name] = new
-        # Tokens spell no pictures, but all else.
+        # Token ids encode no pictures, but they do encode the rest of the text.
         if isinstance(value, trajectory_lib.ModelCall) and before < (
             self.counts.total() - self.counts["images"]
         ):
@@ -382,7 +381,7 @@ def _plain(name: str) -> str:
 
 
 def _logs_in(name: str, value: Any) -> bool:
-    """Return whether what goes by a name logs in."""
+    """Return whether a named value is a credential."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
     if isinstance(value, str):
@@ -395,7 +394,7 @@ def _logs_in(name: str, value: Any) -> bool:
 
 
 def _says_something(value: Any, kind: str) -> bool:
-    """Whether a value is more than an empty one, or another meaning of its name."""
+    """Return whether a value is not empty, and has the meaning that its name suggests."""
     if isinstance(value, LazyBlob):
         return True
     if kind == "html" and isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Episodes from one dataset into others: copied, merged, converted, split, or sent from a spool."""
+"""Copy, merge, convert and split datasets, and send the episodes of a spool."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ __all__ = [
     "transfer",
 ]
 
-# Episodes from one dataset into another: copied, merged, and converted from format to format.
+# Moving episodes from one dataset into another.
 #
 # Whatever the places and formats, an episode arrives as the same data, and its blobs as the same
-# bytes. To a dataset of the same format its file goes byte for byte. Checked on the way are the
-# file's hash against its index line, each blob against its name, and that what was made of an
-# episode in another format is read back as the same data.
+# bytes. If the formats match, its file is copied byte for byte. Every transfer checks the file's
+# hash against its index line and each blob against its name; a converted episode must read back as
+# the same data.
 #
-# All of it may be interrupted, and run again: an episode that is there already is skipped if it is
-# the same. One of the same id that is not the same is left as it is, and reported.
+# A transfer can be interrupted and run again: existing episodes are skipped if they are the same.
+# A different episode with the same id is kept, and the clash is reported.
 
 _WORKERS = 8
 
@@ -60,20 +60,20 @@ Options = Mapping[str, Any]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TransferReport:
-    """What became of the episodes."""
+    """The result for each episode."""
 
     added: tuple[str, ...] = ()
     """Ids of episodes that were written."""
     skipped: tuple[str, ...] = ()
-    """Ids of episodes that were there already, the same."""
+    """Ids of episodes that the target already had, unchanged."""
     clashes: tuple[str, ...] = ()
-    """What is wrong with episodes whose id another one has already; that one was left."""
+    """Errors of episodes whose id the target has for a different episode, which was kept."""
     failed: tuple[str, ...] = ()
-    """What is wrong with episodes that could not be read; they were not written."""
+    """Errors of episodes that could not be read; they were not written."""
 
     @property
     def complete(self) -> bool:
-        """Whether all episodes are where they should be."""
+        """Whether the target has every episode."""
         return not (self.clashes or self.failed)
 
 
@@ -85,19 +85,19 @@ def copy(
     source_options: Options | None = None,
     target_options: Options | None = None,
 ) -> TransferReport:
-    """Copies a dataset, or the episodes of it that meet a condition, in their format.
+    """Copy a dataset, or the episodes that meet a condition, in the same format.
 
     Args:
-        source: The dataset's folder, or its URL.
-        target: A folder or URL: new, empty, or a dataset of the same format, which is added to.
-        where: The condition; `webtraj.datasets.dataset.parse_condition` makes one of text.
-        source_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
-        target_options: Likewise.
+        source: The dataset's folder or URL.
+        target: A folder or URL: new, empty, or a dataset of the same format to add to.
+        where: The condition; see `webtraj.datasets.dataset.parse_condition`.
+        source_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
+        target_options: The same, for the target.
 
     Raises:
-        NotADatasetError: The source is no dataset, or the target holds other things.
-        UnsupportedSchemaError: One of them was written by a newer webtraj.
-        InvalidInputError: The target is of another format.
+        NotADatasetError: The source is not a dataset, or the target holds other files.
+        UnsupportedSchemaError: A newer webtraj wrote one of them.
+        InvalidInputError: The target has another format.
         StorageError: One of them could not be read or written; run it again.
     """
     return convert(
@@ -119,20 +119,20 @@ def convert(
     source_options: Options | None = None,
     target_options: Options | None = None,
 ) -> TransferReport:
-    """Writes the episodes of a dataset in another format.
+    """Write the episodes of a dataset in another format.
 
     Args:
-        source: The dataset's folder, or its URL.
-        target: A folder or URL: new, empty, or a dataset of the format, which is added to.
-        format: The format of the target; None: as the source.
-        where: Which episodes; all, if not given.
-        source_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
-        target_options: Likewise.
+        source: The dataset's folder or URL.
+        target: A folder or URL: new, empty, or a dataset of that format to add to.
+        format: The target's format. None: the source's.
+        where: Predicate that selects episodes. Default: all.
+        source_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
+        target_options: The same, for the target.
 
     Raises:
-        NotADatasetError: The source is no dataset, or the target holds other things.
-        UnsupportedSchemaError: One of them was written by a newer webtraj.
-        InvalidInputError: The target is of another format than that.
+        NotADatasetError: The source is not a dataset, or the target holds other files.
+        UnsupportedSchemaError: A newer webtraj wrote one of them.
+        InvalidInputError: The target has another format.
         StorageError: One of them could not be read or written; run it again.
     """
     dataset = open_dataset(source, storage_options=source_options, complete=True)
@@ -149,26 +149,26 @@ def merge(
     source_options: Options | None = None,
     target_options: Options | None = None,
 ) -> TransferReport:
-    """Copies several datasets into one.
+    """Copy several datasets into one.
 
-    An episode that several of them have is taken from the first; if it is not the same in another,
-    that is a clash, which is reported.
+    An episode found in several sources is taken from the first. If another source has a different
+    episode with the same id, the clash is reported.
 
     Args:
         sources: Their folders or URLs, of any formats.
-        target: A folder or URL: new, empty, or a dataset of the format, which is added to.
-        format: The format of the target; None: as the first source.
-        source_options: For buckets: what `webtraj.store.bucket.BucketStorage` takes.
-        target_options: Likewise.
+        target: A folder or URL: new, empty, or a dataset of that format to add to.
+        format: The target's format. None: that of the first source.
+        source_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
+        target_options: The same, for the target.
 
     Raises:
-        InvalidInputError: There are no sources, or the target is of another format.
-        NotADatasetError: A source is no dataset, or the target holds other things.
-        UnsupportedSchemaError: One of them was written by a newer webtraj.
+        InvalidInputError: There are no sources, or the target has another format.
+        NotADatasetError: A source is not a dataset, or the target holds other files.
+        UnsupportedSchemaError: A newer webtraj wrote one of them.
         StorageError: One of them could not be read or written; run it again.
     """
     if not sources:
-        raise errors.InvalidInputError("No datasets were named; name at least one to merge.")
+        raise errors.InvalidInputError("No datasets given. Name at least one to merge.")
     datasets = [
         open_dataset(source, storage_options=source_options, complete=True) for source in sources
     ]
@@ -184,11 +184,11 @@ def merge(
 
 
 def transfer(dataset: Dataset, writer: DatasetWriter) -> TransferReport:
-    """Adds all episodes of a dataset to another.
+    """Add all episodes of a dataset to another.
 
     Raises:
-        UnsupportedSchemaError: An episode was written by a newer webtraj.
-        StorageError: One of the places could not be read or written.
+        UnsupportedSchemaError: A newer webtraj wrote an episode.
+        StorageError: One of the datasets could not be read or written.
     """
     return _Transfer(dataset.place, writer).run(dataset.summaries)
 
@@ -211,7 +211,7 @@ class _Transfer:
     def _send(self, summary: EpisodeSummary) -> tuple[str, str]:
         episode_id = summary.episode_id
         if summary.sha256 and self._there.get(episode_id) == summary.sha256:
-            return "skipped", episode_id  # Byte for byte, so that it need not be read.
+            return "skipped", episode_id  # The same hash: no need to read it.
         try:
             added = self._send_file(summary)
         except errors.StorageConflictError as error:
@@ -227,8 +227,8 @@ class _Transfer:
         content = self._source.read_episode(episode_id, format_name)
         if summary.sha256 and hashlib.sha256(content).hexdigest() != summary.sha256:
             raise errors.CorruptDataError(
-                f"Its file in {self._source.url!r} is not what the index says: changed or "
-                "damaged. Run `webtraj verify`."
+                f"Its file in {self._source.url!r} does not match the index: changed or damaged. "
+                "Run `webtraj verify`."
             )
         stored = format_named(format_name).decode(content, episode_id)
         found = stored.data["info"].get("episode_id")
@@ -243,29 +243,29 @@ class _Transfer:
         return self._writer.add_file(stored.data, content, blobs).added
 
     def _check(self, content: bytes, data: Mapping[str, Any], episode_id: str) -> None:
-        """Checks that what was made of an episode is read back as the same."""
+        """Check that a converted episode reads back as the same data."""
         again = self._writer.format.decode(content, episode_id)
         if orjson.dumps(again.data) != orjson.dumps(data):
             raise errors.CorruptDataError(
-                f"It cannot be kept in the format {self._writer.format.name!r} without loss. "
-                "Please report this."
+                f"It cannot be converted to the format {self._writer.format.name!r} without loss. "
+                "Please report this as a bug."
             )
 
 
-# Splitting a dataset: by shares, where what belongs together stays so, or by conditions.
+# Splitting a dataset by shares, keeping related episodes together, or by conditions.
 #
-# A split by shares is a function of the episodes, the seed and what is kept together. It orders the
-# groups by a hash of the seed and their names, and deals them out so that each part gets its share
-# of the episodes as nearly as whole groups allow.
+# A split by shares depends only on the episodes, the seed and `together`. It orders the groups by a
+# hash of the seed and their names, and deals them out so that each part gets its share of the
+# episodes as nearly as whole groups allow.
 
 Together = Literal["episode", "task", "site", "group"]
-"""What is kept in one part: each episode alone, or all of a task, of a site, of a group."""
+"""What stays in one part: single episodes, or all episodes of a task, a site or a group."""
 
 _KEYS: dict[str, Callable[[EpisodeSummary], str]] = {
     "episode": lambda summary: summary.episode_id,
     "task": lambda summary: summary.task,
     "site": lambda summary: summary.site,
-    # An episode that is in no group is one of its own.
+    # An episode without a group is a group by itself.
     "group": lambda summary: summary.group_id or f"episode {summary.episode_id}",
 }
 _PART_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -281,25 +281,25 @@ def split(
     source_options: Mapping[str, Any] | None = None,
     target_options: Mapping[str, Any] | None = None,
 ) -> dict[str, TransferReport]:
-    """Copies the episodes of a dataset into several, each a folder of its own under `into`.
+    """Split the episodes of a dataset into several datasets, each in its own folder.
 
     Args:
-        source: The dataset's folder, or its URL.
-        into: The folder or URL under which the parts go.
-        parts: What goes to each part, by its name: a share, such as 0.8, or a condition, such as
+        source: The dataset's folder or URL.
+        into: The folder or URL that gets a folder per part.
+        parts: For each part's name, a share, such as 0.8, or a condition, such as
             "outcome == 'success'" (see `webtraj.datasets.dataset`). Shares add up to 1 at most.
             An episode that meets several conditions goes to the first such part.
-        together: For shares: what is kept in one part.
-        seed: For shares: another one gives another split.
-        source_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
-        target_options: Likewise.
+        together: For shares: what stays in one part.
+        seed: For shares: another seed gives another split.
+        source_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
+        target_options: The same, for the parts.
 
     Returns:
-        What became of the episodes of each part.
+        The result for each part, by name.
 
     Raises:
-        InvalidInputError: The parts are no such shares or conditions.
-        NotADatasetError: The source is no dataset, or a part's place holds other things.
+        InvalidInputError: The shares or conditions are invalid.
+        NotADatasetError: The source is not a dataset, or a part's folder holds other files.
         StorageError: One of them could not be read or written; run it again.
     """
     dataset = open_dataset(source, storage_options=source_options, complete=True)
@@ -322,25 +322,25 @@ def assign(
     together: Together = "episode",
     seed: int = 0,
 ) -> dict[str, list[str]]:
-    """Returns the ids of the episodes that go to each part; see `split`.
+    """Return the ids of the episodes in each part; see `split`.
 
     >>> episodes = [EpisodeSummary(episode_id=f"e{n}") for n in range(10)]
     >>> {name: len(ids) for name, ids in assign(episodes, {"train": 0.8, "test": 0.2}).items()}
     {'train': 8, 'test': 2}
 
     Raises:
-        InvalidInputError: The parts are no such shares or conditions.
+        InvalidInputError: The shares or conditions are invalid.
     """
     for name in parts:
         if not _PART_NAME.fullmatch(name):
             raise errors.InvalidInputError(
-                f"{name!r:.100} cannot name a part; expected letters, digits, . _ and -."
+                f"Invalid part name {name!r:.100}; expected letters, digits, . _ and -."
             )
     shares = {n: float(p) for n, p in parts.items() if isinstance(p, (int, float))}
     conditions = {name: part for name, part in parts.items() if isinstance(part, str)}
     if not parts or len(shares) not in (0, len(parts)):
         raise errors.InvalidInputError(
-            f"The parts are {dict(parts)!r:.300}; expected shares, or conditions, not both."
+            f"The parts are {dict(parts)!r:.300}; expected all shares or all conditions, not both."
         )
     if conditions:
         return _by_conditions(summaries, conditions)
@@ -379,14 +379,14 @@ def _by_shares(
     for summary in summaries:
         groups.setdefault(key_of(summary), []).append(summary.episode_id)
     found: dict[str, list[str]] = {name: [] for name in shares}
-    # What no part asks for goes to none.
+    # What the shares do not cover goes to no part.
     rest = max(0.0, 1.0 - math.fsum(shares.values()))
     wanted: dict[str | None, float] = {name: s * len(summaries) for name, s in shares.items()}
     if rest > 1e-9:
         wanted[None] = rest * len(summaries)
     given: dict[str | None, int] = dict.fromkeys(wanted, 0)
     for name in sorted(groups, key=lambda name: _hash(seed, name)):
-        # To whom the most is owed; of equals, to the first.
+        # The part furthest below its share; the first one if several are equal.
         target = max(wanted, key=lambda part: wanted[part] - given[part])
         given[target] += len(groups[name])
         if target is not None:
@@ -404,27 +404,27 @@ def _under(place: Place, name: str) -> Place:
     return os.path.join(place, name)  # noqa: PTH118  (As given: a path need not be a Path.)
 
 
-# Pushing: sending what waits in a spool, once whatever kept it there is mended, or elsewhere.
+# Pushing: sending the episodes left in a spool, to its destination or elsewhere.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PushReport:
-    """What `push` found and did."""
+    """The result of `push`."""
 
     destination: str
     """Where the episodes went: a URL, or a folder's path."""
     recovery: RecoveryReport
-    """What was sealed first, and what could not be."""
+    """The result of sealing the spool's open episodes first."""
     sent_episodes: int
-    """Episodes that are there now, and gone from the spool."""
+    """Episodes stored at the destination and removed from the spool."""
     sent_bytes: int
-    """Bytes that were written there; what it had already does not count."""
+    """Bytes written to the destination, without what it had already."""
     unsent: tuple[Unsent, ...]
-    """Episodes that are still in the spool, and why."""
+    """Episodes that are still in the spool, with the reason."""
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left but what a living writer is recording."""
+        """Whether the spool is empty, except for episodes being recorded now."""
         return not (self.unsent or self.recovery.unreadable)
 
 
@@ -437,30 +437,30 @@ def push(
     pauses: Pauses | None = None,
     on_progress: Callable[[UploadStatus], object] | None = None,
 ) -> PushReport:
-    """Sends every episode that waits in a spool; those of dead writers are sealed first.
+    """Send every episode in a spool, sealing those of dead writers first.
 
-    Safe to run at any time, beside collectors and other pushes, and again. An episode leaves the
-    spool when it is in the index of where it went.
+    Safe to run at any time, beside collectors and other pushes, and repeatedly. An episode leaves
+    the spool once the destination's index has it.
 
     Args:
         spool: The spool folder.
-        to: Where the episodes go instead, if their bucket is gone for good: a folder or URL, new,
-            empty, or a dataset of the same format, which is added to. Nobody may be recording into
-            the spool then, since a rollout takes what has left it for being in its bucket.
-        storage_options: What `webtraj.store.bucket.BucketStorage` takes; by default, and for what
-            is not given, what the collector was given, its credentials excepted. With `to`, these
-            are its options, and the collector's do not count.
-        max_uploads: Requests that are under way at once.
-        pauses: How long to leave a bucket alone that does not answer, between the few attempts.
-        on_progress: Called, on any thread, when something was sent or has failed.
+        to: Another destination, if the bucket is gone for good: a folder or URL, new, empty, or a
+            dataset of the same format to add to. Nothing may be recording into the spool, because
+            a rollout assumes that episodes which left the spool are in its bucket.
+        storage_options: Options for `webtraj.store.bucket.BucketStorage`. Options that are not
+            given default to the collector's, except credentials; with `to`, the collector's
+            options are not used.
+        max_uploads: The most requests in flight at once.
+        pauses: How long to wait between the few attempts when a bucket does not answer.
+        on_progress: Called, on any thread, after each success or failure.
 
     Raises:
-        NotADatasetError: The folder holds no dataset; or `to` holds other things.
-        InvalidInputError: It is no spool, or the destination does not take the options; or `to` is
-            of another format or within the spool, or an episode is being recorded.
+        NotADatasetError: The folder is not a dataset, or `to` holds other files.
+        InvalidInputError: The folder is not a spool; the destination does not take the options; or
+            `to` has another format, is within the spool, or an episode is being recorded.
         MissingDependencyError: A package for the bucket is not installed.
-        UnsupportedSchemaError: It was written by a newer webtraj.
-        CollectorError: The disk is full, or read-only; what waited was sent all the same.
+        UnsupportedSchemaError: A newer webtraj wrote the spool.
+        CollectorError: The disk is full or read-only; sealed episodes were sent nevertheless.
         StorageError: `to` cannot be written.
     """
     opened, destination = Spool.open(spool)
@@ -491,7 +491,7 @@ def push(
         try:
             recovery = recover(Path(spool))
         except errors.CollectorError:
-            send()  # A full disk has room then, perhaps for what is to be sealed.
+            send()  # This may free enough of a full disk to seal the rest.
             recovery = recover(Path(spool))
         unsent = send()
         opened.tidy()
@@ -502,19 +502,19 @@ def push(
 def _check_outside(spool: Spool, to: Place) -> None:
     if not is_url(to) and Path(to).resolve().is_relative_to(spool.path.resolve()):
         raise errors.InvalidInputError(
-            f"{os.fspath(to)!r:.200} is within the spool {str(spool.path)!r}, which "
-            "goes when it is empty; name another folder."
+            f"{os.fspath(to)!r:.200} is inside the spool {str(spool.path)!r}, which is "
+            "removed when it is empty. Choose another folder."
         )
 
 
 def _check_nobody_records(spool: Spool, to: Place) -> None:
     for episode_id in sorted(spool.layout.open_episodes()):
-        # What is gone by now, its writer has sealed.
+        # If the journal is gone, its writer has sealed the episode.
         with contextlib.suppress(FileNotFoundError), claim(spool.layout.journal(episode_id)) as its:
             if its:
                 continue
             raise errors.InvalidInputError(
-                f"The episode {episode_id!r} is being recorded into {str(spool.path)!r}, by a "
-                f"process that takes what has left the spool for sent to its bucket. End it, and "
-                f"then send what waits to {os.fspath(to)!r:.200}."
+                f"The episode {episode_id!r} is still being recorded into {str(spool.path)!r} by a "
+                f"process that expects its episodes to go to its bucket. Stop that process first, "
+                f"then push to {os.fspath(to)!r:.200}."
             )

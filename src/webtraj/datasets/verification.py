@@ -1,9 +1,9 @@
-"""Verification: whether a dataset is what its writer meant it to be.
+"""Verify that a dataset is complete and undamaged.
 
-Checked are: that each episode's file is what its index line says, byte for byte; that its records
-follow the format and the data model's rules; that every blob it names is there, whole and
-unchanged; that the index and the files name the same episodes; and what waits for recovery. A
-bucket is checked like a folder, and read several objects at once.
+Checks that each episode file matches its index line byte for byte; that its records follow the
+format and the rules of the data model; that every blob it names exists, whole and unchanged; and
+that the index and the files list the same episodes. Reports episodes that wait for recovery. A
+bucket is checked like a folder, reading several objects at once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Problem", "VerificationReport", "verify"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong."""
+    """One problem found in a dataset."""
 
     where: str
     """The episode, or the file relative to the dataset."""
@@ -37,7 +37,7 @@ class Problem:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VerificationReport:
-    """What `verify` found."""
+    """The result of `verify`."""
 
     num_episodes: int
     num_steps: int
@@ -45,13 +45,13 @@ class VerificationReport:
     """Distinct blobs that episodes refer to."""
     problems: tuple[Problem, ...]
     being_written: tuple[str, ...]
-    """Ids of episodes that a living writer is recording: no problem."""
+    """Ids of episodes being recorded now; not a problem."""
     unreferenced_blobs: int
-    """Blobs that no sealed episode refers to: no problem, open episodes may."""
+    """Blobs that no sealed episode refers to; not a problem, since open episodes may."""
 
     @property
     def clean(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no problems."""
         return not self.problems
 
 
@@ -59,15 +59,15 @@ _WORKERS = 8
 
 
 def verify(place: Place, *, storage_options: Mapping[str, Any] | None = None) -> VerificationReport:
-    """Checks a whole dataset. Reads every byte of it, and changes none.
+    """Check a whole dataset. Reads every byte of it and changes nothing.
 
     Args:
-        place: The dataset's folder, or its URL.
-        storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
+        place: The dataset's folder or URL.
+        storage_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
 
     Raises:
-        NotADatasetError: There is no dataset.
-        UnsupportedSchemaError: It was written by a newer webtraj.
+        NotADatasetError: There is no dataset at `place`.
+        UnsupportedSchemaError: A newer webtraj wrote it.
         StorageError: The bucket cannot be read.
     """
     check = _Verification(open_place(place, storage_options))
@@ -85,7 +85,7 @@ class _Verification:
         self._num_steps = 0
 
     def run(self) -> None:
-        # The index first: an episode sealed meanwhile then has its file, whichever is listed.
+        # Read the index first: an episode sealed meanwhile then already has its file.
         index_files = self._place.read_index()
         index = merge(index_files)
         stored = self._place.sealed_episodes()
@@ -94,7 +94,7 @@ class _Verification:
         self._check_journals()
         for episode_id in sorted(index.keys() - stored.keys()):
             self._note(episode_id, "is in the index, but its file is missing")
-        # A journal goes after the index line has come.
+        # A writer removes the journal after it writes the index line.
         unsealed = self._place.open_episodes()
         indexed = merge(self._place.read_index()).keys()
         for episode_id, content in self._contents(stored):
@@ -122,12 +122,12 @@ class _Verification:
         return (entry.key for entry in self._place.storage.list(prefix))
 
     def _contents(self, stored: Mapping[str, str]) -> Iterator[tuple[str, bytes | None]]:
-        """Yields each episode's file, as far as it can be read."""
+        """Yield each episode's file content, or None if it cannot be read."""
 
         def read(episode_id: str) -> bytes | errors.DatasetError:
             try:
                 return self._place.read_episode(episode_id, stored[episode_id])
-            except errors.DatasetError as error:  # It was deleted meanwhile.
+            except errors.DatasetError as error:  # Deleted meanwhile.
                 return error
 
         names = sorted(stored)
@@ -151,7 +151,7 @@ class _Verification:
                 self._note_foreign(str(path.relative_to(self._place.layout.root)))
 
     def _note_foreign(self, name: str) -> None:
-        self._note(name, "is no file that a collector writes; take it out")
+        self._note(name, "was not written by a collector; remove it")
 
     def _check_index_lines(self, index_files: Mapping[str, IndexFile]) -> None:
         for name, file in index_files.items():
@@ -177,7 +177,7 @@ class _Verification:
     ) -> None:
         self._num_episodes += 1
         if summary and summary.sha256 and hashlib.sha256(content).hexdigest() != summary.sha256:
-            self._note(episode_id, "its file is not what the index says: changed or damaged")
+            self._note(episode_id, "its file does not match the index: changed or damaged")
         where = f"{EPISODES}{episode_id}.{format_name}"
         beside = self._place.blobs_of(episode_id)
         try:
@@ -192,15 +192,15 @@ class _Verification:
             trajectory = decode_episode(stored.data, blobs, where=where, size=len(content))
         except errors.WebtrajError as error:
             if isinstance(error, errors.StorageError):
-                raise  # That the bucket is away says nothing of what is in it.
+                raise  # An unreachable bucket says nothing about the data.
             self._note(episode_id, f"cannot be read: {error}")
             return
         self._num_steps += trajectory.num_steps
-        if summary is not None and not summary.policy_version:  # A line of before there was one.
+        if summary is not None and not summary.policy_version:  # An older line, without that field.
             found = dataclasses.replace(found, policy_version="")
-        # Compared as written, since a total reward may be NaN, which equals nothing.
+        # Compare the encoded lines: a total reward may be NaN, which equals nothing.
         if summary is not None and summary.to_line() != found.to_line():
-            self._note(episode_id, "its index line does not agree with its file")
+            self._note(episode_id, "its index line does not match its file")
         for what in _broken_invariants(trajectory, episode_id):
             self._note(episode_id, what)
 
@@ -222,7 +222,7 @@ class _Verification:
 def _broken_invariants(
     trajectory: trajectory_lib.EpisodeTrajectory, episode_id: str
 ) -> Iterator[str]:
-    """Yields what in an episode cannot be, whatever its environment did."""
+    """Yield the violations of the data model that no environment can cause."""
     if trajectory.episode_id != episode_id:
         yield f"its file holds the episode {trajectory.episode_id!r}"
     if trajectory.end is None:
@@ -234,4 +234,4 @@ def _broken_invariants(
         if indices != list(range(len(indices))):
             yield f"its steps are numbered {indices}, not in order from 0"
     if any(step.last for step in trajectory.steps[:-1]):
-        yield "it goes on after LAST"
+        yield "it has steps after LAST"

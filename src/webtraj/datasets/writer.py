@@ -1,12 +1,12 @@
-"""Writing whole episodes into a dataset, in a folder or a bucket.
+"""Write whole episodes into a dataset, in a folder or a bucket.
 
-For episodes that are there already, as trajectories or as data: imported, converted, merged. What
-is still happening is a collector's business.
+This is for episodes that already exist, as trajectories or as data: imported, converted or merged.
+To record a running episode, use a collector.
 
-The order of effects is that of sealing: blobs, then the episode's file, then its index line. So
-whatever dies in between leaves a dataset that can be read, and adding the same episodes again
-completes it: an episode that is there is compared, and skipped if it is the same. Any number of
-writers, and of threads in each, may add to one dataset at once.
+Writes happen in the same order as sealing: blobs, then the episode file, then its index line. A
+crash in between leaves a readable dataset, and adding the same episodes again completes it: an
+episode that exists already is compared, and skipped if it is the same. Any number of writers, and
+of threads in each, may add to one dataset at once.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _WORKERS = 16
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Addition:
-    """What became of an episode."""
+    """The result of adding an episode."""
 
     summary: EpisodeSummary
     added: bool
-    """Whether it was written; if not, it was there already, the same."""
+    """False if the same episode was there already."""
 
 
 class DatasetWriter(Closing):
@@ -62,18 +62,18 @@ class DatasetWriter(Closing):
         format: str = "json",  # noqa: A002  (As in DatasetHeader.)
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        """Initializes the writer, and the dataset if it is not there.
+        """Initialize the writer, and create the dataset if it does not exist.
 
         Args:
             place: A folder's path or a URL: new, empty, or a dataset of the same format.
-            format: The format of the episodes' files; `webtraj.store` lists them.
-            storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
+            format: The format of the episode files; see `webtraj.store`.
+            storage_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
 
         Raises:
             CollectorError: The folder cannot be written.
-            InvalidInputError: There is no such format, or the dataset is of another one.
-            NotADatasetError: The folder holds other things.
-            UnsupportedSchemaError: The dataset was made by a newer webtraj.
+            InvalidInputError: The format is unknown, or the dataset has another one.
+            NotADatasetError: The folder holds other files.
+            UnsupportedSchemaError: A newer webtraj created the dataset.
             StorageError: The bucket cannot be written.
         """
         self._format = format_named(format)
@@ -89,61 +89,61 @@ class DatasetWriter(Closing):
 
     @property
     def url(self) -> str:
-        """Names the dataset: a path, or a URL without credentials."""
+        """The dataset's folder path, or its URL without credentials."""
         return self._place.url
 
     @property
     def place(self) -> DatasetPlace:
-        """Where the dataset lies."""
+        """The dataset's location."""
         return self._place
 
     @property
     def format(self) -> layout.EpisodeFormat:
-        """The format of the episodes' files."""
+        """The format of the episode files."""
         return self._format
 
     def add(self, trajectory: trajectory_lib.EpisodeTrajectory) -> EpisodeSummary:
-        """Adds an episode that has ended; it is in the dataset when this returns.
+        """Add an episode that has ended. The episode is stored when this returns.
 
-        In a bucket its index line may follow later, at the latest by `close`.
+        In a bucket its index line may follow later, at the latest in `close`.
 
         Returns:
-            What the index says of it.
+            The episode's summary in the index.
 
         Raises:
-            InvalidInputError: It has no end.
-            InvalidEpisodeIdError: Its id cannot name a file.
-            StorageConflictError: The dataset has another episode of that id.
-            StorageError: It cannot be written.
+            InvalidInputError: The episode has no end.
+            InvalidEpisodeIdError: Its id cannot be a file name.
+            StorageConflictError: The dataset has a different episode with that id.
+            StorageError: The episode cannot be written.
         """
         blobs = _MemoryBlobs()
         return self.add_data(encode_episode(trajectory, blobs), blobs)
 
     def add_data(self, episode: Mapping[str, Any], blobs: BlobSource) -> EpisodeSummary:
-        """Adds an episode, given as data (see `webtraj.store.layout`).
+        """Add an episode given as data (see `webtraj.store.layout`).
 
         Args:
             episode: The episode's data.
-            blobs: Gives the blobs that it refers to.
+            blobs: Source of the blobs that it refers to.
 
         Returns:
-            What the index says of it.
+            The episode's summary in the index.
 
         Raises:
-            CorruptDataError: It does not follow the format, or a blob is missing or damaged.
-            StorageConflictError: The dataset has another episode of that id.
-            StorageError: It cannot be written.
+            CorruptDataError: The data does not follow the format, or a blob is missing or damaged.
+            StorageConflictError: The dataset has a different episode with that id.
+            StorageError: The episode cannot be written.
         """
         content = self._format.encode(episode, blobs)
         return self.add_file(episode, content, blobs).summary
 
     def add_file(self, episode: Mapping[str, Any], content: bytes, blobs: BlobSource) -> Addition:
-        """Adds an episode whose file's content is known already, as `add_data` does.
+        """Add an episode as `add_data` does, with its file content already encoded.
 
         Args:
             episode: The episode's data.
             content: The content of its file, in the dataset's format.
-            blobs: Gives the blobs that it refers to.
+            blobs: Source of the blobs that it refers to.
         """
         self._check_open()
         summary = summarize(episode, content, blobs, self._format.name)
@@ -161,7 +161,7 @@ class DatasetWriter(Closing):
         return Addition(summary, added=added)
 
     def flush(self) -> None:
-        """Waits until every episode that was added is in the index.
+        """Wait until every added episode is in the index.
 
         Raises:
             StorageError: The index cannot be written; the next `flush` tries again.
@@ -170,7 +170,7 @@ class DatasetWriter(Closing):
             self._write_shard()
 
     def close(self) -> None:
-        """Completes the index. Idempotent.
+        """Complete the index. Idempotent.
 
         Raises:
             StorageError: The index cannot be written; adding the same episodes again completes it.
@@ -183,45 +183,45 @@ class DatasetWriter(Closing):
     def _check_open(self) -> None:
         if self._closed:
             raise errors.CollectorClosedError(
-                f"The writer of {self.url!r} is closed; make a new one on the same place."
+                f"The writer of {self.url!r} is closed. Open a new one on the same dataset."
             )
 
     def _has(self, episode_id: str) -> bool:
-        """Returns whether there is an episode of that id.
+        """Return whether an episode with that id exists.
 
         Raises:
-            StorageConflictError: It is open.
+            StorageConflictError: It is still open.
         """
         layout = self._place.layout
         if layout is not None and layout.journal(episode_id).exists():
             raise errors.StorageConflictError(
                 f"The episode {episode_id!r} is being recorded in {self.url!r}, or waits for "
-                "`webtraj recover`; an episode needs an id of its own."
+                "`webtraj recover`. Use another id."
             )
         return self._place.storage.size(episode_key(episode_id, self._format.name)) is not None
 
     def _compared(self, summary: EpisodeSummary, episode: Mapping[str, Any]) -> EpisodeSummary:
-        """Returns the summary of the episode that is there, if it is the same.
+        """Return the summary of the stored episode, if it is the same.
 
         Raises:
-            StorageConflictError: It is another one.
+            StorageConflictError: The stored episode differs.
         """
         key = episode_key(summary.episode_id, self._format.name)
         found = self._place.storage.read(key)
         sha256 = hashlib.sha256(found).hexdigest()
         if sha256 == summary.sha256:
             return summary
-        # The same episode's file may have been written in another way, by another version.
+        # Another version may have encoded the same episode differently.
         stored = self._format.decode(found, key)
         if orjson.dumps(stored.data) != orjson.dumps(episode):
             raise errors.StorageConflictError(
-                f"The dataset {self.url!r} has another episode {summary.episode_id!r} already; "
-                "every episode needs an id of its own."
+                f"The dataset {self.url!r} already has a different episode {summary.episode_id!r}. "
+                "Give this one another id."
             )
         return dataclasses.replace(summary, size=len(found), sha256=sha256)
 
     def _complete(self, summary: EpisodeSummary) -> EpisodeSummary:
-        """Adds the index line of an episode that was there, unless it has one."""
+        """Add the index line of an existing episode, unless it has one."""
         with self._lock:
             if not self._knows_index:
                 self._listed |= merge(self._place.read_index()).keys()
@@ -238,7 +238,7 @@ class DatasetWriter(Closing):
             if not target.keep(blob):
                 _check_name(blob, target.put(blobs.read(blob), blob.ext))
 
-        # From a folder to a folder one after the other: threads would only wait for each other.
+        # From folder to folder, one at a time: threads would only wait for each other.
         slow = isinstance(target, BucketBlobs) or isinstance(blobs, BucketBlobs)
         try:
             for _ in map_in_order(put, wanted, workers=_WORKERS) if slow else map(put, wanted):
@@ -249,7 +249,7 @@ class DatasetWriter(Closing):
             if isinstance(error, errors.WebtrajError):
                 raise
             raise errors.StorageError(
-                f"A blob could not be written to {self.url!r}: {error}."
+                f"Could not write a blob to {self.url!r}: {error}."
             ) from error
 
     def _list(self, summary: EpisodeSummary) -> None:
@@ -264,8 +264,8 @@ class DatasetWriter(Closing):
             self._index.append(summary, sync=True)
         except OSError as error:
             raise errors.StorageError(
-                f"The index of {self.url!r} could not be written: {error}. Add the episode again, "
-                "or run `webtraj recover`."
+                f"Could not write the index of {self.url!r}: {error}. Add the episode again, or "
+                "run `webtraj recover`."
             ) from error
 
     def _write_shard(self) -> None:
@@ -279,24 +279,24 @@ class DatasetWriter(Closing):
 
 
 class _MemoryBlobs:
-    """Blobs on their way from a trajectory to a dataset. A `BlobSink` and a `BlobSource`."""
+    """Blobs of a trajectory, held in memory. A `BlobSink` and a `BlobSource`."""
 
     def __init__(self) -> None:
         self._blobs: dict[Blob, bytes] = {}
 
     def put(self, data: bytes, ext: str) -> Blob:
-        """Keeps `data` and returns its name."""
+        """Store `data` and return its name."""
         blob = Blob(hashlib.sha256(data).hexdigest(), ext, len(data))
         self._blobs[blob] = data
         return blob
 
     def load(self, blob: Blob, *, text: bool) -> Any:
-        """Returns a blob's bytes, or its text."""
+        """Return a blob's bytes or text."""
         data = self.read(blob)
         return data.decode("utf-8", "surrogatepass") if text else data
 
     def read(self, blob: Blob) -> bytes:
-        """Returns a blob's bytes."""
+        """Return a blob's bytes."""
         return self._blobs[blob]
 
 
@@ -311,6 +311,6 @@ def _sync(store: BlobStore, blobs: set[Blob]) -> None:
 def _check_name(wanted: Blob, found: Blob) -> None:
     if wanted != found:
         raise errors.CorruptDataError(
-            f"A blob is called {wanted.sha256!r:.80} of {wanted.size} bytes, and holds "
-            f"{found.sha256!r} of {found.size}."
+            f"A blob named {wanted.sha256!r:.80} ({wanted.size} bytes) holds "
+            f"{found.sha256!r} ({found.size} bytes)."
         )

@@ -185,7 +185,7 @@ def test_a_spool_that_is_recorded_into_is_left_alone(waiting, tmp_path):
     before = files_of(waiting)
     with JournalingCollector(waiting, DatasetLayout(waiting).check()) as living:
         living.begin_episode(EpisodeInfo(episode_id="e4"))
-        with pytest.raises(errors.InvalidInputError, match="'e4' is being recorded into"):
+        with pytest.raises(errors.InvalidInputError, match="'e4' is still being recorded into"):
             push(waiting, to=tmp_path / "saved")
     assert set(before) < set(files_of(waiting))
     assert not (tmp_path / "saved").exists()
@@ -200,8 +200,8 @@ def other_things(folder):
 @pytest.mark.parametrize(
     ("make_place", "error", "match"),
     [
-        (lambda waiting: waiting, errors.InvalidInputError, "is within the spool"),
-        (lambda waiting: waiting / "saved", errors.InvalidInputError, "is within the spool"),
+        (lambda waiting: waiting, errors.InvalidInputError, "is inside the spool"),
+        (lambda waiting: waiting / "saved", errors.InvalidInputError, "is inside the spool"),
         (
             lambda waiting: DatasetWriter(waiting.parent / "pb", format="pb").url,
             errors.InvalidInputError,

@@ -260,7 +260,7 @@ def test_a_disk_that_gives_back_other_bytes_is_noticed(shop, export, monkeypatch
             return False
 
     monkeypatch.setattr("webtraj.datasets.exporters.atif.FilesBeside", Broken)
-    with pytest.raises(errors.StorageError, match="not the same"):
+    with pytest.raises(errors.StorageError, match="differs from what was written"):
         export(shop, "atif")
     assert list(tmp_path.iterdir()) == []
 

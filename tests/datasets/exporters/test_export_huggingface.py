@@ -208,7 +208,7 @@ def test_a_seed_beyond_64_bits_is_told(shop, export):
 
 
 WRONG = {
-    "no licence": ({"license": "My Licence"}, "no identifier"),
+    "no licence": ({"license": "My Licence"}, "not a valid identifier"),
     "a split that is none": ({"splits": "train"}, "name=share"),
     "a split twice": ({"splits": "a=0.5;a=0.5"}, "twice"),
     "shares above 1": ({"splits": "a=0.9;b=0.5"}, "add up to 1"),
@@ -242,6 +242,6 @@ def test_a_file_that_reads_back_otherwise_is_noticed(shop, export, monkeypatch, 
         real({**row, "task": len(written)} if len(written) == 3 else row, digest)
 
     monkeypatch.setattr(huggingface, "_count", count)
-    with pytest.raises(errors.StorageError, match="a row that is not the same"):
+    with pytest.raises(errors.StorageError, match="a row that differs"):
         export(shop, "huggingface")
     assert list(tmp_path.iterdir()) == []

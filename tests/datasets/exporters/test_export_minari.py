@@ -234,8 +234,8 @@ def test_metadata_too_long_and_seeds_too_large_are_told(shop, load):
 
 WRONG = {
     "a name without a version": ("shop", {}, "version"),
-    "an id of another name": ("shop-v0", {"id": "web/other-v0"}, "folder of its name"),
-    "an id that is none": ("shop-v0", {"id": "../shop-v0"}, "cannot be a Minari"),
+    "an id of another name": ("shop-v0", {"id": "web/other-v0"}, "must match its folder"),
+    "an id that is none": ("shop-v0", {"id": "../shop-v0"}, "Invalid Minari dataset id"),
     "no such way with pictures": ("shop-v0", {"images": "jpeg"}, "images"),
 }
 

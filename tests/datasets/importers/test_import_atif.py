@@ -227,7 +227,7 @@ def test_subagents_without_end_are_refused(write):
 def test_pictures_that_are_missing_are_counted(write):
     episode, skipped = write(pictures=False)
     assert isinstance(skipped, Skipped)
-    assert "2 pictures" in skipped.why
+    assert "2 of its pictures" in skipped.why
     assert "screenshot" not in episode.steps[0].observation
 
 

@@ -72,5 +72,5 @@ def test_a_schema_of_ones_own(folder, tmp_path):
     descriptor.write_bytes(schema.SerializeToString())
     (episode,) = read(folder / "a.pb", descriptor=descriptor)
     assert episode.steps[1].action == "click('12')"
-    with pytest.raises(errors.InvalidInputError, match="cannot be read"):
+    with pytest.raises(errors.InvalidInputError, match="Cannot read the schema"):
         read(folder / "a.pb", descriptor=tmp_path / "none")

@@ -131,7 +131,7 @@ def test_screenshots_are_found_beside_and_counted_if_not(tmp_path):
     assert found[0].steps[0].observation["screenshot"] == picture
     assert "screenshot" not in found[0].steps[1].observation
     assert isinstance(found[-1], Skipped)
-    assert "7 screenshots" in found[-1].why
+    assert "7 of its screenshots" in found[-1].why
     elsewhere = episodes(shutil.copy(FILE, tmp_path / "a.pt"), images=tmp_path / "images")
     assert elsewhere[0].steps[0].observation["screenshot"] == picture
     assert path.exists()

@@ -54,13 +54,13 @@ def test_what_comes_from_nowhere_that_is_known_is_refused(tmp_path):
         with pytest.raises(errors.InvalidInputError, match="Cannot tell which system"):
             import_episodes(Source(path=path), tmp_path / "out")
     DatasetWriter(tmp_path / "ours").close()
-    with pytest.raises(errors.InvalidInputError, match="is a webtraj dataset already"):
+    with pytest.raises(errors.InvalidInputError, match="is already a webtraj dataset"):
         import_episodes(Source(path=tmp_path / "ours"), tmp_path / "out")
     with pytest.raises(errors.InvalidInputError, match="Nothing to import at"):
         import_episodes(Source(path=tmp_path / "none"), tmp_path / "out", system="atif")
     with pytest.raises(errors.InvalidInputError, match="Cannot import from the system"):
         import_episodes(Source(path=tmp_path), tmp_path / "out", system="excel")
-    with pytest.raises(errors.InvalidInputError, match="is no folder"):
+    with pytest.raises(errors.InvalidInputError, match="is not a folder"):
         import_episodes(Source(path=tmp_path / "readme.txt"), tmp_path / "out", system="agentlab")
     assert not (tmp_path / "out").exists()
 

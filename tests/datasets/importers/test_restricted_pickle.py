@@ -304,7 +304,7 @@ def test_dates_may_be_keys():
 
 
 def test_a_file_that_is_too_large_is_refused():
-    with pytest.raises(errors.CorruptDataError, match="has 2,000 bytes; at most 1,000"):
+    with pytest.raises(errors.CorruptDataError, match="has 2,000 bytes, over the limit of 1,000"):
         read_pickle(bytes(2000), "f", limits=Limits(file_bytes=1000))
 
 
@@ -316,7 +316,7 @@ def test_a_gzip_bomb_is_refused(tmp_path):
     with pytest.raises(errors.CorruptDataError, match="more than 1,000,000 bytes"):
         base.gunzip(bomb, "bomb.gz", 1_000_000)
     for broken in (bomb[:1000], b"no gzip", b""):
-        with pytest.raises(errors.CorruptDataError, match="no readable gzip file"):
+        with pytest.raises(errors.CorruptDataError, match="not a readable gzip file"):
             base.gunzip(broken, "bomb.gz", 1 << 30)
 
 

@@ -78,18 +78,18 @@ def test_what_the_broken_ones_are_made_of_is_sound():
 
 FOUR = {"data/0": bytes(16)}
 BROKEN = {
-    "no torch file": (b"something else", "neither a zip archive nor"),
-    "no data.pkl": (archive(None, {"a": b"b"}), "holds 0 files data.pkl"),
-    "a cut archive": (GOOD[: len(GOOD) // 2], "no readable zip archive"),
+    "no torch file": (b"something else", "not a zip archive and does not start"),
+    "no data.pkl": (archive(None, {"a": b"b"}), "expected one data.pkl, found 0"),
+    "a cut archive": (GOOD[: len(GOOD) // 2], "not a readable zip archive"),
     "a storage that is missing": (archive(tensor()), "'0' is missing"),
-    "a storage of another size": (archive(tensor(), {"data/0": bytes(7)}), "not the size"),
+    "a storage of another size": (archive(tensor(), {"data/0": bytes(7)}), "has the wrong size"),
     "a size beyond the storage": (archive(tensor(size=(5,)), FOUR), "beyond its storage"),
     "an offset beyond the storage": (archive(tensor(offset=1), FOUR), "beyond its storage"),
     "a stride beyond the storage": (archive(tensor(stride=(2,)), FOUR), "beyond its storage"),
     "a stride of nothing": (archive(tensor(size=(2**30,), stride=(0,)), FOUR), "beyond its"),
-    "a negative stride": (archive(tensor(stride=(-1,)), FOUR), "sizes are wrong"),
-    "a huge size": (archive(tensor(size=(2**60,)), FOUR), "sizes are wrong"),
-    "more strides than sizes": (archive(tensor(stride=(1, 1)), FOUR), "made of no storage"),
+    "a negative stride": (archive(tensor(stride=(-1,)), FOUR), "invalid sizes"),
+    "a huge size": (archive(tensor(size=(2**60,)), FOUR), "invalid sizes"),
+    "more strides than sizes": (archive(tensor(stride=(1, 1)), FOUR), "has no valid storage"),
     "another kind of storage": (archive(tensor(kind=b"QInt8Storage"), FOUR), "torch.QInt8Storage"),
     "a forbidden name": (archive(b"\x80\x02cposix\nsystem\n" + text(b"id") + b"\x85R."), "system"),
     "a path for a key": (archive(tensor(key=b"../../etc/passwd")), "is missing"),
@@ -112,7 +112,7 @@ def test_a_zip_bomb_is_refused():
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as target:
         target.writestr("archive/data.pkl", bytes(40 << 20))
     assert len(made.getvalue()) < 100_000
-    with pytest.raises(errors.CorruptDataError, match="at most 1,048,576"):
+    with pytest.raises(errors.CorruptDataError, match="more than the limit of 1,048,576"):
         read_torch_file(made.getvalue(), "bomb.pt", limits=SMALL)
 
 
@@ -120,7 +120,7 @@ def test_old_files_of_another_protocol_are_refused():
     content = (DATA / FILES[1]).read_bytes()
     start = content.index(b"\x80\x02M\xe9\x03.")
     changed = content[:start] + pickle.dumps(1002, 2) + content[start + 6 :]
-    with pytest.raises(errors.CorruptDataError, match="version of torch"):
+    with pytest.raises(errors.CorruptDataError, match=r"unsupported torch\.save version"):
         read_torch_file(changed, "f")
 
 

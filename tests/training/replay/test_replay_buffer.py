@@ -199,7 +199,7 @@ def test_an_episode_that_changed_meanwhile_is_an_error_and_no_sample(episode, da
     buffer = ReplayBuffer.from_datasets(place)
     path = pathlib.Path(place) / "episodes" / "e1.json"
     path.write_bytes(path.read_bytes().replace(b"click('2')", b"click('9')"))
-    with pytest.raises(errors.CorruptDataError, match=r"e1\.json.*the index says"):
+    with pytest.raises(errors.CorruptDataError, match=r"e1\.json.*does not match the index"):
         list(buffer.all)
 
 

@@ -1,12 +1,12 @@
-"""Episodes in the formats that other tools read.
+"""Export episodes to the formats of other tools.
 
-`export_dataset` writes the episodes of a dataset to a new folder or bucket. Each format has a
-module (see `base`), and a line in `FORMATS`:
+`export_dataset` writes the episodes of a dataset to a new folder or bucket. Each format is a
+module (see `base`) and a line in `FORMATS`:
 
-* `atif`: the Agent Trajectory Interchange Format, a JSON file an episode.
-* `minari`: a dataset that `minari.load_dataset` loads.
+* `atif`: the Agent Trajectory Interchange Format, one JSON file per episode.
+* `minari`: a dataset for `minari.load_dataset`.
 * `huggingface`: Parquet files with a dataset card, for `datasets`, pandas, DuckDB, ...
-* `html`: a page an episode, to look at in a browser, without a server.
+* `html`: one page per episode, to view in a browser without a server.
 """
 
 from webtraj.datasets.exporters.base import (

@@ -1,24 +1,24 @@
-"""ATIF v1.8, the Agent Trajectory Interchange Format: a JSON file an episode.
+"""ATIF v1.8, the Agent Trajectory Interchange Format: one JSON file per episode.
 
 ::
 
     <out>/<episode id>.json
-    <out>/images/<sha256>.jpg      pictures, each once, named by paths beside the file
+    <out>/images/<sha256>.jpg      pictures, each stored once, referred to by path
     <out>/blobs/<sha256>.bin       other bytes, likewise
 
-An episode is: its system prompt, if the first model call has one; a step of the user with the goal
-and FIRST's observation; an agent step for each step after it, with the action as its tool call, and
-the observation that it led to. What an observation holds is in the step's `extra`, by name; its
-pictures are in `observation.results` as well. Reward and discount are in `extra` too.
+An episode becomes: its system prompt, if the first model call has one; a user step with the goal
+and FIRST's observation; and an agent step for each later step, with the action as its tool call and
+the observation that it led to. The fields of an observation are in the step's `extra`; its pictures
+are in `observation.results` as well. Reward and discount are also in `extra`.
 
-The root's `extra` has `task`, `seed`, `site`, `environment`, `reward` (the total), `end_reason`,
-`outcome`, and under `webtraj` everything else that is known of the episode.
+The root's `extra` has `task`, `seed`, `site`, `environment`, `reward` (the total), `end_reason` and
+`outcome`; everything else known about the episode is in its `webtraj` object.
 
-`webtraj import --from atif` reads it back. The same are then: the number of steps and their types;
-actions of webtraj's own, and texts in its dialect; rewards, discounts and end; thoughts; of a
-step's last model call the model, the text, token ids, logprobs and counts; pictures; observations
-after FIRST as plain JSON; times to a microsecond. FIRST's observation comes back as a message. An
-action that is no web action comes back as the call `act`.
+`webtraj import --from atif` reads it back. These survive: the number and types of steps; webtraj's
+own actions, and actions as webtraj text; rewards, discounts and end; thoughts; the model, text,
+token ids, logprobs and counts of a step's last model call; pictures; observations after FIRST as
+plain JSON; times, to a microsecond. FIRST's observation comes back as a message. Other actions come
+back as the call `act`.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ from webtraj.trajectory import Decision, EpisodeEnd, EpisodeTrajectory, ModelCal
 
 __all__ = ["SCHEMA_VERSION", "AtifExporter", "Trajectory"]
 
-# ATIF v1.8, the Agent Trajectory Interchange Format, as models that check all of its rules.
+# ATIF v1.8 as pydantic models that check all of its rules.
 #
-# Fields and rules are those of the format's own models (Harbor 0.25). Nothing that the format does
-# not know may stand in a file but under `extra`.
+# Fields and rules match the format's own models (Harbor 0.25). Unknown keys are allowed only under
+# `extra`.
 
 SCHEMA_VERSION = "ATIF-v1.8"
 
@@ -70,14 +70,14 @@ class _Model(pydantic.BaseModel):
 
 
 class ImageSource(_Model):
-    """Where a picture is."""
+    """The file of a picture."""
 
     media_type: Literal["image/jpeg", "image/png", "image/gif", "image/webp"]
     path: str
 
 
 class AudioSource(_Model):
-    """Where a sound is."""
+    """The file of a sound."""
 
     media_type: Literal[
         "audio/wav", "audio/mpeg", "audio/mp4", "audio/aac", "audio/ogg", "audio/flac",
@@ -114,7 +114,7 @@ class ToolCall(_Model):
 
 
 class SubagentTrajectoryRef(_Model):
-    """Names the trajectory of a subagent."""
+    """A reference to a subagent's trajectory."""
 
     trajectory_id: str | None = None
     session_id: str | None = None
@@ -129,7 +129,7 @@ class SubagentTrajectoryRef(_Model):
 
 
 class ObservationResult(_Model):
-    """What one action led to."""
+    """The result of one action."""
 
     source_call_id: str | None = None
     content: str | list[ContentPart] | None = None
@@ -138,13 +138,13 @@ class ObservationResult(_Model):
 
 
 class Observation(_Model):
-    """What the actions of a step led to."""
+    """The results of a step's actions."""
 
     results: list[ObservationResult]
 
 
 class Metrics(_Model):
-    """What a model call cost, and its tokens."""
+    """The cost and the tokens of model calls."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -197,7 +197,7 @@ class Step(_Model):
 
 
 class Agent(_Model):
-    """Who acted."""
+    """The agent."""
 
     name: str
     version: str
@@ -258,22 +258,22 @@ class Trajectory(_Model):
         return self
 
 
-# The steps of an episode as those of ATIF. The module says what goes where.
+# Converting the steps of an episode to ATIF, as the module docstring describes.
 
 Tell = Callable[[str, str], None]
-"""Takes a field and what became of a value of it."""
+"""Records a field, and what was done with its value."""
 
 GENERIC = "act"
-"""What the call is named whose one argument, `action`, is the action as plain JSON."""
+"""Name of the tool call for other actions; its argument `action` is the action as plain JSON."""
 _COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 _OWN_KEYS = frozenset({"reward", "discount", "results", "messages", "observation", "decision"})
-"""Keys of `extra`, or of what a reader makes of a step, that an observation may not take."""
+"""Keys of `extra`, or of an imported step, that an observation may not use."""
 _BULKY = ("messages", "response")
 _DECIDED = ("memory", "parse_error", "metadata")
 
 
 class StepWriter:
-    """Makes the steps of one episode."""
+    """Converts the steps of one episode."""
 
     def __init__(self, files: FilesBeside, tell: Tell, keep_messages: bool) -> None:
         self._files = files
@@ -285,17 +285,17 @@ class StepWriter:
         }
 
     def plain(self, value: Any) -> Any:
-        """Returns a value as JSON data, with its bytes as files beside."""
+        """Return a value as JSON data, with its bytes written to files."""
         return plain(value, self._beside)
 
     def steps(self, episode: EpisodeTrajectory) -> list[dict[str, Any]]:
-        """Returns the steps, without their ids."""
+        """Return the steps, without their ids."""
         steps = list(episode.steps)
         made = list(self._system_prompt(steps))
         if steps and steps[0].first:
             made.append(self._first(episode.info.goal, steps.pop(0)))
         else:
-            # The format knows no empty trajectory, and the goal is known.
+            # ATIF does not allow an empty trajectory, and the goal is known.
             made.append({"source": "user", "message": unicode_text(episode.info.goal)})
             what = "a step of the user with the goal is put first"
             self._tell("steps", f"the episode has no FIRST step; {what}")
@@ -354,7 +354,7 @@ class StepWriter:
         }
 
     def _decided(self, step: StepRecord) -> dict[str, Any]:
-        """Returns what the format has no field for of the decision behind an action."""
+        """Return the fields of the decision behind an action that ATIF has no place for."""
         decision = step.decision
         if decision is None:
             return {}
@@ -364,7 +364,7 @@ class StepWriter:
         return {name: value for name, value in said.items() if not is_blank(value)}
 
     def _call(self, action: Any) -> tuple[str, dict[str, Any]]:
-        """Returns the name and the arguments of the call that is an action."""
+        """Return the name and arguments of the tool call for an action."""
         read = parse_action(action) if isinstance(action, str) else action
         if isinstance(read, Action) and not isinstance(read, InvalidAction):
             made = _as_call(read, self._dialect, self._names)
@@ -373,7 +373,7 @@ class StepWriter:
         return GENERIC, {"action": self.plain(action)}
 
     def _said(self, decision: Decision | None) -> dict[str, Any]:
-        """Returns the message, the reasoning and the model calls of a decision."""
+        """Return the message, reasoning and model call fields of a decision."""
         if decision is None:
             return {"message": "", "llm_call_count": 0}
         calls = decision.model_calls
@@ -381,7 +381,7 @@ class StepWriter:
         if decision.thought:
             step["reasoning_content"] = unicode_text(decision.thought)
         if not calls:
-            if decision.thought:  # Who has thought was not told; the format forbids it beside 0.
+            if decision.thought:  # The format forbids a thought with a count of 0.
                 del step["llm_call_count"]
             return step
         call = answer(calls) or calls[-1]
@@ -413,7 +413,7 @@ class StepWriter:
         return {**metrics, **_some(extra=extra)}
 
     def _rest(self, call: ModelCall, placed: Collection[str]) -> dict[str, Any]:
-        """Returns what else is known of a model call."""
+        """Return the remaining fields of a model call."""
         rest = {}
         for name, value in filled_fields(call, placed).items():
             if name in _BULKY and not self._keep_messages:
@@ -423,12 +423,12 @@ class StepWriter:
         return rest
 
     def _observed(self, observation: Any) -> dict[str, Any]:
-        """Returns an observation as keys of `extra`."""
+        """Return an observation as keys of `extra`."""
         if observation is None:
             return {}
         if isinstance(observation, Mapping):
             if all(type(key) is str for key in observation) and not _OWN_KEYS & set(observation):
-                # A screenshot is among the results already, where readers look for it.
+                # The results already have the screenshot, where readers look for it.
                 shot = observation.get("screenshot")
                 shown = isinstance(shot, bytes) and image_kind(shot)
                 kept = {k: v for k, v in observation.items() if not (shown and k == "screenshot")}
@@ -439,7 +439,7 @@ class StepWriter:
         return {"observation": self.plain(observation)}
 
     def _pictures(self, value: Any) -> list[dict[str, Any]]:
-        """Returns the pictures in an observation as parts of a message; the screenshot first."""
+        """Return the pictures in an observation as message parts, the screenshot first."""
         found: dict[bytes, None] = {}
         if isinstance(value, Mapping):
             found.update(dict.fromkeys(_pictures_in(value.get("screenshot"))))
@@ -475,7 +475,7 @@ class StepWriter:
 def _as_call(
     action: Action, dialect: Dialect, names: Mapping[str, list[str]]
 ) -> tuple[str, dict[str, Any]] | None:
-    """Returns an action as a tool call that reads as the same action; None if there is none."""
+    """Return the tool call that reads back as the same action; None if there is none."""
     try:
         (call,) = read_calls(format_action(action))
     except UnsupportedActionError:
@@ -508,13 +508,13 @@ _TOTALS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AtifExporter:
-    """Writes ATIF."""
+    """Writes ATIF files."""
 
     version: ClassVar[int] = 1
     libraries: ClassVar[tuple[str, ...]] = ()
 
     messages: bool = True
-    """Whether the messages sent to models, and their raw replies, are kept in `metrics.extra`."""
+    """Whether to keep the model calls' messages and raw replies in `metrics.extra`."""
 
     def export(self, job: base.Job) -> None:
         """See `base.Exporter.export`."""
@@ -569,7 +569,7 @@ def _trajectory(episode: EpisodeTrajectory, writer: StepWriter, tell: Tell) -> d
 
 
 def _total_reward(episode: EpisodeTrajectory) -> dict[str, Any]:
-    """Returns the sum of the rewards, if there are any: a reader might take it for one."""
+    """Return the total reward, or nothing if no step has a reward: 0 would look like one."""
     if all(step.reward is None for step in episode.steps):
         return {}
     return {"reward": plain(episode.total_reward)}
@@ -604,10 +604,10 @@ def _without_none(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check(found: Any, data: Mapping[str, Any], name: str, files: FilesBeside) -> None:
-    """Checks a file that was read back.
+    """Check a file that was read back.
 
     Raises:
-        StorageError: It is not what was written, or not ATIF.
+        StorageError: It differs from what was written, or is not valid ATIF.
     """
     if found != data:
         raise base.unequal(name, "content")
@@ -616,7 +616,7 @@ def _check(found: Any, data: Mapping[str, Any], name: str, files: FilesBeside) -
     except pydantic.ValidationError as error:
         raise errors.StorageError(
             f"{name!r} does not follow {SCHEMA_VERSION}: {error!s:.500}. Nothing was "
-            "exported. Please report this."
+            "exported. Please report this as a bug."
         ) from error
     for step in trajectory.steps:
         results = step.observation.results if step.observation else []

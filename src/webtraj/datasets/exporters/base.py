@@ -1,7 +1,7 @@
-"""What every exporter gets and does, and how an export runs.
+"""The exporter interface, and how an export runs.
 
-An exporter writes to an empty folder. What it wrote is then at the new place, a folder or a bucket,
-whole or not at all.
+An exporter writes to an empty temporary folder. The result then appears at the target, a folder or
+a bucket, completely or not at all.
 """
 
 from __future__ import annotations
@@ -57,22 +57,22 @@ __all__ = [
 ]
 
 Transform = Callable[[EpisodeTrajectory], EpisodeTrajectory]
-"""Makes of an episode the one that is exported: redacted, without pixels, ..."""
+"""Changes an episode before it is exported: redacts it, drops its pixels, ..."""
 
 _EPISODES_AHEAD = 4
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Note:
-    """A value that the format cannot hold, or holds in another way."""
+    """A value that the format cannot hold, or stores differently."""
 
     episode_id: str
     field: str
-    """Where it stood: `steps.observation.boxes`."""
+    """Path of the field: `steps.observation.boxes`."""
     why: str
-    """What became of it."""
+    """What was done with it."""
     count: int = 1
-    """How many values of that field."""
+    """Number of such values of that field."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class LeftOut:
     episode_id: str
     why: str
     failed: bool
-    """Whether it could not be read, and was not left out by a rule of the format."""
+    """True if it could not be read; False if the format left it out."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Written:
 
     @property
     def finished(self) -> bool:
-        """Whether it terminated or was truncated; all others stopped in the middle."""
+        """Whether it terminated or was truncated; all others stopped midway."""
         return self.end_reason in (
             EndReason.TERMINATED,
             EndReason.TRUNCATED,
@@ -105,7 +105,7 @@ class Written:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ExportReport:
-    """What an export did."""
+    """The result of an export."""
 
     format: str
     written: tuple[Written, ...] = ()
@@ -119,7 +119,7 @@ class ExportReport:
 
 
 class Ledger:
-    """Keeps account of an export."""
+    """Collects the results of an export."""
 
     def __init__(self) -> None:
         self._written: dict[str, Written] = {}
@@ -127,26 +127,26 @@ class Ledger:
         self._notes: dict[tuple[str, str, str], int] = {}
 
     def wrote(self, episode: EpisodeTrajectory) -> None:
-        """Notes that an episode was exported."""
+        """Record that an episode was exported."""
         self._written[episode.episode_id] = Written(
             episode.episode_id, episode.num_steps, episode.end_reason, episode.outcome
         )
 
     def leave_out(self, episode_id: str, why: str, *, failed: bool = False) -> None:
-        """Notes that an episode is not exported; `Episodes` gives it no more."""
+        """Record that an episode is left out; `Episodes` then skips it."""
         self._left_out[episode_id] = LeftOut(episode_id, why, failed)
 
     def note(self, episode_id: str, field: str, why: str, count: int = 1) -> None:
-        """Notes what became of a value."""
+        """Record what was done with a value."""
         key = (episode_id, field, why)
         self._notes[key] = self._notes.get(key, 0) + count
 
     def is_left_out(self, episode_id: str) -> bool:
-        """Returns whether an episode was left out already."""
+        """Return whether an episode was left out already."""
         return episode_id in self._left_out
 
     def report(self, format_name: str) -> ExportReport:
-        """Returns the whole account."""
+        """Return the report of everything recorded."""
         return ExportReport(
             format=format_name,
             written=tuple(self._written.values()),
@@ -156,10 +156,10 @@ class Ledger:
 
 
 class Episodes:
-    """The episodes to export: read from the dataset each time that they are gone through.
+    """The episodes to export, read from the dataset on each iteration.
 
-    What cannot be read is left out. Only the episode at hand is in memory; of a bucket, the next
-    few too.
+    Unreadable episodes are left out. Only the current episode is in memory; from a bucket, also the
+    next few.
     """
 
     def __init__(self, dataset: Dataset, ledger: Ledger, transform: Transform | None) -> None:
@@ -169,7 +169,7 @@ class Episodes:
 
     @property
     def summaries(self) -> Mapping[str, EpisodeSummary]:
-        """What the index says of each episode, also of those that cannot be read."""
+        """The index summary of each episode, including unreadable ones."""
         return {summary.episode_id: summary for summary in self._dataset.summaries}
 
     def __iter__(self) -> Iterator[EpisodeTrajectory]:
@@ -190,13 +190,13 @@ class Episodes:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Job:
-    """What an exporter is to do."""
+    """The input of an exporter."""
 
     episodes: Episodes
     folder: Path
     """An empty folder."""
     name: str
-    """What the folder will be called when all is done."""
+    """The final name of the folder."""
     ledger: Ledger
 
 
@@ -204,51 +204,51 @@ class Exporter(Protocol):
     """One format, with its options as fields."""
 
     version: ClassVar[int]
-    """Raised whenever the same episodes become other bytes."""
+    """Raised whenever the same episodes would give different bytes."""
     libraries: ClassVar[tuple[str, ...]]
     """The packages whose versions may change the bytes."""
 
     def export(self, job: Job) -> None:
-        """Writes the episodes.
+        """Write the episodes.
 
         Raises:
-            InvalidInputError: An option does not do.
+            InvalidInputError: An option is invalid.
             MissingDependencyError: The format needs a package that is not installed.
-            StorageError: What was written does not read back as it was.
+            StorageError: The written files read back differently.
             OSError: The disk is full, or fails.
         """
 
 
 def unequal(where: str, what: str) -> errors.StorageError:
-    """Returns the error for what reads back as something else than was written."""
+    """Return the error for files that read back differently from what was written."""
     return errors.StorageError(
-        f"{where!r} was written, and reads back with {what} that is not the same. Nothing was "
-        "exported. Check the disk and the versions of the libraries, and please report it."
+        f"{where!r} reads back with {what} that differs from what was written. Nothing was "
+        "exported. Check the disk and the library versions, and please report this as a bug."
     )
 
 
 def options_of(exporter: Any) -> dict[str, Any]:
-    """Returns an exporter's options by name."""
+    """Return an exporter's options by name."""
     return {field.name: getattr(exporter, field.name) for field in dataclasses.fields(exporter)}
 
 
-# `webtraj-export.jsonl`: what an export holds, and how it was made. One JSON object a line.
+# `webtraj-export.jsonl`: the export's contents and options, one JSON object per line.
 #
-# The first line is of the whole::
+# The first line describes the whole export::
 #
 #     {"webtraj_export": 1, "format": "atif", "format_version": 1, "webtraj": "0.2.0",
 #      "libraries": {"numpy": "2.4.6"}, "options": {...}, "selection": {...}, "transform": "",
 #      "num_episodes": 2, "num_left_out": 0,
 #      "files": {"<path>": {"size": 1234, "sha256": "..."}, ...}}
 #
-# Then comes a line for each episode, in the dataset's order::
+# Then one line per episode, in the dataset's order::
 #
 #     {"episode_id": "...", "sha256": "<of its file in the dataset>", "num_steps": 3,
 #      "end_reason": "terminated", "outcome": "success", "finished": true,
 #      "notes": [{"field": "...", "why": "...", "count": 3}]}
 #     {"episode_id": "...", "sha256": "...", "left_out": "<why>"}
 #
-# It tells no time and no place: the same dataset and options give the same bytes.
+# It contains no times or paths: the same dataset and options give the same bytes.
 
 MANIFEST = "webtraj-export.jsonl"
 VERSION = 1
@@ -263,7 +263,7 @@ def write_manifest(
     selection: Mapping[str, Any],
     transform: str,
 ) -> None:
-    """Writes the manifest of all files of a folder."""
+    """Write the manifest of all files in a folder."""
     header = {
         "webtraj_export": VERSION,
         "format": report.format,
@@ -284,13 +284,13 @@ def write_manifest(
 
 
 def read_manifest(path: Path | str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Returns the first line of an export's manifest, and those of its episodes.
+    """Return the header and the episode lines of an export's manifest.
 
     Args:
-        path: The export's folder, or the manifest.
+        path: The export's folder, or its manifest.
 
     Raises:
-        CorruptDataError: There is none, or it does not follow the format.
+        CorruptDataError: The manifest is missing, or does not follow the format.
     """
     path = Path(path)
     path = path / MANIFEST if path.is_dir() else path
@@ -301,13 +301,13 @@ def read_manifest(path: Path | str) -> tuple[dict[str, Any], list[dict[str, Any]
             records.read_object(_Episode, episode)
     except (OSError, ValueError) as error:
         raise errors.CorruptDataError(
-            f"{str(path)!r} is not a manifest of an export: {error!s:.200}. Name a folder that "
-            "`webtraj export` wrote."
+            f"{str(path)!r} is not an export manifest: {error!s:.200}. Name a folder written by "
+            "`webtraj export`."
         ) from error
     if checked.webtraj_export > VERSION:
         raise errors.UnsupportedSchemaError(
-            f"{str(path)!r} is of version {checked.webtraj_export}; this webtraj reads up to "
-            f"{VERSION}. Install a newer one."
+            f"{str(path)!r} has manifest version {checked.webtraj_export}; this webtraj reads up "
+            f"to {VERSION}. Upgrade webtraj."
         )
     return header, episodes
 
@@ -329,7 +329,7 @@ class _Episode:
 
 
 def is_manifest(path: Path) -> bool:
-    """Returns whether there is a manifest at a path, by how it begins."""
+    """Return whether the file at a path starts like a manifest."""
     try:
         with path.open("rb") as file:
             return file.read(18).startswith(b'{"webtraj_export":')
@@ -372,8 +372,8 @@ def _episode_lines(
             }
 
 
-# The formats by name. A new one is a line here, and a module that is imported when it is used.
-# Installed packages offer more by the entry-point group `webtraj.exporters`.
+# The formats by name. A format is a line here and a module that is imported on first use.
+# Installed packages add more through the entry-point group `webtraj.exporters`.
 
 ENTRY_POINT_GROUP = "webtraj.exporters"
 
@@ -387,7 +387,7 @@ class Format:
     home: str
     """The exporter's module and class, as `module:Class`."""
     summary: str
-    """What it is, in a line."""
+    """A one-line description."""
 
 
 FORMATS: dict[str, Format] = {
@@ -399,23 +399,23 @@ FORMATS: dict[str, Format] = {
 
 
 def all_formats() -> dict[str, Format]:
-    """Return the formats that ship and those that installed packages offer, by name."""
+    """Return the built-in formats and those of installed packages, by name."""
     others = offered(ENTRY_POINT_GROUP)
     return {
-        **{name: Format(home, "of another package") for name, home in others.items()},
+        **{name: Format(home, "from another package") for name, home in others.items()},
         **FORMATS,
     }
 
 
 def make_exporter(name: str, options: Mapping[str, Any] | None = None) -> Exporter:
-    """Returns the exporter of a format.
+    """Create the exporter of a format.
 
     Args:
-        name: A key of `FORMATS`, or what an installed package offers.
+        name: A key of `FORMATS`, or a format of an installed package.
         options: Values of its fields; text is converted, as from a command line.
 
     Raises:
-        InvalidInputError: There is no such format or option, or a value does not do.
+        InvalidInputError: The format or an option is unknown, or a value is invalid.
         MissingDependencyError: The format needs a package that is not installed.
     """
     known = FORMATS if name in FORMATS else all_formats()
@@ -428,16 +428,16 @@ def make_exporter(name: str, options: Mapping[str, Any] | None = None) -> Export
     return made
 
 
-# Where an export goes: a new folder or bucket, in which it is whole or not at all.
+# The target of an export: a new folder or bucket, which gets everything or nothing.
 #
-# Files are written to a hidden folder beside the target, which is renamed when all is done. To a
-# bucket they are sent then, the manifest last: where it is, everything is.
+# Files are written to a hidden folder next to the target, which is renamed when all is done. For a
+# bucket they are uploaded at the end, the manifest last: if it exists, the export is complete.
 
-_ANOTHER = "name a new folder or URL"
+_ANOTHER = "choose a new folder or URL"
 
 
 def name_of(out: Place) -> str:
-    """Returns the last part of a path or URL.
+    """Return the last part of a path or URL.
 
     >>> name_of("exports/click-v0/"), name_of("s3://bucket/web/click-v0")
     ('click-v0', 'click-v0')
@@ -451,16 +451,16 @@ def name_of(out: Place) -> str:
 def new_place(
     out: Place, *, overwrite: bool, storage_options: Mapping[str, Any] | None
 ) -> Iterator[Path]:
-    """Gives an empty folder, whose files are at `out` once the block is left in good order.
+    """Yield an empty folder, whose files are moved to `out` if the block succeeds.
 
     Args:
-        out: A path or URL at which there is nothing yet, or an earlier export.
-        overwrite: Whether an earlier export is replaced.
-        storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
+        out: A path or URL with nothing there yet, or with an earlier export.
+        overwrite: Whether to replace an earlier export.
+        storage_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
 
     Raises:
-        InvalidInputError: There is something at `out` that must stay.
-        StorageError: It cannot be written.
+        InvalidInputError: `out` holds something that must not be overwritten.
+        StorageError: `out` cannot be written.
     """
     storage = open_storage(out, storage_options)
     if not isinstance(storage, FolderStorage):
@@ -483,8 +483,8 @@ def new_place(
         if isinstance(error, errors.WebtrajError):
             raise
         raise errors.StorageError(
-            f"{str(path)!r} cannot be written: {error}. Nothing was exported; what was there is "
-            "still there."
+            f"Cannot write {str(path)!r}: {error}. Nothing was exported, and existing files were "
+            "not changed."
         ) from error
 
 
@@ -497,7 +497,7 @@ def _new_prefix(storage: Storage, overwrite: bool) -> Iterator[Path]:
         folder = Path(temporary)
         yield folder
         keys = [path.relative_to(folder).as_posix() for path in _files(folder)]
-        if there:  # Without its manifest, what is half replaced is no export.
+        if there:  # Without a manifest, a half-replaced folder does not look like an export.
             storage.delete(MANIFEST)
         for key in sorted(keys, key=lambda key: key == MANIFEST):
             storage.write(key, (folder / key).read_bytes())
@@ -509,7 +509,7 @@ def _check_free(path: Path, overwrite: bool) -> None:
     if not path.exists():
         return
     if not path.is_dir():
-        raise errors.InvalidInputError(f"{str(path)!r} is no folder; {_ANOTHER}.")
+        raise errors.InvalidInputError(f"{str(path)!r} is not a folder; {_ANOTHER}.")
     exported = is_manifest(path / MANIFEST)
     if any(path.iterdir()) and not (overwrite and exported):
         raise errors.InvalidInputError(_occupied(str(path), overwrite, exported))
@@ -518,12 +518,12 @@ def _check_free(path: Path, overwrite: bool) -> None:
 def _occupied(where: str, overwrite: bool, exported: bool) -> str:
     if exported:
         return f"{where!r} holds an earlier export; {_ANOTHER}, or overwrite it."
-    said = "holds things that are no export, and are not overwritten" if overwrite else "is taken"
+    said = "holds files that are not an export" if overwrite else "is not empty"
     return f"{where!r} {said}; {_ANOTHER}."
 
 
 def _replace(temporary: Path, path: Path) -> None:
-    """Puts a folder in the place of another, which is back if that fails."""
+    """Replace one folder by another; on failure, restore the first."""
     aside = path.with_name(f".{secrets.token_hex(8)}.tmp")
     occupied = path.is_dir() and any(path.iterdir())
     if occupied:
@@ -550,25 +550,25 @@ def export_dataset(
     overwrite: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> ExportReport:
-    """Writes the episodes of a dataset in another format. It is there whole or not at all.
+    """Export the episodes of a dataset to another format, completely or not at all.
 
     Args:
-        dataset: What to export, opened with eager blobs; `Dataset.filter` chooses episodes.
-        out: A new or empty folder, or a URL under which there is nothing.
+        dataset: The dataset, opened with eager blobs; use `Dataset.filter` to select episodes.
+        out: A new or empty folder, or a URL with nothing under it.
         format: A key of `webtraj.datasets.exporters.FORMATS`.
         options: The format's own options.
-        transform: Makes of each episode the one that is exported. It is named in the manifest.
-        selection: How the episodes were chosen, for the manifest: JSON data.
-        overwrite: Whether an earlier export at `out` is replaced.
-        storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
+        transform: Changes each episode before it is exported. The manifest records its name.
+        selection: How the episodes were selected, as JSON data for the manifest.
+        overwrite: Whether to replace an earlier export at `out`.
+        storage_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
 
     Returns:
-        What was written, what was left out, and which values are not as they were.
+        The episodes written and left out, and the values that were changed.
 
     Raises:
-        InvalidInputError: There is no such format or option, or `out` is taken.
+        InvalidInputError: The format or an option is unknown, or `out` is not empty.
         MissingDependencyError: The format needs a package that is not installed.
-        StorageError: It cannot be read or written, or does not read back as it was written.
+        StorageError: Reading or writing failed, or the files read back differently.
     """
     exporter = make_exporter(format, options)
     _check_apart(dataset, out)
@@ -594,8 +594,8 @@ def _check_apart(dataset: Dataset, out: Place) -> None:
         return
     if Path(out).resolve().is_relative_to(layout.root.resolve()):
         raise errors.InvalidInputError(
-            f"{str(out)!r} lies in the dataset {dataset.url!r}, which holds nothing but episodes; "
-            "name a folder elsewhere."
+            f"{str(out)!r} is inside the dataset {dataset.url!r}, which may hold only episodes. "
+            "Choose a folder elsewhere."
         )
 
 

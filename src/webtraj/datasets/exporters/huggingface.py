@@ -1,20 +1,19 @@
-"""Parquet files with a dataset card, as the Hugging Face Hub and its `datasets` expect them.
+"""Parquet files with a dataset card, for the Hugging Face Hub and `datasets`.
 
 ::
 
-    <out>/README.md                                    the card: configs, licence, how it was made
-    <out>/steps/train-00000-of-00003.parquet           a row a step
-    <out>/trajectories/train-00000-of-00001.parquet    a row an episode
+    <out>/README.md                                    the card: configs, licence, provenance
+    <out>/steps/train-00000-of-00003.parquet           one row per step
+    <out>/trajectories/train-00000-of-00001.parquet    one row per episode
 
-The columns are `STEPS` and `TRAJECTORIES`, and stand in the card. `observation`, `action_json`,
-`extra`, `info`, `end` are JSON text in the manner of `plain`: lists for arrays, objects with the
-key `$` for what JSON lacks. Where a picture was in it stands `{"type": "image", "index": 0}`: its
-place in the row's `images`. The screenshot has a column of its own, and is not repeated; neither
-are `url`, `title` and `axtree`.
+The columns are `STEPS` and `TRAJECTORIES`; the card lists them. `observation`, `action_json`,
+`extra`, `info` and `end` are JSON text as `plain` writes it: lists for arrays, objects with the key
+`$` for what JSON lacks. A picture in them is replaced by `{"type": "image", "index": 0}`, its index
+in the row's `images`. The screenshot, `url`, `title` and `axtree` have their own columns and are
+not repeated.
 
-Pictures are structs of bytes and path with the schema metadata that `datasets` reads, so that they
-are its `Image` feature, and any other reader sees a struct. The library itself is not needed. Needs
-the extra `parquet`.
+Pictures are structs of bytes and path, with the schema metadata that makes `datasets` read them as
+its `Image` feature; other readers see a struct. Needs the extra `parquet`, but not `datasets`.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ __all__ = [
 ]
 
 Kind = str | list[Any] | dict[str, Any]
-"""A column's type: "string", "int64", "float64", "bool" or "image"; `[kind]` for a list of it,
+"""A column's type: "string", "int64", "float64", "bool" or "image"; `[kind]` for a list,
 `{"name": kind, ...}` for a record."""
 
 
@@ -105,7 +104,7 @@ STEPS: dict[str, Column] = {
     "end_time": Column("float64", "When the observation was there."),
     "extra": Column("string", "All else of the step and the decision, as JSON."),
 }
-"""A row for each observation. dm_env's alignment: the action is the one that led to it."""
+"""One row per observation. As in dm_env, the action is the one that led to it."""
 
 TRAJECTORIES: dict[str, Column] = {
     "episode_id": Column("string", "The episode."),
@@ -129,7 +128,7 @@ TRAJECTORIES: dict[str, Column] = {
     "info": Column("string", "All else that is known of the episode, as JSON."),
     "end": Column("string", "All else of its end, as JSON: error, action in flight, ..."),
 }
-"""A row for each episode."""
+"""One row per episode."""
 
 _SEEN = ("url", "title", "axtree")
 _TOKENS = ("prompt_token_ids", "completion_token_ids", "logprobs")
@@ -143,12 +142,12 @@ class RowWriter:
         self._ledger = ledger
 
     def steps(self) -> Iterator[dict[str, Any]]:
-        """Yields the rows of `STEPS`."""
+        """Yield the rows of `STEPS`."""
         for step in self._episode.steps:
             yield self._step(step)
 
     def trajectory(self) -> dict[str, Any]:
-        """Returns the row of `TRAJECTORIES`."""
+        """Return the row of `TRAJECTORIES`."""
         episode, info = self._episode, self._episode.info
         acts = [step for step in episode.steps if not step.first]
         rewarded = any(step.reward is not None for step in acts)
@@ -214,7 +213,7 @@ class RowWriter:
         return {**row, "observation": to_json(rest, images)}
 
     def _extra(self, step: StepRecord) -> dict[str, Any]:
-        """Returns what has no column of its own."""
+        """Return the fields without a column."""
         extra: dict[str, Any] = {}
         for name in ("reward", "discount"):
             value = getattr(step, name)
@@ -248,7 +247,7 @@ class RowWriter:
         return unicode_text(value)
 
     def _numbers(self, values: tuple[Any, ...], name: str) -> list[int] | list[float] | None:
-        """Returns token ids as integers, log probabilities as floats; None if there are none."""
+        """Return token ids as integers, log probabilities as floats; None if there are none."""
         if name == "logprobs":
             sound = all(type(value) in (int, float) for value in values)
         else:
@@ -268,7 +267,7 @@ class RowWriter:
 
 
 class _Images:
-    """Takes the pictures out of JSON data, each once."""
+    """Moves pictures out of JSON data, each once."""
 
     def __init__(self) -> None:
         self.found: list[dict[str, Any]] = []
@@ -301,7 +300,7 @@ def _end(end: EpisodeEnd | None) -> dict[str, Any]:
 
 
 def _number(value: Any) -> float | None:
-    """Returns a value as a float, if it is one number."""
+    """Return a value as a float, if it is one number."""
     item = value.item() if getattr(value, "shape", None) == () else value
     try:
         return float(item) if type(item) in (int, float, bool) else None
@@ -319,14 +318,14 @@ def _hash(data: bytes) -> str:
 
 # Parquet files of limited size: `train-00000-of-00003.parquet`, with `datasets`' own metadata.
 #
-# Rows are written in groups of a few dozen megabytes, so that no more is ever in memory. A file
-# that has reached its size is closed, and the next one begun; what they are called is known at the
-# end, when they are counted.
+# Rows are written in groups of a few dozen megabytes, which bounds memory. When a file reaches its
+# size limit, it is closed and the next one started. Final names are given at the end, when the
+# number of files is known.
 
 _GROUP_BYTES = 32 << 20
 _GROUP_ROWS = 5_000
 _ROW_BYTES = 500
-"""What a row takes beside its texts and pictures, about."""
+"""The approximate bytes of a row without its texts and pictures."""
 
 
 class ShardWriter:
@@ -335,13 +334,13 @@ class ShardWriter:
     def __init__(
         self, folder: Path, name: str, columns: dict[str, Column], shard_bytes: int
     ) -> None:
-        """Initializes the writer.
+        """Initialize the writer.
 
         Args:
-            folder: Where the files go.
-            name: How their names begin.
+            folder: The folder for the files.
+            name: The prefix of their names.
             columns: The table's columns.
-            shard_bytes: The size from which another file is begun.
+            shard_bytes: The size at which the next file starts.
 
         Raises:
             MissingDependencyError: pyarrow is not installed.
@@ -361,7 +360,7 @@ class ShardWriter:
         """Rows so far."""
 
     def add(self, row: dict[str, Any]) -> None:
-        """Adds a row: a value for each column."""
+        """Add a row: a value for each column."""
         size = _ROW_BYTES + _size_of(row)
         if self._written + self._row_bytes + size > self._shard_bytes:
             self._end_shard()
@@ -375,7 +374,7 @@ class ShardWriter:
         return self
 
     def __exit__(self, exc_type: object, exc: object, traceback: object) -> None:
-        """Completes the files and gives them their names; after an error, only closes them."""
+        """Complete and rename the files; after an error, only close them."""
         if exc is not None:
             if self._writer is not None:
                 self._writer.close()
@@ -387,10 +386,10 @@ class ShardWriter:
             self._paths[i] = path.rename(self._folder / name)
 
     def check(self) -> None:
-        """Reads all files, and compares them with what was written.
+        """Read all files back and compare them with what was written.
 
         Raises:
-            StorageError: They are not the same.
+            StorageError: They differ.
         """
         for path, expected in zip(self._paths, self._digests, strict=True):
             digest = hashlib.sha256()
@@ -423,7 +422,7 @@ class ShardWriter:
             self._writer.write_table(table)
         for row in self._rows:
             _count({column: row[column] for column in self._schema.names}, self._digest)
-        # Pictures do not get smaller; counted are the bytes that a file may have at most.
+        # Count uncompressed bytes, the upper limit of the file size: pictures do not compress.
         self._written += self._row_bytes
         self._rows, self._row_bytes = [], 0
 
@@ -451,9 +450,9 @@ def _arrow_type(kind: Kind) -> pa.DataType:
 
 
 def _feature(kind: Kind) -> Any:
-    """Returns a type as `datasets` writes it: in the way that old and new versions read."""
+    """Return a type in the notation of `datasets` that old and new versions read."""
     match kind:
-        case [dict(inner)]:  # A sequence of records would be read as a record of sequences.
+        case [dict(inner)]:  # As a Sequence, it would be read as a record of lists.
             return [_feature(inner)]
         case [inner]:
             return {"feature": _feature(inner), "_type": "Sequence"}
@@ -481,7 +480,7 @@ def _count(row: dict[str, Any], digest: Any) -> None:
     digest.update(orjson.dumps(row, default=lambda data: hashlib.sha256(data).hexdigest()))
 
 
-# The dataset card: README.md with the metadata that the Hub and `datasets` read.
+# The dataset card: README.md with the metadata for the Hub and `datasets`.
 
 _SIZES = (
     (1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"),
@@ -496,15 +495,15 @@ def front_matter(
     rows: int,
     files: Mapping[str, Mapping[str, str]],
 ) -> list[str]:
-    """Returns the lines of a card's metadata.
+    """Return the lines of a card's metadata.
 
     Args:
         title: The dataset's title.
         license_id: The licence's identifier on the Hub.
-        tag: What the dataset holds.
-        rows: How many rows it has.
-        files: The pattern of the files' names by config and split. The first of several configs is
-            the default.
+        tag: A tag for the contents.
+        rows: The number of rows.
+        files: The file name pattern by config and split. The first of several configs is the
+            default.
     """
     size = next((name for limit, name in _SIZES if rows < limit), "n>10M")
     lines = ["---", f"pretty_name: {_quoted(title)}", f"license: {license_id}", "tags:"]
@@ -526,7 +525,7 @@ def card(
     counts: Mapping[str, Mapping[str, int]],
     report: ExportReport,
 ) -> str:
-    """Returns the card.
+    """Return the text of the card.
 
     Args:
         title: The dataset's title.
@@ -601,12 +600,12 @@ def _counted(counts: Counter[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Returns a text as YAML has it: as JSON has it."""
+    """Return a text quoted for YAML, as JSON."""
     return orjson.dumps(unicode_text(text)).decode()
 
 
 def _named(kind: Kind) -> str:
-    """Returns a type as the card names it.
+    """Return a type in the card's notation.
 
     >>> _named([{"role": "string", "content": ["int64"]}])
     '[{role: string, content: [int64]}]'
@@ -615,7 +614,7 @@ def _named(kind: Kind) -> str:
 
 
 def one_line(text: str) -> str:
-    """Returns a text without line breaks."""
+    """Return a text without line breaks."""
     return " ".join(unicode_text(text).split())
 
 
@@ -632,25 +631,25 @@ class HuggingFaceExporter:
     libraries: ClassVar[tuple[str, ...]] = ("pyarrow",)
 
     splits: str = ""
-    """Shares or conditions by name, `;` between: `train=0.9;test=0.1`. By default all is `train`.
-    Episodes that belong to no split are left out."""
+    """Shares or conditions by name, separated by `;`: `train=0.9;test=0.1`. Default: all episodes
+    in `train`. Episodes that match no split are left out."""
     together: str = "episode"
-    """For shares: what is kept in one split: episode, task, site or group."""
+    """For shares: what stays in one split: episode, task, site or group."""
     seed: int = 0
-    """For shares: another one gives another split."""
+    """For shares: another seed gives another split."""
     license: str = "unknown"
-    """The licence, by its identifier on the Hub: `mit`, `cc-by-4.0`, ..."""
+    """The licence's identifier on the Hub: `mit`, `cc-by-4.0`, ..."""
     title: str = ""
-    """The card's title; by default the folder's name."""
+    """The card's title. Default: the folder's name."""
     shard_mb: Annotated[int, pydantic.Field(ge=1, le=480)] = 400
-    """Megabytes of a file, about: the next row begins another one."""
+    """The approximate size of a file, in megabytes."""
 
     def export(self, job: base.Job) -> None:
         """See `base.Exporter.export`."""
         if not _LICENSE.fullmatch(self.license):
             raise errors.InvalidInputError(
-                f"The licence {self.license!r:.80} is no identifier; expected one of the Hub's, "
-                "such as mit, apache-2.0 or cc-by-4.0."
+                f"The licence {self.license!r:.80} is not a valid identifier; expected one of the "
+                "Hub's, such as mit, apache-2.0 or cc-by-4.0."
             )
         split_of, names = self._assigned(job)
         with contextlib.ExitStack() as stack:
@@ -681,7 +680,7 @@ class HuggingFaceExporter:
         (job.folder / "README.md").write_text(readme, encoding="utf-8")
 
     def _assigned(self, job: base.Job) -> tuple[Mapping[str, str], list[str]]:
-        """Returns the split of each episode, and the names of all splits."""
+        """Return the split of each episode, and the names of all splits."""
         summaries = job.episodes.summaries
         if not self.splits:
             return dict.fromkeys(summaries, "train"), ["train"]
@@ -690,14 +689,14 @@ class HuggingFaceExporter:
             name, found, what = (part.strip() for part in item.partition("="))
             if not found or name in parts or not _SPLIT_NAME.fullmatch(name):
                 raise errors.InvalidInputError(
-                    f"The split {item!r:.100} is none, or there twice; expected name=share or "
+                    f"The split {item!r:.100} is invalid or given twice; expected name=share or "
                     "name=condition, such as train=0.9;test=0.1."
                 )
             parts[name] = _share(what)
         assigned = transfer.assign(
             summaries.values(),
             parts,
-            together=self.together,  # type: ignore[arg-type]  # It is checked there.
+            together=self.together,  # type: ignore[arg-type]  # `assign` checks it.
             seed=self.seed,
         )
         return {i: name for name, ids in assigned.items() for i in ids}, list(parts)

@@ -1,19 +1,19 @@
-"""A Minari dataset: what `minari.load_dataset` loads.
+"""A Minari dataset, for `minari.load_dataset`.
 
 ::
 
-    <out>/data/metadata.json      what Minari knows of the dataset, spaces among it
+    <out>/data/metadata.json      Minari's metadata, including the spaces
     <out>/data/main_data.hdf5     the episodes
 
-`out` is the dataset's own folder: `MINARI_DATASETS_PATH=runs` and `out="runs/click-v0"` make it
-`click-v0`. An episode has one observation more than it has actions, as Minari has it; one without
-any action is left out. A termination is a termination; a truncation, and whatever stopped an
-episode in the middle, is a truncation, and the episode's metadata tell which (`end_reason`,
+`out` is the dataset's own folder: `MINARI_DATASETS_PATH=runs` and `out="runs/click-v0"` give the
+dataset `click-v0`. In Minari an episode has one observation more than actions; episodes without
+actions are left out. A termination stays a termination. A truncation, or anything that stopped the
+episode midway, becomes a truncation, and the episode's metadata say which (`end_reason`,
 `outcome`).
 
-The spaces are made to fit the data. Infos hold, for each observation, the
-`discount`, the times, and `agent/...` of the action that led to it; texts in infos come back as
-bytes. Needs the extra `minari`.
+The spaces are made to fit the data. Infos hold, for each observation, the `discount`, the times,
+and `agent/...` of the action that led to it; texts in infos come back as bytes. Needs the extra
+`minari`.
 """
 
 from __future__ import annotations
@@ -53,27 +53,26 @@ if TYPE_CHECKING:
 
 __all__ = ["MinariExporter"]
 
-# From nests of any values to columns of one type each.
+# From nested values to columns of one type each.
 #
-# A nest of mappings becomes columns named by paths: `observation/last_action/box`. What a column
-# holds is found out by going through all values first (`_Fit`). Its kinds:
+# Nested mappings become columns named by paths: `observation/last_action/box`. A first pass over
+# all values (`_Fit`) determines each column's kind:
 #
-# * `number`: numbers and arrays of them, of one dtype, and one shape or number of dimensions.
-# * `text`: strings; actions in webtraj's dialect.
+# * `number`: numbers and arrays, of one dtype, and one shape or number of dimensions.
+# * `text`: strings; actions as webtraj's action text.
 # * `bytes`: encoded pictures and other bytes.
-# * `json`: all else, and what is of several kinds in turn, as JSON text (see `plain`).
+# * `json`: everything else, including values of mixed kinds, as JSON text (see `plain`).
 #
-# Numbers of several dtypes become one that holds all of them exactly; if there is none they are
-# JSON. An empty mapping leaves no trace. In names, `/`, `:`, `%` and names of dots are written as
-# `%2F`.
+# Numbers of several dtypes are stored in one that holds all of them exactly, or else as JSON. Empty
+# mappings are lost. In names, `/`, `:`, `%` and the dots of all-dot names are escaped, as `%2F`.
 
 _Kind = Literal["number", "text", "bytes", "json"]
 _EXACT = 2**53
-"""Up to here every integer is a float64."""
+"""Up to here, float64 holds every integer exactly."""
 
 
 def _flatten(value: Any, path: str) -> dict[str, Any]:
-    """Returns the leaves of a nest by their paths; None is no leaf.
+    """Return the leaves of a nested value by path, without None.
 
     >>> _flatten({"a": {"b": 1, "c": None}, "d/e": 2}, "observation")
     {'observation/a/b': 1, 'observation/d%2Fe': 2}
@@ -88,24 +87,24 @@ def _flatten(value: Any, path: str) -> dict[str, Any]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Column:
-    """What a column holds."""
+    """The type of a column."""
 
     name: str
     kind: _Kind
     dtype: np.dtype[Any] | None = None
-    """Of numbers."""
+    """The dtype of numbers."""
     shape: tuple[int, ...] | None = None
-    """Of each number or array; None if they differ."""
+    """The shape of each number or array; None if they differ."""
     optional: bool = False
     """Whether some steps have no value."""
     low: float | None = None
     high: float | None = None
-    """The least and the greatest number, both if all are integers without dimensions."""
+    """The smallest and largest number, if all are integer scalars."""
     pixels: tuple[int, ...] | None = None
-    """Of bytes: the shape as arrays of pictures that are all of one size and mode."""
+    """For bytes: the array shape of the pictures, if all have the same size and mode."""
 
     def render(self, value: Any) -> Any:
-        """Returns a leaf as the column holds it: an array, a text, or bytes."""
+        """Return a leaf as the column stores it: an array, a text, or bytes."""
         match self.kind:
             case "number":
                 return np.asarray(value, self.dtype).reshape(np.shape(value))
@@ -117,22 +116,22 @@ class _Column:
 
 
 class _Fit:
-    """Finds out what columns hold what they are shown."""
+    """Determines the columns that fit a set of values."""
 
     def __init__(self, *, pixels: bool) -> None:
-        """Initializes the fit; `pixels` if pictures may be arrays of pixels."""
+        """Initialize the fit; `pixels` allows pictures to become pixel arrays."""
         self._pixels = pixels
         self._seen: dict[str, _Seen] = {}
         self._rows: dict[str, int] = {}
 
     def see(self, group: str, value: Any) -> None:
-        """Shows one step's value of a group of columns, such as `observation`."""
+        """Take in one step's value of a group of columns, such as `observation`."""
         self._rows[group] = self._rows.get(group, 0) + 1
         for name, leaf in _flatten(value, group).items():
             self._seen.setdefault(name, _Seen(group, self._pixels)).see(leaf)
 
     def columns(self) -> dict[str, _Column]:
-        """Returns the columns by name, in the order of their names."""
+        """Return the columns by name, sorted by name."""
         return {
             name: seen.column(name, self._rows[seen.group])
             for name, seen in sorted(self._seen.items())
@@ -140,7 +139,7 @@ class _Fit:
 
 
 class _Seen:
-    """What was seen of one column."""
+    """The values seen in one column, summarized."""
 
     def __init__(self, group: str, pixels: bool) -> None:
         self.group = group
@@ -170,7 +169,7 @@ class _Seen:
         if kind == "number" and (dtype is None or len(ndims) > 1):
             kind = "json"
         if kind == "bytes" and (pixels := self._picture_shape()) is not None:
-            # Some may be no bytes at all, as of a step that no picture was made of.
+            # Some values may be empty, as for a step without a screenshot.
             return _Column(name, kind, optional=optional or () in self._pictures, pixels=pixels)
         if kind != "number":
             return _Column(name, kind, optional=optional)
@@ -186,7 +185,7 @@ class _Seen:
         )
 
     def _see_number(self, array: NDArray[Any], *, neutral: bool) -> None:
-        # Few shapes are enough to know that they differ.
+        # A few shapes are enough to show that they differ.
         if len(self._shapes) < 64:
             self._shapes.add(array.shape)
         if neutral:
@@ -200,7 +199,7 @@ class _Seen:
                 self._bounds = min(low, old[0]), max(high, old[1])
 
     def _picture_shape(self) -> tuple[int, ...] | None:
-        """Returns the shape of the pictures as arrays; None if they are not of one."""
+        """Return the pictures' common array shape; None if they have none."""
         kinds = self._pictures - {()}
         if len(kinds) != 1 or None in kinds:
             return None
@@ -208,7 +207,7 @@ class _Seen:
         return (height, width) if mode == "L" else (height, width, len(mode))
 
     def _dtype(self) -> np.dtype[Any] | None:
-        """Returns the dtype that holds all numbers exactly; None if there is none."""
+        """Return the dtype that holds all numbers exactly; None if there is none."""
         if not self._dtypes:
             return np.dtype(np.float64)
         dtype = np.result_type(*self._dtypes)
@@ -245,17 +244,16 @@ def _text(value: Any) -> str:
     return str(value) if isinstance(value, str) else action_text(value) or ""
 
 
-# Columns as Gymnasium's spaces, and values that follow them.
+# Columns as Gymnasium spaces, and the values that fit them.
 #
-# * Numbers of one shape: `Box`, unbounded; an action that is one integer: `Discrete`, from the
-#   least to the greatest that was seen.
-# * Text, and JSON for what is neither number nor text: `Text`, of the characters and the length
-#   that were seen. Arrays whose shapes differ are JSON too.
-# * Pictures that are all of one size and mode: `Box` of uint8 pixels; other bytes: `Text` of
-#   base64.
-# * Mappings: `Dict`, nested as the values were. A value that some steps lack has a dummy there,
-#   and a `Box` of bool beside it, `<name>:present`. What is a value in one step and a mapping in
-#   another is called `%value` in the mapping.
+# * Numbers of one shape: `Box`, unbounded. An action that is one integer: `Discrete`, from the
+#   smallest to the largest value seen.
+# * Text, and JSON: `Text`, with the characters and the length seen. Arrays of differing shapes are
+#   JSON too.
+# * Pictures of one size and mode: `Box` of uint8 pixels. Other bytes: `Text` of base64.
+# * Mappings: `Dict`, nested like the values. If some steps lack a value, they get a dummy, and a
+#   bool `Box` named `<name>:present` tells them apart. A key that holds a value in one step and a
+#   mapping in another stores the value under `%value` in the mapping.
 
 _Tell = Callable[[str, str], None]
 _MODES = ("L", "RGB", "RGBA")
@@ -264,7 +262,7 @@ _NO_NULL = "\N{SYMBOL FOR NULL}"
 
 
 class _Nest:
-    """The columns of one group, as one space."""
+    """The columns of one group, combined into one space."""
 
     def __init__(self, group: str, columns: dict[str, _Column]) -> None:
         self._group = group
@@ -273,7 +271,7 @@ class _Nest:
         self._paths = {name: self._path(name) for name in names}
 
     def space(self) -> Any:
-        """Returns the space of all values so far."""
+        """Return the space of all values so far."""
         from gymnasium import spaces
 
         if list(self._paths.values()) == [()]:
@@ -288,7 +286,7 @@ class _Nest:
         return _dict_space(made)
 
     def values(self, rows: Sequence[Any], tell: _Tell) -> Any:
-        """Returns the values of all rows, nested as the space is, a list or an array a leaf."""
+        """Return the values of all rows, nested like the space; each leaf is a list or an array."""
         flat = [_flatten(row, self._group) for row in rows]
         if list(self._paths.values()) == [()]:
             ((name, leaf),) = self._leaves.items()
@@ -305,7 +303,7 @@ class _Nest:
         return made
 
     def _path(self, name: str) -> tuple[str, ...]:
-        """Returns a column's keys in the nest; none for the group itself."""
+        """Return a column's keys in the nest; empty for the group itself."""
         inner = name[len(self._group) + 1 :]
         if name == self._group and len(self._leaves) == 1:
             return ()
@@ -325,15 +323,15 @@ class _Leaf:
         self.column = column
 
     def has(self, value: Any) -> bool:
-        """Returns whether a step has a value of its own."""
+        """Return whether a step has a value of its own."""
         return value is not None
 
     def space(self) -> Any:
-        """Returns the space."""
+        """Return the space."""
         raise NotImplementedError
 
     def values(self, column: list[Any], tell: Callable[[str], None]) -> Any:
-        """Returns the values as Minari takes them."""
+        """Return the values in the form that Minari expects."""
         raise NotImplementedError
 
 
@@ -390,7 +388,7 @@ class _Pixels(_Leaf):
 
 
 class _Texts(_Leaf):
-    """Text, as which all else goes too."""
+    """Text, and everything that is stored as text."""
 
     def __init__(self, column: _Column) -> None:
         super().__init__(column)
@@ -416,7 +414,7 @@ class _Texts(_Leaf):
     def _text(self, value: Any, tell: Callable[[str], None]) -> str:
         if self.column.kind == "bytes":
             return base64.b64encode(value).decode()
-        if self.column.kind == "number":  # Of shapes that differ.
+        if self.column.kind == "number":  # Arrays of differing shapes.
             return to_json(value)
         text = str(self.column.render(value))
         if "\0" in text or not is_unicode(text):
@@ -434,7 +432,7 @@ def _leaf(column: _Column, group: str) -> _Leaf:
 
 
 def _is_choice(column: _Column) -> bool:
-    """Returns whether a column is one integer, of which not too many are possible."""
+    """Return whether a column is one integer with a limited range."""
     whole = column.dtype is not None and column.dtype.kind in "iu" and column.shape == ()
     if not whole or column.low is None or column.high is None or column.optional:
         return False
@@ -442,7 +440,7 @@ def _is_choice(column: _Column) -> bool:
 
 
 def _picture_kind(data: bytes) -> Any:
-    """Returns a picture's mode and size; () for no bytes at all; None if it is no picture."""
+    """Return a picture's mode and size; () for empty bytes; None if it is not a picture."""
     if not data:
         return ()
     try:
@@ -468,7 +466,7 @@ def _dict_space(nest: dict[str, Any]) -> spaces.Dict:
     return spaces.Dict(made)
 
 
-# What formats of arrays keep of a decision: the thought, the reply, and its tokens.
+# The agent columns: the thought, the reply and its tokens.
 
 _CALL_FIELDS = (
     "model", "policy_version", "prompt_token_ids", "completion_token_ids", "logprobs",
@@ -480,7 +478,7 @@ _UNPLACED = (
 
 
 def _agent_values(step: StepRecord) -> dict[str, Any]:
-    """Returns the values of the columns `agent/...` of the action that led to a step."""
+    """Return the `agent/...` values of the action that led to a step."""
     decision = step.decision
     if decision is None:
         return {}
@@ -497,7 +495,7 @@ def _agent_values(step: StepRecord) -> dict[str, Any]:
 
 
 def _note_left_out(episode: EpisodeTrajectory, ledger: Ledger) -> None:
-    """Notes what has no column of an episode's decisions and steps."""
+    """Record which decision and step fields have no column."""
     for step in episode.steps:
         decision = step.decision
         if step.ignored_action is not None:
@@ -518,7 +516,7 @@ def _note_left_out(episode: EpisodeTrajectory, ledger: Ledger) -> None:
 
 
 def _number(value: Any, field: str, episode: EpisodeTrajectory, ledger: Ledger) -> float:
-    """Returns a reward or a discount as one number; NaN for None."""
+    """Return a reward or discount as one number; NaN for None."""
     if value is None:
         return float("nan")
     item = value.item() if getattr(value, "shape", None) == () else value
@@ -542,11 +540,11 @@ class MinariExporter:
     libraries: ClassVar[tuple[str, ...]] = ("minari", "gymnasium", "h5py", "numpy", "pillow")
 
     id: str = ""
-    """The dataset's id: `web/click-v0`; by default the folder's name."""
+    """The dataset's id: `web/click-v0`. Default: the folder's name."""
     images: Literal["pixels", "encoded"] = "pixels"
-    """Pictures of one size as arrays of pixels, without loss; or all as base64 of their bytes."""
+    """Pictures of one size as pixel arrays, without loss; or all pictures as base64."""
     description: str = "Recorded by webtraj."
-    """What Minari shows of the dataset."""
+    """Minari's description of the dataset."""
 
     def export(self, job: base.Job) -> None:
         """See `base.Exporter.export`."""
@@ -567,14 +565,14 @@ class MinariExporter:
         columns = fit.columns()
         nests = {name: _Nest(name, columns) for name in ("observation", "action", "agent")}
         data = job.folder / "data"
-        # What text a space allows is known at the end. Until then there is a small one: Minari
-        # writes its metadata anew for each episode, with a number for each pixel's bounds.
+        # The text spaces are known only at the end. Until then, use a small space: Minari rewrites
+        # its metadata for each episode, and a pixel space has a bound per pixel.
         storage = storage_class.new(
             data,
             observation_space=spaces.Discrete(1),
             action_space=spaces.Discrete(1),
             data_format="hdf5",
-            jpeg_encoding=False,  # Pixels come back as they were.
+            jpeg_encoding=False,  # Keeps pixels exact.
         )
         storage.update_metadata(
             {
@@ -583,7 +581,7 @@ class MinariExporter:
                 "description": self.description,
             }
         )
-        storage.update_episodes([])  # So that there is a file, if there are no episodes.
+        storage.update_episodes([])  # Creates the file even if there are no episodes.
         digests: list[str] = []
         for episode in job.episodes:
             buffer = _buffer(len(digests), episode, nests, job.ledger)
@@ -601,20 +599,20 @@ class MinariExporter:
         dataset_id = self.id or name
         if not _ID.fullmatch(dataset_id):
             raise errors.InvalidInputError(
-                f"{dataset_id!r:.100} cannot be a Minari dataset's id; name the folder as one, "
-                "such as 'click-test-v0': letters, digits, - and _, and a version."
+                f"Invalid Minari dataset id {dataset_id!r:.100}; expected letters, digits, - "
+                "and _, and a version, such as 'click-test-v0'. Rename the folder."
             )
         if dataset_id.rpartition("/")[2] != name:
             raise errors.InvalidInputError(
-                f"A Minari dataset lies in a folder of its name: {dataset_id!r:.100} cannot be in "
-                f"a folder {name!r:.100}."
+                f"The id of a Minari dataset must match its folder: {dataset_id!r:.100} cannot be "
+                f"written to a folder named {name!r:.100}."
             )
         return dataset_id
 
 
 def _storage_class() -> Any:
     try:
-        import h5py  # noqa: F401  (Minari asks for it later.)
+        import h5py  # noqa: F401  (Minari imports it only later.)
         from minari.dataset.minari_storage import MinariStorage
     except ImportError as error:
         raise errors.missing_dependency(
@@ -674,7 +672,7 @@ def _times(times: list[float | None]) -> Any:
 
 
 def _metadata(episode: EpisodeTrajectory, ledger: base.Ledger) -> dict[str, Any]:
-    """Returns an episode's metadata, as far as HDF5 takes them."""
+    """Return an episode's metadata, within the limits of HDF5."""
     info = episode.info
     texts = {
         **{name: getattr(info, name) for name in _INFO},
@@ -710,10 +708,10 @@ def _set_spaces(path: Path, nests: dict[str, _Nest]) -> None:
 
 
 def _check(data: Path, digests: list[str]) -> None:
-    """Loads the dataset as Minari does, and compares it with what was written.
+    """Load the dataset with Minari and compare it with what was written.
 
     Raises:
-        StorageError: It is not the same.
+        StorageError: They differ.
     """
     import minari
 
@@ -726,7 +724,7 @@ def _check(data: Path, digests: list[str]) -> None:
 
 
 def _digest(episode: Any) -> str:
-    """Returns a hash of what Minari reads of an episode, spaces apart."""
+    """Return a hash of an episode's values as Minari reads them."""
     total = hashlib.sha256()
     for name in ("observations", "actions", "rewards", "terminations", "truncations"):
         _count(getattr(episode, name), total)

@@ -1,9 +1,9 @@
-"""Values as plain JSON data, for readers that know nothing of webtraj.
+"""Values as plain JSON data, for readers that do not know webtraj.
 
-Arrays, tuples and lists become lists, numpy's numbers become numbers, named tuples objects; that is
-what such readers expect, and cannot be told apart again. What JSON has no word for is an object
-with the key `$`, as in `webtraj.store.values`: NaN, integers beyond 64 bits, text that is
-no Unicode, sets, dates, records, mappings with other keys than text.
+Arrays, tuples and lists become lists, numpy numbers become numbers, and named tuples become
+objects; the original types are lost. Values that JSON cannot express become objects with the key
+`$`, as in `webtraj.store.values`: NaN, integers beyond 64 bits, text with lone surrogates, sets,
+dates, records, and mappings with keys other than text.
 """
 
 from __future__ import annotations
@@ -39,31 +39,31 @@ __all__ = [
 ]
 
 _DEEP = 60
-"""From this level on the encoder takes over, which knows how to nest deeper than JSON can."""
+"""From this depth on, the encoder takes over; it can nest deeper than JSON."""
 
 OnBytes = Callable[[bytes], Any]
 
 
 def plain(value: Any, on_bytes: OnBytes | None = None) -> Any:
-    """Returns a value as JSON data that orjson writes.
+    """Return a value as JSON data that orjson can write.
 
     >>> plain({"box": np.ones(2), "reward": float("nan")})
     {'box': [1.0, 1.0], 'reward': {'$': 'float', 'v': 'nan'}}
 
     Args:
         value: Any value that a dataset can hold.
-        on_bytes: Gives what stands for bytes; by default they are in it, as base64.
+        on_bytes: Returns the replacement for bytes. Default: base64.
     """
     return _plain(value, on_bytes or _tagged, 0)
 
 
 def to_json(value: Any, on_bytes: OnBytes | None = None) -> str:
-    """Returns a value as JSON text."""
+    """Return a value as JSON text."""
     return orjson.dumps(plain(value, on_bytes)).decode()
 
 
 def action_text(action: Any) -> str | None:
-    """Returns an action as one line: in webtraj's dialect, as the text that it is, or as JSON.
+    """Return an action as one line: webtraj's action text, the given text, or JSON.
 
     >>> from webtraj.environments.actions import Click
     >>> action_text(Click("12")), action_text(3), action_text(None)
@@ -74,30 +74,30 @@ def action_text(action: Any) -> str | None:
     if isinstance(action, Action):
         try:
             return format_action(action)
-        except UnsupportedActionError:  # An InvalidAction, which no dialect says.
+        except UnsupportedActionError:  # An InvalidAction has no action text.
             return to_json(action)
     return to_json(action)
 
 
 def is_blank(value: Any) -> bool:
-    """Returns whether a value says nothing: None, no text, or an empty tuple, list or mapping."""
+    """Return whether a value is empty: None, or an empty text, tuple, list or mapping."""
     return value is None or (isinstance(value, (str, tuple, list, Mapping)) and not value)
 
 
 def filled_fields(record: Any, without: Collection[str] = ()) -> dict[str, Any]:
-    """Returns the fields of a record that are not blank, but for some."""
+    """Return the fields of a record that are not blank, except those in `without`."""
     names = [field.name for field in dataclasses.fields(record) if field.name not in without]
     values = {name: getattr(record, name) for name in names}
     return {name: value for name, value in values.items() if not is_blank(value)}
 
 
 def answer(calls: Sequence[ModelCall]) -> ModelCall | None:
-    """Returns the model call that was acted on: the last one that gave a reply."""
+    """Return the model call that was acted on: the last one without an error."""
     return next((call for call in reversed(calls) if not call.error), None)
 
 
 def is_unicode(text: str) -> bool:
-    """Returns whether UTF-8 can hold a text: it has no lone surrogates."""
+    """Return whether a text can be UTF-8: it has no lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -106,7 +106,7 @@ def is_unicode(text: str) -> bool:
 
 
 def unicode_text(text: str) -> str:
-    """Returns a text with question marks for lone surrogates."""
+    """Return a text with lone surrogates replaced by question marks."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -163,7 +163,7 @@ def _tagged(value: Any) -> Any:
     return Encoder(careful=True).encode(value)
 
 
-# Bytes that lie beside what names them: each once, by its hash.
+# Bytes in separate files, each stored once under its hash.
 
 _STARTS = {
     b"\x89PNG\r\n\x1a\n": ("png", "image/png"),
@@ -173,7 +173,7 @@ _STARTS = {
 
 
 def image_kind(data: bytes) -> tuple[str, str] | None:
-    r"""Returns the extension and media type of a picture, by how it begins; None if it is none.
+    r"""Return a picture's extension and media type by its first bytes; None if it is not one.
 
     >>> image_kind(b"\xff\xd8\xff..."), image_kind(b"%PDF")
     (('jpg', 'image/jpeg'), None)
@@ -184,14 +184,14 @@ def image_kind(data: bytes) -> tuple[str, str] | None:
 
 
 class FilesBeside:
-    """Writes bytes below a folder, and checks that they are there."""
+    """Writes bytes as files in a folder, and reads them back to check."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._written: set[str] = set()
 
     def put(self, data: bytes) -> str:
-        """Writes bytes, unless they are there, and returns their path below the folder."""
+        """Write bytes, unless they exist already, and return their path in the folder."""
         kind = image_kind(data)
         sub, ext = ("images", kind[0]) if kind else ("blobs", "bin")
         name = f"{sub}/{hashlib.sha256(data).hexdigest()}.{ext}"
@@ -200,7 +200,7 @@ class FilesBeside:
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(data)
             if path.read_bytes() != data:
-                raise errors.StorageError(f"{name!r} was written, and reads back otherwise.")
+                raise errors.StorageError(f"{name!r} reads back differently from what was written.")
             self._written.add(name)
         return name
 

@@ -1,7 +1,7 @@
-"""Episodes that other systems recorded, as webtraj's own.
+"""Import episodes that other systems recorded.
 
-`import_episodes` finds out what a file or folder holds, and adds its episodes to a dataset. Each
-system has a module with a function `read`, which yields what it finds (see `base`).
+`import_episodes` detects the format of a file or folder, and adds its episodes to a dataset. Each
+system has a module with a function `read`, which yields its episodes (see `base`).
 
 * `agentlab`: experiment folders of BrowserGym and AgentLab.
 * `webgym`: trajectory files of WebGym.

@@ -1,14 +1,14 @@
-"""Experiment folders of BrowserGym and AgentLab, and studies of them.
+"""Experiment folders of BrowserGym and AgentLab, and studies made of them.
 
 Record k of an experiment holds the observation shown at k, the action chosen at k, and the reward
-that came *with* observation k: what action k-1 led to. So record 0 is FIRST, and step k takes its
-action from record k-1. The last record has no action; an episode that was cut short by the agent
-has its end on the record of the action that was none.
+that came *with* observation k, as the result of action k-1. So record 0 is FIRST, and step k takes
+its action from record k-1. The last record has no action; if the agent cut the episode short, the
+end is on the record where it gave no action.
 
-Rewards are as recorded, and the outcome is told from them only if the environment terminated the
-episode: a success has earned 1 or more. What ended without that says how in its `EpisodeEnd`:
-an environment that raised (a record without observation), an agent that raised (a record without
-action), a run that was interrupted, or one that left no summary, as of a process that died.
+Rewards are kept as recorded. The outcome is derived from them only if the environment terminated
+the episode: a total of 1 or more is a success. Other ends are described in `EpisodeEnd`: an
+environment that raised (a record without an observation), an agent that raised (a record without an
+action), an interrupted run, or a run without a summary, as when the process died.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from webtraj.trajectory import (
 
 __all__ = ["Record", "STEP_NAMES", "read", "recognises", "to_trajectory"]
 
-# The classes that step files of BrowserGym and AgentLab name.
+# The classes named in step files of BrowserGym and AgentLab.
 
 STEP_NAMES = frozenset(
     f"{home}.{name}"
@@ -69,17 +69,17 @@ STEP_NAMES = frozenset(
     }.items()
     for name in names
 )  # fmt: skip
-"""The classes that step files may name. Arguments of an experiment may name any."""
+"""The classes allowed in step files. The arguments of an experiment may name any class."""
 
 
-# One record of an experiment, `StepInfo`, and how records become an episode's steps.
+# One record of an experiment, a `StepInfo`, and how records become an episode's steps.
 
 _USAGE = ("input_tokens", "output_tokens", "prompt_tokens", "completion_tokens", "total_tokens")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Record:
-    """A `StepInfo`, with what lies beside it."""
+    """A `StepInfo`, with the files that belong to it."""
 
     number: int
     fields: Mapping[str, Any]
@@ -88,12 +88,12 @@ class Record:
 
     @property
     def empty(self) -> bool:
-        """Whether the environment never gave an observation: it failed in the middle."""
+        """Whether there is no observation, because the environment failed."""
         return self.fields.get("obs") is None
 
     @property
     def observation(self) -> Any:
-        """The observation, with what was put beside it put back."""
+        """The observation, including the parts stored in separate files."""
         observation = self.fields.get("obs")
         if not isinstance(observation, Mapping):
             return observation
@@ -102,7 +102,7 @@ class Record:
 
     @property
     def reward(self) -> float:
-        """The reward as a number; NaN if it is none."""
+        """The reward as a number; NaN if it is not one."""
         return reward_value(self.fields.get("reward"))
 
     @property
@@ -133,7 +133,7 @@ class Record:
         return self.fields.get("stats") is not None
 
     def results(self) -> dict[str, Any]:
-        """Returns what came with the observation and has no place in a step."""
+        """Return the fields that came with the observation and have no place in a step."""
         names = ("task_info", "raw_reward")
         results = {name: self.fields[name] for name in names if self.fields.get(name) is not None}
         return {
@@ -143,12 +143,12 @@ class Record:
         }
 
     def time(self, name: str) -> float | None:
-        """Returns one of the record's times, in seconds since the epoch; None if not known."""
+        """Return one of the record's times, in seconds since the epoch; None if unknown."""
         value = base.fields_of(self.fields.get("profiling")).get(name)
-        return base.number(value) or None  # 0 is what a time is before it is known.
+        return base.number(value) or None  # 0 means unknown.
 
     def decision(self) -> Decision | None:
-        """Returns how the action chosen here came about; None if nobody was asked."""
+        """Return the decision behind the action chosen here; None if the agent was not asked."""
         said = base.fields_of(self.fields.get("agent_info"))
         stats = self.fields.get("stats")
         if not said and stats is None and self.action is None:
@@ -167,7 +167,7 @@ class Record:
         )
 
     def in_flight(self) -> dict[str, Any]:
-        """Returns the fields of an `EpisodeEnd` for an action whose result was never seen."""
+        """Return the `EpisodeEnd` fields for an action without a recorded result."""
         if self.action is None:
             return {}
         return {
@@ -209,13 +209,13 @@ def to_trajectory(
     end: EpisodeEnd,
     unreadable: Sequence[str],
 ) -> EpisodeTrajectory:
-    """Returns the episode that records tell.
+    """Return the episode of a series of records.
 
     Args:
-        info: What is known of it.
-        records: The records that could be read, in order.
-        end: How it ended.
-        unreadable: What could not be read.
+        info: The episode's info.
+        records: The readable records, in order.
+        end: The episode's end.
+        unreadable: Errors of the records that could not be read.
     """
     shown = [record for record in records if not record.empty]
     steps, violations = [], []
@@ -223,7 +223,7 @@ def to_trajectory(
         is_last = record.over and i == len(shown) - 1
         if record.over and not is_last:
             violations.append(f"record {record.number} is the end, and {record.number + 1} follows")
-        # The record before may be one that could not be read: then nobody knows the action.
+        # If the record before could not be read, the action is unknown.
         before = shown[i - 1] if i and shown[i - 1].number == record.number - 1 else None
         step_type = StepType.LAST if is_last else StepType.MID
         steps.append(
@@ -241,7 +241,7 @@ def to_trajectory(
         )
     ended = end.reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
     if ended and len(steps) > 0 and not steps[-1].last and not shown[-1].over:
-        # The last record is missing: nobody knows what was seen and earned.
+        # The last record is missing: its observation and reward are unknown.
         steps.append(
             StepRecord(
                 index=len(steps),
@@ -253,7 +253,7 @@ def to_trajectory(
             )
         )
     elif shown and (shown[-1].action is None or steps[-1].last) and not end.in_flight_decision:
-        # What the agent said when it gave no action, failed to, or was asked after the end.
+        # The agent gave no action, failed, or was asked after the end; keep what it said.
         last = shown[-1]
         said = last.has_stats or base.fields_of(last.fields.get("agent_info"))
         end = dataclasses.replace(end, in_flight_decision=last.decision() if said else None)
@@ -271,12 +271,12 @@ def to_trajectory(
 
 
 def _is(value: Any, wanted: bool | str) -> bool:
-    """Returns whether a value, whatever it may be, is a truth value or a text."""
+    """Return whether a value of any type equals a bool or a text."""
     return isinstance(value, (bool, np.bool_, str)) and bool(value == wanted)
 
 
 def _message(message: Any) -> Any:
-    """Returns a message as a plain mapping: AgentLab has classes that are dicts."""
+    """Return a message as a plain mapping; some AgentLab classes are dicts."""
     fields = base.fields_of(message)
     return dict(fields.get("items", fields)) if fields else message
 
@@ -301,15 +301,15 @@ _ERROR = re.compile(r"(?:[^\n]*\n)?(?P<type>[A-Za-z_][\w.]*):\n(?P<message>.*)",
 
 
 def recognises(path: Path) -> bool:
-    """Returns whether a folder is an experiment, or holds some."""
+    """Return whether a folder is an experiment, or holds any."""
     return path.is_dir() and next(_experiments(path, []), None) is not None
 
 
 def read(source: Source) -> Iterator[Found]:
-    """Yields the episodes of all experiments below a folder."""
+    """Yield the episodes of all experiments in a folder."""
     if not source.path.is_dir():
         raise errors.InvalidInputError(
-            f"{str(source.path)!r} is no folder; name an experiment's folder, or one that holds "
+            f"{str(source.path)!r} is not a folder. Name an experiment's folder, or one that holds "
             "experiments."
         )
     superseded: list[Path] = []
@@ -336,7 +336,7 @@ def _experiments(path: Path, superseded: list[Path]) -> Iterator[Path]:
 
 
 class _Experiment:
-    """One experiment's folder, on its way to an episode."""
+    """Reads one experiment's folder as an episode."""
 
     def __init__(self, source: Source, folder: Path) -> None:
         self._source = source
@@ -346,7 +346,7 @@ class _Experiment:
         self._content: dict[str, bytes] = {}
 
     def read(self) -> Iterator[Found]:
-        """Yields what the folder holds."""
+        """Yield the results for the folder."""
         names = sorted(path.name for path in self._folder.iterdir() if path.is_file())
         for name in names:
             if _is_read(name):
@@ -400,9 +400,9 @@ class _Experiment:
             return None
 
     def _summary(self) -> Mapping[str, Any] | None:
-        """Returns the summary; None if there is none that can be read."""
+        """Return the summary; None if it is missing or unreadable."""
         content = self._content.get("summary_info.json", b"")
-        if not content.strip():  # Made, but never filled.
+        if not content.strip():  # Created, but never filled.
             return None
         try:
             summary = json.loads(content)
@@ -417,7 +417,7 @@ class _Experiment:
         return None
 
     def _arguments(self) -> Mapping[str, Any]:
-        """Returns the experiment's arguments; what they do not tell, the folder's name may."""
+        """Return the experiment's arguments; the folder's name fills gaps."""
         match = _FOLDER.fullmatch(self._folder.name)
         named: dict[str, Any] = {}
         if match is not None:
@@ -428,7 +428,7 @@ class _Experiment:
         return {**named, **base.fields_of(self._unpickled("exp_args.pkl", any_name=True))}
 
     def _records(self) -> list[Record]:
-        """Returns the records in order; those that cannot be read are missing."""
+        """Return the readable records, in order."""
         numbers = sorted(int(m[1]) for name in self._content if (m := _STEP.fullmatch(name)))
         goal = self._unpickled("goal_object.pkl.gz") if numbers else None
         records = []
@@ -458,7 +458,7 @@ class _Experiment:
                 if base.is_image(picture):
                     found[key] = picture
                 else:
-                    self._complain(name, errors.CorruptDataError(f"{name!r} is no picture."))
+                    self._complain(name, errors.CorruptDataError(f"{name!r} is not a picture."))
         return found
 
     def _info(
@@ -539,7 +539,7 @@ def _is_read(name: str) -> bool:
 def _goal(observation: Any) -> str:
     seen = base.fields_of(observation)
     parts = seen.get("goal_object")
-    # The older field has a warning instead, if the goal has pictures.
+    # If the goal has pictures, the older field holds a warning instead.
     told = base.text_of_parts(parts) if isinstance(parts, (list, tuple)) else ""
     return told or base.text_of(seen.get("goal"))
 

@@ -1,21 +1,21 @@
 """ATIF, the Agent Trajectory Interchange Format, versions 1.0 to 1.8: JSON files.
 
-Each agent step becomes a step: its tool calls are the action, its observation, with the messages
-that came until the next one, is what the action led to. What comes before the first agent step is
+Each agent step becomes a step. Its tool calls are the action; its observation, with the messages
+until the next agent step, is the result of the action. Everything before the first agent step is
 FIRST's observation::
 
     {"results": [...], "messages": [{"source", "message", ...}], "screenshot": b"..."}
 
-One tool call that a dialect reads becomes that action; another stays `{"name", "arguments"}`,
-several a list of those; a step without any that says something is a message to the user. Steps
-that were copied from an earlier trajectory (`is_copied_context`) are messages: nobody acted.
+A single tool call that a dialect can read becomes that action; another stays
+`{"name", "arguments"}`, and several become a list. A step with text but no tool call is a message
+to the user. Steps copied from an earlier trajectory (`is_copied_context`) are messages, not
+actions.
 
-ATIF itself has no rewards, ends or tasks. They are taken from these keys of `extra`, where they
-are: at the root `task`, `seed`, `site`, `environment`, `reward`, `end_reason`, `outcome`,
-`viewport` (two numbers); in a step `reward`, `discount`. All other extras of a step go into its
-observation, those of the root into `EpisodeInfo.metadata`. Without an `end_reason` an episode is
-CLOSED: nobody wrote down how it ended. Trajectories of subagents are episodes of their own, with
-this one as parent.
+ATIF itself has no rewards, ends or tasks. They are read from these keys of `extra`, if present: at
+the root `task`, `seed`, `site`, `environment`, `reward`, `end_reason`, `outcome`, `viewport` (two
+numbers); in a step `reward`, `discount`. All other extras of a step go into its observation, those
+of the root into `EpisodeInfo.metadata`. Without an `end_reason` an episode is CLOSED, because its
+end is unknown. Trajectories of subagents become separate episodes, with this one as parent.
 """
 
 from __future__ import annotations
@@ -47,30 +47,30 @@ from webtraj.trajectory import (
 
 __all__ = ["read", "recognises"]
 
-# The steps of ATIF: what an agent did, said and saw in one.
+# The steps of ATIF: an agent's actions, messages and observations.
 
 _VIEWPORT = (1280, 720)
 _COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 _CALLED = ("computer", "computer_use_preview")
-"""What the tool of computer use is called whose arguments are an action by themselves."""
+"""Names of the computer-use tool, whose arguments are an action by themselves."""
 
 
 class Pictures:
-    """Reads the pictures that a trajectory names, below its own folder."""
+    """Reads the pictures that a trajectory refers to, from its own folder."""
 
     def __init__(self, source: Source, folder: Path) -> None:
         self._source = source
         self._folder = folder
         self.missing = 0
-        """How many were named and not found."""
+        """The number of pictures not found."""
 
     def read(self, path: str) -> bytes | None:
-        """Returns a picture's bytes; None, and counts it, if there is none."""
+        """Return a picture's bytes; if it is missing, count it and return None."""
         parts = PurePosixPath(path)
         if not parts.is_absolute() and ".." not in parts.parts:
             try:
                 data = self._source.read(self._folder / parts)
-            except (errors.WebtrajError, ValueError):  # ValueError: no file can be called so.
+            except (errors.WebtrajError, ValueError):  # ValueError: not a valid file name.
                 data = b""
             if base.is_image(data):
                 return data
@@ -79,7 +79,7 @@ class Pictures:
 
 
 class StepReader:
-    """Makes observations, actions and decisions of one trajectory's steps."""
+    """Converts the steps of one trajectory to observations, actions and decisions."""
 
     def __init__(self, pictures: Pictures, model: str, viewport: Any) -> None:
         self._pictures = pictures
@@ -94,7 +94,7 @@ class StepReader:
     def observation(
         self, step: Mapping[str, Any], after: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
-        """Returns what was seen after a step: its results, and the messages until the next."""
+        """Return the observation after a step: its results, and the messages until the next."""
         extra, placed = base.fields_of(step.get("extra")), _told(step)
         observation = {key: value for key, value in extra.items() if key not in placed}
         results = base.fields_of(step.get("observation")).get("results")
@@ -106,7 +106,7 @@ class StepReader:
         return observation if picture is None else {"screenshot": picture, **observation}
 
     def decided(self, step: Mapping[str, Any]) -> tuple[Any, Decision]:
-        """Returns the action of an agent step, and how it came about."""
+        """Return the action of an agent step, and the decision behind it."""
         calls = step.get("tool_calls")
         calls = [base.fields_of(call) for call in calls] if isinstance(calls, list) else []
         said = base.text_of_parts(step.get("message"))
@@ -130,13 +130,13 @@ class StepReader:
         if not calls:
             try:
                 return actions.SendMessage(said) if said else None
-            except errors.InvalidInputError:  # Longer than any message may be.
+            except errors.InvalidInputError:  # Too long for a message.
                 return said
         read = [self._call(call) for call in calls]
         return read[0] if len(read) == 1 else read
 
     def _call(self, call: Mapping[str, Any]) -> Any:
-        """Returns the action that a tool call is in some dialect; else its name and arguments."""
+        """Return a tool call as an action, if a dialect reads it; else its name and arguments."""
         name, arguments = call.get("function_name"), call.get("arguments")
         plain = {"name": name, "arguments": arguments}
         readings: list[tuple[str, Any]] = [
@@ -155,7 +155,7 @@ class StepReader:
     def _model_call(
         self, step: Mapping[str, Any], said: str
     ) -> tuple[ModelCall | None, dict[str, Any]]:
-        """Returns the model call of a step, and what of its metrics has no place in one."""
+        """Return a step's model call, and the metrics that have no place in it."""
         metrics = base.fields_of(step.get("metrics"))
         if step.get("llm_call_count") == 0:
             return None, dict(metrics)
@@ -177,11 +177,11 @@ class StepReader:
         return call, {key: value for key, value in metrics.items() if key not in taken}
 
     def _message(self, step: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns a step that is no act, as it was but for its pictures."""
+        """Return a non-agent step unchanged, except for its pictures."""
         return {key: self._content(value) for key, value in step.items() if key != "step_id"}
 
     def _content(self, value: Any) -> Any:
-        """Returns a value with the bytes of pictures where their paths stood."""
+        """Return a value with the paths of pictures replaced by their bytes."""
         if isinstance(value, list):
             return [self._content(item) for item in value]
         if not isinstance(value, dict):
@@ -195,14 +195,14 @@ class StepReader:
 
 
 def _told(of: Mapping[str, Any]) -> dict[str, float]:
-    """Returns the reward and the discount that the extras of a step or a trajectory tell."""
+    """Return the reward and discount from the extras of a step or a trajectory."""
     extra = base.fields_of(of.get("extra"))
     names = [name for name in ("reward", "discount") if type(extra.get(name)) in (int, float)]
     return {name: extra[name] for name in names}
 
 
 def _seconds(timestamp: Any) -> float | None:
-    """Returns an ISO time in seconds since the epoch; None if it is none."""
+    """Return an ISO time in seconds since the epoch; None if it is invalid."""
     try:
         time = datetime.datetime.fromisoformat(base.text_of(timestamp))
     except ValueError:
@@ -211,7 +211,7 @@ def _seconds(timestamp: Any) -> float | None:
 
 
 def _last_time(steps: Sequence[Mapping[str, Any]]) -> float | None:
-    """Returns the latest time that steps tell."""
+    """Return the latest timestamp of several steps."""
     times = (_seconds(step.get("timestamp")) for step in steps)
     return max((time for time in times if time is not None), default=None)
 
@@ -238,27 +238,27 @@ def _numbers(values: Any) -> tuple[float, ...]:
 
 SYSTEM = "atif"
 NEWEST = (1, 8)
-"""The newest version that is read."""
+"""The newest supported version."""
 
 _VERSION = re.compile(r"ATIF-v([0-9]{1,4})\.([0-9]{1,4})")
 _MAX_SUBAGENTS = 8
-"""Levels of subagents of subagents."""
+"""The deepest nesting of subagents."""
 _TOLD = ("task", "seed", "site", "environment", "reward", "end_reason", "outcome", "viewport")
 _PLACED = ("agent", "steps", "extra", "subagent_trajectories")
 
 
 def recognises(path: Path) -> bool:
-    """Returns whether a file says that it is ATIF, or a folder holds such files."""
+    """Return whether a file claims to be ATIF, or a folder holds such files."""
     return base.any_readable(path, _is_wanted, _check_version)
 
 
 def _check_version(source: Source, path: Path) -> None:
-    with contextlib.suppress(errors.UnsupportedSchemaError):  # A newer ATIF is ATIF.
+    with contextlib.suppress(errors.UnsupportedSchemaError):  # A newer ATIF is still ATIF.
         _version(base.parse_json(source.read(path), path.name), path.name)
 
 
 def read(source: Source) -> Iterator[Found]:
-    """Yields the episodes of a file, or of all those below a folder."""
+    """Yield the episodes of a file, or of all files in a folder."""
 
     def found(path: Path, where: str) -> Iterator[Found]:
         content = source.read(path)
@@ -266,7 +266,7 @@ def read(source: Source) -> Iterator[Found]:
         parts = (base.digest(content),)
         yield from _read(source, base.parse_json(content, where), where, parts, pictures)
         if pictures.missing:
-            yield Skipped(where, f"{pictures.missing} pictures that it names are not beside it")
+            yield Skipped(where, f"{pictures.missing} of its pictures were not found")
 
     return source.each(_is_wanted, found)
 
@@ -283,7 +283,7 @@ def _read(
     pictures: Pictures,
     parent: str = "",
 ) -> Iterator[Found]:
-    """Yields the episode of one trajectory, and then those of its subagents."""
+    """Yield the episode of one trajectory, then those of its subagents."""
     sha256 = base.digest(*(part.encode() for part in parts)) if len(parts) > 1 else parts[0]
     identity = base.episode_id(SYSTEM, sha256)
     try:
@@ -297,7 +297,7 @@ def _read(
         return
     subagents = data.get("subagent_trajectories") or ()
     if subagents and len(parts) > _MAX_SUBAGENTS:
-        yield Problem(where, errors.CorruptDataError(f"{where!r} has subagents too deep."))
+        yield Problem(where, errors.CorruptDataError(f"{where!r} nests subagents too deeply."))
         return
     for i, inner in enumerate(subagents if isinstance(subagents, list) else ()):
         below = f"{where}#{i}"
@@ -305,34 +305,34 @@ def _read(
 
 
 def _version(data: Any, where: str) -> None:
-    """Checks that data are of a version that is read.
+    """Check that the version of ATIF data is supported.
 
     Raises:
-        CorruptDataError: They are not ATIF.
-        UnsupportedSchemaError: They are of a newer version.
+        CorruptDataError: The data is not ATIF.
+        UnsupportedSchemaError: The version is newer.
     """
     said = data.get("schema_version") if isinstance(data, dict) else None
     match = _VERSION.fullmatch(said) if isinstance(said, str) else None
     if match is None:
         raise errors.CorruptDataError(
-            f"{where!r} is not ATIF: its schema_version is {said!r:.40}; expected ATIF-v1.8, "
-            "or an older one."
+            f"{where!r} is not ATIF: its schema_version is {said!r:.40}; expected ATIF-v1.8 "
+            "or older."
         )
     if (int(match[1]), int(match[2])) > NEWEST:
         raise errors.UnsupportedSchemaError(
             f"{where!r} is {said}; this webtraj reads up to ATIF-v{NEWEST[0]}.{NEWEST[1]}. "
-            "Install a newer one."
+            "Upgrade webtraj."
         )
 
 
 class _Trajectory:
-    """One trajectory on its way to an episode."""
+    """Converts one trajectory to an episode."""
 
     def __init__(self, data: Mapping[str, Any], where: str, pictures: Pictures) -> None:
         steps = data.get("steps")
         if not isinstance(steps, list) or not steps or not all(map(_is_step, steps)):
             raise errors.CorruptDataError(
-                f"{where!r} has no list of steps, each of the source system, user or agent."
+                f"{where!r} needs a list of steps, each with the source system, user or agent."
             )
         self._data = data
         self._steps: list[dict[str, Any]] = steps
@@ -344,7 +344,7 @@ class _Trajectory:
         )
 
     def episode(self, identity: str, imported: Mapping[str, Any], parent: str) -> EpisodeTrajectory:
-        """Returns the episode."""
+        """Return the episode."""
         before, turns = self._turns()
         reason, outcome = self._end()
         ended = reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
@@ -355,7 +355,7 @@ class _Trajectory:
             is_last = i == len(turns) - 1 and ended
             said = _told(step)
             discount = said.get("discount", 1.0)
-            if is_last:  # What it says must agree with how the episode ended.
+            if is_last:  # The discount must agree with the episode's end.
                 discount = 0.0 if reason is EndReason.TERMINATED else discount or 1.0
             action, decision = self._reader.decided(step)
             steps.append(
@@ -387,7 +387,7 @@ class _Trajectory:
     def _turns(
         self,
     ) -> tuple[list[dict[str, Any]], list[tuple[dict[str, Any], list[dict[str, Any]]]]]:
-        """Returns what came first, and each agent step with what came until the next."""
+        """Return the steps before the first agent step, and each agent step with those after it."""
         before: list[dict[str, Any]] = []
         turns: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
         for step in self._steps:
@@ -403,7 +403,7 @@ class _Trajectory:
         return reason or EndReason.CLOSED, outcome or Outcome.UNKNOWN
 
     def _with_total(self, steps: list[StepRecord]) -> list[StepRecord]:
-        """Returns the steps with the root's reward on the last, if no step has one of its own."""
+        """Return the steps with the root's reward on the last, if no step has a reward."""
         total = _told(self._data).get("reward")
         if total is None or len(steps) < 2 or any(step.reward is not None for step in steps):
             return steps

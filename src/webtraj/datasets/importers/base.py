@@ -1,4 +1,4 @@
-"""What every importer gets and does, and how an import runs: one episode at a time."""
+"""The importer interface, and how an import runs: one episode at a time."""
 
 from __future__ import annotations
 
@@ -64,24 +64,24 @@ __all__ = [
     "text_of_parts",
 ]
 
-# An importer is a function from a source, a file or a folder, to what was found there, one after
-# the other: an `EpisodeTrajectory`, a `Problem` with what could not be read, or what was `Skipped`
-# and why. A problem never ends the import, and is never silent.
+# An importer is a function from a source, a file or a folder, to its results in turn: an
+# `EpisodeTrajectory`, a `Problem` that could not be read, or something `Skipped` and why. A problem
+# never ends the import, and is always reported.
 #
-# An episode's id comes from the content that it was read from, so that importing twice adds nothing
-# twice. Where it is from stands in `EpisodeInfo.metadata["imported"]`::
+# An episode's id is a hash of the content that it was read from, so importing twice adds nothing.
+# `EpisodeInfo.metadata["imported"]` says where it is from::
 #
 #     {"system": "agentlab", "file": "<path below the source>", "sha256": "...",
 #      "importer_version": 1, "webtraj_version": "..."}
 
 IMPORTER_VERSION = 1
-"""Raised whenever an importer makes something else of the same files."""
+"""Raised whenever an importer reads the same files differently."""
 
 _IMAGE_STARTS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"RIFF")
 _PART = 1 << 20
 _LOOKED_AT = 20
 _UNPACKED_FLOOR = 64 << 20
-"""Bytes that even a tiny file may decompress to."""
+"""The decompressed size in bytes that even a tiny file may have."""
 _DATA_URI = re.compile(r"data:image/[\w.+-]{1,20};base64,")
 
 
@@ -92,7 +92,7 @@ class Problem:
     where: str
     """The file or folder, as a path below the source."""
     error: errors.WebtrajError
-    """What was wrong."""
+    """The error."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Skipped:
     """The file or folder, as a path below the source."""
     why: str
     episode_id: str = ""
-    """The id of the episode that is in the dataset already, if that is why."""
+    """The id of the episode, if the dataset has it already."""
 
 
 Found = EpisodeTrajectory | Problem | Skipped
@@ -111,33 +111,33 @@ Found = EpisodeTrajectory | Problem | Skipped
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What to import, and how."""
+    """The source of an import, and its settings."""
 
     path: Path
     """A file or a folder."""
     have: Collection[str] = ()
-    """Ids of episodes that are in the dataset already, and need not be read."""
+    """Ids of episodes that the dataset has already; they are not read."""
     allow_classes: Collection[str] = ()
-    """Full names of further classes whose objects may stand in pickles. They are not loaded."""
+    """Full names of more classes to allow in pickles. They are never loaded."""
     descriptor: Path | None = None
-    """For Orby: the file descriptor set of their messages."""
+    """For Orby: the file descriptor set of the messages."""
     images: Path | None = None
-    """For WebGym: the folder that paths of screenshots are looked up in."""
+    """For WebGym: the folder with the screenshots."""
     limits: Limits = dataclasses.field(default_factory=Limits)
 
     @property
     def root(self) -> Path:
-        """The folder that paths are told relative to."""
+        """The folder that reported paths are relative to."""
         return self.path if self.path.is_dir() else self.path.parent
 
     def already(self, identity: str, where: str) -> Skipped | None:
-        """Returns what to say of an episode that is in the dataset already; None if it is not."""
+        """Return a `Skipped` if the dataset already has an episode, else None."""
         if identity not in self.have:
             return None
         return Skipped(where, "it is in the dataset already", identity)
 
     def files(self, wanted: Callable[[str], bool]) -> Iterator[Path]:
-        """Yields the files whose names are wanted, or the source itself; in order, hidden not."""
+        """Yield the source file, or the folder's wanted files, sorted, without hidden folders."""
         if not self.path.is_dir():
             yield self.path
             return
@@ -148,11 +148,11 @@ class Source:
     def each(
         self, wanted: Callable[[str], bool], read: Callable[[Path, str], Iterator[Found]]
     ) -> Iterator[Found]:
-        """Yields what is found in the files that are wanted; a file's error is a problem.
+        """Yield the results of reading each wanted file; an error becomes a `Problem`.
 
         Args:
-            wanted: Whether a file of that name is wanted.
-            read: Yields what is found in a file, given its path and how it is told in messages.
+            wanted: Whether to read a file of that name.
+            read: Yields the results for a file, given its path and its name for messages.
         """
         for path in self.files(wanted):
             where = relative(self.root, path)
@@ -162,32 +162,34 @@ class Source:
                 yield Problem(where, error)
 
     def read(self, path: Path) -> bytes:
-        """Returns a file's content.
+        """Return a file's content.
 
         Raises:
-            InvalidInputError: It is no plain file, leads out of the source, or is too large.
+            InvalidInputError: It is not a regular file, leads outside the source, or is too large.
             StorageError: It cannot be read.
         """
         where = relative(self.root, path)
         try:
             if not path.resolve().is_relative_to(self.root.resolve()):
                 raise errors.InvalidInputError(
-                    f"{where!r} leads out of {str(self.root)!r}; only what lies in there is read."
+                    f"{where!r} leads outside {str(self.root)!r}, so it was not read."
                 )
             state = path.stat()
             if not stat.S_ISREG(state.st_mode):
-                raise errors.InvalidInputError(f"{where!r} is no plain file; it was not opened.")
+                raise errors.InvalidInputError(
+                    f"{where!r} is not a regular file; it was not opened."
+                )
             if state.st_size > self.limits.file_bytes:
                 raise errors.InvalidInputError(
-                    f"{where!r} has {state.st_size:,} bytes; at most "
-                    f"{self.limits.file_bytes:,} are read."
+                    f"{where!r} has {state.st_size:,} bytes, more than the limit of "
+                    f"{self.limits.file_bytes:,}."
                 )
             return path.read_bytes()
         except (OSError, RuntimeError, ValueError) as error:
-            # RuntimeError: links that lead in a circle. ValueError: a zero byte in the name.
+            # RuntimeError: a cycle of links. ValueError: a null byte in the name.
             if isinstance(error, errors.WebtrajError):
                 raise
-            raise errors.StorageError(f"{where!r} cannot be read: {error}.") from error
+            raise errors.StorageError(f"Cannot read {where!r}: {error}.") from error
 
 
 Reader = Callable[[Source], Iterator[Found]]
@@ -196,7 +198,7 @@ Reader = Callable[[Source], Iterator[Found]]
 def any_readable(
     path: Path, wanted: Callable[[str], bool], read: Callable[[Source, Path], Any]
 ) -> bool:
-    """Returns whether one of the first files that are wanted can be read."""
+    """Return whether any of the first wanted files can be read."""
     source = Source(path=path)
     for file in itertools.islice(source.files(wanted), _LOOKED_AT):
         with contextlib.suppress(errors.WebtrajError):
@@ -206,12 +208,12 @@ def any_readable(
 
 
 def relative(root: Path, path: Path) -> str:
-    """Returns a path below a root as text; `.` for the root itself."""
+    """Return a path relative to a root, as text; `.` for the root itself."""
     return path.relative_to(root).as_posix()
 
 
 def digest(*parts: bytes) -> str:
-    """Returns the SHA-256 of parts, each of them apart from the next."""
+    """Return the SHA-256 of several parts, with their boundaries."""
     total = hashlib.sha256()
     for part in parts:
         total.update(len(part).to_bytes(8) + part)
@@ -219,7 +221,7 @@ def digest(*parts: bytes) -> str:
 
 
 def episode_id(system: str, sha256: str) -> str:
-    """Returns the id of an episode that was read from content of that hash.
+    """Return the id of an episode read from content with that hash.
 
     >>> episode_id("agentlab", "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")
     'agentlab-9f86d081884c7d659a2feaa0c55ad015'
@@ -228,7 +230,7 @@ def episode_id(system: str, sha256: str) -> str:
 
 
 def provenance(system: str, where: str, sha256: str, **more: Any) -> dict[str, Any]:
-    """Returns what `EpisodeInfo.metadata["imported"]` says."""
+    """Return the value of `EpisodeInfo.metadata["imported"]`."""
     return {
         "system": system,
         "file": where,
@@ -240,11 +242,11 @@ def provenance(system: str, where: str, sha256: str, **more: Any) -> dict[str, A
 
 
 def gunzip(content: bytes, where: str, limit: int) -> bytes:
-    """Return what a gzip file holds.
+    """Decompress a gzip file.
 
     Raises:
-        CorruptDataError: It is none, is cut off, or holds more than `limit` bytes, or more than a
-            file of its size may.
+        CorruptDataError: It is not a gzip file, is cut off, or decompresses to more than `limit`
+            bytes or too many for its size.
     """
     limit = min(limit, max(_UNPACKED_FLOOR, decoding.RATIO * len(content)))
     data = bytearray()
@@ -256,27 +258,27 @@ def gunzip(content: bytes, where: str, limit: int) -> bytes:
             raise EOFError("it is empty")
     except (OSError, EOFError, zlib.error) as error:
         raise errors.CorruptDataError(
-            f"{where!r} is no readable gzip file: {error}. It is damaged or cut off."
+            f"{where!r} is not a readable gzip file: {error}. It is damaged or cut off."
         ) from error
     if len(data) > limit:
         raise errors.CorruptDataError(
-            f"{where!r} decompresses to more than {limit:,} bytes; it was not read further."
+            f"{where!r} decompresses to more than {limit:,} bytes; reading stopped there."
         )
     return bytes(data)
 
 
 def is_image(data: bytes) -> bool:
-    """Returns whether bytes are a picture's, by how they begin."""
+    """Return whether bytes start like a picture."""
     return data.startswith(_IMAGE_STARTS)
 
 
 def is_nothing(value: Any) -> bool:
-    """Returns whether a value is None or empty, whatever else it may be."""
+    """Return whether a value of any type is None or empty."""
     return value is None or (isinstance(value, (str, bytes, list, tuple, dict)) and not value)
 
 
 def number(value: Any) -> float | None:
-    """Returns a value as a number; None if it is none, NaN included."""
+    """Return a value as a number; None if it is not a number or NaN."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         return None
     try:
@@ -287,26 +289,26 @@ def number(value: Any) -> float | None:
 
 
 def text_of(value: Any) -> str:
-    """Returns a value if it is text, else none."""
+    """Return a value if it is text, else an empty text."""
     return value if isinstance(value, str) else ""
 
 
 def text_of_parts(parts: Any) -> str:
-    """Returns the texts in the parts of a message, a line each, or the message if it is text."""
+    """Return the texts in a message's parts, one per line, or the message if it is text."""
     if not isinstance(parts, (list, tuple)):
         return text_of(parts)
     return "\n".join(filter(None, (text_of(fields_of(part).get("text")) for part in parts)))
 
 
 def fields_of(value: Any) -> Mapping[str, Any]:
-    """Returns the fields of an object, or a mapping as it is; of anything else none."""
+    """Return the fields of an object, or a mapping unchanged; else an empty mapping."""
     if isinstance(value, OpaqueRecord):
         return value.fields
     return value if isinstance(value, Mapping) else {}
 
 
 def outcome_of(earned: Any) -> Outcome:
-    """Returns what a reward says: a success is worth 1 or more, and without one nobody knows."""
+    """Return the outcome for a reward: success from 1 up, unknown without a number."""
     value = number(earned)
     if value is None:
         return Outcome.UNKNOWN
@@ -314,19 +316,19 @@ def outcome_of(earned: Any) -> Outcome:
 
 
 def parse_json(content: bytes, where: str) -> Any:
-    """Returns what a JSON file holds.
+    """Return the content of a JSON file.
 
     Raises:
-        CorruptDataError: It is none.
+        CorruptDataError: It is not valid JSON.
     """
     try:
         return orjson.loads(content)
     except orjson.JSONDecodeError as error:
-        raise errors.CorruptDataError(f"{where!r} is no JSON: {error}.") from error
+        raise errors.CorruptDataError(f"{where!r} is not valid JSON: {error}.") from error
 
 
 def images_as_bytes(message: Any) -> Any:
-    """Returns a message with the bytes of its pictures in the place of `data:` URIs."""
+    """Return a message with its `data:` URIs of pictures replaced by bytes."""
     if isinstance(message, dict):
         return {key: images_as_bytes(value) for key, value in message.items()}
     if isinstance(message, (list, tuple)):
@@ -339,13 +341,13 @@ def images_as_bytes(message: Any) -> Any:
     return message
 
 
-# Importing: from a source to a dataset, one episode at a time.
+# Importing from a source into a dataset, one episode at a time.
 #
-# Each episode is in the dataset whole or not at all, and under an id that its content gives it. So
-# an import that was interrupted is simply run again.
+# Each episode is added completely or not at all, under an id computed from its content. So an
+# interrupted import can simply be run again.
 
 ENTRY_POINT_GROUP = "webtraj.importers"
-"""Installed packages offer more systems: a name for a module with `recognises` and `read`."""
+"""Entry points for more systems: a name for a module with `recognises` and `read`."""
 
 _HOMES = {
     "agentlab": "webtraj.datasets.importers.agentlab",
@@ -355,27 +357,27 @@ _HOMES = {
     "atif": "webtraj.datasets.importers.atif",
 }
 SYSTEMS = tuple(_HOMES)
-"""The names of the systems that can be imported from."""
+"""The names of the built-in systems."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport:
-    """What an import did."""
+    """The result of an import."""
 
     system: str
     imported: tuple[EpisodeSummary, ...] = ()
-    """The episodes that it added."""
+    """The episodes that were added."""
     skipped: tuple[Skipped, ...] = ()
-    """What was left out on purpose, and why."""
+    """Items left out on purpose, with the reason."""
     problems: tuple[Problem, ...] = ()
-    """What could not be read, or not be kept."""
+    """Items that could not be read or stored."""
 
 
 def detect(path: Path) -> str:
-    """Returns the name of the system that a file or folder comes from.
+    """Return the name of the system that a file or folder comes from.
 
     Raises:
-        InvalidInputError: There is none such, or it comes from none that is known.
+        InvalidInputError: The path does not exist, or its format is unknown.
     """
     if not path.exists():
         raise errors.InvalidInputError(
@@ -386,8 +388,8 @@ def detect(path: Path) -> str:
             return system
     if (path / HEADER).is_file():
         raise errors.InvalidInputError(
-            f"{str(path)!r} is a webtraj dataset already. `webtraj copy`, `convert` and `merge` "
-            "bring it elsewhere."
+            f"{str(path)!r} is already a webtraj dataset. Use `webtraj copy`, `convert` or "
+            "`merge` instead."
         )
     raise errors.InvalidInputError(
         f"Cannot tell which system recorded {str(path)!r}; expected experiment folders of AgentLab "
@@ -397,14 +399,14 @@ def detect(path: Path) -> str:
 
 
 def read_episodes(source: Source, system: str = "auto") -> Iterator[Found]:
-    """Yields what a source holds: episodes, problems, and what was skipped.
+    """Yield the episodes, problems and skipped items of a source.
 
     Args:
-        source: What to read.
-        system: One of `SYSTEMS` or of an installed package, or "auto" to find out.
+        source: The source.
+        system: One of `SYSTEMS` or of an installed package, or "auto" to detect it.
 
     Raises:
-        InvalidInputError: There is no such system, or the source comes from none that is known.
+        InvalidInputError: The system is unknown, or cannot be detected.
     """
     return _reader(source.path, system)[1](source)
 
@@ -418,27 +420,26 @@ def import_episodes(
     storage_options: Mapping[str, Any] | None = None,
     on_found: Callable[[EpisodeSummary | Problem | Skipped], None] | None = None,
 ) -> ImportReport:
-    """Adds the episodes of a source to a dataset. Adds nothing that is there already.
+    """Add the episodes of a source to a dataset, except those that it has already.
 
     Args:
-        source: What to import; `have` is found out.
+        source: The source; `have` is filled in.
         place: The dataset: a folder's path or a URL, new, empty or a dataset of the same format.
-        system: One of `SYSTEMS` or of an installed package, or "auto" to find out.
-        format: The format of the episodes' files; `webtraj.store` lists them.
-        storage_options: For a bucket: what `webtraj.store.bucket.BucketStorage` takes.
-        on_found: Called with what becomes of each thing that is found, when it has.
+        system: One of `SYSTEMS` or of an installed package, or "auto" to detect it.
+        format: The format of the episode files; see `webtraj.store`.
+        storage_options: Bucket options; see `webtraj.store.bucket.BucketStorage`.
+        on_found: Called with the result of each item, once it is known.
 
     Raises:
-        InvalidInputError: There is no such system or format, or the source comes from none that is
-            known.
-        NotADatasetError: The place holds other things.
-        StorageError: The dataset cannot be written. Run it again once that is mended.
+        InvalidInputError: The system or format is unknown, or the system cannot be detected.
+        NotADatasetError: The place holds other files.
+        StorageError: The dataset cannot be written. Fix the cause and run it again.
     """
     name, read = _reader(source.path, system)
     have = _ids(place, storage_options)
     all_done: list[EpisodeSummary | Problem | Skipped] = []
     found_here = read(dataclasses.replace(source, have=have))
-    # What is wrong with the source altogether shows now, before there is a dataset.
+    # Errors of the source as a whole are raised here, before the dataset is created.
     first = next(found_here, None)
     with DatasetWriter(place, format=format, storage_options=storage_options) as writer:
         for found in itertools.chain(() if first is None else (first,), found_here):
@@ -470,7 +471,7 @@ def _reader(path: Path, system: str) -> tuple[str, Reader]:
 
 
 def _all_homes() -> dict[str, str]:
-    """Return the module of each system: those that ship first, which `detect` asks first."""
+    """Return the module of each system; built-in systems come first, also in `detect`."""
     others = offered(ENTRY_POINT_GROUP)
     return {**_HOMES, **{name: home for name, home in others.items() if name not in _HOMES}}
 
@@ -478,7 +479,7 @@ def _all_homes() -> dict[str, str]:
 def _ids(place: Place, storage_options: Mapping[str, Any] | None) -> set[str]:
     try:
         return set(open_dataset(place, storage_options=storage_options).episode_ids)
-    except errors.NotADatasetError:  # Not made yet; if it holds other things, the writer says so.
+    except errors.NotADatasetError:  # Not created yet, or other files: the writer reports those.
         return set()
 
 
@@ -496,7 +497,7 @@ def _add(
         errors.StorageConflictError,
         errors.InvalidInputError,
         errors.CorruptDataError,
-    ) as error:  # This episode's fault, not the dataset's.
+    ) as error:  # A fault of this episode, not of the dataset.
         return Problem(where, error)
     have.add(episode.episode_id)
     return summary

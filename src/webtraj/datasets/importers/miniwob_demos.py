@@ -1,12 +1,11 @@
-"""MiniWoB++'s demonstrations: what its recorder (`core/record.js`) writes, one JSON file each.
+"""MiniWoB++ demonstrations, as its recorder (`core/record.js`) writes them: one JSON file each.
 
-A file holds `{"taskName", "utterance", "reward", "rawReward", "states": [...]}`. The first state
-is the page before anything was done; after it come two for each mouse or key event, one before
-the page has handled it and one after, each with the whole DOM. `chunks` makes actions of
-events where one corresponds; the events themselves, and every DOM between, stay with the
-decision.
+A file holds `{"taskName", "utterance", "reward", "rawReward", "states": [...]}`. The first state is
+the page before any event. Then each mouse or key event has two states, before and after the page
+handled it, each with the whole DOM. `chunks` turns events into actions where one corresponds; the
+events, and all DOMs in between, stay with the decision.
 
-A step's reward is the raw one, 0 until the last step, as webtraj's own MiniWoB++ gives it.
+A step's reward is the raw one, 0 until the last step, as in webtraj's own MiniWoB++ environment.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ __all__ = ["Chunk", "chunks", "read", "recognises", "target"]
 
 # From the mouse and key events of a demonstration to actions.
 #
-# A press and a release at one place are a click, at two a drag; two clicks with a `dblclick` are a
-# double click. Keys that make characters, in a row, are typed text; other keys, and any key held
-# together with Control, Alt or Meta, are pressed. Events that no action corresponds to (scrolling:
-# nobody wrote down how far) go with the action before them.
+# A press and a release at one place are a click, at two places a drag; two clicks with a `dblclick`
+# are a double click. Consecutive character keys are typed text; other keys, and any key held
+# together with Control, Alt or Meta, are pressed. Events without a corresponding action (such as
+# scrolling, whose distance is not recorded) go with the action before them.
 
 _BEFORE = 1
 _SAME_PLACE = 3.0
-"""CSS pixels that a hand may move between press and release of a click."""
+"""CSS pixels that the pointer may move between press and release of a click."""
 
 _MODIFIERS = {16: "Shift", 17: "Control", 18: "Alt", 91: "Meta", 224: "Meta"}
 _KEYS = {
@@ -55,10 +54,10 @@ _DOUBLE = ("mousedown", "mouseup", "click", "dblclick")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Chunk:
-    """The states of one action: those of its events, and of what came until the next."""
+    """The states of one action: from its first event to just before the next action."""
 
     action: Any
-    """None if no action corresponds to the events."""
+    """The action; None if none corresponds to the events."""
     first: int
     last: int
 
@@ -75,23 +74,23 @@ class _Event:
 
     @property
     def code(self) -> int:
-        """The key, or the character that it makes."""
+        """The key code or character code."""
         code = self.data.get("charCode") or self.data.get("keyCode")
         return code if type(code) is int else 0
 
 
 def chunks(states: Sequence[Mapping[str, Any]]) -> list[Chunk]:
-    """Returns the actions of a demonstration, in order; together they cover all but state 0."""
+    """Return a demonstration's actions, in order; together they cover all states after 0."""
     if len(states) < 2:
         return []
     found = _found(_events(states)) or [(None, 1)]
-    found[0] = (found[0][0], 1)  # What came before belongs with it.
+    found[0] = (found[0][0], 1)  # Earlier events belong to the first action.
     ends = [first - 1 for _, first in found[1:]] + [len(states) - 1]
     return [Chunk(action, first, last) for (action, first), last in zip(found, ends, strict=True)]
 
 
 def target(dom: Any) -> dict[str, Any] | None:
-    """Returns what a DOM tells of the element that an event was for; None if it names none."""
+    """Return the fields of the element that an event targeted; None if the DOM marks none."""
     waiting = [dom]
     while waiting:
         element = waiting.pop()
@@ -105,7 +104,7 @@ def target(dom: Any) -> dict[str, Any] | None:
 
 
 def _events(states: Sequence[Mapping[str, Any]]) -> list[_Event]:
-    """Returns each event once: as it was before the page handled it, if that was recorded."""
+    """Return each event once: before the page handled it, if that was recorded."""
     events: list[_Event] = []
     for i, state in enumerate(states):
         data = state.get("action")
@@ -118,7 +117,7 @@ def _events(states: Sequence[Mapping[str, Any]]) -> list[_Event]:
 
 
 def _found(events: list[_Event]) -> list[tuple[Any, int]]:
-    """Returns the actions, each with the number of its first state."""
+    """Return the actions, each with the index of its first state."""
     found: list[tuple[Any, int]] = []
     i = 0
     while i < len(events):
@@ -138,7 +137,7 @@ def _found(events: list[_Event]) -> list[tuple[Any, int]]:
 
 
 def _by_mouse(events: list[_Event]) -> tuple[Any, int]:
-    """Returns the action that begins with pressing a mouse button, and how many events it took."""
+    """Return the action that starts with a mouse press, and the number of its events."""
     kinds = [event.kind for event in events]
     if kinds[1:2] != ["mouseup"]:
         return _made(actions.MouseDown, *events[0].point), 1
@@ -183,7 +182,7 @@ def _by_keys(events: list[_Event]) -> list[tuple[Any, int]]:
 
 
 def _chord(event: _Event, held: list[str]) -> str | None:
-    """Returns the keys that an event presses other than to make a character; None if it does."""
+    """Return the key chord that an event presses; None if it makes a character or nothing."""
     if event.kind != "keydown":
         return None
     key = event.data.get("keyCode")
@@ -200,7 +199,7 @@ def _commanding(held: list[str]) -> bool:
 def _made(verb: type[Any], *args: Any, **kwargs: Any) -> Any:
     try:
         return verb(*args, **kwargs)
-    except errors.InvalidInputError:  # Off the screen, for example: then it is no action of ours.
+    except errors.InvalidInputError:  # Not a valid action, for example off the screen.
         return None
 
 
@@ -214,12 +213,12 @@ _KNOWN = ("taskName", "utterance", "reward", "rawReward", "states", "fields")
 
 
 def recognises(path: Path) -> bool:
-    """Returns whether a file is a demonstration, or a folder holds some."""
+    """Return whether a file is a demonstration, or a folder holds any."""
     return base.any_readable(path, _is_wanted, _data)
 
 
 def read(source: Source) -> Iterator[Found]:
-    """Yields the episodes of a file, or of all those below a folder."""
+    """Yield the episodes of a file, or of all files in a folder."""
 
     def found(path: Path, where: str) -> Iterator[Found]:
         content, data = _data(source, path)
@@ -232,12 +231,12 @@ def read(source: Source) -> Iterator[Found]:
 
 
 def _is_wanted(name: str) -> bool:
-    # The recorder puts an x to a name that is taken.
+    # The recorder appends an x if the name exists.
     return name.rstrip("x").endswith((".json", ".json.gz"))
 
 
 def _data(source: Source, path: Path) -> tuple[bytes, dict[str, Any]]:
-    """Returns a file's content, decompressed, and the demonstration in it."""
+    """Return a file's decompressed content, and the demonstration in it."""
     where = base.relative(source.root, path)
     content = source.read(path)
     if path.name.endswith(".gz"):
@@ -247,7 +246,7 @@ def _data(source: Source, path: Path) -> tuple[bytes, dict[str, Any]]:
     named = isinstance(data, dict) and isinstance(data.get("taskName"), str)
     if not named or not isinstance(states, list) or not all(map(_is_state, states)):
         raise errors.CorruptDataError(
-            f"{where!r} is no demonstration: it needs a taskName, and a list of states."
+            f"{where!r} is not a demonstration: it needs a taskName and a list of states."
         )
     if not states:
         raise errors.CorruptDataError(f"{where!r} is a demonstration without states.")
@@ -292,7 +291,7 @@ def _trajectory(
                 decision=Decision(action=chunk.action, metadata=_told(states, chunk)),
             )
         )
-    # Of a demonstration without an action nobody saw the end.
+    # Without an action, the end was not recorded.
     reason = EndReason.TERMINATED if all_chunks else EndReason.CLOSED
     end = EpisodeEnd(reason=reason, outcome=base.outcome_of(reward))
     return EpisodeTrajectory(info, tuple(steps), end)
@@ -309,7 +308,7 @@ def _observation(data: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str,
 
 
 def _told(states: list[dict[str, Any]], chunk: Chunk) -> dict[str, Any]:
-    """Returns the events behind an action, with every DOM but the observation's."""
+    """Return the events behind an action, with all DOMs except the observation's."""
     told = [dict(state) for state in states[chunk.first : chunk.last + 1]]
     told[-1].pop("dom", None)
     element = target(states[chunk.first].get("dom"))

@@ -1,8 +1,8 @@
-"""Trajectories of Orby's collector: `.pb`, `.pb.xz` and `.pb.zst` files, an episode each.
+"""Trajectories of Orby's collector: `.pb`, `.pb.xz` and `.pb.zst` files, one episode each.
 
-The numbers of Orby's fields are not public, so their files need their schema: a serialized
-FileDescriptorSet (`Source.descriptor`), as `protoc --include_imports --descriptor_set_out` makes
-it. Without one they are read by webtraj's own. See `webtraj.store.protobuf.orby`.
+Orby's field numbers are not public, so their files need their schema: a serialized
+FileDescriptorSet (`Source.descriptor`), as made by `protoc --include_imports --descriptor_set_out`.
+Without one, webtraj's own schema is used. See `webtraj.store.protobuf.orby`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _ENDS = (".pb", ".pb.xz", ".pb.zst")
 
 
 def recognises(path: Path) -> bool:
-    """Returns whether a file is called like a trajectory, or a folder holds such files."""
+    """Return whether a file has a trajectory's name, or a folder holds such files."""
     found = next(Source(path=path).files(_is_wanted), None)
     return found is not None and _is_wanted(found.name)
 
 
 def read(source: Source) -> Iterator[Found]:
-    """Yields the episode of a file, or of each of those below a folder.
+    """Yield the episode of a file, or of each file in a folder.
 
     Raises:
         InvalidInputError: The schema cannot be read.
@@ -42,8 +42,8 @@ def read(source: Source) -> Iterator[Found]:
             descriptor = source.descriptor.read_bytes()
         except OSError as error:
             raise errors.InvalidInputError(
-                f"The schema {str(source.descriptor)!r} cannot be read: {error.strerror}. Name a "
-                "FileDescriptorSet, as protoc --include_imports --descriptor_set_out makes it."
+                f"Cannot read the schema {str(source.descriptor)!r}: {error.strerror}. Name a "
+                "FileDescriptorSet made by protoc --include_imports --descriptor_set_out."
             ) from error
 
     def found(path: Path, where: str) -> Iterator[Found]:

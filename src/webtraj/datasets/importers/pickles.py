@@ -1,12 +1,11 @@
-"""Reading pickles from elsewhere as data. Nothing in them is imported, called or executed.
+"""Read untrusted pickles as data. Nothing in them is imported, called or executed.
 
-A pickle is a program for a small stack machine. `RestrictedUnpickler` runs it on a machine of its
-own in which there is nothing to call: a name is only a `Name`, an object only a `StandIn` that
-notes what it was made from, and numpy arrays are built from their bytes after everything about
-them has been checked. A name that is not listed, a persistent id, an extension
-code or a call of anything but a name is refused, and so is what is larger, deeper or longer than
-its `Limits`, or takes more memory than a file of its size may. An object comes out as an
-`OpaqueRecord`: its class's name and its fields.
+A pickle is a program for a small stack machine. `RestrictedUnpickler` runs it on its own machine,
+which can call nothing: a name is only a `Name`, an object only a `StandIn` that records what it was
+made from, and numpy arrays are built from their bytes after every part has been checked. It refuses
+unlisted names, persistent ids, extension codes, calls of anything but a name, and files that are
+larger, deeper or longer than its `Limits`, or that need too much memory for their size. An object
+becomes an `OpaqueRecord`: its class's name and its fields.
 """
 
 from __future__ import annotations
@@ -35,20 +34,20 @@ __all__ = ["Limits", "Name", "NotPlainError", "RestrictedUnpickler", "read_pickl
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much a file may ask for. More than any file that was seen, less than a machine has."""
+    """Limits on what a file may ask for: above all known files, below a machine's memory."""
 
     file_bytes: int = 4 << 30
-    """Bytes in a file, once it is decompressed."""
+    """Bytes in a file, after decompression."""
     operations: int = 50_000_000
     """Operations in one pickle."""
     expanded: int = 50_000_000
-    """Values in what comes out, shared ones counted each time; long ones count for more."""
+    """Values in the result, shared ones counted each time; long ones count more."""
     depth: int = 100
-    """Levels of containers in each other."""
+    """Nesting depth of containers."""
 
 
 class NotPlainError(ValueError):
-    """A value cannot be made plain data; the message says why."""
+    """A value cannot become plain data; the message says why."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,23 +59,23 @@ class Name:
 
 @dataclasses.dataclass(slots=True)
 class StandIn:
-    """An object of a class that is not loaded: what it was made from."""
+    """An object of a class that is not loaded, with what it was made from."""
 
     class_name: str
     arguments: tuple[Any, ...] = ()
     keywords: dict[Any, Any] = dataclasses.field(default_factory=dict)
     state: Any = None
     items: list[tuple[Any, Any]] = dataclasses.field(default_factory=list)
-    """What was set in it by key, in order."""
+    """The items set by key, in order."""
     elements: list[Any] = dataclasses.field(default_factory=list)
-    """What was appended to it, in order."""
+    """The elements appended, in order."""
 
     def set_state(self, state: Any) -> None:
-        """Notes the state that `__setstate__` would get."""
+        """Store the state that `__setstate__` would get."""
         self.state = state
 
 
-# Numpy's arrays, scalars and dtypes are built from their bytes after all was checked.
+# Numpy arrays, scalars and dtypes are built from their bytes after every part has been checked.
 
 _DTYPE = re.compile(r"[<>|=]?([biufcSU])([0-9]{0,9})")
 _MAX_DIMENSIONS = 32
@@ -84,17 +83,17 @@ _MAX_DIMENSIONS = 32
 
 @dataclasses.dataclass(slots=True)
 class PendingDtype:
-    """A numpy dtype whose state may still come."""
+    """A numpy dtype whose state may still follow."""
 
     code: Any
     state: Any = None
 
     def set_state(self, state: Any) -> None:
-        """Notes the state."""
+        """Store the state."""
         self.state = state
 
     def resolve(self) -> np.dtype[Any] | None:
-        """Returns the dtype; None for Python objects."""
+        """Return the dtype; None for Python objects."""
         if self.code in ("O", "O8", "|O"):
             return None
         match = _DTYPE.fullmatch(self.code) if isinstance(self.code, str) else None
@@ -102,11 +101,11 @@ class PendingDtype:
         if isinstance(self.state, tuple) and len(self.state) > 1:
             order = self.state[1]
         if match is None or order not in ("<", ">", "|", "="):
-            raise NotPlainError(f"a numpy dtype is {self.code!r:.60}, which is not taken")
+            raise NotPlainError(f"the numpy dtype {self.code!r:.60} is not supported")
         try:
             dtype = np.dtype(match[1] + match[2])
         except (TypeError, ValueError, OverflowError) as error:
-            raise NotPlainError(f"a numpy dtype is wrong: {error}") from None
+            raise NotPlainError(f"a numpy dtype is invalid: {error}") from None
         if not dtype.itemsize:
             raise NotPlainError("a numpy dtype has no size")
         return dtype.newbyteorder(order) if order in "<>" else dtype
@@ -114,7 +113,7 @@ class PendingDtype:
 
 @dataclasses.dataclass(slots=True)
 class PendingArray:
-    """A numpy array or scalar whose parts may still come."""
+    """A numpy array or scalar whose parts may still follow."""
 
     dtype: Any = None
     shape: Any = ()
@@ -123,22 +122,22 @@ class PendingArray:
     scalar: bool = False
 
     def set_state(self, state: Any) -> None:
-        """Takes the state of `ndarray.__reduce__`."""
+        """Store the state of `ndarray.__reduce__`."""
         if not isinstance(state, tuple) or len(state) not in (4, 5):
-            raise NotPlainError("a numpy array has a state of another kind")
+            raise NotPlainError("a numpy array has an unknown kind of state")
         self.shape, self.dtype, self.fortran, self.data = state[-4:]
 
     def resolve(self, plain: Callable[[Any], Any], budget: Budget) -> Any:
-        """Returns the array."""
+        """Return the array."""
         if not isinstance(self.dtype, PendingDtype):
             raise NotPlainError("a numpy array has no dtype")
         shape = self.shape
         sound = isinstance(shape, tuple) and len(shape) <= _MAX_DIMENSIONS
         if not sound or not all(type(size) is int and 0 <= size < 2**62 for size in shape):
-            raise NotPlainError(f"a numpy array has the shape {shape!r:.60}")
+            raise NotPlainError(f"a numpy array has the invalid shape {shape!r:.60}")
         count = math.prod(shape)
         dtype = self.dtype.resolve()
-        if not count:  # Even an empty row becomes an object for whoever goes through it.
+        if not count:  # Each row of an empty array may become an object for the reader.
             budget.take(math.prod(max(size, 1) for size in shape) * 64)
         numbers = self._numbers
         flat = self._objects(count, plain) if dtype is None else numbers(count, dtype, budget)
@@ -148,7 +147,7 @@ class PendingArray:
 
     def _numbers(self, count: int, dtype: np.dtype[Any], budget: Budget) -> np.ndarray[Any, Any]:
         if not isinstance(self.data, (bytes, bytearray)):
-            raise NotPlainError("a numpy array's data are no bytes")
+            raise NotPlainError("a numpy array's data is not bytes")
         if len(self.data) != count * dtype.itemsize:
             raise NotPlainError(
                 f"a numpy array of {count} times {dtype.itemsize} bytes has {len(self.data)}"
@@ -162,7 +161,7 @@ class PendingArray:
 
     def _objects(self, count: int, plain: Callable[[Any], Any]) -> np.ndarray[Any, Any]:
         if not isinstance(self.data, list) or len(self.data) != count or self.scalar:
-            raise NotPlainError(f"a numpy array of {count} objects does not hold as many")
+            raise NotPlainError(f"a numpy array of {count} objects holds another number of them")
         flat = np.empty(count, object)
         for i, item in enumerate(self.data):
             flat[i] = plain(item)
@@ -170,31 +169,31 @@ class PendingArray:
 
 
 def _array(kind: Any, shape: Any, typecode: Any) -> PendingArray:
-    """Stands for numpy's `_reconstruct`: an array whose state comes later."""
+    """Return an array whose state follows later, like numpy's `_reconstruct`."""
     if kind != Name("numpy.ndarray"):
-        raise NotPlainError("a numpy array is of a class of its own")
+        raise NotPlainError("a numpy array has its own class")
     return PendingArray(PendingDtype("b"), (0,), b"")
 
 
 def _bare(*arguments: Any) -> PendingArray:
-    raise NotPlainError("a numpy array is made in a way that is not taken")
+    raise NotPlainError("a numpy array is made in an unsupported way")
 
 
 _ATOMS = (type(None), bool, int, float, complex, str, bytes, datetime.datetime)
 _CONTAINER = 64
-"""Bytes of memory that a container takes, and each of its items about an eighth of it."""
+"""Bytes of memory for a container; each of its items takes about an eighth of it."""
 _KEY_VALUES = 1000
 
 
 def _modern(module: str) -> str:
-    """Returns what a module is called today that an old pickle names."""
+    """Return today's name of a module that an old pickle names."""
     if module.startswith("numpy.core."):
         return f"numpy._core.{module.removeprefix('numpy.core.')}"
     return {"__builtin__": "builtins", "copy_reg": "copyreg"}.get(module, module)
 
 
 def _is_small(key: Any) -> bool:
-    """Return whether a key, such as a tuple of tuples, has few values in all, and can be hashed."""
+    """Return whether a key, such as nested tuples, has few values and is cheap to hash."""
     waiting, count = [key], 0
     while waiting:
         value = waiting.pop()
@@ -207,7 +206,7 @@ def _is_small(key: Any) -> bool:
 
 
 class _Settling:
-    """One pass over what a machine has made, which makes plain data of it. Each value once."""
+    """One pass that turns the machine's values into plain data, each value once."""
 
     def __init__(self, limits: Limits, budget: Budget) -> None:
         self._limits, self._budget = limits, budget
@@ -217,7 +216,7 @@ class _Settling:
         self._size = 0
 
     def plain(self, value: Any) -> Any:
-        """Returns a value as plain data, and counts its weight."""
+        """Return a value as plain data, and count its weight."""
         if isinstance(value, _ATOMS):
             self._weigh(1, len(value) if isinstance(value, (str, bytes)) else 8)
             return value
@@ -276,7 +275,7 @@ class _Settling:
         try:
             hash(plain)
         except TypeError:
-            raise NotPlainError(f"a {type(plain).__name__} stands for a key") from None
+            raise NotPlainError(f"a {type(plain).__name__} is used as a key") from None
         return plain
 
     def _record(self, value: StandIn) -> Any:
@@ -285,7 +284,7 @@ class _Settling:
         items = dict(pairs)
         fields = self._fields(value.state)
         if items and not fields:
-            return items  # A dict by another name.
+            return items  # A dict subclass.
         fields.update({"items": items} if items else {})
         fields.update({"elements": self.plain(value.elements)} if value.elements else {})
         fields.update({"arguments": self.plain(value.arguments)} if value.arguments else {})
@@ -295,7 +294,7 @@ class _Settling:
     def _fields(self, state: Any) -> dict[str, Any]:
         if state is None:
             return {}
-        # An object with slots has two states, either of which may be missing.
+        # An object with slots has two states, and either may be missing.
         parts = state if isinstance(state, tuple) and len(state) == 2 else (state,)
         if not all(part is None or type(part) is dict for part in parts):
             return {"state": self.plain(state)}
@@ -303,27 +302,27 @@ class _Settling:
         for part in parts:
             for name, item in (part or {}).items():
                 if type(name) is not str:
-                    raise NotPlainError("an object's field has no name")
+                    raise NotPlainError("an object's field name is not text")
                 fields[name] = self.plain(item)
         return fields
 
 
 def _encoded(text: Any, encoding: Any) -> bytes:
     if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
-        raise NotPlainError("bytes are encoded in another way than pickle's")
+        raise NotPlainError("bytes are not encoded as pickle does it")
     return text.encode("latin-1")
 
 
 def _reconstructed(cls: Any, base: Any, state: Any) -> StandIn:
     if type(cls) is not Name or type(base) is not Name:
-        raise NotPlainError("an object is made of no class")
+        raise NotPlainError("an object has no valid class")
     made = StandIn(cls.full)
     if base.full == "builtins.dict" and isinstance(state, dict):
         made.items.extend(state.items())
     elif base.full == "builtins.list" and isinstance(state, list):
         made.elements.extend(state)
     elif base.full != "builtins.object" or state is not None:
-        raise NotPlainError(f"an object of {cls.full} is made in a way that is not taken")
+        raise NotPlainError(f"an object of {cls.full} is made in an unsupported way")
     return made
 
 
@@ -337,7 +336,7 @@ def _check_keys(keys: Iterable[Any]) -> None:
 def _collected(make: type) -> Callable[..., Any]:
     def build(values: Any = ()) -> Any:
         if not isinstance(values, (list, tuple)):
-            raise NotPlainError(f"a {make.__name__} is made of something else than a list")
+            raise NotPlainError(f"a {make.__name__} is not made from a list")
         if make in (set, frozenset):
             _check_keys(values)
         return make(values)
@@ -354,13 +353,13 @@ def _dict(pairs: Any = ()) -> dict[Any, Any]:
 
 def _byte_array(data: Any = b"") -> bytearray:
     if not isinstance(data, (bytes, bytearray)):
-        raise NotPlainError("a bytearray is made of no bytes")
+        raise NotPlainError("a bytearray is not made from bytes")
     return bytearray(data)
 
 
 def _path(*parts: Any) -> str:
     if not all(type(part) is str for part in parts):
-        raise NotPlainError("a path is made of no text")
+        raise NotPlainError("a path is not made from text")
     return str(pathlib.PurePosixPath(*parts))
 
 
@@ -399,12 +398,12 @@ _BUILDERS: dict[str, Callable[..., Any]] = {
         dtype, shape, data, fortran=order == "F"
     ),
 }
-"""What stands for the functions that pickles of data call, by their full names. A call of any other
-name does nothing."""
+"""Replacements for the functions that data pickles call, by full name. Calling any other name only
+gives a `StandIn`."""
 
 
 _COST = 32
-"""Bytes of memory that an operation takes, roughly; the costly ones are told apart."""
+"""Approximate bytes of memory for one operation; costlier ones are listed below."""
 _COSTS = {
     **dict.fromkeys(("EMPTY_LIST", "EMPTY_DICT", "LIST", "DICT", "TUPLE", "TUPLE1"), 128),
     **dict.fromkeys(("TUPLE2", "TUPLE3", "MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT"), 128),
@@ -412,19 +411,19 @@ _COSTS = {
     **dict.fromkeys(("REDUCE", "NEWOBJ", "NEWOBJ_EX"), 512),
 }
 _ENTRY = 100
-"""Bytes of memory that an entry of a dict or set takes."""
+"""Bytes of memory for an entry of a dict or set."""
 _SECRET_HASHES = (str, bytes, type(None), bool)
 _MODULUS = 2**61 - 1
-"""Integers below it have a hash of their own (`sys.hash_info.modulus`)."""
+"""Smaller integers hash to themselves (`sys.hash_info.modulus`)."""
 _SAME_HASH = 1000
 _MARKS = 10_000
-"""Containers, each in the next, that may be begun at a time."""
+"""The most nested containers that may be open at a time."""
 
 _Handler = Callable[["RestrictedUnpickler", Any], None]
 
 
 class RestrictedUnpickler:
-    """Reads one pickle after the other from a file's bytes."""
+    """Reads consecutive pickles from a file's bytes."""
 
     def __init__(
         self,
@@ -436,20 +435,20 @@ class RestrictedUnpickler:
         limits: Limits | None = None,
         budget: Budget | None = None,
     ) -> None:
-        """Initializes the unpickler.
+        """Initialize the unpickler.
 
         Args:
             content: The pickles.
-            where: Names the file in errors.
-            names: The full names (`module.Class`) of classes that may stand in it.
-            any_name: Whether any class may. What is made of it is as inert as of the others.
-            limits: How much the file may ask for.
+            where: Name of the file in error messages.
+            names: Full names (`module.Class`) of the classes allowed in it.
+            any_name: Whether to allow any class; its objects are just as inert.
+            limits: Limits on what the file may ask for.
             budget: The memory that it may take; by default in proportion to its size.
 
         Raises:
             CorruptDataError: The file is too large.
         """
-        # A pickle has more bytes for each value than other files: a quarter of the usual is enough.
+        # Pickles have more bytes per value than other files: a quarter of the usual is enough.
         self.budget = budget or Budget(where, len(content) // 4)
         self._stream = io.BytesIO(content)
         self._where = where
@@ -460,36 +459,38 @@ class RestrictedUnpickler:
         self._marked: list[list[Any]] = []
         self._memo: dict[int, Any] = {}
         if len(content) > self._limits.file_bytes:
-            self._refuse(f"has {len(content):,} bytes; at most {self._limits.file_bytes:,} are")
+            self._refuse(
+                f"has {len(content):,} bytes, over the limit of {self._limits.file_bytes:,}"
+            )
 
     @property
     def position(self) -> int:
-        """How many bytes have been read."""
+        """The number of bytes read so far."""
         return self._stream.tell()
 
     def load(self) -> Any:
-        """Reads the next pickle and returns what it holds, as plain data.
+        """Read the next pickle and return its content as plain data.
 
         Raises:
-            CorruptDataError: It is none, or asks for what it may not have.
+            CorruptDataError: It is not a pickle, or asks for something that is not allowed.
         """
         return self.settle(self.load_unsettled())
 
     def load_unsettled(self) -> Any:
-        """Reads the next pickle and returns what `settle` makes plain data of."""
+        """Read the next pickle and return its content, for `settle` to convert."""
         self._stack, self._marked, self._memo = [], [], {}
         self._same_hash: collections.Counter[tuple[int, int]] = collections.Counter()
         with self._failing():
             return self._run()
 
     def settle(self, value: Any) -> Any:
-        """Returns plain data for what the machine has made."""
+        """Return the machine's values as plain data."""
         with self._failing():
             return _Settling(self._limits, self.budget).plain(value)
 
     @contextlib.contextmanager
     def _failing(self) -> Iterator[None]:
-        """Names the file in errors."""
+        """Name the file in errors."""
         try:
             yield
         except errors.CorruptDataError:
@@ -503,56 +504,56 @@ class RestrictedUnpickler:
             OverflowError,
             struct.error,
             Warning,
-        ) as error:  # A warning, of a strange escape in old text, where warnings are errors.
+        ) as error:  # Warning: a bad escape in old text, where warnings are errors.
             self._fail(f"{type(error).__name__}: {error}")
 
     def find_class(self, module: str, name: str) -> Name:
-        """Returns what stands for a name, if the file may ask for it.
+        """Return the `Name` for a class or function, if the file may use it.
 
         Raises:
-            CorruptDataError: It may not.
+            CorruptDataError: It may not use it.
         """
         found = Name(f"{_modern(module)}.{name}")
         listed = found.full in self._names or found.full in _BUILDERS
         if not (listed or self._any_name):
             raise errors.CorruptDataError(
-                f"{self._where!r} asks for {found.full[:200]!r}, which is not among the names that "
-                "such a file may ask for. Nothing of it was loaded or run. If it is only a class "
-                "whose objects you want as data, allow it by that name."
+                f"{self._where!r} uses the name {found.full[:200]!r}, which is not allowed in such "
+                "a file. Nothing of it was loaded or run. If it is a class whose objects you want "
+                "as data, allow it by that name."
             )
         return found
 
     def _run(self) -> Any:
         for count, (opcode, argument, _) in enumerate(pickletools.genops(self._stream)):
             if count >= self._limits.operations:
-                self._refuse(f"has more than {self._limits.operations:,} operations; no more are")
+                self._refuse(f"has more than {self._limits.operations:,} operations")
             self.budget.take(_COSTS.get(opcode.name, _COST))
             if opcode.name == "STOP":
                 return self._stack.pop()
             handler = _HANDLERS.get(opcode.name)
             if handler is None:
-                self._refuse(f"uses the operation {opcode.name}; only plain ones are")
+                self._refuse(f"uses the unsupported operation {opcode.name}")
             handler(self, argument)
-        raise ValueError("it breaks off")
+        raise ValueError("it is cut off")
 
     def _fail(self, why: str) -> NoReturn:
         raise errors.CorruptDataError(
-            f"{self._where!r} is no readable pickle: {why:.300}. The file is damaged, or not what "
-            "it seems to be."
+            f"{self._where!r} is not a readable pickle: {why:.300}. The file is damaged, or not "
+            "a pickle of data."
         )
 
     def _refuse(self, what: str) -> NoReturn:
         raise errors.CorruptDataError(
-            f"{self._where!r} {what:.300} read. It was refused before anything was made of it."
+            f"{self._where!r} {what:.300}. It was refused before anything was built from it."
         )
 
-    # The stack, above the topmost mark; what lies below each mark.
+    # The stack above the topmost mark, and the stacks below each mark.
 
     def _push(self, value: Any) -> None:
         self._stack.append(value)
 
     def _pop(self, count: int) -> list[Any]:
-        """Returns the last values, which go."""
+        """Remove and return the last values."""
         if len(self._stack) < count:
             raise ValueError("values are missing")
         values = self._stack[-count:]
@@ -566,7 +567,7 @@ class RestrictedUnpickler:
         self._stack = []
 
     def _pop_marked(self) -> list[Any]:
-        """Returns what lies above the topmost mark, which goes too."""
+        """Remove the topmost mark and return the values above it."""
         values, self._stack = self._stack, self._marked.pop()
         return values
 
@@ -588,18 +589,18 @@ class RestrictedUnpickler:
     def _stack_global(self, _: Any) -> None:
         module, name = self._pop(2)
         if type(name) is not str or type(module) is not str:
-            raise TypeError("a name is no text")
+            raise TypeError("a name is not text")
         self._push(self.find_class(module, name))
 
     def _call(self, called: Any, arguments: Any, keywords: Any = None) -> None:
         if type(called) is not Name:
-            self._refuse(f"calls a {type(called).__name__}, which is no class; no such thing is")
+            self._refuse(f"calls a {type(called).__name__}, which is not a class")
         if type(arguments) is not tuple or type(keywords) not in (dict, type(None)):
-            raise TypeError("the arguments of a call are no tuple, or its keywords no dict")
+            raise TypeError("the arguments of a call are not a tuple, or its keywords not a dict")
         self._push(self.make(called.full, arguments, keywords or {}))
 
     def make(self, name: str, arguments: tuple[Any, ...], keywords: dict[Any, Any]) -> Any:
-        """Returns what stands for a call of a name."""
+        """Return the result of calling a name."""
         builder = _BUILDERS.get(name)
         if builder is None:
             return StandIn(name, arguments, keywords)
@@ -613,11 +614,11 @@ class RestrictedUnpickler:
         if isinstance(target, (StandIn, PendingDtype, PendingArray)):
             target.set_state(state)
         elif state:
-            self._refuse(f"gives state to a {type(target).__name__}; only an object's is")
+            self._refuse(f"sets the state of a {type(target).__name__}, which has none")
 
     def persistent_load(self, pid: Any) -> Any:
-        """Returns what a persistent id stands for; they are refused, but by a subclass."""
-        self._refuse("has persistent ids; none is")
+        """Return the value for a persistent id; refused here, supported in a subclass."""
+        self._refuse("has persistent ids, which are not supported")
 
     # Containers.
 
@@ -660,7 +661,7 @@ class RestrictedUnpickler:
         self._push(frozenset(items))
 
     def _check_keys(self, target: Any, keys: Collection[Any]) -> None:
-        """Refuse keys that were made to take for ever: by their hashes, or to be hashed at all."""
+        """Refuse keys made to be slow: with equal hashes, or slow to hash."""
         self.budget.take(_ENTRY * len(keys))
         for key in keys:
             if type(key) in _SECRET_HASHES or (type(key) is int and -_MODULUS < key < _MODULUS):
@@ -740,10 +741,10 @@ def read_pickle(
     any_name: bool = False,
     limits: Limits | None = None,
 ) -> Any:
-    """Returns what a pickle holds, as plain data; the arguments are `RestrictedUnpickler`'s.
+    """Return a pickle's content as plain data; the arguments are `RestrictedUnpickler`'s.
 
     Raises:
-        CorruptDataError: It is no pickle, or asks for what it may not have.
+        CorruptDataError: It is not a pickle, or asks for something that is not allowed.
     """
     unpickler = RestrictedUnpickler(content, where, names=names, any_name=any_name, limits=limits)
     return unpickler.load()

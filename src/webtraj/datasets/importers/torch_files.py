@@ -1,8 +1,7 @@
-"""Reading what `torch.save` writes, without torch, as plain data; tensors become numpy arrays.
+"""Read `torch.save` files without torch, as plain data with numpy arrays for tensors.
 
-A file is a zip archive (`<name>/data.pkl`, and a `<name>/data/<key>` for each storage), or, from
-before torch 1.6, a row of pickles with the storages behind them. Pickles are read by
-`pickles`.
+A file is a zip archive (`<name>/data.pkl`, and `<name>/data/<key>` for each storage), or, before
+torch 1.6, a series of pickles followed by the storages. `pickles` reads the pickles.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ __all__ = ["TORCH_NAMES", "is_torch_file", "read_torch_file"]
 
 _ZIP_MAGIC = b"PK\x03\x04"
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
-# Protocol 2, and the magic number as the first pickle: what each old file begins with.
+# Protocol 2, and the magic number as the first pickle: the start of every legacy file.
 _LEGACY_START = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 _LEGACY_PROTOCOL = 1001
 
@@ -43,27 +42,27 @@ TORCH_NAMES = frozenset(
         "torch._utils._rebuild_parameter",
     }
 )
-"""The names of torch's own that such a file may ask for."""
+"""The torch names that such a file may use."""
 
 
 def is_torch_file(start: bytes) -> bool:
-    """Returns whether a file that begins so may be one of torch's."""
+    """Return whether bytes start like a torch file."""
     return start.startswith((_ZIP_MAGIC, _LEGACY_START))
 
 
 def read_torch_file(
     content: bytes, where: str, *, names: Collection[str] = (), limits: Limits | None = None
 ) -> Any:
-    """Returns what a file of `torch.save` holds, as plain data.
+    """Return the content of a `torch.save` file as plain data.
 
     Args:
-        content: All of the file.
-        where: Names the file in errors.
-        names: The full names of classes that may stand in it, torch's own left aside.
-        limits: How much the file may ask for.
+        content: The whole file.
+        where: Name of the file in error messages.
+        names: Full names of the classes allowed in it, besides torch's own.
+        limits: Limits on what the file may ask for.
 
     Raises:
-        CorruptDataError: It is no such file, or asks for what it may not have.
+        CorruptDataError: It is not such a file, or asks for something that is not allowed.
     """
     allowed = frozenset(names) | TORCH_NAMES
     if content.startswith(_ZIP_MAGIC):
@@ -71,8 +70,8 @@ def read_torch_file(
     if content.startswith(_LEGACY_START):
         return _read_legacy(content, where, allowed, limits or Limits())
     raise errors.CorruptDataError(
-        f"{where!r} is no file of torch.save: it is neither a zip archive nor begins with torch's "
-        "magic number."
+        f"{where!r} is not a torch.save file: it is not a zip archive and does not start with "
+        "torch's magic number."
     )
 
 
@@ -87,7 +86,7 @@ class _Storage:
 
 @dataclasses.dataclass(slots=True)
 class _Tensor:
-    """A tensor whose storage is looked up when all has been read."""
+    """A tensor whose storage is looked up after everything has been read."""
 
     storage: _Storage
     offset: int
@@ -97,21 +96,21 @@ class _Tensor:
     budget: Budget
 
     def resolve(self) -> np.ndarray[Any, Any]:
-        """Returns a copy of the tensor."""
+        """Return a copy of the tensor."""
         dtype = np.dtype(_DTYPES[self.storage.dtype])
         data = self.data_of(self.storage.key)
         if len(data) != self.storage.count * dtype.itemsize:
-            raise NotPlainError(f"the storage {self.storage.key!r} has not the size that it says")
+            raise NotPlainError(f"the storage {self.storage.key!r} has the wrong size")
         count = math.prod(self.shape)
-        if not count:  # Even an empty row becomes an object for whoever goes through it.
+        if not count:  # Each row of an empty array may become an object for the reader.
             self.budget.take(math.prod(max(size, 1) for size in self.shape) * 64)
             return np.empty(self.shape, dtype)
         steps = zip(self.shape, self.strides, strict=True)
         last = self.offset + sum((size - 1) * stride for size, stride in steps)
-        # A stride of 0 repeats numbers: then a small storage could fill the memory.
+        # A stride of 0 repeats numbers, so a small storage could fill the memory.
         if last >= self.storage.count or count > max(self.storage.count, 1):
             raise NotPlainError("a tensor reaches beyond its storage")
-        # The copy, and the storage, which is read anew for each tensor.
+        # The copy, and the storage, which is read again for each tensor.
         self.budget.take(count * max(dtype.itemsize, 4) + len(data))
         flat = np.frombuffer(data, dtype)[self.offset :]
         view = np.lib.stride_tricks.as_strided(
@@ -123,7 +122,7 @@ class _Tensor:
 
 
 class _TorchUnpickler(RestrictedUnpickler):
-    """Knows torch's tensors, and the storages that a file's persistent ids name."""
+    """Reads torch tensors, and the storages named by a file's persistent ids."""
 
     def __init__(self, data_of: Callable[[str], bytes], *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -131,7 +130,7 @@ class _TorchUnpickler(RestrictedUnpickler):
         self.storages: dict[str, _Storage] = {}
 
     def persistent_load(self, pid: Any) -> _Storage:
-        """Returns the storage that a persistent id names."""
+        """Return the storage that a persistent id names."""
         match pid:
             case ("storage", Name(full), str(key), str(), int(count), *_) if count >= 0:
                 kind = full.rpartition(".")[2]
@@ -141,7 +140,7 @@ class _TorchUnpickler(RestrictedUnpickler):
         raise NotPlainError(f"a persistent id is {pid!r:.100}")
 
     def make(self, name: str, arguments: tuple[Any, ...], keywords: dict[Any, Any]) -> Any:
-        """Returns what stands for a call of a name: for torch's own, a tensor."""
+        """Return the result of a call: a tensor for torch's own functions."""
         if name == "torch._utils._rebuild_parameter" and arguments:
             return arguments[0]
         if name.startswith("torch._utils._rebuild_tensor"):
@@ -151,9 +150,9 @@ class _TorchUnpickler(RestrictedUnpickler):
     def _tensor(self, storage: Any, offset: Any, shape: Any, strides: Any) -> _Tensor:
         sizes = (offset, *shape, *strides)
         if type(storage) is not _Storage or len(shape) != len(strides) or len(shape) > 32:
-            raise NotPlainError("a tensor is made of no storage")
+            raise NotPlainError("a tensor has no valid storage")
         if not all(type(size) is int and 0 <= size < 2**40 for size in sizes):
-            raise NotPlainError("a tensor's sizes are wrong")
+            raise NotPlainError("a tensor has invalid sizes")
         return _Tensor(storage, offset, tuple(shape), tuple(strides), self._data_of, self.budget)
 
 
@@ -164,20 +163,20 @@ def _read_zip(content: bytes, where: str, names: Collection[str], limits: Limits
             pickles = [name for name in sizes if name.endswith("/data.pkl")]
             if len(pickles) != 1:
                 raise errors.CorruptDataError(
-                    f"{where!r} is a zip archive, but none of torch.save: it holds "
-                    f"{len(pickles)} files data.pkl."
+                    f"{where!r} is a zip archive, but not from torch.save: expected one data.pkl, "
+                    f"found {len(pickles)}."
                 )
             if sum(sizes.values()) > limits.file_bytes:
                 raise errors.CorruptDataError(
-                    f"{where!r} holds {sum(sizes.values()):,} bytes; at most "
-                    f"{limits.file_bytes:,} are read."
+                    f"{where!r} holds {sum(sizes.values()):,} bytes, more than the limit of "
+                    f"{limits.file_bytes:,}."
                 )
             budget = Budget(where, len(content))
             budget.take(sum(sizes.values()))
             root = pickles[0].removesuffix("data.pkl")
             order = archive.read(f"{root}byteorder") if f"{root}byteorder" in sizes else b"little"
             if order != b"little":
-                raise errors.CorruptDataError(f"{where!r} has another byte order than little.")
+                raise errors.CorruptDataError(f"{where!r} is not in little-endian byte order.")
 
             def data_of(key: str) -> bytes:
                 name = f"{root}data/{key}"
@@ -190,12 +189,14 @@ def _read_zip(content: bytes, where: str, names: Collection[str], limits: Limits
             ).load()
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, OSError) as error:
         raise errors.CorruptDataError(
-            f"{where!r} is no readable zip archive: {error}. The file is damaged."
+            f"{where!r} is not a readable zip archive: {error}. The file is damaged."
         ) from error
     except (RuntimeError, ValueError, OverflowError) as error:
         if isinstance(error, errors.WebtrajError):
             raise
-        raise errors.CorruptDataError(f"{where!r} is no readable zip archive: {error}.") from error
+        raise errors.CorruptDataError(
+            f"{where!r} is not a readable zip archive: {error}."
+        ) from error
 
 
 def _read_legacy(content: bytes, where: str, names: Collection[str], limits: Limits) -> Any:
@@ -211,18 +212,20 @@ def _read_legacy(content: bytes, where: str, names: Collection[str], limits: Lim
     magic, protocol, system = unpickler.load(), unpickler.load(), unpickler.load()
     little = isinstance(system, dict) and system.get("little_endian") is True
     if magic != _LEGACY_MAGIC or protocol != _LEGACY_PROTOCOL or not little:
-        raise errors.CorruptDataError(f"{where!r} is of a version of torch.save that is not read.")
+        raise errors.CorruptDataError(
+            f"{where!r} was written by an unsupported torch.save version."
+        )
     made = unpickler.load_unsettled()
     keys = unpickler.load()
     position = unpickler.position
     for key in keys if isinstance(keys, list) else ():
         storage = unpickler.storages.get(key) if isinstance(key, str) else None
         if storage is None:
-            raise errors.CorruptDataError(f"{where!r} has a storage that nothing in it names.")
+            raise errors.CorruptDataError(f"{where!r} has a storage that nothing refers to.")
         size = storage.count * np.dtype(_DTYPES[storage.dtype]).itemsize
-        begin = position + 8  # Its number of elements, which the persistent id has told too.
+        begin = position + 8  # Skip the element count, which the persistent id has too.
         position = begin + size
         if position > len(content):
-            raise errors.CorruptDataError(f"{where!r} breaks off in the middle of a storage.")
+            raise errors.CorruptDataError(f"{where!r} ends in the middle of a storage.")
         storages[key] = content[begin:position]
     return unpickler.settle(made)

@@ -1,19 +1,18 @@
 """WebGym's trajectory files.
 
-They are called `iteration0.pt`, `iteration5_rank_0.pt`, `train_trajectories.pt.iteration1`, ...
+They are named `iteration0.pt`, `iteration5_rank_0.pt`, `train_trajectories.pt.iteration1`, ...
 
-A file holds `{"trajectories": [[step, ...], ...], "metadata": {...}}`. A step holds the
-observation shown, the action chosen there, and a `Reward` of which only the last step's means
-anything. What the last action led to is not in the file, so the observation of LAST is empty.
+A file holds `{"trajectories": [[step, ...], ...], "metadata": {...}}`. A step holds the observation
+shown, the action chosen there, and a `Reward` that is meaningful only in the last step. The result
+of the last action is not in the file, so the observation of LAST is empty.
 
-A reward of 0 stands there for a task that was failed, but also for a judge that failed, a browser
-that died and a task that nobody has graded yet. What tells them apart is what WebGym itself
-writes beside it, and that is all that is used here: only what was graded has a
-reward.
+A reward of 0 stands for a failed task, but also for a failed judge, a dead browser, or a task that
+was not graded yet. The importer tells them apart by what WebGym writes next to the reward, and by
+nothing else: only graded episodes get a reward.
 
 Actions are read from the model's replies. What WebGym did with a reply that it could not read (it
-waits, or clicks in the middle) is kept as the decision's `executed`. Screenshots are files
-beside; those that are not found are counted.
+waits, or clicks in the middle) is kept as the decision's `executed`. Screenshots are separate
+files; missing ones are counted.
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ from webtraj.trajectory import (
 
 __all__ = ["CLASS_NAMES", "End", "end_of", "read", "recognises"]
 
-# How a trajectory of WebGym's ended, as far as its own words tell.
+# How a trajectory ended, as far as WebGym's own fields say.
 
-# What WebGym writes where no judge has spoken.
+# Written by WebGym if no judge was called.
 _IN_PROGRESS = "Task in progress"
 _PENDING = -1
 _JUDGE_FAILED = ("Async evaluation failed:", "Reward calculation failed:")
@@ -61,24 +60,24 @@ _OUT_OF_TIME = ("TIMEOUT", "GRACE_PERIOD_INCOMPLETE", "INCOMPLETE")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """How a trajectory ended, and what it was worth."""
+    """A trajectory's end, outcome and reward."""
 
     reason: EndReason
     outcome: Outcome = Outcome.UNKNOWN
     reward: float | None = None
-    """What it was graded; None if it was not, or if the grade is no judgement of the agent."""
+    """The grade; None if it was not graded, or if the grade does not judge the agent."""
     detail: str = ""
     error: ErrorInfo | None = None
     dummies: int = 0
-    """How many of the last steps only say that something failed."""
+    """The number of final steps that only report a failure."""
 
     @property
     def ended(self) -> bool:
-        """Whether the episode came to its end, and not to an error."""
+        """Whether the episode terminated or was truncated, rather than failed."""
         return self.reason in (EndReason.TERMINATED, EndReason.TRUNCATED)
 
     def to_record(self, action: Any, decision: Decision | None) -> EpisodeEnd:
-        """Returns the end for an episode, given the last action."""
+        """Return the `EpisodeEnd`, given the last action."""
         flight: dict[str, Any] = {}
         if not self.ended and decision is not None:
             flight = {
@@ -96,7 +95,7 @@ class End:
 
 
 def end_of(steps: list[Mapping[str, Any]]) -> End:
-    """Returns how a trajectory, at least one step long, ended."""
+    """Return the end of a trajectory with at least one step."""
     dummies = _dummies(steps)
     if dummies:
         return _failed(steps[-1], dummies)
@@ -161,10 +160,10 @@ CLASS_NAMES = frozenset(
     f"webgym.data.components.{name}"
     for name in ("Action", "Observation", "Response", "Reward", "Task")
 )
-"""The classes that a trajectory file may name."""
+"""The classes allowed in a trajectory file."""
 
 VIEWPORT = (1280, 768)
-"""WebGym's, in which its coordinates from 0 to 1000 are read."""
+"""WebGym's viewport, to which its coordinates from 0 to 1000 are scaled."""
 
 _FILE = re.compile(r".*\.pt(\.iteration[0-9]+)?(_rank_[0-9]+)?(\.checkpoint)?")
 _ITERATION = re.compile(r"(?:^|[^a-z])iteration_?([0-9]{1,9})(?![0-9])")
@@ -172,13 +171,13 @@ _LONGEST_START = 64
 
 
 def recognises(path: Path) -> bool:
-    """Returns whether a file is one of torch's, or a folder holds such files."""
+    """Return whether a file is a torch file, or a folder holds such files."""
     source = Source(path=path)
     return any(_is_torch(file) for file in source.files(_is_wanted))
 
 
 def read(source: Source) -> Iterator[Found]:
-    """Yields the episodes of a trajectory file, or of all those below a folder."""
+    """Yield the episodes of a trajectory file, or of all files in a folder."""
     seen: set[str] = set()
     return source.each(_is_wanted, lambda path, where: _File(source, path, where).read(seen))
 
@@ -202,12 +201,12 @@ class _File:
         content = source.read(path)
         names = CLASS_NAMES | frozenset(source.allow_classes)
         data = read_torch_file(content, where, names=names, limits=source.limits)
-        # Checkpoints without metadata are but the list.
+        # Checkpoints without metadata are just the list.
         whole = data if isinstance(data, dict) else {"trajectories": data}
         trajectories, metadata = whole.get("trajectories"), whole.get("metadata")
         if not isinstance(trajectories, list):
             raise errors.CorruptDataError(
-                f"{where!r} holds no list of trajectories, as a file of WebGym does."
+                f"{where!r} is not a WebGym file: it has no list of trajectories."
             )
         self._trajectories = trajectories
         self._metadata = metadata if isinstance(metadata, dict) else {}
@@ -221,14 +220,14 @@ class _File:
         self._missing = 0
 
     def read(self, seen: set[str]) -> Iterator[Found]:
-        """Yields the file's episodes, but for those that were seen in another file."""
+        """Yield the file's episodes, except those already seen in another file."""
         for i, steps in enumerate(self._trajectories):
             where = f"{self._where}[{i}]"
             if base.is_nothing(steps):
                 yield Skipped(where, "it is empty")
                 continue
             try:
-                # The same episode may stand in a checkpoint, in one rank's file and in the last.
+                # The same episode may be in a checkpoint, in one rank's file and in the final file.
                 content, _ = encoding.dumps([self._iteration, steps])
                 identity = base.episode_id(SYSTEM, base.digest(content))
                 if identity in seen:
@@ -243,7 +242,7 @@ class _File:
         if self._missing:
             yield Skipped(
                 self._where,
-                f"{self._missing} screenshots that it names are not beside it; name their folder",
+                f"{self._missing} of its screenshots were not found; name their folder",
             )
 
     def _trajectory(
@@ -307,7 +306,7 @@ class _File:
         if not index:
             return StepRecord(0, StepType.FIRST, observation)
         action, decision = self._decided(steps[index - 1])
-        # Rewards come at the end; before it there are none, if any were given at all.
+        # Rewards come only at the end; earlier steps have 0, or none without a grade.
         reward = None if end.reward is None else 0.0
         return StepRecord(index, StepType.MID, observation, action, reward, 1.0, decision=decision)
 
@@ -325,10 +324,11 @@ class _File:
         return observation if picture is None else {**observation, "screenshot": picture}
 
     def _picture(self, path: str) -> bytes | None:
-        """Returns a screenshot's bytes; None, and counts it, if it is not found.
+        """Return a screenshot's bytes; if it is not found, count it and return None.
 
-        Its path is of the machine that the rollout ran on, and may be anything. So only the end of
-        it counts, below folders where WebGym or the user puts them, and only pictures are taken.
+        The path is from the machine that ran the rollout, and cannot be trusted. So only its last
+        parts are used, within the folders where WebGym or the user puts screenshots, and only
+        pictures are accepted.
         """
         parts = [part for part in re.split(r"[/\\]", path) if part not in ("", ".")]
         ends = [] if ".." in parts else [Path(*parts[-n:]) for n in (3, 2, 1) if len(parts) >= n]
@@ -344,7 +344,7 @@ class _File:
         return None
 
     def _decided(self, step: Mapping[str, Any]) -> tuple[Any, Decision | None]:
-        """Returns the action that was chosen at a step, and how it came about."""
+        """Return the action chosen at a step, and the decision behind it."""
         response = base.fields_of(step.get("response"))
         executed = base.fields_of(step.get("action"))
         if not response:
@@ -370,7 +370,7 @@ class _File:
 
 def _checked(steps: Any, where: str) -> list[Mapping[str, Any]]:
     if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
-        raise errors.CorruptDataError(f"{where!r} is no list of steps, as a trajectory is.")
+        raise errors.CorruptDataError(f"{where!r} is not a trajectory: it is not a list of steps.")
     if not all(isinstance(step.get("observation"), OpaqueRecord) for step in steps):
         raise errors.CorruptDataError(f"{where!r} has a step without an observation.")
     return steps
