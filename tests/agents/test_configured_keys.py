@@ -41,7 +41,7 @@ def test_the_explorer_and_its_proposer_have_the_key(monkeypatch):
     given = {"model": "m", "base_url": "http://a/v1", "api_key_variable": "MY_KEY"}
     config = read_config(given)
     for make in (config.make_agent, config.make_proposer):
-        with pytest.raises(errors.InvalidInputError, match="MY_KEY that should hold the API key"):
+        with pytest.raises(errors.InvalidInputError, match="MY_KEY for the API key"):
             make()
     monkeypatch.setenv("MY_KEY", KEY)
     config.make_agent()
@@ -57,14 +57,14 @@ def test_a_crawl_and_its_proposer_have_the_key(tmp_path):
             "agent_model_api_key_env_var=MY_KEY", "agent_name=explorer", "proposer=model",
         ],
     )  # fmt: skip
-    with pytest.raises(errors.InvalidInputError, match="MY_KEY that should hold the API key"):
+    with pytest.raises(errors.InvalidInputError, match="MY_KEY for the API key"):
         build_rollout(configuration)
 
 
 @pytest.mark.parametrize("configured", [of_the_agent, of_the_pipeline])
 def test_a_variable_that_is_not_set_is_told_before_anything_is_asked(configured, monkeypatch):
     monkeypatch.delenv("MY_KEY", raising=False)
-    with pytest.raises(errors.InvalidInputError, match="MY_KEY that should hold the API key"):
+    with pytest.raises(errors.InvalidInputError, match="MY_KEY for the API key"):
         configured("http://a/v1").make_client()
 
 

@@ -35,7 +35,7 @@ async def test_episodes_that_run_at_once_keep_their_own_solutions():
 
 async def test_solution_that_knows_no_further_is_an_agent_error():
     actor = OracleAgent().begin_episode(Riddle())
-    with pytest.raises(errors.AgentError, match="task 'riddle/one' knows no further"):
+    with pytest.raises(errors.AgentError, match="task 'riddle/one' has no next action"):
         await actor.act(None)
 
 

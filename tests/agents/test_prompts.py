@@ -75,7 +75,7 @@ def test_prompt_with_windows_line_ends(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("You act.", "does not follow the format"),
+        ("You act.", "has the wrong format"),
         ("sections: Action\n---\nYou act.", "two lines '---'"),
         ("sections: action!\n---\nYou act.\n---\nGo.", "does not follow"),
         ("sections:\n---\nYou act on ${page}.\n---\nGo.", r"placeholder other than \$\{actions\}"),

@@ -129,7 +129,7 @@ def test_recording_is_that_of_the_same_task_and_seed():
     agent = ReplayAgent.of([recording(seed=1), recording(seed=2), recording(task="bar", seed=3)])
     assert chosen(agent, Shop(seed=2)) == 2
     assert chosen(agent, Shop(task="bar", seed=9)) == 3
-    with pytest.raises(errors.InvalidInputError, match=r"None of the 3.*'shop' with the seed 9"):
+    with pytest.raises(errors.InvalidInputError, match=r"None of the 3.*'shop' and the seed 9"):
         agent.begin_episode(Shop(seed=9))
     assert chosen(ReplayAgent.of([recording(task="bar", seed=5)]), Shop()) == 5
 

@@ -60,7 +60,7 @@ def test_script_is_read_from_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"click('1')\nclick(2)\n", r"Line 2 of the script .* is no action: click"),
+        (b"click('1')\nclick(2)\n", r"Line 2 of the script .* is not an action: click"),
         (b"\xff\xfe", "cannot be read"),
     ],
     ids=["no action", "no text"],

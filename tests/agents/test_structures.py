@@ -89,7 +89,7 @@ def test_making_one_leaves_the_dialects_schema_alone():
 
 @pytest.mark.parametrize("dialect", ["anthropic", "openai"])
 def test_dialects_without_one_are_refused(dialect):
-    with pytest.raises(errors.InvalidInputError, match="no structure for the dialect"):
+    with pytest.raises(errors.InvalidInputError, match="has no structure"):
         structure(dialect)
 
 

@@ -377,7 +377,7 @@ class NoActor:
         (NoName(), "name = "),
         (NoActor(), "begin_episode must return"),
         (Method, "Pass an instance"),
-        (7, "a function that takes an observation"),
+        (7, "a function of an observation"),
     ],
 )
 async def test_what_cannot_be_an_agent_is_refused_with_what_to_do(agent, said):

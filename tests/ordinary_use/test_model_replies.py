@@ -164,7 +164,7 @@ async def test_a_reply_without_an_action_is_the_agents_failure(name, server, tmp
     assert (result.end_reason, result.outcome) == (EndReason.TRUNCATED, Outcome.FAILURE)
     assert summary.total.success_rate == 0.0
     assert measure(open_dataset(tmp_path)).overall.success_rate == Rate(0, 1)
-    assert f"{INVALID} replies in a row were no valid actions" in episode.end.detail
+    assert f"{INVALID} replies in a row were not valid actions" in episode.end.detail
     decisions = [step.decision for step in episode.steps[1:]] + [episode.end.in_flight_decision]
     assert len(decisions) == INVALID
     for decision in decisions:

@@ -1,4 +1,4 @@
-"""Agents: what decides on actions. The protocol is in `base`; agents know no environment class."""
+"""Agents, which choose actions. `base` has the protocol; agents know no environment class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model agent does in one episode: look, ask, read; see `webtraj.agents.model`."""
+"""A model agent's actor, which plays one episode; see `webtraj.agents.model`."""
 
 from __future__ import annotations
 
@@ -31,9 +31,8 @@ class ModelActor:
     """Decides for one episode.
 
     Args:
-        agent: What lasts.
-        environment: What the episode is played in; it is asked for the task, seed and viewport, as
-            far as it knows them.
+        agent: The agent, shared by all episodes.
+        environment: The episode's environment, which may provide the task, seed and viewport.
     """
 
     def __init__(self, agent: ModelAgent, environment: Any) -> None:
@@ -52,13 +51,13 @@ class ModelActor:
         self._settings = agent.context
 
     async def act(self, observation: Any) -> trajectory_lib.Decision:
-        """Returns what the model decides on.
+        """Return the model's decision.
 
         Raises:
-            EpisodeGivenUpError: Too many replies in a row were no actions, or the context is too
-                long for the model however it is cut.
-            ModelError: The model gave no reply.
-            AgentError: The observation lacks what the context shows.
+            EpisodeGivenUpError: Too many replies in a row were invalid, or the context is too long
+                for the model even after cutting.
+            ModelError: The model did not reply.
+            AgentError: The observation lacks a channel that the context needs.
         """
         page = contexts_lib.page_of(observation, self._settings)
         dialect = self._dialect or self._choose_dialect(observation, page)
@@ -79,7 +78,7 @@ class ModelActor:
         self._note(page, reply, calls[-1], dialect)
         if self._invalid_in_a_row >= self._agent.max_invalid_actions:
             raise _given_up(
-                f"{self._invalid_in_a_row} replies in a row were no valid actions; the last: "
+                f"{self._invalid_in_a_row} replies in a row were not valid actions; the last: "
                 f"{reply.parse_error}",
                 decision,
             )
@@ -88,7 +87,7 @@ class ModelActor:
     async def _ask(
         self, conversation: contexts_lib.Conversation, dialect: dialects_lib.Dialect
     ) -> tuple[list[trajectory_lib.ModelCall], contexts_lib.Context]:
-        """Returns all calls that were made for a reply, the answered one last."""
+        """Return all calls made for one reply, the answered one last."""
         agent = self._agent
         calls: list[trajectory_lib.ModelCall] = []
         for cuts in range(agent.context.cut_harder + 1):
@@ -112,7 +111,7 @@ class ModelActor:
                 if cuts == agent.context.cut_harder or tighter is None:
                     reason = f"the context is too long for the model, cut {cuts} times: {error}"
                     raise _given_up(reason, failed) from error
-                self._settings = tighter  # For the steps to come too, which are no shorter.
+                self._settings = tighter  # Later steps need it too: they are no shorter.
             else:
                 calls.append(call)
                 return calls, context
@@ -165,7 +164,7 @@ class ModelActor:
         call: trajectory_lib.ModelCall,
         dialect: dialects_lib.Dialect,
     ) -> None:
-        """Keeps what the next step is told of this one."""
+        """Keep what the next step needs to know about this one."""
         shown = reply.answer
         if self._agent.context.keep_thinking:
             reasoning = model_replies.reasoning_of(call).strip()
@@ -176,7 +175,7 @@ class ModelActor:
         self._invalid_in_a_row = self._invalid_in_a_row + 1 if invalid else 0
 
     def _end_round(self, observation: Any, page: contexts_lib.Page) -> None:
-        """Makes the last step a round, now that what came of it is seen."""
+        """Turn the last step into a round, now that its result is visible."""
         if self._last is None:
             return
         before, reply, shown = self._last
@@ -195,7 +194,7 @@ class ModelActor:
         self._rounds.append(contexts_lib.Round(before, shown, line, notice))
         past = len(self._rounds) - self._settings.shown_in_full(len(self._rounds))
         for index in range(self._forgotten, past):
-            # Never shown in full again: hundreds of episodes need not keep all their pictures.
+            # Never shown in full again, so do not keep the pictures of hundreds of episodes.
             line_only = dataclasses.replace(self._rounds[index], page=contexts_lib.Page())
             self._rounds[index] = line_only
         self._forgotten = max(self._forgotten, past)
@@ -219,14 +218,14 @@ class ModelActor:
 
 
 def _said(reply: parsing_lib.Reply, dialect: dialects_lib.Dialect) -> str:
-    """Returns what was done, as shortly as the model itself or the dialect says it."""
+    """Return the action in short form, as the model or the dialect writes it."""
     if isinstance(reply.action, InvalidAction):
         return _shortened(reply.action.text or "an empty reply")
     if reply.said:
         return reply.said
     try:
         return str(dialect.format(reply.action))
-    except errors.UnsupportedActionError:  # Read, but not written: a mark that became a ref.
+    except errors.UnsupportedActionError:  # A mark that became a ref can only be read.
         return repr(reply.action)
 
 

@@ -1,8 +1,8 @@
-"""What an agent is: an observation goes in, a decision comes out.
+"""The agent interface: an observation goes in, a decision comes out.
 
 An `Agent` holds what lasts, such as a model client or a seed, and is shared by all episodes of a
-rollout. What belongs to one episode, such as a history, lives in the `Actor` that it makes for
-that episode. So no agent needs a `reset`, and none can carry one episode into another.
+rollout. State of one episode, such as its history, is in the `Actor` that the agent makes for it.
+So no agent needs a `reset`, and nothing leaks from one episode to the next.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from webtraj.environments import base as environment_lib
 __all__ = ["Act", "Actor", "Agent", "act_of", "as_agent", "decision_of", "seed_text"]
 
 Act = Callable[[Any], Any]
-"""Takes an observation and returns what to do, or an awaitable of it: `Actor.act` or a function."""
+"""Takes an observation and returns a decision or an awaitable of it: `Actor.act` or a function."""
 
 
 class Actor(Protocol):
-    """Decides for one episode. Not for use by two tasks at once."""
+    """Decides for one episode. Not safe to share between tasks."""
 
     def act(self, observation: Any) -> Any:
-        """Return what to do next: a `Decision`; or an action, as a dataclass or as a string.
+        """Return the next action: a `Decision`, or an action as a dataclass or string.
 
-        Called with each observation of the episode but the last, in order. `async def act` runs on
-        the event loop. A plain `def act` runs on a thread of its own, so that it may block.
+        Called with each observation of the episode except the last, in order. `async def act` runs
+        on the event loop; a plain `def act` runs on its own thread, so it may block.
 
         Raises:
-            EpisodeGivenUpError: The episode is to be truncated.
-            ModelError: The model's server failed. That is not the agent's failure.
-            Exception: Anything else ends the episode as the agent's failure.
+            EpisodeGivenUpError: Truncate the episode.
+            ModelError: The model's server failed. This does not count as the agent's failure.
+            Exception: Any other error ends the episode as the agent's failure.
         """
 
 
@@ -42,25 +42,25 @@ class Agent(Protocol):
 
     @property
     def name(self) -> str:
-        """What episodes call their policy: the agent's kind, and model and weights if any."""
+        """The policy name in episodes: the agent's kind, and its model and weights if any."""
 
-    # An agent that can play some tasks only may also have `can_play(environment) -> bool`. Rollouts
-    # ask it about each task of their plan before they start.
+    # An agent that can play only some tasks may also have `can_play(environment) -> bool`. Rollouts
+    # check it for each task of their plan before they start.
 
     def begin_episode(self, environment: environment_lib.Environment) -> Actor:
-        """Returns the actor for the episode that `environment` is about to begin.
+        """Return the actor for the episode that `environment` is about to start.
 
-        Called before `reset`. An agent may ask the environment what it offers beyond the contract
+        Called before `reset`. An agent may use what the environment offers beyond the contract
         (`describe_episode`, `cheat`), but never resets, steps or closes it.
 
         Raises:
-            InvalidInputError: The agent cannot act in this environment at all.
+            InvalidInputError: The agent cannot play in this environment.
         """
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _FunctionAgent:
-    """A plain function as an agent that remembers nothing."""
+    """A plain function as a stateless agent."""
 
     act: Act
     name: str
@@ -70,34 +70,34 @@ class _FunctionAgent:
 
 
 def as_agent(agent: Any) -> Agent:
-    """Return an agent as it is, and a function as an agent.
+    """Return an agent unchanged, or a function wrapped as an agent.
 
     Raises:
-        InvalidInputError: It is neither.
+        InvalidInputError: `agent` is neither.
     """
     if not isinstance(agent, type) and callable(getattr(agent, "begin_episode", None)):
         if not isinstance(getattr(agent, "name", None), str):
             raise errors.InvalidInputError(
-                f"An agent has a name, which records call its policy; {agent!r:.200} has none. "
+                f"An agent needs a name, which records use as its policy; {agent!r:.200} has none. "
                 'Add name = "my-agent-1" to its class.'
             )
         return agent  # type: ignore[no-any-return]
     if not isinstance(agent, type) and callable(agent):
         return _FunctionAgent(agent, getattr(agent, "__name__", type(agent).__name__))
-    add = "Pass an instance, a function that takes an observation, or an agent's name."
+    add = "Pass an instance, a function of an observation, or an agent's name."
     if not isinstance(agent, type) and callable(getattr(agent, "act", None)):
         add = "It has act: add def begin_episode(self, environment): return self."
     raise errors.InvalidInputError(
-        "An agent has begin_episode(environment), which returns who acts in that episode (see "
+        "An agent needs begin_episode(environment), which returns an actor for the episode (see "
         f"webtraj.agents.base.Agent); got {agent!r:.200}. {add}"
     )
 
 
 def act_of(actor: Any) -> Act:
-    """Return the function that decides, given what `begin_episode` returned.
+    """Return the function that decides, given the result of `begin_episode`.
 
     Raises:
-        InvalidInputError: It returned nothing that can act.
+        InvalidInputError: The result cannot act.
     """
     act = getattr(actor, "act", actor)
     if not callable(act):
@@ -109,10 +109,10 @@ def act_of(actor: Any) -> Act:
 
 
 def decision_of(returned: Any) -> trajectory_lib.Decision:
-    """Return the decision that `act` returned; a bare string or action becomes one.
+    """Return the decision that `act` returned; a bare string or action is wrapped in one.
 
     Raises:
-        AgentError: It is none.
+        AgentError: The value is none of these.
     """
     if isinstance(returned, trajectory_lib.Decision):
         return returned
@@ -127,10 +127,10 @@ def decision_of(returned: Any) -> trajectory_lib.Decision:
 
 
 def seed_text(seed: int, environment: environment_lib.Environment) -> str:
-    """Return what an agent's chance in an episode follows from: its own seed and the episode.
+    """Return the random seed of an agent in an episode, from its own seed and the episode.
 
-    Two attempts of a group share task and seed, and have other texts. A text, rather than a number,
-    since `random.Random` and hashes digest it: nearby seeds have nothing in common.
+    Attempts of a group share task and seed but get different texts. The seed is a text, not a
+    number, because `random.Random` hashes it: nearby seeds are unrelated.
     """
     describe = getattr(environment, "describe_episode", None)
     episode = describe() if callable(describe) else {}

@@ -1,7 +1,7 @@
-"""The agents that can be had by name, as on the command line.
+"""The agents available by name, as on the command line.
 
-Installed packages offer more by the entry-point group `webtraj.agents`: a name for a dataclass that
-is an agent. Its fields are the options; one called `seed` gets the rollout's seed.
+Installed packages add more through the entry-point group `webtraj.agents`: a name for a dataclass
+that is an agent. Its fields are the options; a field `seed` gets the rollout's seed.
 """
 
 from __future__ import annotations
@@ -27,29 +27,28 @@ class AgentKind:
     """A kind of agent."""
 
     summary: str
-    """What it does, in a line."""
+    """A one-line description."""
     make: Callable[[int, Mapping[str, Any]], Agent]
-    """Makes it from a seed and its options. Raises InvalidInputError on options it does not take.
-    """
+    """Makes it from a seed and options. Raises InvalidInputError for options it does not take."""
     takes: str = ""
-    """What its options are, in a line; empty if it has none."""
+    """A one-line description of its options; empty if it has none."""
 
 
 def make_agent(name: str, *, seed: int = 0, options: Mapping[str, Any] | None = None) -> Agent:
-    """Makes an agent by name.
+    """Make an agent by name.
 
-    An agent with a method `aclose` holds connections; who makes it closes it.
+    If the agent has `aclose`, it holds connections; the caller must close it.
 
     >>> make_agent("random", seed=3)
     RandomAgent(seed=3, name='random', untouched=0.0)
 
     Args:
-        name: A key of `AGENTS`, or what an installed package offers.
-        seed: For agents that choose by chance.
-        options: What else it is to know: `AgentKind.takes`.
+        name: A key of `AGENTS`, or an agent of an installed package.
+        seed: The seed of agents that choose at random.
+        options: The agent's options; see `AgentKind.takes`.
 
     Raises:
-        InvalidInputError: There is no agent of that name, or it does not take such options.
+        InvalidInputError: The agent is unknown, or does not take these options.
     """
     if name in AGENTS:
         return AGENTS[name].make(seed, options or {})
@@ -122,27 +121,27 @@ def _check(
 
 
 AGENTS: Mapping[str, AgentKind] = {
-    "oracle": AgentKind("Does what the environment's own solution says.", _oracle),
+    "oracle": AgentKind("Takes the actions of the environment's own solution.", _oracle),
     "random": AgentKind(
-        "Does at random what fits the page's elements.",
+        "Takes random actions that fit the page's elements.",
         _random,
-        "untouched (how often it picks what it has not acted on, from 0, the default, to 1)",
+        "untouched (probability of choosing an element not acted on yet; default 0)",
     ),
     "model": AgentKind(
         "Asks a model.", _model, "model, base_url and those of webtraj.agents.options.ModelOptions"
     ),
     "pointing": AgentKind(
-        "Asks a small model, by webtraj.agents.pointing.",
+        "Asks a small model; see webtraj.agents.pointing.",
         _pointing,
         "model, base_url and those of webtraj.agents.pointing.OPTIONS",
     ),
     "scripted": AgentKind(
-        "Does what a file says, an action a line.", _scripted, "script (the file)"
+        "Takes the actions listed in a file, one per line.", _scripted, "script (the file)"
     ),
     "replay": AgentKind(
-        "Acts recorded episodes out again, each for its task and seed.",
+        "Replays recorded episodes, each for its task and seed.",
         _replay,
-        "dataset (its folder), episode (the id of the one to act out)",
+        "dataset (its folder), episode (the id of the episode to replay)",
     ),
 }
 """Every kind of agent by name."""

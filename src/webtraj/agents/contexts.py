@@ -1,4 +1,4 @@
-"""Contexts: what a model is shown of an episode, and in what form."""
+"""Contexts: the part of an episode that a model sees, and its form."""
 
 from __future__ import annotations
 
@@ -27,64 +27,64 @@ __all__ = [
     "page_of",
 ]
 
-# What may be set about a model's context, and how it is made smaller when it does not fit.
+# Settings of a model's context, and how it shrinks when it does not fit.
 
 Mode = Literal["text", "marks", "coordinates"]
 
 MODES: tuple[Mode, ...] = ("text", "marks", "coordinates")
 
 _SMALLEST_PAGE = 200
-"""Tokens below which a page is not cut any further: there would be nothing to act on."""
+"""A page is not cut below this many tokens: there would be nothing left to act on."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ContextSettings:
-    """How much of an episode a model is shown, and in what form."""
+    """Settings for how much of an episode a model sees, and in what form."""
 
     mode: Mode = "text"
-    """How the page is shown and elements are named:
+    """The form of the page, and the names of elements:
 
-    * `text`: the axtree, elements by their refs.
-    * `marks`: numbered boxes drawn on the screenshot, elements by their numbers.
-    * `coordinates`: the screenshot, points from 0 to 1000 or as the dialect counts them.
+    * `text`: the axtree, with refs as names.
+    * `marks`: numbered boxes drawn on the screenshot, with the numbers as names.
+    * `coordinates`: the screenshot, with points from 0 to 1000 or in the dialect's units.
     """
     images: bool | None = None
-    """Whether pictures are sent; None for what the mode needs: all but `text` do."""
+    """Whether to send pictures. None: as the mode needs, that is in all modes but `text`."""
     full_rounds: int = 4
-    """How many earlier rounds (page and reply) are shown in full. Of older ones there is a line."""
+    """The number of earlier rounds (page and reply) shown in full; older ones become one line."""
     slide: int = 1
-    """How many rounds at a time become lines. Up to `slide - 1` more rounds are shown in full then;
-    in return, contexts begin with the same messages for `slide` steps, for servers that keep what
-    they have computed of them. Give as many more `screenshots` too."""
+    """The number of rounds that become lines at a time. Up to `slide - 1` more rounds are then
+    shown in full; in return, contexts start with the same messages for `slide` steps, which helps
+    servers with a prefix cache. Raise `screenshots` by as many."""
     older_lines: int = 50
-    """How many of those lines there are at most; the oldest are left out first."""
+    """The most such lines; the oldest are dropped first."""
     screenshots: int = 5
-    """How many pictures are sent at most, the current one among them; the oldest go first."""
+    """The most pictures, including the current one; the oldest are dropped first."""
     page_tokens: int = 8_000
-    """The budget of the current page's text. What is beyond it is cut, whole lines from the end;
-    0 leaves all of it out. (In `coordinates` there is none.)"""
+    """The token budget of the current page's text. Whole lines beyond it are cut from the end; 0
+    leaves all text out. (In `coordinates` there is none.)"""
     old_page_tokens: int = 1_000
     """The same for the page of an earlier round."""
     text_tokens: int | None = 24_000
-    """The budget of all text but the system message; None for no limit. Beyond it, earlier rounds
-    are shown as a line, the oldest first, and then the current page is cut."""
+    """The token budget of all text except the system message; None for no limit. Beyond it, earlier
+    rounds become lines, the oldest first, and then the current page is cut."""
     memory: bool = True
-    """Whether what the agent chose to remember is shown to it again at the next step."""
+    """Whether the next step shows the agent's memory."""
     keep_thinking: bool = False
-    """Whether earlier replies are shown with what stands in `<think>...</think>`."""
+    """Whether earlier replies are shown with their `<think>...</think>`."""
     cut_harder: int = 2
-    """How often the context is made smaller, by half each time, when the model says that it is too
-    long; after that the episode is truncated."""
+    """The number of times to halve the context when the model reports that it is too long; after
+    that the episode is truncated."""
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise errors.InvalidInputError(
-                f"A context's mode is one of {', '.join(MODES)}; got {self.mode!r}."
+                f"Unknown context mode {self.mode!r}; expected one of {', '.join(MODES)}."
             )
         if self.mode == "coordinates" and self.images is False:
             raise errors.InvalidInputError(
-                "The mode 'coordinates' shows nothing but the screenshot: leave images on, or "
-                "choose the mode 'text' or 'marks'."
+                "The mode 'coordinates' shows only the screenshot, so it needs images. Leave "
+                "images on, or choose the mode 'text' or 'marks'."
             )
         for name in _COUNTS:
             value = getattr(self, name)
@@ -93,7 +93,7 @@ class ContextSettings:
             least = _LEAST.get(name, 0)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise errors.InvalidInputError(
-                    f"ContextSettings.{name} is a whole number of at least {least}; got {value!r}."
+                    f"ContextSettings.{name} must be an integer of at least {least}; got {value!r}."
                 )
 
     @property
@@ -103,7 +103,7 @@ class ContextSettings:
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """The channels of a browser environment's observations that this needs.
+        """The channels of a browser environment's observations that these settings need.
 
         >>> ContextSettings(mode="marks").channels
         ('goal', 'url', 'title', 'scroll', 'last_action', 'set_of_marks')
@@ -114,7 +114,7 @@ class ContextSettings:
         return ("goal", "url", "title", "scroll", "last_action", *shown[self.mode], *pictures)
 
     def shown_in_full(self, rounds: int) -> int:
-        """Returns how many of so many earlier rounds are shown in full.
+        """Return how many of the earlier rounds are shown in full.
 
         >>> [ContextSettings(full_rounds=2, slide=3).shown_in_full(n) for n in range(9)]
         [0, 1, 2, 3, 4, 2, 3, 4, 2]
@@ -122,7 +122,7 @@ class ContextSettings:
         return rounds - max(rounds - self.full_rounds, 0) // self.slide * self.slide
 
     def tightened(self) -> ContextSettings | None:
-        """Returns settings for a context of about half the size; None if it cannot be smaller."""
+        """Return settings for about half the context; None if it cannot shrink further."""
         if self.full_rounds == 0 and self.page_tokens <= _SMALLEST_PAGE and self.older_lines == 0:
             return None
         halved: dict[str, Any] = {
@@ -153,30 +153,30 @@ _COUNTS = (
 _LEAST = {"slide": 1, "text_tokens": 1}
 
 
-# Cutting text to a budget of tokens, visibly.
+# Visibly cutting text to a token budget.
 
 CountTokens = Callable[[str], int]
-"""Says how many tokens a text takes. Longer texts must not take fewer."""
+"""Counts a text's tokens. Longer texts must not have fewer."""
 
 _BYTES_PER_TOKEN = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cut:
-    """Something that was left out of a context."""
+    """A part that was left out of a context."""
 
     what: str
-    """What it was cut from: `page`, `round 3`, `earlier steps`, `screenshots`."""
+    """The cut part: `page`, `round 3`, `earlier steps`, `screenshots`."""
     left_out: int
-    """How many lines, steps or pictures of it; characters where one line was too long."""
+    """The number of lines, steps or pictures left out; characters if one line was too long."""
 
 
 def estimate_tokens(text: str) -> int:
-    """Returns about how many tokens a text takes: one for each three bytes of UTF-8.
+    """Estimate the number of tokens of a text: one per three bytes of UTF-8.
 
-    Byte-pair vocabularies take three to four characters of English or of markup for a token, and
-    about one character of Chinese or Japanese, which is three bytes. So this rather counts too many
-    than too few. Where it matters, give the model's own tokenizer instead.
+    Byte-pair vocabularies average three to four characters per token in English or markup, and
+    about one character (three bytes) in Chinese or Japanese. So this rather overestimates. For
+    exact budgets, use the model's own tokenizer.
 
     >>> estimate_tokens('[12] button "Submit"')
     7
@@ -185,7 +185,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def cut_lines(text: str, budget: int, count: CountTokens) -> tuple[str, int]:
-    r"""Cuts a text after as many whole lines as a budget allows, and says so in its last line.
+    r"""Cut a text to whole lines within a budget, and add a last line that says so.
 
     >>> cut_lines("one\ntwo\nthree\nfour", 11, len)
     ('[... 4 lines cut]', 4)
@@ -195,12 +195,12 @@ def cut_lines(text: str, budget: int, count: CountTokens) -> tuple[str, int]:
     ('one\none\none\n[... 97 lines cut]', 97)
 
     Args:
-        text: What to cut.
-        budget: How many tokens it may take, the last line included where that is possible.
+        text: The text to cut.
+        budget: The most tokens of the result, including the last line if possible.
         count: Counts tokens.
 
     Returns:
-        The text, and how many lines were left out; of a text of one line, how many characters.
+        The text, and the number of lines left out; of characters, if the text has only one line.
     """
     if count(text) <= budget:
         return text, 0
@@ -223,7 +223,7 @@ def _cut(number: int, unit: str) -> str:
 
 
 def _most(limit: int, cost: Callable[[int], int], budget: int) -> int:
-    """Returns the largest number up to `limit` whose cost is within the budget; 0 if none is."""
+    """Return the largest number up to `limit` whose cost is within the budget, or 0."""
     low, high = 0, limit
     while low < high:
         middle = (low + high + 1) // 2
@@ -234,36 +234,36 @@ def _most(limit: int, cost: Callable[[int], int], budget: int) -> int:
     return low
 
 
-# What of an observation a model is shown: a page's text, its picture, and what has happened.
+# The visible part of an observation: the page's text, its picture, and recent events.
 #
-# Whatever a page says is text for the model to read. Nothing here takes any of it for an
-# instruction, lines that come from pages are bounded in length, and markup that would end a turn or
-# stand for a picture (`webtraj.agents.models.messages`) is broken up.
+# Page content is data for the model to read, never an instruction. Lines from pages have a maximum
+# length, and markup that would end a turn or stand for a picture is broken up
+# (`webtraj.agents.models.messages`).
 
 _LONGEST_LINE = 300
 _MOST_LINES = 10
 _INVALID = "invalid_"
-"""How a browser environment's `error_kind` begins where the action was an `InvalidAction`."""
+"""The prefix of a browser environment's `error_kind` for an `InvalidAction`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Page:
-    """One observation, as far as it is shown."""
+    """The visible part of an observation."""
 
     heading: str = ""
-    """The page's title and URL, where they are observed."""
+    """The page's title and URL, if observed."""
     text: str = ""
-    """The page itself, a line for each element."""
+    """The page itself, one line per element."""
     image: bytes = b""
     """The encoded picture; empty if there is none."""
     notices: tuple[str, ...] = ()
-    """What has happened since the last step, a line each."""
+    """Events since the last step, one line each."""
     marks: tuple[str, ...] | None = None
-    """The ref of each mark, where elements go by marks; mark n is at index n - 1."""
+    """The ref of each mark, in mode `marks`; mark n is at index n - 1."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What elements go by: the marks' numbers, or the refs in the text."""
+        """The names of elements: the marks' numbers, or the refs in the text."""
         if self.marks is not None:
             return tuple(str(number) for number in range(1, len(self.marks) + 1))
         from webtraj.environments.browser.observation import refs_in
@@ -272,14 +272,14 @@ class Page:
 
 
 def page_of(observation: Any, settings: ContextSettings) -> Page:
-    """Returns what of an observation is shown.
+    """Return the visible part of an observation.
 
     Raises:
         AgentError: The observation lacks a channel that the settings need.
     """
     if not isinstance(observation, Mapping):
         raise errors.AgentError(
-            "A model agent needs observations that are mappings, such as a browser environment's; "
+            "A model agent needs mappings as observations, such as those of a browser environment; "
             f"got a {type(observation).__name__}."
         )
     text = ""
@@ -307,8 +307,8 @@ def page_of(observation: Any, settings: ContextSettings) -> Page:
 def _channel(observation: Mapping[str, Any], name: str, settings: ContextSettings) -> Any:
     if name not in observation:
         raise errors.AgentError(
-            f"The context mode {settings.mode!r} needs the channel {name!r}, which the observation "
-            f"lacks; it has {', '.join(sorted(map(str, observation)))}. Make the environment with "
+            f"The context mode {settings.mode!r} needs the channel {name!r}, but the observation "
+            f"has only {', '.join(sorted(map(str, observation)))}. Make the environment with "
             f"observe={list(settings.channels)}."
         )
     return observation[name]
@@ -329,7 +329,7 @@ def _heading(observation: Mapping[str, Any]) -> str:
 
 def _notices(observation: Mapping[str, Any]) -> Iterator[str]:
     last = observation.get("last_action") or {}
-    unread = last.get("error_kind", "").startswith(_INVALID)  # That, the agent says itself.
+    unread = last.get("error_kind", "").startswith(_INVALID)  # The agent reports those itself.
     if (error := last.get("error", "")) and not unread:
         yield f"The last action was not done: {_line(error)}"
     for channel, said in _EVENTS.items():
@@ -358,68 +358,67 @@ _EVENTS = {
 
 
 def _line(text: Any) -> str:
-    """Returns a text of the page's as one line of bounded length."""
+    """Return a page's text as one line of limited length."""
     line = " ".join(str(text).split())
     return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."
 
 
 # Building a context: goal, history and page in, messages out. Pure functions.
 #
-# The order serves the prefix caches of servers: what stays the same comes first.
+# The order suits servers' prefix caches: what stays the same comes first.
 #
 # 1. The system message: the prompt, the same in all episodes.
-# 2. The goal, and a line for each step that is not shown in full, the oldest first.
-# 3. The earlier rounds that are shown in full: what was seen, what was replied.
-# 4. The current page, what the agent remembers, and the question.
+# 2. The goal, and a line for each step that is not shown in full, oldest first.
+# 3. The earlier rounds shown in full: page and reply.
+# 4. The current page, the agent's memory, and the question.
 #
-# Markup of turns and pictures in what comes from a task, a page or an earlier step is broken up
-# (`webtraj.agents.models.messages`); what the model itself replied is shown again as it was.
+# Turn and picture markup in text from a task, a page or an earlier step is broken up
+# (`webtraj.agents.models.messages`); the model's own replies are shown unchanged.
 #
-# What is left out, by whichever limit, is said in the text where it was, and told in
-# `Context.cuts`.
+# Whatever a limit leaves out is marked in the text at that place, and listed in `Context.cuts`.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Round:
-    """One step that has been made."""
+    """One finished step."""
 
     page: Page
-    """What was seen,"""
+    """The page that was seen."""
     reply: str
-    """what was replied, as it is to be shown again,"""
+    """The reply, in the form to show again."""
     line: str
-    """and the same in a line: what was done and what came of it."""
+    """A one-line summary: the action and its result."""
     notice: str = ""
-    """What the next page's message says of the reply: why it was no action. Empty if it was."""
+    """For an invalid reply, the reason, shown with the next page; else empty."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Conversation:
-    """All that a context is made of."""
+    """The input of a context."""
 
     system: str
-    """The system message; none is sent if it is empty."""
+    """The system message; not sent if empty."""
     goal: str
-    """What the agent is to do."""
+    """The agent's goal."""
     page: Page
-    """What is seen now."""
+    """The current page."""
     rounds: tuple[Round, ...] = ()
     """The steps so far, in order."""
     memory: str = ""
-    """What the agent chose to remember."""
+    """The text that the agent chose to remember."""
     ask: str = ""
     """The question at the end."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Context:
-    """What goes to the model."""
+    """The messages for the model."""
 
     messages: tuple[Message, ...]
     page: Page
-    """The current page, as far as it is shown."""
+    """The current page, as shown."""
     cuts: tuple[Cut, ...] = ()
-    """What was left out."""
+    """The parts left out."""
 
 
 def build_context(
@@ -428,7 +427,7 @@ def build_context(
     *,
     count: CountTokens = estimate_tokens,
 ) -> Context:
-    """Returns the messages that show a conversation within the limits of the settings."""
+    """Return the messages for a conversation, within the limits of the settings."""
     full = settings.shown_in_full(len(conversation.rounds))
     budget = settings.page_tokens or None
     draft = _draft(conversation, settings, full, budget, count)
@@ -497,7 +496,7 @@ def _opening(
 def _building_cut(
     page: Page, budget: int | None, what: str, count: CountTokens, cuts: list[Cut]
 ) -> Page:
-    """Returns a page whose text fits the budget; without its text if that is None."""
+    """Return a page with its text cut to the budget, or without text if that is None."""
     if budget is None or not page.text:
         return dataclasses.replace(page, text="")
     text, left_out = cut_lines(page.text, budget, count)
@@ -521,7 +520,7 @@ def _said_of(page: Page, notice: str) -> Iterator[str]:
 def _images_kept(
     pages: Sequence[Page], settings: ContextSettings, cuts: list[Cut]
 ) -> tuple[bytes, ...]:
-    """Returns the picture of each page, the oldest ones left out."""
+    """Return the picture of each page, without the oldest ones beyond the limit."""
     pictured = [index for index, page in enumerate(pages) if page.image]
     kept = set(pictured[max(len(pictured) - settings.screenshots, 0) :])
     if left_out := len(pictured) - len(kept):

@@ -1,4 +1,4 @@
-"""What a user may set about a model agent by name, as on the command line."""
+"""The options of a model agent, as on the command line."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ _PROMPTS = {
 
 
 class ModelOptions(pydantic.BaseModel):
-    """The options of the agent `model`. What is None is left to the agent, client or server."""
+    """The options of the agent `model`. None uses the default of the agent, client or server."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, strict=True)
 
     model: str
-    """The model's name, as the server knows it."""
+    """The model's name on the server."""
     base_url: str | list[str] | None = None
-    """Where the server is, `/v1` included; several that speak OpenAI's API share the work."""
+    """The server's URL, with `/v1`; several servers with OpenAI's API share the load."""
     provider: Literal["auto", "vllm", "openai", "anthropic"] = "auto"
-    """What it speaks: Anthropic's API, or OpenAI's (`auto` asks whether it is vLLM)."""
+    """The API: Anthropic's, or OpenAI's (`auto` detects vLLM)."""
     api_key_variable: str | None = None
-    """The environment variable that holds the API key."""
+    """The environment variable with the API key."""
     max_concurrency: int | None = None
-    """Requests under way at once."""
+    """The most requests in flight at once."""
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
     timeout: float | None = None
-    """Seconds that one call may take, retries included."""
+    """Seconds for one call, including retries."""
 
     mode: contexts_lib.Mode = "text"
-    """What the model sees: see `ContextSettings`, as for the next ten."""
+    """The form of the context; see `ContextSettings`, also for the next ten."""
     images: bool | None = None
     full_rounds: int | None = None
     slide: int | None = None
@@ -64,28 +64,28 @@ class ModelOptions(pydantic.BaseModel):
     keep_thinking: bool | None = None
     cut_harder: int | None = None
     dialect: str | None = None
-    """How it says actions; by default what fits the mode."""
+    """The dialect of actions. Default: the one that fits the mode."""
     prompt: str | None = None
-    """What it is told: a prompt's name, or a file; by default what fits the dialect."""
+    """A prompt's name, or a file. Default: the one that fits the dialect."""
 
     temperature: float | None = None
-    """How replies are sampled: see `Sampling`, as for the next five."""
+    """Sampling; see `Sampling`, also for the next five."""
     top_p: float | None = None
     top_k: int | None = None
     min_p: float | None = None
     max_tokens: int | None = None
     stop: tuple[str, ...] = pydantic.Field(default=(), strict=False)
     seed: int | None = None
-    """See `ModelAgent`, as for the next three."""
+    """See `ModelAgent`, also for the next three."""
     enforce_actions: bool = False
     max_invalid_actions: int = 5
     viewport: tuple[int, int] | None = pydantic.Field(default=None, strict=False)
 
     def make(self) -> ModelAgent:
-        """Returns the agent, with a client of its own.
+        """Return the agent, with its own client.
 
         Raises:
-            InvalidInputError: A value makes no sense.
+            InvalidInputError: A value is invalid.
         """
         dialect = self.dialect or _DIALECTS[self.mode]
         return ModelAgent(
@@ -102,25 +102,25 @@ class ModelOptions(pydantic.BaseModel):
         )
 
     def make_client(self) -> ModelClient:
-        """Returns a client of its own, which is to be closed.
+        """Return a new client, which the caller must close.
 
         Raises:
-            InvalidInputError: A value makes no sense.
+            InvalidInputError: A value is invalid.
         """
         options = {**self._given(_LIMITS), "api_key_variable": self.api_key_variable}
         variable = self.api_key_variable
         if variable and not os.environ.get(variable):
-            # Not quoted unless it looks like a variable's name: it may be the key.
+            # Quoted only if it looks like a variable's name: it may be the key itself.
             named = f"{variable} " if _VARIABLE.fullmatch(variable) else ""
             raise errors.InvalidInputError(
-                f"The environment variable {named}that should hold the API key of the model "
+                f"The environment variable {named}for the API key of the model "
                 f"{self.model!r:.100} is not set (api_key_variable). Set it, or name another one."
             )
         if isinstance(self.base_url, list):
             if self.provider == "anthropic":
                 raise errors.InvalidInputError(
-                    "The provider 'anthropic' takes one base_url; several take turns only where "
-                    "they speak OpenAI's API."
+                    "The provider 'anthropic' takes one base_url; only servers with OpenAI's "
+                    "API can share the load."
                 )
             from webtraj.agents.models.balanced import BalancedClient
 
@@ -159,14 +159,14 @@ _SAMPLING = ("temperature", "top_p", "top_k", "min_p", "max_tokens", "stop")
 
 
 def read_options(options: Mapping[str, Any], *, who: str = "the agent 'model'") -> ModelOptions:
-    """Returns the options that a user gave.
+    """Validate the options that a user gave.
 
     Args:
-        options: By name.
-        who: Whose they are, for errors.
+        options: The options by name.
+        who: Their owner, for error messages.
 
     Raises:
-        InvalidInputError: One is missing, unknown, or of a wrong type.
+        InvalidInputError: An option is missing, unknown, or of the wrong type.
     """
     try:
         return ModelOptions.model_validate(dict(options))

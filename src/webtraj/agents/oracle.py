@@ -1,6 +1,6 @@
-"""The oracle agent: it asks the environment for the answer.
+"""The oracle agent: it takes the actions of the environment's own solution.
 
-Its episodes are demonstrations to learn from and regression tests of a task and its reward.
+Its episodes serve as demonstrations, and as regression tests of a task and its reward.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ __all__ = ["OracleAgent"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OracleAgent:
-    """Does what the environment's own solution says.
+    """Takes the actions of the environment's own solution.
 
-    The environment offers `async cheat() -> action or None`, where None means that its solution
-    knows no further; and `has_oracle`, a bool, if it has a solution for some of its tasks only.
+    The environment offers `async cheat() -> action or None`, where None means that the solution is
+    stuck; and `has_oracle`, a bool, if only some of its tasks have a solution.
     """
 
     name: str = "oracle"
 
     def begin_episode(self, environment: environment_lib.Environment) -> _OracleActor:
-        """Returns an actor that asks `environment`.
+        """Return an actor that asks `environment`.
 
         Raises:
             InvalidInputError: The environment has no solution.
@@ -35,7 +35,7 @@ class OracleAgent:
         cheat = getattr(environment, "cheat", None)
         if not self.can_play(environment):
             raise errors.InvalidInputError(
-                f"The oracle agent has no solution for {_task_of(environment)}: use another agent, "
+                f"The oracle agent has no solution for {_task_of(environment)}. Use another agent "
                 "or another task."
             )
         assert callable(cheat)
@@ -57,7 +57,7 @@ class _OracleActor:
         action = await self.cheat()
         if action is None:
             raise errors.AgentError(
-                f"The solution of {self.task} knows no further, and the episode has not ended."
+                f"The solution of {self.task} has no next action, but the episode has not ended."
             )
         return trajectory_lib.Decision(action=action)
 

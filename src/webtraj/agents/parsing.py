@@ -1,10 +1,10 @@
-"""Parsing: a model's reply becomes a thought, a memory and exactly one action, or an invalid one.
+"""Parse a model's reply into a thought, a memory and exactly one action, or an invalid action.
 
-The dialect finds and reads the action (`webtraj.environments.actions.dialects`): it never raises on
-what a model wrote, never evaluates it, never guesses. This package adds what is the prompt's: the
-sections of a reply, the numbers of marks, and tool calls that a server has taken out of the text.
+The dialect finds and reads the action (`webtraj.environments.actions.dialects`): it never raises,
+evaluates or guesses. This module adds the parts defined by the prompt: the sections of a reply, the
+numbers of marks, and tool calls that a server took out of the text.
 
-A reply that cannot be read is an `InvalidAction` that says why. It is never a click.
+A reply that cannot be read becomes an `InvalidAction` that says why. It is never a click.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ __all__ = [
     "without_reasoning",
 ]
 
-# Tool calls that a server has taken out of a reply's text, in the raw response.
+# Tool calls that a server moved from a reply's text to the raw response.
 
 
 def tool_calls_in(response: Any) -> tuple[Mapping[str, Any], ...]:
-    """Returns the tool calls of a raw response, as dialects read them.
+    """Return the tool calls of a raw response, in the form that dialects read.
 
-    Known are chat completions (`choices[0].message.tool_calls`) and Anthropic's messages (blocks
+    Supports chat completions (`choices[0].message.tool_calls`) and Anthropic's messages (blocks
     `tool_use`). Anything else has none.
     """
     calls: list[Mapping[str, Any]] = []
@@ -62,21 +62,21 @@ def _list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else []
 
 
-# Taking a reply's text apart: its reasoning, and the labelled sections that a prompt asks for.
+# Splitting a reply's text into its reasoning and the labelled sections that a prompt asks for.
 #
 # A section begins with its label at the start of a line (`Memory: ...`, `**Memory:** ...`,
-# `2) Memory: ...`, `## Memory`) and ends where a later one begins, or the markup of the action.
-# Sections come in the prompt's order, each once. A label out of turn, as in a quoted page, is text;
-# which of two in turn is the real one, nobody can tell (`repeats`).
+# `2) Memory: ...`, `## Memory`) and ends at the next section or at the markup of the action.
+# Sections come in the prompt's order, each once. A label out of order, as in a quoted page, is
+# plain text. A repeated label is ambiguous (`repeats`).
 
 _MARKUP = re.compile(r"<tool_call>|<action>")
 
 
 def reasoning_of(reply: str) -> str:
-    """Returns what a reply says inside `<think>...</think>`.
+    """Return the text inside a reply's `<think>...</think>`.
 
-    The opening tag may be missing, since it is often part of the prompt; the closing one too, where
-    the reply breaks off.
+    The opening tag may be missing, since it is often part of the prompt; the closing one too, if
+    the reply is cut off.
 
     >>> reasoning_of("<think>It is 12.</think>click('12')")
     'It is 12.'
@@ -88,7 +88,7 @@ def reasoning_of(reply: str) -> str:
 
 
 def without_reasoning(reply: str) -> str:
-    """Returns a reply without its `<think>...</think>`; empty if it breaks off inside.
+    """Return a reply without its `<think>...</think>`; empty if it is cut off inside.
 
     >>> without_reasoning("<think>It is 12.</think>click('12')")
     "click('12')"
@@ -100,7 +100,7 @@ def without_reasoning(reply: str) -> str:
 
 
 def sections_of(text: str, labels: Sequence[str]) -> Mapping[str, str]:
-    r"""Returns the sections of a text by label, those that it has.
+    r"""Return the sections found in a text, by label.
 
     >>> sections_of("Thought: Two.\nOf four.\nAction: click('2')", ("Thought", "Action"))
     {'Thought': 'Two.\nOf four.', 'Action': "click('2')"}
@@ -113,7 +113,7 @@ def sections_of(text: str, labels: Sequence[str]) -> Mapping[str, str]:
             continue
         later = [_label(other).search(text, position) for other in labels[index + 1 :]]
         if any(other and other.start() < match.start() for other in later):
-            continue  # It is out of turn: a later section is open already.
+            continue  # Out of order: a later section has begun already.
         if open_label:
             found[open_label] = _body(text[begin : match.start()])
         open_label, begin, position = label, match.end(), match.end()
@@ -123,7 +123,7 @@ def sections_of(text: str, labels: Sequence[str]) -> Mapping[str, str]:
 
 
 def repeats(text: str, label: str) -> bool:
-    """Returns whether a label begins more than one line of a text."""
+    """Return whether more than one line of a text begins with a label."""
     return len(_label(label).findall(text)) > 1
 
 
@@ -155,29 +155,29 @@ _ACTION_LABEL = re.compile(
 _LABEL = re.compile(r"^[ \t]*(?:\*\*)?\w+(?:\*\*)?:(?:\*\*)?[ \t]*", re.MULTILINE)
 
 _NO_CALL = ("empty", "no_action", "code", "malformed")
-"""Kinds of unreadable text in which there is no call."""
+"""Kinds of unreadable text without a call."""
 
 _REF_FIELDS = ("ref", "target_ref")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reply:
-    """What a reply says."""
+    """A parsed reply."""
 
     action: Action
     """The one action; an `InvalidAction` if there is not exactly one."""
     thought: str = ""
-    """The reasoning, by whichever means the model gave it."""
+    """The reasoning, in whatever form the model gave it."""
     memory: str = ""
-    """What is to be remembered; empty if the reply has no such section, or two of them."""
+    """The text to remember; empty if the reply has no such section, or two of them."""
     said: str = ""
-    """What the section Action says in words, where the action itself follows in markup."""
+    """The words of the section Action, if the action itself follows in markup."""
     answer: str = ""
     """The reply's text without its reasoning."""
 
     @property
     def parse_error(self) -> str:
-        """Why the reply is no action; empty if it is one."""
+        """Why the reply has no valid action; empty if it has one."""
         return self.action.reason if isinstance(self.action, InvalidAction) else ""
 
 
@@ -188,17 +188,17 @@ def parse_reply(
     sections: Sequence[str] = (),
     marks: Sequence[str] | None = None,
 ) -> Reply:
-    r"""Reads a reply.
+    r"""Parse a reply.
 
     >>> from webtraj.environments.actions.dialects import make_dialect
     >>> parse_reply("Thought: Go on.\nAction: click('12')", make_dialect("webtraj"))
     Reply(action=Click(ref='12', button='left', modifiers=(), count=1), thought='Go on.', ...)
 
     Args:
-        reply: The text, or whatever structured form the dialect reads.
-        dialect: How actions are said.
-        sections: The labels of a reply's parts, in order, as the prompt has them.
-        marks: The refs of the marks on the screenshot, if elements go by their numbers.
+        reply: The text, or a structured form that the dialect reads.
+        dialect: The dialect of its action.
+        sections: The labels of a reply's sections, in the prompt's order.
+        marks: The refs of the marks on the screenshot, if actions name elements by mark number.
     """
     action = _action_in(reply, dialect)
     if not isinstance(reply, str):
@@ -206,7 +206,7 @@ def parse_reply(
     valid = not isinstance(action, InvalidAction)
     text, reasoned = without_reasoning(reply), reasoning_of(reply)
     if reasoned and valid and not _same(text, action, dialect):
-        text, reasoned = reply.strip(), ""  # An action that quotes the tags of reasoning.
+        text, reasoned = reply.strip(), ""  # The action itself contains the reasoning tags.
     labels = sections or ("Thought", ACTION)
     parts = sections_of(text, labels)
     if valid and ACTION not in parts:
@@ -231,9 +231,9 @@ def parse_call(
     sections: Sequence[str] = (),
     marks: Sequence[str] | None = None,
 ) -> Reply:
-    """Reads the reply of a model call: its text, or the tool call that the server took out of it.
+    """Parse the reply of a model call: its text, or the tool call that the server took out of it.
 
-    A reply with an action in its text and another in a tool call has two.
+    A reply with an action in its text and another in a tool call has two actions.
     """
     calls = tool_calls_in(call.response)
     spoken = parse_reply(call.text, dialect, sections=sections, marks=marks)
@@ -266,9 +266,9 @@ def _action_in(reply: Any, dialect: Dialect) -> Action:
         return action
     if action.kind not in ("code", "no_action"):
         return action
-    # Labelled lines such as `Thought: done` are also valid Python, which a dialect takes for code;
-    # and JSON after a label is not looked for by all. What follows the one label `Action:` is the
-    # action, if nothing before it is a call.
+    # Labelled lines such as `Thought: done` are also valid Python, which a dialect takes for code,
+    # and not every dialect looks for JSON after a label. The text after a single label `Action:`
+    # is the action, if there is no call before it.
     text = without_reasoning(reply)
     labels = list(_ACTION_LABEL.finditer(text))
     if len(labels) != 1:
@@ -286,13 +286,13 @@ _SEVERAL = "The reply holds {number} actions; exactly one was expected."
 
 
 def _after_labels(text: str, dialect: Dialect) -> Action | None:
-    """Reads `Thought: done`, then a call on a line of its own."""
+    """Parse `Thought: done` lines, followed by a call on its own line."""
     lines = [line for line in text.splitlines() if line.strip()]
     calls = [line for line in lines if _has_call(line, dialect)]
     if len(calls) != 1 or calls[0] is not lines[-1]:
         return None
     if not all(_LABEL.match(line) for line in lines[:-1]):
-        return None  # Code, indeed.
+        return None  # It really is code.
     return dialect.parse(calls[0])
 
 
@@ -302,7 +302,7 @@ def _has_call(line: str, dialect: Dialect) -> bool:
 
 
 def _prose_before(text: str, dialect: Dialect, action: Action) -> str:
-    """Returns what is said before the action, in a reply that has no labels."""
+    """Return the text before the action, in a reply without labels."""
     words = "|".join(map(re.escape, dialect.words(type(action))))
     call = re.compile(rf"^[ \t`]*(?:(?:{words})[ \t]*[(\[]|\{{)", re.MULTILINE)
     starts = [found.start() for found in (_BEFORE_ACTION.search(text), call.search(text)) if found]
@@ -314,7 +314,7 @@ def _same(text: str, action: Action, dialect: Dialect) -> bool:
 
 
 def _by_mark(action: Action, marks: Sequence[str] | None, reply: Any) -> Action:
-    """Returns the action with the numbers of marks turned into refs, where there are marks."""
+    """Return the action with mark numbers replaced by refs, if there are marks."""
     if marks is None:
         return action
     changed: dict[str, str] = {}

@@ -1,10 +1,10 @@
 """Pointing: agents for models too small for an ordinary prompt.
 
-A page is told in some forty tokens, and the model answers in two: which element, and which word of
-the goal is typed into it, if any. That an agent on the web can do with so little (click an element,
-or type a word of the goal into it) is from DOM-Q-Net (Jia, Kiros and Ba 2019). Elements and words
-are pointed at by names that are dealt anew for each prompt, so that a model cannot learn where the
-answer usually stands and has to read.
+A prompt describes the page in about forty tokens, and the model answers with two: an element, and
+the word of the goal to type into it, if any. That a web agent can work with these two actions
+(click an element, or type a word of the goal into it) is from DOM-Q-Net (Jia, Kiros and Ba 2019).
+Elements and words are named by tokens shuffled anew for each prompt, so a model cannot memorize
+positions and has to read.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ __all__ = [
     "make_prompt",
 ]
 
-# What a page's elements and texts are called, in a few words each.
+# Short descriptions of a page's elements and texts.
 
 _LONGEST_NAME = 6
-"""Words of a name or text that are told; the others hardly ever tell elements apart."""
+"""The most words of a name or text; more rarely help to tell elements apart."""
 _EDITABLE = frozenset({"textbox", "searchbox", "spinbutton"})
 _UNSAID_ROLES = frozenset({"generic", "paragraph", "strong", "emphasis"})
 _BULLET = "\u2022"
@@ -54,7 +54,7 @@ _UNSAID_STATES = ("level", "scrollable", "image")
 _WORD = re.compile(r"\S+")
 _NUMBERS = re.compile(r"\d+")
 
-# The basic colours of CSS, and the few more that everybody has a word for.
+# The basic colours of CSS, and a few more with everyday names.
 _COLORS = {
     "black": (0, 0, 0),
     "gray": (128, 128, 128),
@@ -82,20 +82,20 @@ class Item:
     """A line of the page."""
 
     words: str
-    """What it is called: role, name and states."""
+    """Its description: role, name and states."""
     name: str = ""
-    """The name alone, not shortened; of a field without one, the text right before it."""
+    """The full name; for an unnamed field, the text right before it."""
     ref: str = ""
-    """The element's ref; empty for a text, which cannot be acted on."""
+    """The element's ref; empty for text, which cannot be acted on."""
     editable: bool = False
-    """Whether it can be typed into."""
+    """Whether text can be typed into it."""
 
 
 def items_of(axtree: str) -> list[Item]:
-    r"""Returns the items of a page, in its order.
+    r"""Return the items of a page, in page order.
 
-    A field without a name is called by the text right before it. An element that only repeats the
-    name of the one before it is left out: it lies inside.
+    An unnamed field takes the text right before it as its name. An element that only repeats the
+    name of the one before it is left out, as it lies inside.
 
     >>> [item.words for item in items_of('[1] tab "A" selected\n  [2] generic "A"\ntext "Hi"')]
     ['tab A selected', 'Hi']
@@ -103,7 +103,7 @@ def items_of(axtree: str) -> list[Item]:
     ['City:', 'textbox City has Bonn']
 
     Args:
-        axtree: The page, as `webtraj.environments.browser.observation` describes it.
+        axtree: The page, as described by `webtraj.environments.browser.observation`.
     """
     return list(_items(axtree))
 
@@ -141,7 +141,7 @@ def _state(state: str) -> str:
         return color_name(json.loads(value))
     if name == "value":
         held = json.loads(value)
-        # How long a password is tells nothing that would have to be learned.
+        # The length of a password is no useful information.
         return f"has {_BULLET if set(held) == {_BULLET} else _shortened(held)}"
     if name == "expanded":
         return "open" if value == "true" else "shut"
@@ -149,7 +149,7 @@ def _state(state: str) -> str:
 
 
 def color_name(css: str) -> str:
-    """Returns the nearest colour that has an everyday name, by distance in RGB.
+    """Return the nearest colour with an everyday name, by RGB distance.
 
     >>> color_name("rgb(250, 250, 10)"), color_name("currentcolor")
     ('yellow', 'currentcolor')
@@ -170,34 +170,34 @@ def _shortened(text: str) -> str:
     return " ".join(_WORD.findall(text)[:_LONGEST_NAME])
 
 
-# The prompt of a pointing agent, and what a reply to it means.
+# The prompt of a pointing agent, and the meaning of its replies.
 #
 #     <task> Click on Okay <page> button no <was> <e31> button Okay <same> <e4> <did> button no
 #         <act>
 #
-# The task comes first and an element's name after its words: so a small model has read what is
-# asked for before it sees the candidates, and each candidate before its name. (In the study behind
-# this, of 16 MiniWoB++ tasks, that order alone learned almost twice as fast as the task at the
-# end.) Where something can be typed, the goal's words have names too::
+# The task comes first, and an element's token after its words, so a small model has read the task
+# before the candidates, and each candidate before its token. (In the study behind this, on 16
+# MiniWoB++ tasks, this order alone learned almost twice as fast as with the task at the end.) If
+# something can be typed, the goal's words have tokens too::
 #
 #     <task> Enter <w7> Bob <w2> and press Submit <page> textbox <e9> button Submit <e3> <act>
 #
-# What stands in quotes is one word, however long it is.
+# Quoted text counts as one word, however long it is.
 #
-# Marks say what a small model would need long to learn to see: `<same>` follows an element whose
-# whole name the goal says, `<some>` one of which it says a word; `<was>` one that has been acted
-# on. They go by letters alone, as finding in a page does. Workflow-guided exploration (Liu et al.
-# 2018) and DOM-Q-Net give their networks such alignments of goal and page, too.
+# Marks show what a small model would take long to learn: `<same>` follows an element whose whole
+# name is in the goal, `<some>` one that shares a word with it, `<was>` one that was acted on
+# before. They compare letters only, like a search in a page. Workflow-guided exploration (Liu et
+# al. 2018) and DOM-Q-Net give their networks such alignments of goal and page too.
 #
-# The reply is two names: the element, and the word that is typed into it; `<w0>` is no word, a
-# click.
+# The reply is two tokens: the element, and the word to type into it; `<w0>` means no word, that is
+# a click.
 
 ELEMENTS: Final = tuple(f"<e{number}>" for number in range(48))
-"""The names of elements; what a page has beyond so many is not shown."""
+"""The tokens of elements; a page's further elements are not shown."""
 CLICK: Final = "<w0>"
-"""Stands for no word."""
+"""The token for no word."""
 WORDS: Final = tuple(f"<w{number}>" for number in range(1, 33))
-"""The names of words; those of a goal beyond so many cannot be typed."""
+"""The tokens of words; a goal's further words cannot be typed."""
 ACT: Final = "<act>"
 MARKERS: Final = ("<task>", "<page>", "<did>", "<same>", "<some>", "<was>", ACT)
 
@@ -208,22 +208,22 @@ _NAME_TOKENS = re.compile(r"<(?:[ew]\d+|task|page|did|same|some|was|act)>")
 _PROMPTS_WORD = re.compile(
     r"(?<!\S)[\"\u201c](?P<quoted>[^\"\u201c\u201d]{1,200})[\"\u201d](?!\w)\S*|\S+"
 )
-"""Words, and what stands in quotes with the signs around it."""
+"""Words, and quoted texts with the punctuation around them."""
 _PARTS = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is shown, and what the names in it stand for."""
+    """A prompt, and the meaning of its tokens."""
 
     text: str
     elements: Mapping[str, Item]
-    """Items by the names of elements."""
+    """Items by element token."""
     words: Mapping[str, str]
-    """Words of the goal by their names; empty where nothing can be typed."""
+    """Words of the goal by word token; empty if nothing can be typed."""
 
     def read(self, reply: str) -> Action:
-        """Returns the action that a reply stands for, an `InvalidAction` if it is none.
+        """Return the action that a reply means; an `InvalidAction` if it means none.
 
         >>> items = [Item("button Go", "Go", "1")]
         >>> prompt = make_prompt("Click on Go", items, names=random.Random(0))
@@ -246,7 +246,7 @@ class Prompt:
         return Fill(item.ref, self.words[word])
 
     def reply_for(self, action: object) -> str | None:
-        """Returns the reply that stands for an action; None if there is none."""
+        """Return the reply that means an action; None if there is none."""
         match action:
             case Click(ref=ref) if action == Click(ref):
                 word: str | None = CLICK
@@ -265,14 +265,14 @@ def make_prompt(
     *,
     names: random.Random,
 ) -> Prompt:
-    """Returns the prompt for a goal and a page.
+    """Return the prompt for a goal and a page.
 
     Args:
-        goal: What is to be done.
+        goal: The goal.
         items: The page.
-        done: What has been acted on so far, the first first: its ref, and how it is told (of the
-            last few).
-        names: Deals out the names.
+        done: Past actions, oldest first: the ref acted on, and its description. Only the last few
+            are described.
+        names: Shuffles the tokens.
     """
     shown = list(items)
     pool = list(ELEMENTS)
@@ -322,7 +322,7 @@ def _marks(item: Item, goal: Sequence[str], was: Collection[str]) -> Iterator[st
 
 
 def _parts(text: str) -> list[str]:
-    """Returns words and signs, one by one.
+    """Split a text into words and punctuation marks.
 
     >>> _parts('Click on Tab #3.')
     ['Click', 'on', 'Tab', '#', '3', '.']
@@ -331,7 +331,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Returns a page's or goal's text without what would read as one of our names."""
+    """Return a page's or goal's text without anything that looks like a token."""
     return without_markup(_NAME_TOKENS.sub(" ", text)).strip()
 
 
@@ -339,42 +339,41 @@ def _invalid(kind: str, reason: str, reply: str) -> InvalidAction:
     return InvalidAction(reason=f"{reason[0].upper()}{reason[1:]}.", text=reply[:200], kind=kind)
 
 
-# The pointing agent: a page in a few tokens goes to a model, two tokens come back.
+# The pointing agent: a short prompt goes to a model, and two tokens come back.
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PointingAgent:
     """Asks a model which element to act on, and which of the goal's words to type.
 
-    Needs the channels `goal` and `axtree` of a browser environment. A reply that is none is an
-    `InvalidAction`; after `max_invalid_actions` of them in a row the episode is given up, which
-    truncates it.
+    Needs the channels `goal` and `axtree` of a browser environment. An unreadable reply is an
+    `InvalidAction`; `max_invalid_actions` of them in a row give up the episode, which truncates it.
     """
 
     client: ModelClient
-    """The model. It is shared by all episodes."""
+    """The model, shared by all episodes."""
     temperature: float = 0.0
-    """Of the sampling: 0 plays what the model thinks best, 1 explores."""
+    """The sampling temperature: 0 takes the most likely reply, 1 explores."""
     seed: int = 0
-    """Of the names, and of the sampling where there is any, together with the episode's task, seed
-    and step; so attempts of one task should come with seeds of their own."""
+    """The seed of token names and sampling, combined with the episode's task, seed and step. Give
+    attempts of one task different seeds."""
     max_tokens: int = 2
-    """How many tokens a reply may have: two names, each a token of models made from scratch."""
+    """The most tokens of a reply: two, if each name is one token, as in webtraj's own models."""
     max_invalid_actions: int = 3
-    """How many invalid replies in a row end the episode."""
+    """The number of consecutive invalid replies that ends the episode."""
     timeout: float | None = None
-    """Seconds that one call may take, retries included; None leaves it to the client."""
+    """Seconds for one call, including retries; None uses the client's."""
     name: str = ""
-    """What episodes call their policy; by default `pointing/` and the client's name."""
+    """The policy name in episodes. Default: `pointing/` and the client's name."""
 
     def __post_init__(self) -> None:
         if self.temperature < 0:
             raise errors.InvalidInputError(
-                f"The agent's temperature is 0 or more; got {self.temperature!r}."
+                f"The agent's temperature must be 0 or more; got {self.temperature!r}."
             )
         if self.max_invalid_actions < 1:
             raise errors.InvalidInputError(
-                f"max_invalid_actions is 1 or more; got {self.max_invalid_actions!r}."
+                f"max_invalid_actions must be 1 or more; got {self.max_invalid_actions!r}."
             )
         if not self.name:
             object.__setattr__(self, "name", f"pointing/{self.client.name}")
@@ -385,11 +384,11 @@ class PointingAgent:
         return ("goal", "axtree", "last_action")
 
     def begin_episode(self, environment: environment_lib.Environment) -> _Actor:
-        """Returns an actor that remembers what it has done."""
+        """Return an actor that remembers its past actions."""
         return _Actor(self, random.Random(seed_text(self.seed, environment)))
 
     async def aclose(self) -> None:
-        """Closes the client."""
+        """Close the client."""
         await self.client.aclose()
 
 
@@ -403,11 +402,11 @@ class _Actor:
         self._invalid_in_a_row = 0
 
     async def act(self, observation: Any) -> trajectory_lib.Decision:
-        """Returns what the model decides on.
+        """Return the model's decision.
 
         Raises:
-            EpisodeGivenUpError: Too many replies in a row were no actions.
-            ModelError: The model gave no reply.
+            EpisodeGivenUpError: Too many replies in a row were invalid.
+            ModelError: The model did not reply.
             AgentError: The observation has no goal or axtree.
         """
         prompt = self._prompt(observation)
@@ -431,7 +430,7 @@ class _Actor:
             self._invalid_in_a_row += 1
             if self._invalid_in_a_row >= agent.max_invalid_actions:
                 given_up = errors.EpisodeGivenUpError(
-                    f"{self._invalid_in_a_row} replies in a row were no valid actions; the last: "
+                    f"{self._invalid_in_a_row} replies in a row were not valid actions; the last: "
                     f"{action.reason}"
                 )
                 given_up.decision = decision
@@ -453,7 +452,7 @@ class _Actor:
 
 
 def done_as(action: Action, items: Iterable[Item]) -> tuple[str, str] | None:
-    """Returns how later prompts tell of an action; None if it was on no element of the page."""
+    """Return an action's ref and description for later prompts; None without an element."""
     ref = getattr(action, "ref", None)
     item = next((item for item in items if item.ref and item.ref == ref), None)
     if item is None:
@@ -473,7 +472,7 @@ def _decision(
     )
 
 
-# What a user may set about a pointing agent by name, as on the command line.
+# The options of a pointing agent, as on the command line.
 
 OPTIONS = (
     "model", "base_url", "provider", "api_key_variable", "max_concurrency", "requests_per_minute",
@@ -482,14 +481,14 @@ OPTIONS = (
 
 
 def make_pointing_agent(seed: int, options: Mapping[str, Any]) -> PointingAgent:
-    """Makes an agent with a client of its own.
+    """Make an agent with its own client.
 
     Args:
-        seed: Unless the options have one.
-        options: Those of `webtraj.agents.options.ModelOptions` that are named in `OPTIONS`.
+        seed: The seed, unless the options have one.
+        options: The fields of `webtraj.agents.options.ModelOptions` named in `OPTIONS`.
 
     Raises:
-        InvalidInputError: An option is not known, or its value makes no sense.
+        InvalidInputError: An option is unknown, or its value is invalid.
     """
     if unknown := [name for name in options if name not in OPTIONS]:
         raise errors.InvalidInputError(

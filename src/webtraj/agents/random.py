@@ -1,4 +1,4 @@
-"""The random agent: the floor that any other has to beat, and a monkey test of environments."""
+"""The random agent: a baseline for other agents, and a monkey test of environments."""
 
 from __future__ import annotations
 
@@ -25,20 +25,19 @@ _SCROLL = 400  # CSS pixels: half of a small window.
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RandomAgent:
-    """Picks an element at random, then something that fits its role.
+    """Chooses a random element, then an action that fits its role.
 
-    It reads `axtree` and, for what to type, `goal` of a browser environment's observation: it types
-    what the goal has in quotes, or up to three of its words. Its choices follow from `seed` and
-    from the task and seed that the environment gives the episode, so that an episode can be run
-    again, alone or among others. An environment that does not describe its episodes gets the same
-    choices in each.
+    It reads `axtree` and, for text to type, `goal` of a browser environment's observation: it types
+    quoted text of the goal, or up to three of its words. Its choices depend on `seed` and on the
+    episode's task and seed, so an episode can be repeated, alone or among others. If the
+    environment does not describe its episodes, the choices are the same in each.
 
     Attributes:
-        seed: Of its choices.
-        name: What it is called.
-        untouched: How often, from 0 to 1, it picks among the elements that it has not acted on in
-            the episode, if there are any. At 0 all are as likely; nearer to 1 it fills in a form
-            of several fields more often before it sends it.
+        seed: The seed of its choices.
+        name: The policy name.
+        untouched: The probability, from 0 to 1, of choosing among the elements not acted on yet in
+            the episode, if there are any. At 0 all elements are equally likely; near 1 a form with
+            several fields is more often filled in before it is sent.
     """
 
     seed: int = 0
@@ -48,12 +47,12 @@ class RandomAgent:
     def __post_init__(self) -> None:
         if not (isinstance(self.untouched, int | float) and 0 <= self.untouched <= 1):
             raise errors.InvalidInputError(
-                f"The random agent's untouched is {self.untouched!r:.100}; expected a share, a "
-                "number from 0 to 1."
+                f"The random agent's untouched must be a number from 0 to 1; got "
+                f"{self.untouched!r:.100}."
             )
 
     def begin_episode(self, environment: environment_lib.Environment) -> _RandomActor:
-        """Returns an actor with a random source of its own."""
+        """Return an actor with its own random source."""
         return _RandomActor(random.Random(seed_text(self.seed, environment)), self.untouched)
 
 
@@ -78,7 +77,7 @@ class _RandomActor:
         if not elements:
             return actions.Scroll(dx=0, dy=self.random.choice((-_SCROLL, _SCROLL)))
         fresh = [element for element in elements if element.ref not in self.touched]
-        # Nothing is drawn where nothing hangs on it: plainly random choices stay what they were.
+        # Draw only if needed, so that choices with untouched=0 stay the same.
         if self.untouched and fresh and self.random.random() < self.untouched:
             elements = fresh
         element = self.random.choice(elements)
@@ -103,8 +102,8 @@ def _select(ref: str, text: str) -> actions.Action:
     return actions.SelectOption(ref, (text,))
 
 
-# What fields are for is what is mostly done to them: a form of several would hardly ever get filled
-# in before something else ends it.
+# Fields are mostly filled in: otherwise a form of several fields would hardly ever be complete
+# before something else ends the episode.
 _FILL: tuple[_Choice, ...] = (actions.Fill,) * 4
 
 _CHOICES: Mapping[str, tuple[_Choice, ...]] = {
@@ -114,13 +113,13 @@ _CHOICES: Mapping[str, tuple[_Choice, ...]] = {
     "combobox": (_click, actions.Fill, _select),
     "listbox": (_click, _select),
 }
-"""What fits the roles that are for more than clicking."""
+"""The choices for roles that allow more than clicking."""
 
 
 def _some_text(goal: str, source: random.Random) -> str:
-    """Returns what to type: a text that the goal quotes, or some of its words.
+    """Return a text to type: a quoted text of the goal, or some of its words.
 
-    Both are as likely: what somebody wants to have typed is often quoted.
+    Both are equally likely, because a text to type is often quoted.
     """
     quoted: list[str] = _QUOTED.findall(goal)
     if quoted and source.random() < _QUOTES:
@@ -129,7 +128,7 @@ def _some_text(goal: str, source: random.Random) -> str:
 
 
 def _some_words(words: Sequence[str], source: random.Random) -> str:
-    """Returns one to three neighbouring words; a letter if there are none."""
+    """Return one to three neighbouring words; a random letter if there are none."""
     if not words:
         return source.choice("abcdefghijklmnopqrstuvwxyz")
     length = source.randint(1, min(_MAX_WORDS, len(words)))

@@ -1,11 +1,11 @@
-"""The replay agent: it acts a recorded episode out again.
+"""The replay agent: it repeats a recorded episode.
 
-A recorded action names its element by a ref, and refs need not be the same in another run. So the
-element is found again by what the recording says of it, its role and name and which of several
-such it was. Where that leaves a doubt, the episode is given up rather than something else clicked.
+A recorded action names its element by a ref, and refs may differ in another run. So the element is
+found by its recorded role and name, and by its position among equal ones. If the match is
+ambiguous, the agent gives up the episode instead of acting on another element.
 
-Each decision tells, in `metadata["replay"]`, which recorded step it repeats, what its refs have
-become, and where the page first differed from the recorded one.
+Each decision's `metadata["replay"]` has the recorded step, the changed refs, and where the page
+first differed from the recorded one.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Element:
 
     @property
     def description(self) -> tuple[str, str]:
-        """What finds it again."""
+        """The role and name that identify it."""
         return self.role, self.name
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Step:
-    """A recorded action, and what the page was like when it was taken."""
+    """A recorded action, and the page on which it was taken."""
 
     index: int
     action: Any
@@ -53,7 +53,7 @@ class _Step:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Recording:
-    """What of a recorded episode is needed to act it out again."""
+    """The parts of a recorded episode needed to replay it."""
 
     episode_id: str
     task: str
@@ -62,7 +62,7 @@ class Recording:
 
     @classmethod
     def of(cls, trajectory: trajectory_lib.EpisodeTrajectory) -> Recording:
-        """Returns the recording of an episode."""
+        """Return the recording of an episode."""
         steps = []
         for before, after in zip(trajectory.steps, trajectory.steps[1:], strict=False):
             thought = after.decision.thought if after.decision else ""
@@ -81,10 +81,10 @@ class Recording:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReplayAgent:
-    """Acts recorded episodes out again, each where its task is played.
+    """Replays recorded episodes, each in an episode of its task.
 
-    An episode gets the recording of the same task and seed; if there is none, the only one of the
-    task, or the only one there is.
+    An episode gets the recording of the same task and seed; otherwise the only recording of the
+    task, or the only recording.
     """
 
     recordings: Sequence[Recording]
@@ -92,23 +92,23 @@ class ReplayAgent:
 
     @classmethod
     def of(cls, trajectories: Iterable[trajectory_lib.EpisodeTrajectory]) -> ReplayAgent:
-        """Returns an agent for these episodes.
+        """Return an agent for these episodes.
 
         Raises:
-            InvalidInputError: There is none.
+            InvalidInputError: There are no episodes.
         """
         recordings = tuple(map(Recording.of, trajectories))
         if not recordings:
             raise errors.InvalidInputError(
-                "A replay needs at least one recorded episode; got none."
+                "A replay needs at least one recorded episode, but the dataset has none."
             )
         return cls(recordings)
 
     def begin_episode(self, environment: environment_lib.Environment) -> ReplayActor:
-        """Returns an actor at the beginning of the recording that fits the episode.
+        """Return an actor at the start of the matching recording.
 
         Raises:
-            InvalidInputError: None fits, or several do.
+            InvalidInputError: No recording matches, or several do.
         """
         describe = getattr(environment, "describe_episode", None)
         episode: Mapping[str, Any] = describe() if callable(describe) else {}
@@ -121,25 +121,26 @@ class ReplayAgent:
             if len(fitting) == 1:
                 return ReplayActor(fitting[0])
         raise errors.InvalidInputError(
-            f"None of the {len(self.recordings)} recordings is of the task {task!r} with the seed "
-            f"{seed}, and which of the others to act out is open; give the one that you mean."
+            f"None of the {len(self.recordings)} recordings has the task {task!r} and the seed "
+            f"{seed}, and the choice among the others is ambiguous. Pass only the "
+            "recording to replay."
         )
 
 
 class ReplayActor:
-    """Acts one recording out."""
+    """Replays one recording."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._done = 0
         self.first_difference = ""
-        """Where the page first differed from the recorded one; empty if it never did."""
+        """Where the page first differed from the recorded one; empty if it did not."""
 
     async def act(self, observation: Any) -> trajectory_lib.Decision:
-        """Returns the next recorded action, its refs made to fit.
+        """Return the next recorded action, with its refs updated.
 
         Raises:
-            EpisodeGivenUpError: The recording has no further action, or its element is not there.
+            EpisodeGivenUpError: The recording is over, or its element was not found.
         """
         steps = self._recording.steps
         if self._done == len(steps):
@@ -169,7 +170,7 @@ class ReplayActor:
         self.first_difference = f"before step {step.index}: gone {gone}, new {new}"
 
     def _fitted(self, step: _Step, elements: Sequence[Element]) -> tuple[Any, dict[str, str]]:
-        """Returns the action with the refs that its elements have now, and those that are new."""
+        """Return the action with its elements' current refs, and the refs that changed."""
         moved: dict[str, str] = {}
         found: dict[str, str] = {}
         for field in _REF_FIELDS:
@@ -191,7 +192,7 @@ class ReplayActor:
     ) -> str:
         recorded = next((element for element in step.elements if element.ref == ref), acted_on)
         if recorded is None or not elements:
-            return ref  # Nothing is known of it but the ref.
+            return ref  # Only the ref is known.
         alike = [element for element in elements if element.description == recorded.description]
         then = [
             element.ref for element in step.elements if element.description == recorded.description
@@ -214,7 +215,7 @@ class ReplayActor:
 
 
 def _read(action: Any) -> Any:
-    """Returns a recorded action as itself, where it was given to `step` as a string."""
+    """Return a recorded action, parsed if it is a string."""
     if not isinstance(action, str):
         return action
     parsed = actions_lib.parse_action(action)
@@ -236,7 +237,7 @@ def _elements_of(observation: Any) -> tuple[Element, ...]:
 
 
 def _acted_on(observation: Any) -> Element | None:
-    """Returns what an observation says of the element that the last action was about."""
+    """Return the last action's element, as the observation describes it."""
     last = observation.get("last_action") if isinstance(observation, Mapping) else None
     if not isinstance(last, Mapping) or not last.get("ref"):
         return None

@@ -1,4 +1,4 @@
-"""Which screen a model takes itself to see: the dialect that fits an episode's viewport."""
+"""The dialect that fits an episode's viewport, or the picture that the model sees."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ _WITHOUT_SCREEN = ("webtraj", "browsergym")
 def dialect_for(
     name: str, viewport: tuple[int, int] | None, image: bytes = b""
 ) -> dialects_lib.Dialect:
-    """Returns a dialect for what a model is shown.
+    """Return a dialect for what a model sees.
 
     Args:
         name: The dialect's name.
-        viewport: Width and height in CSS pixels; None if they are not known.
-        image: The picture that is shown; empty if there is none.
+        viewport: Width and height in CSS pixels; None if unknown.
+        image: The picture that the model sees; empty if there is none.
 
     Raises:
-        InvalidInputError: There is no dialect of that name, or it needs a viewport.
+        InvalidInputError: The dialect is unknown, or needs a viewport.
     """
     if name in _WITHOUT_SCREEN or name not in dialects_lib.DIALECTS:
         return dialects_lib.make_dialect(name)
     if viewport is None:
         raise errors.InvalidInputError(
-            f"The dialect {name!r} needs the size of the viewport: observe the channel 'scroll', "
+            f"The dialect {name!r} needs the size of the viewport. Observe the channel 'scroll', "
             "or give the agent viewport=(width, height)."
         )
-    # Coordinates in pixels of the picture, which may be smaller than the viewport.
+    # These use pixels of the picture, which may be smaller than the viewport.
     if name == "anthropic":
         return dialects_lib.AnthropicDialect(viewport, shown=_size_of(image))
     if name == "openai":
@@ -43,7 +43,7 @@ def dialect_for(
 
 
 def viewport_of(observation: Any) -> tuple[int, int] | None:
-    """Returns the viewport's size as an observation tells it; None if it does not.
+    """Return the viewport's size from an observation; None if it is not there.
 
     >>> viewport_of({"scroll": {"width": 1280.0, "height": 720.0}})
     (1280, 720)

@@ -1,4 +1,4 @@
-"""The scripted agent: it does what it was given to do, one action after another."""
+"""The scripted agent: it takes a fixed list of actions, one after another."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ Script = Sequence[Any] | Callable[[Mapping[str, Any]], Sequence[Any]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScriptedAgent:
-    """Does the same in each episode, whatever it sees.
+    """Takes the same actions in each episode, whatever it sees.
 
-    An episode that has not ended when the script has is given up, and so truncated.
+    If the script ends before the episode, the episode is given up and thus truncated.
     """
 
     script: Script
-    """The actions, as `step` takes them; or a function that returns them for an episode, given what
-    the environment says of it (`describe_episode`; an empty mapping if it says nothing)."""
+    """The actions, as `step` takes them; or a function that returns them, given the environment's
+    `describe_episode()`, or an empty mapping if it has none."""
     name: str = "scripted"
 
     def begin_episode(self, environment: environment_lib.Environment) -> _ScriptedActor:
-        """Returns an actor at the beginning of the script."""
+        """Return an actor at the start of the script."""
         script = self.script
         if callable(script):
             describe = getattr(environment, "describe_episode", None)
@@ -54,10 +54,10 @@ class _ScriptedActor:
 
 
 def read_script(path: str | Path) -> tuple[actions_lib.Action, ...]:
-    """Reads a script from a text file: an action a line, as `click('12')`; # begins a comment.
+    """Read a script from a text file: one action per line, such as `click('12')`; # is a comment.
 
     Raises:
-        InvalidInputError: The file cannot be read, or a line is no action.
+        InvalidInputError: The file cannot be read, or a line is not an action.
     """
     try:
         text = Path(path).read_bytes().decode()
@@ -73,7 +73,7 @@ def read_script(path: str | Path) -> tuple[actions_lib.Action, ...]:
         action = actions_lib.parse_action(line.strip())
         if isinstance(action, actions_lib.InvalidAction):
             raise errors.InvalidInputError(
-                f"Line {number} of the script {str(path)!r} is no action: {action.reason}"
+                f"Line {number} of the script {str(path)!r} is not an action: {action.reason}"
             )
         script.append(action)
     return tuple(script)

@@ -1,15 +1,15 @@
-"""The grammar of actions, for servers that let a model write nothing else.
+"""The grammar of actions, for servers that restrict a model's output to it.
 
-Whatever matches the structure of a dialect is read by that dialect as an action; the tests draw
-replies from the structures to show it. The reverse does not hold: a structure leaves out what few
-models need (uploads, paths of many points, held keys beside a click), and elements are those of the
-page at hand. Texts are bounded by the server's `max_tokens` alone.
+Every reply that matches a dialect's structure is a valid action in that dialect; the tests check
+this with replies drawn from the structures. The reverse does not hold: a structure leaves out what
+few models need (uploads, paths of many points, keys held while clicking), and allows only the
+elements of the current page. The length of texts is limited only by the server's `max_tokens`.
 
-* `webtraj`, `browsergym`: a regular expression of one call, after a line for each other section
+* `webtraj`, `browsergym`: a regular expression for one call, after a line for each other section
   that the prompt asks for.
-* `webgym`, `webgym_marks`: the JSON Schema of one tool call; a reply has no other sections then.
+* `webgym`, `webgym_marks`: the JSON Schema of one tool call; a reply then has no other sections.
 
-Regular expressions use no more than classes, groups, alternatives and counts.
+The regular expressions use only classes, groups, alternatives and counts.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ __all__ = ["STRUCTURED", "action_structure", "require"]
 STRUCTURED = ("webtraj", "browsergym", "webgym", "webgym_marks")
 """The dialects that have a structure."""
 
-# Not in a text, which is one line: control characters, and all that Python takes for a line's end.
+# Not allowed in a text, which is one line: control characters, and Python's line ends.
 _BREAKS = r"\x00-\x1f\x7f\x85\u2028\u2029"
-# Not in prose: what could be taken for an action, or for the markup of one.
+# Not allowed in prose: anything that could be taken for an action or its markup.
 _PROSE = f"[^{_BREAKS}`<>()\\[\\]{{}}]{{1,400}}"
 _BARE_TEXT = f"(?:[^{_BREAKS}'\\\\]|\\\\['\\\\])*"
 _TEXT_AFTER_PROSE = f"(?:[^{_BREAKS}'\\\\`<>]|\\\\['\\\\])*"
@@ -46,19 +46,19 @@ _ONE_KEY = (
 _KEY_NAMES = ("key_comb", "keys", "key")
 _SINGLE_KEY_WORDS = ("keyboard_down", "keyboard_up")
 _REF = "[A-Za-z0-9]"
-"""How the pattern of a ref begins in a schema, and no other pattern does."""
+"""The start of a ref's pattern in a schema, and of no other pattern."""
 
 
 def action_structure(
     dialect: Dialect, *, refs: Sequence[str] = (), sections: Sequence[str] = ()
 ) -> Structure:
-    """Returns the form of a reply that is one action.
+    """Return the structure of a reply with one action.
 
     Args:
-        dialect: How actions are said.
-        refs: What elements can be named by: the page's refs, or the numbers of its marks. Without
-            any, there are no actions on elements.
-        sections: The labels of a reply's parts, in order, as the prompt has them.
+        dialect: The dialect of the action.
+        refs: The names of elements: the page's refs, or its mark numbers. If empty, there are no
+            actions on elements.
+        sections: The labels of a reply's sections, in the prompt's order.
 
     Raises:
         InvalidInputError: The dialect has no structure.
@@ -74,20 +74,20 @@ def action_structure(
 
 
 def require(dialect: str) -> None:
-    """Sees to it that a dialect, by name, has a structure.
+    """Check that a dialect has a structure.
 
     Raises:
         InvalidInputError: It has none.
     """
     if dialect not in STRUCTURED:
         raise errors.InvalidInputError(
-            f"There is no structure for the dialect {dialect!r}, only for "
-            f"{', '.join(STRUCTURED)}; leave enforce_actions off."
+            f"The dialect {dialect!r} has no structure; only {', '.join(STRUCTURED)} have one. "
+            "Leave enforce_actions off, or choose another dialect."
         )
 
 
 def _call(tool: Mapping[str, Any], refs: Sequence[str], text: str) -> Iterator[str]:
-    """Yields the expression of a word's call; nothing if it cannot be said."""
+    """Yield the expression of a tool's call; nothing if it cannot be written."""
     word, parameters = tool["name"], tool["parameters"]
     required, optional = [], []
     for name, schema in parameters["properties"].items():
@@ -140,14 +140,14 @@ def _number(schema: Mapping[str, Any]) -> str:
     high = schema.get("maximum", 10_000)
     if high < 10:
         return f"[{schema.get('minimum', 0)}-{high}]"
-    # One digit less than the bound has, and four at most: no screen is wider.
+    # One digit less than the limit has, and four at most: no screen is wider.
     digits = min(len(str(int(high))) - 1, 4)
     sign = "-?" if schema.get("minimum", 0) < 0 else ""
     return f"{sign}(?:0|[1-9][0-9]{{0,{digits - 1}}})"
 
 
 def _with_refs(schema: Mapping[str, Any], refs: Sequence[str]) -> dict[str, Any]:
-    """Returns a tool call's schema in which elements are those of the page."""
+    """Return a tool call's schema that allows only the page's elements."""
     bound = copy.deepcopy(dict(schema))
     arguments = bound["properties"]["arguments"]
     options = []
@@ -161,7 +161,7 @@ def _with_refs(schema: Mapping[str, Any], refs: Sequence[str]) -> dict[str, Any]
         if "url" in properties:
             properties["url"] = {"type": "string", "pattern": f"^{_URL}$"}
         options.append(option)
-    # Its alternatives are told apart by their action; servers know anyOf better.
+    # The action already tells the alternatives apart; servers support anyOf better than oneOf.
     bound["properties"]["arguments"] = {"anyOf": options}
     bound["additionalProperties"] = False
     return bound

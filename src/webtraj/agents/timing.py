@@ -1,9 +1,9 @@
-"""Where an episode's time went, from its record alone: to the model, the environment, or neither.
+"""Split an episode's time, from its record alone, into model, environment and other.
 
 A step's `start_time` and `end_time` frame the environment's own `reset` or `step`; a model call's
-`latency` is the time from its first attempt to the full reply, retries included. What is left is
-the agent's own work, waiting for a turn to ask, and the recording. Phase by phase, and over a whole
-rollout, `webtraj.rollouts.metrics` tells more.
+`latency` is the time from its first attempt to the full reply, including retries. The rest is the
+agent's own work, waiting for a turn to ask, and recording. `webtraj.rollouts.metrics` has the time
+by phase, and over a whole rollout.
 """
 
 from __future__ import annotations
@@ -19,32 +19,31 @@ __all__ = ["TimeSplit", "time_split", "total_time_split"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TimeSplit:
-    """Seconds of one episode, or of several together."""
+    """Seconds of one episode, or of several added up."""
 
     model: float = 0.0
-    """Waiting for the model,"""
+    """Waiting for the model."""
     environment: float = 0.0
-    """waiting for the environment,"""
+    """Waiting for the environment."""
     other: float = 0.0
-    """and what was neither."""
+    """The rest."""
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """The sum of the three."""
         return self.model + self.environment + self.other
 
     @property
     def other_share(self) -> float:
-        """The share that was neither model nor environment, from 0 to 1; 0 of nothing."""
+        """The share of `other`, from 0 to 1; 0 if the total is 0."""
         return self.other / self.total if self.total else 0.0
 
 
 def time_split(trajectory: trajectory_lib.EpisodeTrajectory) -> TimeSplit:
-    """Returns where an episode's time went.
+    """Return how an episode's time splits up.
 
-    The time of an episode that was not ended in order (`CRASHED`), or whose times were not
-    recorded, is what its steps and calls took. Clocks that were set back meanwhile make no time
-    negative.
+    For an episode without an orderly end (`CRASHED`), or without recorded times, the total is the
+    time of its steps and calls. Times are never negative, even if a clock was set back.
     """
     model = sum(call.latency or 0.0 for call in accounting.model_calls(trajectory))
     environment = sum(
@@ -60,7 +59,7 @@ def time_split(trajectory: trajectory_lib.EpisodeTrajectory) -> TimeSplit:
 
 
 def total_time_split(trajectories: Iterable[trajectory_lib.EpisodeTrajectory]) -> TimeSplit:
-    """Returns where the time of several episodes went, added up as if none had run at once."""
+    """Return the split of several episodes, added up as if they ran one after another."""
     splits = [time_split(trajectory) for trajectory in trajectories]
     return TimeSplit(
         model=sum(split.model for split in splits),

@@ -354,8 +354,8 @@ def test_observation_of_another_kind_is_refused():
     ("options", "words"),
     [
         ({"mode": "pixels"}, "text, marks, coordinates"),
-        ({"mode": "coordinates", "images": False}, "nothing but the screenshot"),
-        ({"full_rounds": -1}, "full_rounds is a whole number of at least 0; got -1"),
+        ({"mode": "coordinates", "images": False}, "shows only the screenshot"),
+        ({"full_rounds": -1}, "full_rounds must be an integer of at least 0; got -1"),
         ({"page_tokens": 1.5}, "page_tokens"),
         ({"text_tokens": 0}, "at least 1"),
         ({"screenshots": True}, "screenshots"),

@@ -1,6 +1,6 @@
-"""Model clients: how an agent asks a model. The protocol and its messages are in `base`.
+"""Model clients, with which agents call models. `base` has the protocol and its messages.
 
-Nothing is imported before it is used.
+Submodules are imported on first use.
 """
 
 from __future__ import annotations

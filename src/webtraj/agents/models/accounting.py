@@ -67,7 +67,7 @@ class Price:
                 )
 
     def of(self, tokens: Tokens) -> float:
-        """Returns what tokens cost."""
+        """Return what tokens cost."""
         cached = self.input if self.cached_input is None else self.cached_input
         written = self.input if self.cache_write is None else self.cache_write
         total = (
@@ -103,7 +103,7 @@ class Account:
     """Seconds that the environment took for its steps; 0 for calls without an episode."""
 
     def latency(self, fraction: float) -> float:
-        """Returns the latency that a fraction of the replies did not exceed; NaN without any.
+        """Return the latency that a fraction of the replies did not exceed; NaN without any.
 
         >>> Account(latencies=(0.1, 0.2, 0.3, 0.9)).latency(0.5)
         0.2
@@ -115,7 +115,7 @@ class Account:
 
     @classmethod
     def total(cls, accounts: Iterable[Account]) -> Self:
-        """Returns the account of all, such as of a run from those of its episodes."""
+        """Return the account of all, such as of a run from those of its episodes."""
         accounts = list(accounts)
         unpriced: dict[str, int] = {}
         for account in accounts:
@@ -138,7 +138,7 @@ def account_for(
     calls: Iterable[trajectory_lib.ModelCall] | trajectory_lib.EpisodeTrajectory,
     prices: Mapping[str, Price] | None = None,
 ) -> Account:
-    """Returns what calls took, or all calls of an episode.
+    """Return what calls took, or all calls of an episode.
 
     Args:
         calls: The calls, or the episode.
@@ -175,7 +175,7 @@ def _account_for_one(call: trajectory_lib.ModelCall, prices: Mapping[str, Price]
 def model_calls(
     trajectory: trajectory_lib.EpisodeTrajectory,
 ) -> Iterator[trajectory_lib.ModelCall]:
-    """Yields all model calls of an episode, in order; those of an unfinished decision too."""
+    """Yield all model calls of an episode, in order; those of an unfinished decision too."""
     for step in trajectory.steps:
         if step.decision is not None:
             yield from step.decision.model_calls
@@ -184,7 +184,7 @@ def model_calls(
 
 
 def tokens_of(call: trajectory_lib.ModelCall) -> Tokens:
-    """Returns the tokens of a call, by what its provider has counted."""
+    """Return the tokens of a call, by what its provider has counted."""
     usage = call.usage
     if "input_tokens" in usage or "output_tokens" in usage:
         # Anthropic counts what its cache has to do with apart.
@@ -203,7 +203,7 @@ def tokens_of(call: trajectory_lib.ModelCall) -> Tokens:
 
 
 def cost_of(call: trajectory_lib.ModelCall, prices: Mapping[str, Price]) -> float | None:
-    """Returns what a call cost; None if its model has no price."""
+    """Return what a call cost; None if its model has no price."""
     price = prices.get(call.model)
     if price is None:
         patterns = (p for p in prices if fnmatch.fnmatchcase(call.model, p))

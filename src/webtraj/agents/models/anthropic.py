@@ -62,7 +62,7 @@ class AnthropicClient(HttpModelClient):
         super().__init__(model, base_url, key, "anthropic", headers, options)
 
     async def probe(self) -> bool:
-        """Returns whether the server would answer now."""
+        """Return whether the server would answer now."""
         try:
             return await self._endpoint.status("/models") < 500
         except AttemptError:
@@ -91,7 +91,7 @@ class AnthropicClient(HttpModelClient):
 
 
 def _parameters(sampling: Sampling) -> tuple[dict[str, Any], str]:
-    """Returns the body's other fields, and why the server cannot do it, if it cannot."""
+    """Return the body's other fields, and why the server cannot do it, if it cannot."""
     parameters: dict[str, Any] = {
         "max_tokens": sampling.max_tokens or DEFAULT_MAX_TOKENS,
         "temperature": sampling.temperature,

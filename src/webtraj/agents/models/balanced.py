@@ -37,13 +37,13 @@ class ServerClient(ModelClient, Protocol):
     """A client of one server."""
 
     async def probe(self) -> bool:
-        """Returns whether the server would answer."""
+        """Return whether the server would answer."""
 
     def set_policy_version(self, version: str | None) -> None:
-        """Says which weights answer from now on; None has the server asked again."""
+        """Say which weights answer from now on; None has the server asked again."""
 
     def invalidate_policy_version(self) -> None:
-        """Says that the server may have other weights now."""
+        """Say that the server may have other weights now."""
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -102,7 +102,7 @@ class BalancedClient(AsyncClosing):
         client_options: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> Self:
-        """Makes one for servers that speak OpenAI's chat completions.
+        """Make one for servers that speak OpenAI's chat completions.
 
         Args:
             model: The model's name, as the servers know it.
@@ -140,17 +140,17 @@ class BalancedClient(AsyncClosing):
                 set_share(share)
 
     def set_policy_version(self, version: str | None) -> None:
-        """Says which weights answer from now on, at all servers."""
+        """Say which weights answer from now on, at all servers."""
         for server in self._servers:
             server.client.set_policy_version(version)
 
     def invalidate_policy_version(self) -> None:
-        """Says that all servers may have other weights now."""
+        """Say that all servers may have other weights now."""
         for server in self._servers:
             server.client.invalidate_policy_version()
 
     def sticky(self, key: str) -> ModelClient:
-        """Returns a view for one episode, whose calls go to the same server as long as they can.
+        """Return a view for one episode, whose calls go to the same server as long as they can.
 
         That server still has the episode's history in its prefix cache. An episode moves on when
         its server fails, or has far more to do than another.
@@ -178,7 +178,7 @@ class BalancedClient(AsyncClosing):
         *,
         timeout: float | None = None,
     ) -> trajectory_lib.ModelCall:
-        """Makes a call for the episode that `key` names, as `sticky` does. See `ModelClient`."""
+        """Make a call for the episode that `key` names, as `sticky` does. See `ModelClient`."""
         timeout = self._timeout if timeout is None else timeout
         timing = endpoint_lib.Timing(self._clock)
         last: errors.ModelUnavailableError | None = None
@@ -219,7 +219,7 @@ class BalancedClient(AsyncClosing):
     async def _server_for(
         self, key: str, timing: endpoint_lib.Timing, timeout: float | None
     ) -> _Server | None:
-        """Returns the server to ask, waiting for one if all rest; None if there is no more time."""
+        """Return the server to ask, waiting for one if all rest; None if there is no more time."""
         while not self._closed:
             awake = [server for server in self._servers if server.nursing is None]
             if awake:
@@ -240,7 +240,7 @@ class BalancedClient(AsyncClosing):
             server.nursing = asyncio.create_task(self._nurse(server))
 
     async def _nurse(self, server: _Server) -> None:
-        """Returns when the server is back."""
+        """Return when the server is back."""
         while True:
             await self._clock.sleep(self._rest.delay(server.failures - 1, None, self._clock))
             if await _is_back(server.client):
@@ -271,7 +271,7 @@ class BalancedClient(AsyncClosing):
         return error
 
     async def aclose(self) -> None:
-        """Closes all clients. Idempotent."""
+        """Close all clients. Idempotent."""
         self._closed = True
         self._someone_is_back.set()
         nursing = [server.nursing for server in self._servers if server.nursing is not None]

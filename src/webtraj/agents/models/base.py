@@ -1,8 +1,8 @@
-"""What a model client is: messages and sampling parameters go in, a `ModelCall` comes out.
+"""The model client interface: messages and sampling parameters in, a `ModelCall` out.
 
-A client is shared by all episodes of a rollout. What it returns is the record itself, complete
-enough to train on; so there is no second, poorer type for a reply. A call that fails is a record
-too: the error that is raised carries it.
+A client is shared by all episodes of a rollout. It returns the record itself, complete enough to
+train on, so there is no second type for replies. A failed call is recorded too: the error carries
+its record.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Image:
 
     @functools.cached_property
     def uuid(self) -> str:
-        """Names the picture by its content, so that a server may keep what it made of it."""
+        """Identifies the picture by its content, so that servers can cache its encoding."""
         return hashlib.sha256(self.data).hexdigest()
 
 
@@ -53,7 +53,7 @@ class Message:
 
     @classmethod
     def of(cls, role: Role, *parts: str | Part) -> Self:
-        """Makes a message; a string is a `Text`.
+        """Make a message; a string is a `Text`.
 
         >>> Message.of("user", "What is this?", Image(b"..."))
         Message(role='user', parts=(Text(text='What is this?'), Image(data=b'...')))
@@ -61,7 +61,7 @@ class Message:
         return cls(role, tuple(Text(part) if isinstance(part, str) else part for part in parts))
 
     def to_data(self) -> dict[str, Any]:
-        """Return it as records keep it: in the shape of OpenAI's chat completions, images as bytes.
+        """Return it in recorded form: OpenAI's chat completions, with images as bytes.
 
         >>> Message.of("user", "Click it.").to_data()
         {'role': 'user', 'content': 'Click it.'}
@@ -79,7 +79,7 @@ class Message:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Structure:
-    """A form that the reply must have. A server that cannot see to it refuses the call."""
+    """A required form of the reply. A server that cannot enforce it refuses the call."""
 
     kind: Literal["regex", "choice", "json", "grammar"]
     value: Any
@@ -88,7 +88,7 @@ class Structure:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How to sample a reply. What is None is left to the server."""
+    """Sampling settings. None uses the server's default."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -99,15 +99,15 @@ class Sampling:
     seed: int | None = None
     structure: Structure | None = None
     extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """More fields of the request's body, as the server knows them."""
+    """More fields of the request's body, in the server's format."""
 
 
 class ModelClient(Protocol):
-    """Asks a model. Shared by tasks that run at the same time."""
+    """Calls a model. Safe to share between concurrent tasks."""
 
     @property
     def name(self) -> str:
-        """What records call the model: `vllm/Qwen3-VL-8B`, for example."""
+        """The model's name in records, such as `vllm/Qwen3-VL-8B`."""
 
     async def complete(
         self,
@@ -116,23 +116,23 @@ class ModelClient(Protocol):
         *,
         timeout: float | None = None,
     ) -> trajectory_lib.ModelCall:
-        """Returns the model's reply to a conversation, on record.
+        """Return the record of the model's reply to a conversation.
 
-        An error has the failed call as its `call`.
+        If the call fails, the error has its record as `call`.
 
         Args:
-            messages: The conversation so far, system message first if there is one.
-            sampling: Overrides the client's own parameters where it is not None.
-            timeout: Seconds that all of it may take, retries and waiting for a turn included.
+            messages: The conversation so far, with the system message first if there is one.
+            sampling: Overrides the client's own settings where it is not None.
+            timeout: Seconds for the whole call, including retries and waiting for a turn.
 
         Raises:
             ContextOverflowError: The conversation is too long for the model.
-            ModelRefusedError: The server will not answer such a request, however often it is asked.
-            ModelUnavailableError: There was no answer in time, after all retries.
+            ModelRefusedError: The server rejects the request; retrying would not help.
+            ModelUnavailableError: No reply in time, after all retries.
         """
 
     async def aclose(self) -> None:
-        """Lets go of all connections. Idempotent."""
+        """Close all connections. Idempotent."""
 
     async def __aenter__(self) -> Self: ...
 

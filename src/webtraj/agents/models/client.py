@@ -59,18 +59,18 @@ class WeightVersions:
         self._untold = False
 
     def set(self, version: str | None) -> None:
-        """Says what the version is from now on; None has it read from the server again."""
+        """Say what the version is from now on; None has it read from the server again."""
         self._given = version
         self.invalidate()
 
     def invalidate(self) -> None:
-        """Says that the weights may have changed."""
+        """Say that the weights may have changed."""
         self._read_at = _NEVER
         self._num_changes += 1
         self._untold = False
 
     async def before_call(self) -> str:
-        """Returns the version; empty if the server does not tell it.
+        """Return the version; empty if the server does not tell it.
 
         Raises:
             AttemptError: The server does not answer.
@@ -87,7 +87,7 @@ class WeightVersions:
         return self._version
 
     async def after_call(self) -> str:
-        """Returns the version as `before_call` does; `?` if the server does not answer now."""
+        """Return the version as `before_call` does; `?` if the server does not answer now."""
         try:
             return await self.before_call()
         except AttemptError:
@@ -108,7 +108,7 @@ class WeightVersions:
 
 
 def span(before: str, after: str) -> str:
-    """Returns what a record says: the version, or both if it changed during the call.
+    """Return what a record says: the version, or both if it changed during the call.
 
     >>> span("3", "3"), span("3", "4")
     ('3', '3..4')
@@ -230,17 +230,17 @@ class HttpModelClient(AsyncClosing):
     def _prepare(
         self, messages: Sequence[Message], sampling: Sampling, policy_version: str
     ) -> Prepared:
-        """Returns a call that is ready to be made, by what is known of the server."""
+        """Return a call that is ready to be made, by what is known of the server."""
 
     @abc.abstractmethod
     def _read(self, answer: Any) -> Reply:
-        """Returns the reply that an answer is. Raises `AttemptError`."""
+        """Return the reply that an answer is. Raises `AttemptError`."""
 
     async def _learn(self) -> None:
-        """Finds out what the server is. Raises `AttemptError`."""
+        """Find out what the server is. Raises `AttemptError`."""
 
     async def _read_version(self) -> str:
-        """Returns which weights the server has; empty if it does not tell.
+        """Return which weights the server has; empty if it does not tell.
 
         Raises:
             AttemptError: The server does not answer.
@@ -252,16 +252,16 @@ class HttpModelClient(AsyncClosing):
         self._exchange.limits.set_share(share)
 
     def set_policy_version(self, version: str | None) -> None:
-        """Says which weights answer from now on; None has the server asked again."""
+        """Say which weights answer from now on; None has the server asked again."""
         self._versions.set(version)
 
     def invalidate_policy_version(self) -> None:
-        """Says that the server may have other weights now, so that it is asked again at once."""
+        """Say that the server may have other weights now, so that it is asked again at once."""
         self._versions.invalidate()
 
     @abc.abstractmethod
     async def probe(self) -> bool:
-        """Returns whether the server would answer now, by asking it something cheap."""
+        """Return whether the server would answer now, by asking it something cheap."""
 
     async def complete(
         self,
@@ -316,7 +316,7 @@ class HttpModelClient(AsyncClosing):
 
 
 def merge(base: Sampling, override: Sampling | None) -> Sampling:
-    """Returns parameters of which those that `override` gives take precedence.
+    """Return parameters of which those that `override` gives take precedence.
 
     Raises:
         InvalidInputError: `extra` has what is not its business.

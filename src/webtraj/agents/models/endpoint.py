@@ -56,7 +56,7 @@ class ApiKey:
     def find(
         cls, key: str | None, variable: str, environment: Mapping[str, str] = os.environ
     ) -> ApiKey:
-        """Returns the given key; else that of the environment variable; else an empty one."""
+        """Return the given key; else that of the environment variable; else an empty one."""
         if key is not None:
             return cls(key, variable)
         return cls(environment.get(variable, "") if variable else "", variable)
@@ -68,7 +68,7 @@ class ApiKey:
         return f"<ApiKey: {'given' if self._key else 'none'}>"
 
     def reveal(self) -> str:
-        """Returns the key itself, for the header."""
+        """Return the key itself, for the header."""
         return self._key
 
     def redact(self, text: str) -> str:
@@ -134,11 +134,11 @@ class Endpoint:
         return str(self._base).rstrip("/")
 
     async def aclose(self) -> None:
-        """Closes all connections. Idempotent."""
+        """Close all connections. Idempotent."""
         await self._client.aclose()
 
     async def post(self, path: str, body: bytes) -> Any:
-        """Sends JSON; returns the JSON data that came back.
+        """Send JSON; returns the JSON data that came back.
 
         Raises:
             AttemptError: There is no answer, or one that is none.
@@ -146,7 +146,7 @@ class Endpoint:
         return await self._request("POST", self._at(path), body)
 
     async def get(self, path: str, *, from_root: bool = False) -> Any:
-        """Asks for JSON data.
+        """Ask for JSON data.
 
         Args:
             path: Below the base URL.
@@ -158,7 +158,7 @@ class Endpoint:
         return await self._request("GET", self._at(path, from_root=from_root))
 
     async def status(self, path: str, *, from_root: bool = False) -> int:
-        """Returns the HTTP status of an address.
+        """Return the HTTP status of an address.
 
         Raises:
             AttemptError: There is no answer.
@@ -332,7 +332,7 @@ class Timing:
         self.begin()
 
     def begin(self) -> None:
-        """Lets the call begin now."""
+        """Let the call begin now."""
         self.start_time = self.clock.time()
         self._start = self.clock.monotonic()
 
@@ -366,7 +366,7 @@ class Exchange:
         timeout: float | None,
         tokens: float,
     ) -> _T:
-        """Makes attempts until one succeeds.
+        """Make attempts until one succeeds.
 
         While it waits between attempts, it leaves its place to other calls.
 
@@ -426,7 +426,7 @@ class Exchange:
             ) from None
 
     async def _pause(self, progress: _Progress, deadline: float | None) -> None:
-        """Waits before the next attempt.
+        """Wait before the next attempt.
 
         Raises:
             AttemptError: There is to be none.
@@ -493,7 +493,7 @@ def _too_late(seconds: float | None, progress: _Progress) -> AttemptError:
 def fail(
     failure: AttemptError, call: trajectory_lib.ModelCall, timing: Timing
 ) -> errors.ModelError:
-    """Returns the error of a call that failed, with the call on record."""
+    """Return the error of a call that failed, with the call on record."""
     message = str(failure)
     error = failure.error_class(message)
     error.call = dataclasses.replace(

@@ -1,4 +1,4 @@
-"""When a request to a model may begin, and begin again: the clock, retries, limits."""
+"""When a request to a model may start or be retried: clock, retries and rate limits."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from webtraj import errors
 
 __all__ = ["Clock", "Limits", "RetryPolicy", "SYSTEM_CLOCK", "SystemClock", "Turn", "retry_after"]
 
-# The time that model clients go by, and the chance: all that a test wants to hold in its hand.
+# The clients' source of time and randomness, which tests can replace.
 
 
 class Clock(Protocol):
-    """Tells the time, lets it pass, and rolls the dice."""
+    """A source of time and randomness."""
 
     def time(self) -> float:
-        """Returns the seconds since the epoch (UTC)."""
+        """Return the seconds since the epoch (UTC)."""
 
     def monotonic(self) -> float:
-        """Returns seconds that only ever grow."""
+        """Return seconds that never go back."""
 
     async def sleep(self, seconds: float) -> None:
-        """Returns after so many seconds."""
+        """Sleep for some seconds."""
 
     def jitter(self) -> float:
-        """Returns a random number of [0, 1), to keep clients from acting in step."""
+        """Return a random number in [0, 1), to keep clients from acting in step."""
 
 
 class SystemClock:
@@ -57,34 +57,34 @@ class SystemClock:
 SYSTEM_CLOCK: Clock = SystemClock()
 
 
-# When to ask again: how often, and how long to wait before.
+# Retries: how often, and after what delay.
 
 _MAX_DOUBLINGS = 30
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often a call that may heal is tried again: waits that double, and vary at random."""
+    """How often to retry a call that may recover: delays double, with random jitter."""
 
     max_retries: int = 8
-    """Attempts after the first. The default spans about a minute and a half: a server's restart."""
+    """Retries after the first attempt. The default spans about 90 seconds: a server's restart."""
     first_delay: float = 0.5
-    """Seconds before the first retry, at most; each further one waits twice as long."""
+    """The most seconds before the first retry; each later delay doubles."""
     max_delay: float = 30.0
-    """Seconds that no wait exceeds, unless the server asks for more."""
+    """The longest delay in seconds, unless the server asks for more."""
 
     def __post_init__(self) -> None:
         if self.max_retries < 0 or self.first_delay < 0 or self.max_delay < 0:
             raise errors.InvalidInputError(f"A retry policy takes no negative numbers; got {self}.")
 
     def delay(self, retries: int, asked: float | None, clock: Clock) -> float:
-        """Returns how many seconds to wait.
+        """Return the seconds to wait.
 
         Args:
-            retries: How many retries there have been.
-            asked: What the server asked for. It is waited for in full, and up to a tenth longer, so
-                that not all clients come back in the same moment.
-            clock: Gives the jitter.
+            retries: The number of retries so far.
+            asked: The seconds that the server asked for, if any. The delay is at least that, and up
+                to a tenth longer, so that clients do not all return at the same moment.
+            clock: The source of jitter.
         """
         longest = min(self.max_delay, self.first_delay * 2.0 ** min(retries, _MAX_DOUBLINGS))
         delay = longest * (0.5 + clock.jitter() / 2)
@@ -94,9 +94,9 @@ class RetryPolicy:
 
 
 def retry_after(headers: Mapping[str, str], clock: Clock) -> float | None:
-    """Returns the seconds that a server asks to wait; None if it does not say.
+    """Return the seconds that a server asks to wait; None if it does not ask.
 
-    It may say so by `retry-after-ms`, or by `Retry-After` in seconds or as a date.
+    It may use `retry-after-ms`, or `Retry-After` in seconds or as a date.
     """
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
@@ -120,17 +120,17 @@ def _number(text: str | None) -> float | None:
     return number if 0 <= number < float("inf") else None
 
 
-# How much is asked of a server at once and by the minute.
+# Rate limits: requests in flight, and requests and tokens per minute.
 #
-# Calls get their turn in the order in which they asked. One that is cancelled while it waits has
-# used nothing up. Nothing is saved for later beyond a second's worth, so that requests go out
-# evenly, not in a burst at the start of each minute.
+# Calls get their turn in the order in which they asked. A call cancelled while waiting uses nothing
+# up. At most one second's worth is saved up, so requests go out evenly rather than in a burst each
+# minute.
 
 _MINUTE = 60.0
 
 
 class _Allowance:
-    """Grows by the second, and is spent. It may go into debt, which later calls wait for."""
+    """An amount that refills over time. It may go into debt, which later calls wait for."""
 
     def __init__(self, per_minute: float, clock: Clock) -> None:
         self._whole_per_second = self._per_second = per_minute / _MINUTE
@@ -140,9 +140,9 @@ class _Allowance:
         self._counted_at = clock.monotonic()
 
     def seconds_until(self, amount: float) -> float:
-        """Returns how long to wait before so much may be spent; 0 if it may be now.
+        """Return the seconds to wait before spending an amount; 0 if it can be spent now.
 
-        More than a second's worth may be spent as soon as nothing is owed.
+        More than a second's worth can be spent as soon as nothing is owed.
         """
         self._grow()
         missing = min(amount, self._most) - self._left
@@ -150,7 +150,7 @@ class _Allowance:
         return missing / self._per_second if missing > 1e-6 * self._most else 0.0
 
     def set_share(self, share: float) -> None:
-        """Goes on with a part of the whole rate; what was saved up shrinks alike."""
+        """Use a share of the whole rate from now on; saved amounts shrink alike."""
         self._grow()
         per_second = self._whole_per_second * share
         if self._left > 0:
@@ -164,7 +164,7 @@ class _Allowance:
         self._counted_at = now
 
     def spend(self, amount: float) -> None:
-        """Spends; a negative amount is given back."""
+        """Spend an amount; a negative one is given back."""
         self._left = min(self._most, self._left - amount)
 
 
@@ -176,7 +176,7 @@ class Turn:
         self._estimate = estimate
 
     def used(self, tokens: float | None) -> None:
-        """Says how many tokens it really was, if that is known. Later calls wait for the rest."""
+        """Report the actual number of tokens, if known. Later calls wait for the difference."""
         if self._tokens is not None and tokens is not None:
             self._tokens.spend(tokens - self._estimate)
             self._estimate = tokens
@@ -186,11 +186,11 @@ class Limits:
     """Limits of one client, over all of its calls.
 
     Args:
-        concurrency: How many requests are under way at once.
-        requests_per_minute: How many are begun; None for no limit. Retries count.
-        tokens_per_minute: How many tokens go there and back; None for no limit. Before a call, its
-            prompt is estimated; after it, what the server has counted takes the estimate's place.
-        clock: The time to go by.
+        concurrency: The most requests in flight at once.
+        requests_per_minute: The most requests started, including retries; None for no limit.
+        tokens_per_minute: The most tokens sent and received; None for no limit. Before a call, its
+            prompt is estimated; after it, the server's count replaces the estimate.
+        clock: The clock.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class Limits:
         }.items():
             if value is not None and not value > 0:
                 raise errors.InvalidInputError(
-                    f"{name} is {value}; give a number above 0, or None for no limit."
+                    f"{name} must be above 0, or None for no limit; got {value}."
                 )
         self.counts_tokens = tokens_per_minute is not None
         self._slots = asyncio.Semaphore(concurrency)
@@ -218,25 +218,25 @@ class Limits:
         self._tokens = _allowance(tokens_per_minute, clock)
 
     def set_share(self, share: float) -> None:
-        """Goes on with a part of what is allowed by the minute, for one of several who share it.
+        """Use a share of the rates per minute from now on, as one of several clients.
 
-        How much is under way at once stays as it is.
+        The number of requests in flight does not change.
 
         Raises:
-            InvalidInputError: The share is not above 0 and up to 1.
+            InvalidInputError: The share is not above 0 and at most 1.
         """
         if not 0 < share <= 1:
-            raise errors.InvalidInputError(f"A share of a limit is above 0, up to 1; got {share}.")
+            raise errors.InvalidInputError(f"share must be above 0 and at most 1; got {share}.")
         for allowance in (self._requests, self._tokens):
             if allowance is not None:
                 allowance.set_share(share)
 
     @contextlib.asynccontextmanager
     async def turn(self, tokens: float = 0) -> AsyncIterator[Turn]:
-        """Waits for a turn, and holds one of the concurrent places while it lasts.
+        """Wait for a turn, and hold one of the concurrent slots during it.
 
         Args:
-            tokens: How many tokens it will be, by estimate.
+            tokens: The estimated number of tokens.
         """
         async with self._slots:
             if self._requests is not None or self._tokens is not None:

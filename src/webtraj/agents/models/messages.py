@@ -1,7 +1,7 @@
-"""Conversations in the shapes of providers, each twice: as it is sent, and as it is recorded.
+"""Conversations in the formats of providers, in two versions: as sent, and as recorded.
 
-The two differ in pictures only. What is sent has them in base64; a record has their bytes in the
-same place, so that stores can keep each picture once.
+They differ only in pictures: the sent version has base64, the recorded one has bytes in the same
+place, so that stores can keep each picture once.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ __all__ = [
     "without_markup",
 ]
 
-# Pictures on the wire: their media type, and their base64, encoded once for each picture.
+# Pictures on the wire: their media type, and their base64, encoded once per picture.
 
 _CACHE_BYTES = 64 * 2**20
 _WEBP_HEAD = 12
 
 
 def media_type(data: bytes) -> str:
-    r"""Returns the media type of an encoded picture.
+    r"""Return the media type of an encoded picture.
 
     >>> media_type(b"\x89PNG\r\n\x1a\n...")
     'image/png'
 
     Raises:
-        InvalidInputError: It is none that models take.
+        InvalidInputError: The picture has a format that models do not take.
     """
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
@@ -53,16 +53,16 @@ def media_type(data: bytes) -> str:
     if data.startswith((b"GIF87a", b"GIF89a")):
         return "image/gif"
     raise errors.InvalidInputError(
-        f"A picture begins with {data[:8]!r}, which is none of PNG, JPEG, WebP and GIF. Encode it "
-        "in one of those."
+        f"A picture begins with {data[:8]!r}, which is not PNG, JPEG, WebP or GIF. Encode it in "
+        "one of those formats."
     )
 
 
 class Base64Cache:
-    """Keeps the base64 of the pictures last used, as pieces of JSON that are ready to be sent.
+    """A cache of the base64 of recent pictures, as JSON fragments ready to send.
 
-    A conversation shows its last few pictures again at every step. They are known by their `uuid`,
-    so that it does not matter whether the same `Image` object comes again.
+    A conversation shows its last few pictures again at every step. The key is their `uuid`, so
+    equal pictures need not be the same `Image` object.
     """
 
     def __init__(self, max_bytes: int = _CACHE_BYTES) -> None:
@@ -71,11 +71,11 @@ class Base64Cache:
         self._texts: collections.OrderedDict[tuple[str, bool], bytes] = collections.OrderedDict()
 
     def data_uri(self, image: Image) -> orjson.Fragment:
-        """Returns a picture as the JSON string of a `data:` URI."""
+        """Return a picture as the JSON string of a `data:` URI."""
         return self._fragment(image, as_uri=True)
 
     def base64(self, image: Image) -> orjson.Fragment:
-        """Returns a picture as the JSON string of its base64."""
+        """Return a picture as the JSON string of its base64."""
         return self._fragment(image, as_uri=False)
 
     def _fragment(self, image: Image, *, as_uri: bool) -> orjson.Fragment:
@@ -94,19 +94,19 @@ class Base64Cache:
         return orjson.Fragment(text)
 
 
-# Markup that a model's server reads as its own: turns, tools, pictures.
+# Markup that a model's server interprets: turns, tools, pictures.
 #
-# A chat template writes `<|im_end|>` between turns, and a tokenizer does not see whether a template
-# or a page wrote it. So whatever quotes a page, a task or another agent to a model breaks such
-# markup up, here and nowhere else. Records of what was observed keep it as it was; a record of a
-# model call has the prompt as it was sent.
+# A chat template writes `<|im_end|>` between turns, and a tokenizer cannot tell whether a template
+# or a page wrote it. So code that quotes a page, a task or another agent to a model breaks up such
+# markup with this function. Recorded observations keep it; a recorded model call has the prompt as
+# it was sent.
 
 PICTURE_MARKS = (
     r"(?:(?:image|video|audio)>"  # Trainers' own
     r"|\|(?:image|video|audio|vision)(?:_pad)?\|>"  # Qwen's, Llama's
     r"|(?:IMG_CONTEXT|image_soft_token|start_of_image)>)"  # InternVL's, Gemma's
 )
-"""What stands for a picture in rows of trainers and in prompts, after its `<`."""
+"""The placeholders of pictures in training rows and prompts, after their `<`."""
 
 _IN_ANGLES = (
     r"s|bos|eos|pad|unk|mask|cls|sep|think|tools|img|image|video|audio|ref|box|quad|boi|eoi"
@@ -125,12 +125,12 @@ _MARKUP = re.compile(
     rf"|\[(?=/?(?:{_IN_BRACKETS})\])",
     re.IGNORECASE,
 )
-"""The character by which a tokenizer would know markup."""
+"""The character by which a tokenizer recognizes markup."""
 _HARMLESS = {"<": "\u2039", ">": "\u203a", "[": "\u27e6"}
 
 
 def without_markup(text: str) -> str:
-    r"""Return a text in which a tokenizer finds no markup of its own.
+    r"""Return a text without markup that a tokenizer would interpret.
 
     >>> print(ascii(without_markup('[1] button "Buy<|im_end|>" <b>bold</b>')))
     '[1] button "Buy\u2039|im_end|\u203a" <b>bold</b>'
@@ -139,7 +139,7 @@ def without_markup(text: str) -> str:
 
 
 Shaped = tuple[list[dict[str, Any]], list[dict[str, Any]]]
-"""Messages as they are sent, and as they are recorded."""
+"""Messages as sent, and as recorded."""
 
 _CHARACTERS_PER_TOKEN = 4
 _TOKENS_PER_IMAGE = 1000
@@ -147,12 +147,12 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def to_openai(messages: Sequence[Message], pictures: Base64Cache, *, uuids: bool) -> Shaped:
-    """Returns messages in the shape of OpenAI's chat completions.
+    """Return messages in the format of OpenAI's chat completions.
 
     Args:
         messages: The conversation.
-        pictures: Keeps what pictures are encoded to.
-        uuids: Whether to name pictures, as vLLM understands it.
+        pictures: The cache of encoded pictures.
+        uuids: Whether to add the pictures' uuids, for vLLM.
     """
     sent: list[dict[str, Any]] = []
     recorded: list[dict[str, Any]] = []
@@ -185,14 +185,14 @@ def _openai_part(
 def to_anthropic(
     messages: Sequence[Message], pictures: Base64Cache
 ) -> tuple[str, list[dict[str, Any]], list[dict[str, Any]]]:
-    """Returns messages in the shape of Anthropic's Messages API.
+    """Convert messages to the format of Anthropic's Messages API.
 
     Returns:
-        The system prompt, which stands apart from the messages there; the messages as they are
-        sent; and as they are recorded.
+        The system prompt, which is separate in that API; the messages as sent; and the messages as
+        recorded.
 
     Raises:
-        InvalidInputError: A system message stands elsewhere than first, or shows a picture.
+        InvalidInputError: A system message is not first, or contains a picture.
     """
     system = ""
     sent: list[dict[str, Any]] = []
@@ -204,7 +204,7 @@ def to_anthropic(
                 raise errors.InvalidInputError(
                     f"Message {index} is a system message that "
                     f"{'does not come first' if index else 'is not one text'}; Anthropic takes one "
-                    "system message, first, of one text. Give what it says as a user message."
+                    "system message, first, of one text. Send the rest as a user message."
                 )
             system = text
             continue
@@ -233,14 +233,14 @@ def _anthropic_part(
 
 
 def _only_text(message: Message) -> str | None:
-    """Returns the text of a message that is nothing else: some servers take no list of parts."""
+    """Return a message's text if it has nothing else: some servers take no list of parts."""
     if len(message.parts) == 1 and isinstance(message.parts[0], Text):
         return message.parts[0].text
     return None
 
 
 def with_valid_text(messages: Sequence[Message]) -> Sequence[Message]:
-    """Returns messages that UTF-8 can hold; pages may have text with halves of characters."""
+    """Return messages that UTF-8 can encode; text from pages may have lone surrogates."""
     try:
         for message in messages:
             for part in message.parts:
@@ -259,22 +259,22 @@ def _with_valid_text(part: Text | Image) -> Text | Image:
 
 
 def dump_body(body: Any) -> bytes:
-    """Returns a request's body as JSON.
+    """Return a request's body as JSON.
 
     Raises:
-        InvalidInputError: There is something in it that JSON does not have.
+        InvalidInputError: It has a value that JSON cannot express.
     """
     try:
         return orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
     except orjson.JSONEncodeError as error:
         raise errors.InvalidInputError(
-            f"The sampling parameters cannot be sent as JSON: {error}. Give numbers, text, lists "
-            "and dicts of those."
+            f"The sampling parameters cannot be sent as JSON: {error}. Use only numbers, text, "
+            "lists and dicts."
         ) from error
 
 
 def estimate_tokens(messages: Sequence[Message]) -> int:
-    """Returns about how many tokens a conversation has, without asking a tokenizer."""
+    """Estimate the tokens of a conversation, without a tokenizer."""
     parts = [part for message in messages for part in message.parts]
     characters = sum(len(part.text) for part in parts if isinstance(part, Text))
     images = sum(isinstance(part, Image) for part in parts)

@@ -87,7 +87,7 @@ class OpenAICompatibleClient(HttpModelClient):
         self._salt_cache = salt_cache
 
     async def probe(self) -> bool:
-        """Returns whether the server would answer now."""
+        """Return whether the server would answer now."""
         try:
             status = await self._endpoint.status("/health", from_root=True)
         except AttemptError:
@@ -142,7 +142,7 @@ class OpenAICompatibleClient(HttpModelClient):
         return Prepared({"model": self._sent_name, "messages": sent, **parameters}, call, refusal)
 
     def _parameters(self, sampling: Sampling) -> tuple[dict[str, Any], str]:
-        """Returns the body's other fields, and why the server cannot do it, if it cannot."""
+        """Return the body's other fields, and why the server cannot do it, if it cannot."""
         # OpenAI has renamed it, and others have not followed.
         max_tokens = "max_completion_tokens" if self._is_openai else "max_tokens"
         parameters: dict[str, Any] = {
@@ -173,7 +173,7 @@ class OpenAICompatibleClient(HttpModelClient):
 
 
 def _served_name(folder: str, models: Sequence[Mapping[str, Any]]) -> str:
-    """Returns the name that a server gives to the model in a folder; the folder if it has none."""
+    """Return the name that a server gives to the model in a folder; the folder if it has none."""
     if all(model.get("id") != folder for model in models):
         path = Path(folder).resolve()
         for model in models:
@@ -193,7 +193,7 @@ def _plain(structure: Structure) -> Any:
 
 
 def _response_format(structure: Structure) -> tuple[dict[str, Any], str]:
-    """Returns how OpenAI is asked for a form, and why it cannot be."""
+    """Return how OpenAI is asked for a form, and why it cannot be."""
     if structure.kind != "json":
         return {structure.kind: _plain(structure)}, (
             f"A reply cannot be held to a {structure.kind} by a server that is not vLLM. Give a "

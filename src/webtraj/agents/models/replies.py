@@ -73,7 +73,7 @@ class ServerError:
 
     @classmethod
     def of(cls, body: Any) -> ServerError | None:
-        """Reads the shapes of OpenAI, Anthropic, vLLM and FastAPI; None if it is no error."""
+        """Read the shapes of OpenAI, Anthropic, vLLM and FastAPI; None if it is no error."""
         if not isinstance(body, Mapping):
             return None
         error = body.get("error") or body.get("detail")
@@ -111,7 +111,7 @@ class AttemptError(Exception):
         retry_after: float | None = None,
         response: Any = None,
     ) -> None:
-        """Initializes the failure.
+        """Initialize the failure.
 
         Args:
             message: What was asked, what came, what to do.
@@ -139,7 +139,7 @@ def failure_of(
     key_hint: str,
     retry_after: float | None,
 ) -> AttemptError | None:
-    """Returns what an answer is a failure of; None if it is none.
+    """Return what an answer is a failure of; None if it is none.
 
     Args:
         status: Its HTTP status.
@@ -190,7 +190,7 @@ _HINTS = {
 
 
 def parse_json(data: bytes) -> Any:
-    """Returns a body as JSON data; as text if it is none."""
+    """Return a body as JSON data; as text if it is none."""
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
@@ -226,7 +226,7 @@ class Reply:
 
 
 def read_openai(body: Any) -> Reply:
-    """Reads a chat completion; of several choices, the first.
+    """Read a chat completion; of several choices, the first.
 
     Raises:
         AttemptError: It is none.
@@ -251,7 +251,7 @@ def read_openai(body: Any) -> Reply:
 
 
 def read_anthropic(body: Any) -> Reply:
-    """Reads a message.
+    """Read a message.
 
     Raises:
         AttemptError: It is none.
@@ -268,7 +268,7 @@ def read_anthropic(body: Any) -> Reply:
 
 
 def reasoning_of(call: trajectory_lib.ModelCall) -> str:
-    """Returns what a model thought before its reply, where a server tells it apart from that.
+    """Return what a model thought before its reply, where a server tells it apart from that.
 
     vLLM does so with a reasoning parser, Anthropic in blocks of thinking. Empty if there is none.
     """
@@ -302,7 +302,7 @@ def _logprobs(logprobs: Any) -> tuple[float, ...]:
 
 
 def _counts(usage: Any, prefix: str = "") -> dict[str, int]:
-    """Returns the counts of a usage; those in an inner object are named `outer.inner`."""
+    """Return the counts of a usage; those in an inner object are named `outer.inner`."""
     counts: dict[str, int] = {}
     for name, value in (usage or {}).items():
         if isinstance(value, Mapping):

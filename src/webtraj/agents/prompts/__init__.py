@@ -1,16 +1,16 @@
-"""Prompts: templates that ship with the package, by version, each known by the hash of its file.
+"""Prompts: versioned templates that ship with the package, identified by the hash of their file.
 
-A prompt is a text file of three parts, divided by lines `---`::
+A prompt is a text file of three parts, divided by `---` lines::
 
     sections: Thought, Memory, Action
     ---
-    The system message. ${actions} is where the dialect describes its actions.
+    The system message. ${actions} is replaced by the dialect's description of its actions.
     ---
     The question that ends every context.
 
-`sections` names the labelled parts of a reply, in order; replies are taken apart by it
-(`webtraj.agents.parsing`). A section named Memory is what the agent remembers. What stands in a
-file of a version never changes once that is released: an improved prompt is a new version.
+`sections` names the labelled parts of a reply, in order; `webtraj.agents.parsing` splits replies by
+it. The section Memory is the text that the agent remembers. Released files never change: an
+improved prompt is a new version.
 """
 
 from __future__ import annotations
@@ -38,37 +38,37 @@ _SECTIONS = re.compile(r"sections:(?: *[A-Z][A-Za-z ]*(?:, *[A-Z][A-Za-z ]*)*)? 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What a model is told beside the task and the page."""
+    """The instructions for a model, besides the task and the page."""
 
     name: str
-    """Its name, such as `plain`."""
+    """The name, such as `plain`."""
     version: str
-    """Its version, such as `v1`; empty if it is no part of webtraj."""
+    """The version, such as `v1`; empty for prompts from elsewhere."""
     sha256: str
-    """The SHA-256 of its file, in hexadecimal."""
+    """The SHA-256 of the file, in hexadecimal."""
     system: str
     """The template of the system message."""
     ask: str
-    """The question at the end."""
+    """The question at the end of a context."""
     sections: tuple[str, ...] = ()
-    """The labels of a reply's parts, in order."""
+    """The labels of a reply's sections, in order."""
 
     def render(self, actions: str) -> str:
-        """Returns the system message.
+        """Return the system message.
 
         Args:
-            actions: What says which actions there are: a dialect's `prompt()`.
+            actions: The description of the actions: a dialect's `prompt()`.
         """
         return Template(self.system).substitute(actions=actions)
 
     @property
     def reference(self) -> Mapping[str, Any]:
-        """What is recorded with each decision."""
+        """The reference recorded with each decision."""
         return {"name": self.name, "version": self.version, "sha256": self.sha256}
 
 
 def prompt_names(version: str = LATEST) -> tuple[str, ...]:
-    """Returns the names of the prompts of a version.
+    """Return the names of the prompts of a version.
 
     >>> prompt_names()
     ('bare', 'explore', 'memory', 'plain', 'webgym_complete', 'webgym_vanilla')
@@ -81,13 +81,13 @@ def prompt_names(version: str = LATEST) -> tuple[str, ...]:
 
 
 def load_prompt(name: str) -> Prompt:
-    """Returns a prompt by name: `plain`, or `v1/plain`; or by the path of a file, `mine.txt`.
+    """Return a prompt by name, `plain` or `v1/plain`, or by the path of a file, `mine.txt`.
 
     >>> load_prompt("v1/memory").sections
     ('Thought', 'Memory', 'Action')
 
     Raises:
-        InvalidInputError: There is no such prompt, or the file is none.
+        InvalidInputError: The prompt is unknown, or the file is not a valid prompt.
     """
     if name.endswith(".txt"):
         return _from_file(Path(name))
@@ -95,15 +95,15 @@ def load_prompt(name: str) -> Prompt:
     version = version or LATEST
     if short not in prompt_names(version):
         raise errors.InvalidInputError(
-            f"There is no prompt {name!r}; the prompts are {', '.join(prompt_names())}, or the "
-            "path of a file that ends in .txt."
+            f"No prompt {name!r}; expected one of {', '.join(prompt_names())}, or the path of a "
+            "file that ends in .txt."
         )
     data = (resources.files(__name__) / version / f"{short}.txt").read_bytes()
     return read_prompt(data.decode(), name=short, version=version)
 
 
 def read_prompt(text: str, *, name: str, version: str = "") -> Prompt:
-    """Returns the prompt that a text stands for, in the format of this package.
+    """Parse a prompt in this package's format.
 
     Raises:
         InvalidInputError: The text does not follow the format.
@@ -111,8 +111,8 @@ def read_prompt(text: str, *, name: str, version: str = "") -> Prompt:
     parts = text.replace("\r\n", "\n").split(_DIVIDER)
     if len(parts) != 3 or not _SECTIONS.fullmatch(parts[0].strip()):
         raise errors.InvalidInputError(
-            f"The prompt {name!r} does not follow the format: a line 'sections: Thought, Action', "
-            "the system message and the question, divided by two lines '---'."
+            f"The prompt {name!r} has the wrong format; expected 'sections: Thought, Action', the "
+            "system message and the question, divided by two lines '---'."
         )
     heading, system, ask = (part.strip() for part in parts)
     labels = heading.removeprefix("sections:").split(",")
@@ -128,7 +128,7 @@ def read_prompt(text: str, *, name: str, version: str = "") -> Prompt:
         prompt.render("")
     except (KeyError, ValueError) as error:
         raise errors.InvalidInputError(
-            f"The prompt {name!r} has a placeholder other than ${{actions}} ({error}); write $$ "
+            f"The prompt {name!r} has a placeholder other than ${{actions}} ({error}). Write $$ "
             "for a dollar sign."
         ) from None
     return prompt
@@ -139,7 +139,7 @@ def _from_file(path: Path) -> Prompt:
         text = path.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:
         raise errors.InvalidInputError(
-            f"The prompt {str(path)!r} cannot be read ({error}); give the path of a UTF-8 text "
-            "file, or the name of one of webtraj's prompts."
+            f"Cannot read the prompt {str(path)!r} ({error}); expected a UTF-8 text file, or the "
+            "name of one of webtraj's prompts."
         ) from None
     return read_prompt(text, name=path.stem)
