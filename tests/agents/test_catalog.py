@@ -66,7 +66,7 @@ def test_unknown_agent_is_an_error_that_names_those_there_are():
     [
         ("oracle", {"model": "tiny"}, "'oracle' does not take 'model'; its options: none"),
         ("random", {"seed": 3}, "does not take 'seed'"),
-        ("random", {"untouched": "often"}, "untouched is 'often'; expected a share"),
+        ("random", {"untouched": "often"}, "untouched must be a number from 0 to 1; got 'often'"),
         ("scripted", {}, r"needs 'script'; its options: script \(the file\)"),
         ("replay", {}, "needs 'dataset'"),
         ("replay", {"dataset": ".", "task": "x"}, "does not take 'task'"),
@@ -74,7 +74,7 @@ def test_unknown_agent_is_an_error_that_names_those_there_are():
         ("model", {"model": "x", "modle": "y"}, "No option 'modle'"),
         ("model", {"model": "x", "temperature": "hot"}, "temperature: Input should be a valid num"),
         ("model", {"model": "x", "mode": "pixels"}, "'text', 'marks' or 'coordinates'"),
-        ("model", {"model": "x", "prompt": "none"}, "no prompt 'none'"),
+        ("model", {"model": "x", "prompt": "none"}, "No prompt 'none'"),
         ("model", {"model": "x", "base_url": "nowhere"}, "nowhere"),
         (
             "model",

@@ -365,7 +365,7 @@ class NoModel:
     ("options", "words"),
     [
         ({"dialect": "esperanto"}, "no dialect 'esperanto'"),
-        ({"prompt": "none"}, "no prompt 'none'"),
+        ({"prompt": "none"}, "No prompt 'none'"),
         ({"max_invalid_actions": 0}, "1 or more; got 0"),
         ({"dialect": "anthropic", "enforce_actions": True}, "no structure"),
     ],

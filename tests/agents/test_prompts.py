@@ -77,7 +77,7 @@ def test_prompt_with_windows_line_ends(tmp_path):
     [
         ("You act.", "has the wrong format"),
         ("sections: Action\n---\nYou act.", "two lines '---'"),
-        ("sections: action!\n---\nYou act.\n---\nGo.", "does not follow"),
+        ("sections: action!\n---\nYou act.\n---\nGo.", "has the wrong"),
         ("sections:\n---\nYou act on ${page}.\n---\nGo.", r"placeholder other than \$\{actions\}"),
         ("sections:\n---\nIt costs 5$.\n---\nGo.", r"write \$\$"),
     ],
@@ -89,5 +89,5 @@ def test_text_that_is_no_prompt_is_refused(text, words):
 
 
 def test_file_that_cannot_be_read_is_refused(tmp_path):
-    with pytest.raises(errors.InvalidInputError, match="cannot be read"):
+    with pytest.raises(errors.InvalidInputError, match="Cannot read the prompt"):
         prompts.load_prompt(str(tmp_path / "none.txt"))
