@@ -79,7 +79,7 @@ def test_prompt_with_windows_line_ends(tmp_path):
         ("sections: Action\n---\nYou act.", "two lines '---'"),
         ("sections: action!\n---\nYou act.\n---\nGo.", "has the wrong"),
         ("sections:\n---\nYou act on ${page}.\n---\nGo.", r"placeholder other than \$\{actions\}"),
-        ("sections:\n---\nIt costs 5$.\n---\nGo.", r"write \$\$"),
+        ("sections:\n---\nIt costs 5$.\n---\nGo.", r"Write \$\$"),
     ],
     ids=["text", "two parts", "label", "placeholder", "dollar"],
 )
