@@ -54,26 +54,26 @@ class Environment(Protocol):
     """
 
     async def reset(self) -> dm_env.TimeStep:
-        """Begins an episode, ending any that is open, and returns its FIRST timestep."""
+        """Begin an episode, ending any that is open, and return its FIRST timestep."""
 
     async def step(self, action: Any) -> dm_env.TimeStep:
-        """Acts and returns the next timestep."""
+        """Act and return the next timestep."""
 
     async def close(self) -> None:
-        """Frees all resources. Idempotent. By default, does nothing."""
+        """Free all resources. Idempotent. By default, does nothing."""
         return
 
     def observation_spec(self) -> Any:
-        """Returns the nest of `dm_env.specs` that observations follow."""
+        """Return the nest of `dm_env.specs` that observations follow."""
 
     def action_spec(self) -> Any:
-        """Returns the nest of `dm_env.specs` that actions follow."""
+        """Return the nest of `dm_env.specs` that actions follow."""
 
     def reward_spec(self) -> Any:
-        """Returns the nest of `dm_env.specs` that rewards follow."""
+        """Return the nest of `dm_env.specs` that rewards follow."""
 
     def discount_spec(self) -> Any:
-        """Returns the nest of `dm_env.specs` that discounts follow."""
+        """Return the nest of `dm_env.specs` that discounts follow."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -96,7 +96,7 @@ class Seeded(Protocol):
     """
 
     def set_seed(self, seed: int) -> None:
-        """Sets the seed of the episode that the next `reset` begins, and of no other."""
+        """Set the seed of the episode that the next `reset` begins, and of no other."""
 
 
 @runtime_checkable
@@ -104,7 +104,7 @@ class DescribesEpisode(Protocol):
     """An environment that can say what its episodes are about. Optional."""
 
     def describe_episode(self) -> Mapping[str, Any]:
-        """Returns what is known now of the current or coming episode.
+        """Return what is known now of the current or coming episode.
 
         Keys are field names of `webtraj.EpisodeInfo` (task, goal, seed, ...). Called before `reset`
         and again after FIRST, since some things, such as a goal, are known only then.
@@ -116,7 +116,7 @@ class JudgesEpisode(Protocol):
     """An environment that knows what its last episode was worth. Optional."""
 
     def episode_outcome(self) -> trajectory_lib.Outcome:
-        """Returns the outcome of the episode that just returned LAST; if it is open, so far."""
+        """Return the outcome of the episode that just returned LAST; if it is open, so far."""
 
 
 @runtime_checkable
@@ -127,21 +127,21 @@ class Redacts(Protocol):
     """
 
     def redact_action(self, action: Any) -> Any:
-        """Returns what may be recorded of an action that is about to be taken.
+        """Return what may be recorded of an action that is about to be taken.
 
         Called once for each action, before `step`. What it makes known as secret, such as a text
         that goes into a password field, `redact` then finds elsewhere.
         """
 
     def redact(self, value: Any) -> Any:
-        """Returns what may be recorded of a value; the value itself if all of it.
+        """Return what may be recorded of a value; the value itself if all of it.
 
         Whatever is recorded passes here: observations, decisions with their model calls, actions
         that `redact_action` returned, episode descriptions, errors. The value is not changed.
         """
 
     def take_redactions(self) -> Mapping[str, int]:
-        """Returns how often what was redacted since the last call."""
+        """Return how often what was redacted since the last call."""
 
 
 # dm_env's rules, each with a name, and which of them a timestep breaks.
@@ -168,7 +168,7 @@ _BY_NAME = {step_type.name: step_type for step_type in StepType}
 
 
 def step_type_of(timestep: Any) -> StepType | None:
-    """Returns a timestep's type, also where it is a string, a number or another enum (as in ARES).
+    """Return a timestep's type, also where it is a string, a number or another enum (as in ARES).
 
     Returns:
         None if it is none of the three.
@@ -188,7 +188,7 @@ def step_type_of(timestep: Any) -> StepType | None:
 
 
 def is_termination(discount: Any) -> bool:
-    """Returns whether a LAST timestep's discount says termination: all of it is 0.
+    """Return whether a LAST timestep's discount says termination: all of it is 0.
 
     A missing discount says nothing; it counts as a truncation, so that no one learns from it that
     there was nothing more to gain.
@@ -201,7 +201,7 @@ def is_termination(discount: Any) -> bool:
 
 
 def broken_rules(timestep: Any, step_type: StepType) -> Sequence[str]:
-    """Returns the rules that a timestep breaks by itself."""
+    """Return the rules that a timestep breaks by itself."""
     discount = timestep.discount
     if (  # Nearly every step is like this, and looking closer takes long.
         type(discount) is float

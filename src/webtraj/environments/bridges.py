@@ -62,24 +62,24 @@ class Abandonable(Protocol):
     """A thread that can be told to close what it holds and to end."""
 
     def abandon(self) -> None:
-        """Begins to close and to end. Returns at once. Any thread may call it, repeatedly."""
+        """Begin to close and to end. Returns at once. Any thread may call it, repeatedly."""
 
     def join(self, timeout: float | None = None) -> None:
-        """Waits until the thread has ended, at most `timeout` seconds."""
+        """Wait until the thread has ended, at most `timeout` seconds."""
 
 
 _running: set[Abandonable] = set()
 
 
 def at_end_of(owner: object, thread: Abandonable) -> None:
-    """Abandons `thread` when `owner` is collected, or else when Python exits."""
+    """Abandon `thread` when `owner` is collected, or else when Python exits."""
     _running.add(thread)
     # Collection may happen in any thread, this one's included, so it must not wait.
     weakref.finalize(owner, thread.abandon).atexit = False
 
 
 def forget(thread: Abandonable) -> None:
-    """Says that `thread` has ended."""
+    """Say that `thread` has ended."""
     _running.discard(thread)
 
 
@@ -143,7 +143,7 @@ class WorkerThread:
         return self._thread is not None and self._thread.is_alive()
 
     def submit(self, function: Callable[..., _T], *args: Any) -> concurrent.futures.Future[_T]:
-        """Has `function(*args)` called on the thread, in a copy of the caller's context."""
+        """Have `function(*args)` called on the thread, in a copy of the caller's context."""
         if not self.running:
             self._start()
         context = contextvars.copy_context()
@@ -152,20 +152,20 @@ class WorkerThread:
         return future
 
     def stop(self) -> None:
-        """Ends the thread after the calls that were submitted before, and waits for that."""
+        """End the thread after the calls that were submitted before, and wait for that."""
         self._jobs.put(None)
         thread, self._thread = self._thread, None
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
     def abandon(self) -> None:
-        """Makes the last call and ends the thread, without waiting for either."""
+        """Make the last call and end the thread, without waiting for either."""
         if self.running:
             self._jobs.put(_Job(call=self._finish, future=concurrent.futures.Future()))
             self._jobs.put(None)
 
     def join(self, timeout: float | None = None) -> None:
-        """Waits until the thread has ended, at most `timeout` seconds."""
+        """Wait until the thread has ended, at most `timeout` seconds."""
         if self._thread is not None:
             self._thread.join(timeout)
 
@@ -234,7 +234,7 @@ class LoopThread:
         return self._host is not None and self._host.alive and not self._left.is_set()
 
     def run(self, call: Callable[[], Awaitable[_T]]) -> _T:
-        """Awaits `call()` on the loop, in a copy of the caller's context, and returns its result.
+        """Await `call()` on the loop, in a copy of the caller's context, and return its result.
 
         An exception that arrives in the waiting thread, such as KeyboardInterrupt, cancels the call
         and is raised once the call has ended, so that nothing goes on behind the caller's back. A
@@ -294,13 +294,13 @@ class LoopThread:
             raise
 
     def stop(self) -> None:
-        """Ends the thread, unless others share it: cancels what still runs on it, and joins it."""
+        """End the thread, unless others share it: cancels what still runs on it, and joins it."""
         self._refuse_own_thread()
         self._leave()
         self.join()
 
     def abandon(self) -> None:
-        """Runs the last call and ends the thread, without waiting for either."""
+        """Run the last call and end the thread, without waiting for either."""
         if self.running and self._host is not None:
             loop = self._host.loop
             try:
@@ -309,7 +309,7 @@ class LoopThread:
                 _LOGGER.debug("%s ended before it could be abandoned.", self._name)
 
     def join(self, timeout: float | None = None) -> None:
-        """Waits until it has left its thread, and that has ended; at most `timeout` seconds."""
+        """Wait until it has left its thread, and that has ended; at most `timeout` seconds."""
         host = self._host
         if host is not None and host.alive and self._left.wait(timeout) and not host.users:
             host.thread.join(timeout)
@@ -353,7 +353,7 @@ class _Host:
 
     @classmethod
     def shared_by(cls, user: LoopThread) -> _Host:
-        """Returns the shared host, started if need be."""
+        """Return the shared host, started if need be."""
         with cls._lock:
             if cls._shared is None or not cls._shared.alive:
                 cls._shared = cls("as_sync", user)
@@ -362,7 +362,7 @@ class _Host:
 
     @classmethod
     def forget_shared(cls) -> None:
-        """Forgets the shared host: a fork has none of its parent's."""
+        """Forget the shared host: a fork has none of its parent's."""
         cls._lock = threading.Lock()
         cls._shared = None
 
@@ -372,7 +372,7 @@ class _Host:
         return self.thread.is_alive()
 
     def end_for(self, user: LoopThread) -> None:
-        """Ends the thread if no other uses it. Does not wait for the end."""
+        """End the thread if no other uses it. Does not wait for the end."""
         with _Host._lock:
             self.users.discard(user)
             if self.users:
@@ -454,7 +454,7 @@ class WrapsEnvironment:
 
 
 def is_async(environment: Any) -> bool:
-    """Returns whether an environment follows webtraj's asynchronous contract, not dm_env's."""
+    """Return whether an environment follows webtraj's asynchronous contract, not dm_env's."""
     return hasattr(type(environment), "__aenter__") or inspect.iscoroutinefunction(
         getattr(environment, "step", None)
     )
@@ -467,7 +467,7 @@ _NOT_AN_ENVIRONMENT = (
 
 
 def as_async(environment: dm_env.Environment | base.Environment) -> base.Environment:
-    """Returns `environment` as an asynchronous one; an asynchronous one as it is.
+    """Return `environment` as an asynchronous one; an asynchronous one as it is.
 
     Raises:
         InvalidInputError: It is not an environment of either kind.
@@ -528,7 +528,7 @@ class AsyncEnvironment(WrapsEnvironment):
         return await self._advance(self._step, action)
 
     async def call(self, function: Callable[..., _T], *args: Any) -> _T:
-        """Returns `function(*args)`, called on the environment's thread, after calls before it.
+        """Return `function(*args)`, called on the environment's thread, after calls before it.
 
         For what is bound to that thread, such as the page of a synchronous Playwright::
 
@@ -537,7 +537,7 @@ class AsyncEnvironment(WrapsEnvironment):
         return await asyncio.wrap_future(self._submit(function, *args))
 
     async def close(self) -> None:
-        """Closes the environment and ends its thread, after any call still running. Idempotent."""
+        """Close the environment and end its thread, after any call still running. Idempotent."""
         if self._closed:
             return
         try:
@@ -629,7 +629,7 @@ class AsyncEnvironment(WrapsEnvironment):
 
 
 def as_sync(environment: base.Environment | dm_env.Environment) -> dm_env.Environment:
-    """Returns `environment` as a synchronous one; a synchronous one as it is.
+    """Return `environment` as a synchronous one; a synchronous one as it is.
 
     >>> from webtraj.testing import fakes
     >>> with as_sync(fakes.CatchEnvironment()) as env:
@@ -698,7 +698,7 @@ class SyncEnvironment(WrapsEnvironment, dm_env.Environment):  # type: ignore[mis
         return self._environment.discount_spec()
 
     def close(self) -> None:
-        """Closes the environment. Ends its loop and joins the thread, if no other uses them.
+        """Close the environment. Ends its loop and joins the thread, if no other uses them.
 
         Idempotent.
 

@@ -55,7 +55,7 @@ class TrajectoryCollectingEnvironment:
         | None = None,
         on_collector_error: OnCollectorError = "raise",
     ) -> None:
-        """Wraps an environment.
+        """Wrap an environment.
 
         Args:
             env: The environment. One whose methods are not coroutines runs on a thread of its own
@@ -113,7 +113,7 @@ class TrajectoryCollectingEnvironment:
         return self._tracker.episode_id
 
     async def reset(self) -> Any:
-        """Resets the environment; an episode that is open ends as INTERRUPTED.
+        """Reset the environment; an episode that is open ends as INTERRUPTED.
 
         Raises:
             ConcurrentCallError: Another call has not returned yet.
@@ -171,7 +171,7 @@ class TrajectoryCollectingEnvironment:
             self._busy = ""
 
     async def close(self) -> None:
-        """Ends an open episode as CLOSED, closes the environment, waits until all is safe here."""
+        """End an open episode as CLOSED, close the environment, wait until all is safe here."""
         try:
             self._tracker.ended(EndReason.CLOSED, Phase.CLOSE)
         finally:
@@ -204,7 +204,7 @@ class TrajectoryCollectingEnvironment:
     def mark_truncated(
         self, reason: str, *, decision: trajectory_lib.Decision | None = None
     ) -> None:
-        """Ends the open episode as TRUNCATED, for a run loop that truncates by hand.
+        """End the open episode as TRUNCATED, for a run loop that truncates by hand.
 
         Args:
             reason: Which limit it was, for a person: "context window", "60 s".
@@ -221,19 +221,19 @@ class TrajectoryCollectingEnvironment:
         self._tracker.ended(EndReason.TRUNCATED, Phase.STEP, detail=reason, decision=decision)
 
     def observation_spec(self) -> Any:
-        """Returns the inner environment's."""
+        """Return the inner environment's."""
         return self._env.observation_spec()
 
     def action_spec(self) -> Any:
-        """Returns the inner environment's."""
+        """Return the inner environment's."""
         return self._env.action_spec()
 
     def reward_spec(self) -> Any:
-        """Returns the inner environment's."""
+        """Return the inner environment's."""
         return self._env.reward_spec()
 
     def discount_spec(self) -> Any:
-        """Returns the inner environment's."""
+        """Return the inner environment's."""
         return self._env.discount_spec()
 
     def __getattr__(self, name: str) -> Any:
@@ -301,7 +301,7 @@ class TrajectoryCollectingEnvironment:
         return self._describe_known(info)
 
     def _describe_known(self, info: trajectory_lib.EpisodeInfo) -> trajectory_lib.EpisodeInfo:
-        """Returns `info` with what the environment knows of the fields that the user left open."""
+        """Return `info` with what the environment knows of the fields that the user left open."""
         describe = getattr(self._env, "describe_episode", None)
         if describe is None:
             return info

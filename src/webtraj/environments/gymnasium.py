@@ -52,7 +52,7 @@ _NOT_GYMNASIUM = (
 def from_gymnasium(
     environment: gymnasium.Env[Any, Any], *, seed: int | None = None
 ) -> contract.Environment:
-    """Returns a Gymnasium environment as an asynchronous dm_env one, on a thread of its own.
+    """Return a Gymnasium environment as an asynchronous dm_env one, on a thread of its own.
 
     BrowserGym's environments fit: every call is made on the one thread that synchronous Playwright
     demands. As they share a Playwright within a process, use one of them per process.
@@ -139,12 +139,12 @@ class GymnasiumAdapter(dm_env.Environment):  # type: ignore[misc]  # dm_env has 
         return super().reward_spec() if space is None else to_spec(space, "reward")
 
     def close(self) -> None:
-        """Closes the environment; `step` after it begins by resetting."""
+        """Close the environment; `step` after it begins by resetting."""
         self._needs_reset = True
         self._environment.close()
 
     def describe_episode(self) -> Mapping[str, Any]:
-        """Names the environment by its Gymnasium id, the seed, and the goal where it shows one."""
+        """Name the environment by its Gymnasium id, the seed, and the goal where it shows one."""
         spec = self._environment.spec
         name = type(self._environment.unwrapped).__name__ if spec is None else spec.id
         description: dict[str, Any] = {
@@ -187,7 +187,7 @@ _NOT_IN_SPACE = "Expected a value that {!r} contains, got {!r} for spec {}"
 
 
 def to_spec(space: gymnasium.Space[Any], name: str) -> Any:
-    """Returns the spec, or nest of specs, of the values that `space` contains.
+    """Return the spec, or nest of specs, of the values that `space` contains.
 
     | space | spec |
     |---|---|
@@ -227,7 +227,7 @@ def to_spec(space: gymnasium.Space[Any], name: str) -> Any:
 
 
 def to_space(value: Any, space: gymnasium.Space[Any]) -> Any:
-    """Returns a value that follows `to_spec(space)` in the form that the space itself uses.
+    """Return a value that follows `to_spec(space)` in the form that the space itself uses.
 
     Specs know scalars only as arrays without dimensions, which a Gymnasium environment may use as
     an index or a key; they become numpy scalars and strings. Everything else is left as it is.
@@ -266,7 +266,7 @@ class TextSpec(specs.StringArray):  # type: ignore[misc]  # dm_env has no types.
         return self._space
 
     def validate(self, value: Any) -> Any:
-        """Returns the string as an array without dimensions.
+        """Return the string as an array without dimensions.
 
         Raises:
             ValueError: It is no string, or not one that the space contains.
@@ -277,7 +277,7 @@ class TextSpec(specs.StringArray):  # type: ignore[misc]  # dm_env has no types.
         return value
 
     def generate_value(self) -> Any:
-        """Returns the shortest string that the space contains."""
+        """Return the shortest string that the space contains."""
         text = self._space.character_list[0] * self._space.min_length
         return np.array(text, dtype=object)
 
@@ -308,7 +308,7 @@ class SpaceSpec(specs.Array):  # type: ignore[misc]  # dm_env has no types.
         return self._space
 
     def validate(self, value: Any) -> Any:
-        """Returns the value.
+        """Return the value.
 
         Raises:
             ValueError: The space does not contain it.
@@ -318,7 +318,7 @@ class SpaceSpec(specs.Array):  # type: ignore[misc]  # dm_env has no types.
         return value
 
     def generate_value(self) -> Any:
-        """Returns a value that the space contains, always the same.
+        """Return a value that the space contains, always the same.
 
         Raises:
             NotImplementedError: The space has no samples, and contains no empty value either.
@@ -358,7 +358,7 @@ else:
 
 
 def to_gymnasium(environment: contract.Environment | dm_env.Environment) -> GymnasiumEnvironment:
-    """Returns an environment as a Gymnasium one.
+    """Return an environment as a Gymnasium one.
 
     >>> from webtraj.testing import fakes
     >>> env = to_gymnasium(fakes.Catch())
@@ -400,7 +400,7 @@ class GymnasiumEnvironment(_Env):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode. See `gymnasium.Env.reset`.
+        """Begin an episode. See `gymnasium.Env.reset`.
 
         Args:
             seed: The episode's seed, given to the environment's `set_seed`; without that method it
@@ -447,7 +447,7 @@ class GymnasiumEnvironment(_Env):
         return observation, float(timestep.reward), terminated, last and not terminated, info
 
     def close(self) -> None:
-        """Closes the environment. Idempotent."""
+        """Close the environment. Idempotent."""
         self._needs_reset = True
         self._environment.close()
 
@@ -489,7 +489,7 @@ class SpecSpace(_Space):
         return False
 
     def sample(self, mask: Any = None, probability: Any = None) -> Any:
-        """Returns a value that the spec accepts."""
+        """Return a value that the spec accepts."""
         return _without_array(self.spec.generate_value())
 
     def contains(self, x: Any) -> bool:
@@ -510,7 +510,7 @@ class SpecSpace(_Space):
 
 
 def to_gymnasium_space(spec: Any) -> spaces.Space[Any]:
-    """Returns the space of the values that a spec, or nest of specs, accepts.
+    """Return the space of the values that a spec, or nest of specs, accepts.
 
     | spec | space |
     |---|---|
@@ -555,7 +555,7 @@ def _limits(spec: specs.Array) -> tuple[Any, Any]:
 
 
 def _to_member(value: Any, space: spaces.Space[Any]) -> Any:
-    """Returns an observation in the form that the space's own code expects."""
+    """Return an observation in the form that the space's own code expects."""
     match space:
         case spaces.Dict():
             return {key: _to_member(value[key], inner) for key, inner in space.spaces.items()}

@@ -122,7 +122,7 @@ class Request:
 
     @classmethod
     def parse(cls, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Request:
-        """Returns the request that came as these parts of HTTP."""
+        """Return the request that came as these parts of HTTP."""
         parts = urlsplit(target)
         return cls(method, parts.path, _first_values(parts.query), headers, body)
 
@@ -180,17 +180,17 @@ class Response:
 
 
 def see_other(location: str, *headers: tuple[str, str]) -> Response:
-    """Returns the answer to a form: go and look there."""
+    """Return the answer to a form: go and look there."""
     return Response(status=303, headers=(("location", location), *headers))
 
 
 def found(location: str) -> Response:
-    """Returns a plain redirect."""
+    """Return a plain redirect."""
     return Response(status=302, headers=(("location", location),))
 
 
 def json_answer(value: Any) -> Response:
-    """Returns a value as JSON."""
+    """Return a value as JSON."""
     return Response(body=json.dumps(value).encode(), content_type="application/json")
 
 
@@ -290,7 +290,7 @@ class _Connection:
         return event
 
     async def _answer(self, request: Request, response: Response) -> bool:
-        """Sends an answer; returns whether the connection is still whole."""
+        """Send an answer; return whether the connection is still whole."""
         if response.delay:
             await asyncio.sleep(response.delay)
         if response.fault == "hang":

@@ -84,7 +84,7 @@ class EpisodeTracker:
         outcome: Callable[[], trajectory_lib.Outcome],
         on_collector_error: OnCollectorError,
     ) -> None:
-        """Initializes the tracker with no episode open.
+        """Initialize the tracker with no episode open.
 
         Args:
             collector: Keeps the episodes.
@@ -111,12 +111,12 @@ class EpisodeTracker:
         return None if self._episode is None else self._episode.info.episode_id
 
     def reset_called(self) -> None:
-        """Ends what is open and begins an episode."""
+        """End what is open and begin an episode."""
         self.ended(EndReason.INTERRUPTED, Phase.RESET)
         self._begin()
 
     def step_called(self, action: Any, decision: trajectory_lib.Decision | None) -> None:
-        """Notes the action that goes to the environment next."""
+        """Note the action that goes to the environment next."""
         episode = self._episode or self._begin()
         self._start_time = trajectory_lib.now()
         episode.action_in_flight = True
@@ -133,7 +133,7 @@ class EpisodeTracker:
             self._handle([_noted(episode, error)])
 
     def returned(self, timestep: Any, phase: Phase) -> None:
-        """Records the timestep that `reset` or `step` returned.
+        """Record the timestep that `reset` or `step` returned.
 
         One that comes when its episode was ended in the meantime, by `close` or `mark_truncated`,
         belongs to none; that episode's end names the action in flight.
@@ -191,7 +191,7 @@ class EpisodeTracker:
             self._handle(failures)
 
     def raised(self, error: BaseException, phase: Phase) -> None:
-        """Ends the episode by an exception, which the caller raises on."""
+        """End the episode by an exception, which the caller raises on."""
         episode = self._episode
         if episode is None:
             return
@@ -214,7 +214,7 @@ class EpisodeTracker:
         detail: str = "",
         decision: trajectory_lib.Decision | None = None,
     ) -> None:
-        """Ends the episode that is open, if there is one.
+        """End the episode that is open, if there is one.
 
         `decision` is the one at which it ended, whose action went nowhere.
         """
@@ -226,7 +226,7 @@ class EpisodeTracker:
         self._handle(self._end(reason, phase, detail=detail, outcome=outcome))
 
     def _begin(self, failures: Iterable[Exception] = ()) -> _OpenEpisode:
-        """Begins an episode; `failures` are told of too if that fails."""
+        """Begin an episode; `failures` are told of too if that fails."""
         self._start_time = trajectory_lib.now()
         info = self._describe()
         try:
@@ -240,7 +240,7 @@ class EpisodeTracker:
         return self._episode
 
     def _first_returned(self, episode: _OpenEpisode, failures: list[Exception]) -> _OpenEpisode:
-        """Returns the episode of a FIRST: a new one if the environment reset itself."""
+        """Return the episode of a FIRST: a new one if the environment reset itself."""
         if episode.num_records:
             episode.violations.append(contract.RESET_BY_ITSELF)
             action, decision, start_time = episode.action, episode.decision, self._start_time
@@ -251,7 +251,7 @@ class EpisodeTracker:
         return episode
 
     def _headless(self, episode: _OpenEpisode, phase: Phase, failures: list[Exception]) -> None:
-        """Notes that an episode's first timestep is no FIRST, and what it may be the rest of."""
+        """Note that an episode's first timestep is no FIRST, and what it may be the rest of."""
         info = self._redescribe(episode.info)
         if phase is Phase.RESET:
             episode.violations.append(contract.NOT_FIRST_AFTER_RESET)
@@ -299,7 +299,7 @@ class EpisodeTracker:
         error: BaseException | None = None,
         outcome: trajectory_lib.Outcome = trajectory_lib.Outcome.UNKNOWN,
     ) -> list[Exception]:
-        """Ends the open episode, if any; returns what could not be recorded."""
+        """End the open episode, if any; return what could not be recorded."""
         episode, self._episode = self._episode, None
         self._step_rule = ""
         if episode is None:
@@ -325,7 +325,7 @@ class EpisodeTracker:
 
     @staticmethod
     def _note_undone(episode: _OpenEpisode, decision: trajectory_lib.Decision | None) -> None:
-        """Keeps a decision that never became an action, unless one is in flight."""
+        """Keep a decision that never became an action, unless one is in flight."""
         if not episode.action_in_flight and decision is not None:
             episode.decision = without_keys(decision)
 
@@ -340,7 +340,7 @@ class EpisodeTracker:
 
 
 def _foreign_step_type(timestep: Any, episode: _OpenEpisode) -> StepType:
-    """Returns the type of a timestep that is not dm_env's own; MID where that cannot be told."""
+    """Return the type of a timestep that is not dm_env's own; MID where that cannot be told."""
     step_type = contract.step_type_of(timestep)
     if step_type is None:
         given = bounded_repr(timestep.step_type)

@@ -71,14 +71,14 @@ class Rule(Protocol):
     """What values a field takes."""
 
     def check(self, value: Any) -> Any:
-        """Returns the value in its canonical type.
+        """Return the value in its canonical type.
 
         Raises:
           ValueError: If the field does not take it. The message says what it takes.
         """
 
     def schema(self) -> dict[str, Any]:
-        """Returns the rule in JSON Schema."""
+        """Return the rule in JSON Schema."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -316,7 +316,7 @@ class Action:
 
 @dataclass_transform(frozen_default=True)
 def verb(name: str) -> Callable[[type[_A]], type[_A]]:
-    """Makes a class a verb: a frozen, slotted dataclass, stored as the record `action/<name>`.
+    """Make a class a verb: a frozen, slotted dataclass, stored as the record `action/<name>`.
 
     The first line of its docstring is its description in prompts; the line `Example: ...` is a call
     in webtraj's own dialect.
@@ -335,12 +335,12 @@ def verb(name: str) -> Callable[[type[_A]], type[_A]]:
 
 
 def summary_of(cls: type[Action]) -> str:
-    """Returns the first line of a verb's docstring."""
+    """Return the first line of a verb's docstring."""
     return (cls.__doc__ or "").strip().partition("\n")[0]
 
 
 def example_of(cls: type[Action]) -> str:
-    """Returns the example call in a verb's docstring; empty if it has none."""
+    """Return the example call in a verb's docstring; empty if it has none."""
     _, found, rest = (cls.__doc__ or "").partition("Example: ")
     return rest.partition("\n")[0].strip() if found else ""
 
@@ -360,7 +360,7 @@ def _shown(value: Any) -> str:
 
 
 def rule_of(annotation: Any) -> Rule:
-    """Returns the rule in an `Annotated` field type."""
+    """Return the rule in an `Annotated` field type."""
     rule: Rule = annotation.__metadata__[0]
     return rule
 

@@ -171,7 +171,7 @@ _READING: dict[str, str] = {
 
 
 def canonical_key(name: str) -> str | None:
-    """Returns Playwright's name of a key in any system's spelling, or None.
+    """Return Playwright's name of a key in any system's spelling, or None.
 
     >>> canonical_key("Return"), canonical_key("CTRL"), canonical_key("a"), canonical_key("warp")
     ('Enter', 'Control', 'a', None)
@@ -182,7 +182,7 @@ def canonical_key(name: str) -> str | None:
 
 
 def spell_key(key: str, names: Mapping[str, str], *, upper: bool = False) -> str:
-    """Returns a key's name in another system, such that `canonical_key` reads it back.
+    """Return a key's name in another system, such that `canonical_key` reads it back.
 
     >>> spell_key("Enter", XDOTOOL_NAMES), spell_key("ArrowUp", OPENAI_NAMES, upper=True)
     ('Return', 'ARROWUP')
@@ -192,7 +192,7 @@ def spell_key(key: str, names: Mapping[str, str], *, upper: bool = False) -> str
 
 
 def split_chord(chord: str) -> tuple[str, ...]:
-    """Returns the keys of a chord; empty parts where the chord is malformed.
+    """Return the keys of a chord; empty parts where the chord is malformed.
 
     >>> split_chord("Control++"), split_chord("+"), split_chord("Shift+a")
     (('Control', '+'), ('+',), ('Shift', 'a'))
@@ -205,12 +205,12 @@ def split_chord(chord: str) -> tuple[str, ...]:
 
 
 def join_chord(keys: tuple[str, ...]) -> str:
-    """Returns keys as one chord: the inverse of `split_chord`."""
+    """Return keys as one chord: the inverse of `split_chord`."""
     return "+".join(keys)
 
 
 def check_keys(keys: str, *, max_chords: int = 100) -> str:
-    """Returns a problem with `keys` in words, or an empty string."""
+    """Return a problem with `keys` in words, or an empty string."""
     chords = keys.split(" ")
     if len(chords) > max_chords:
         return f"at most {max_chords} chords"

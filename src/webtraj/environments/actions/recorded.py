@@ -35,7 +35,7 @@ _KEYS = {"goback": GO_BACK}
 
 
 def verb_of(action: Any) -> str:
-    """Returns an action's verb; empty if it is none that is known here.
+    """Return an action's verb; empty if it is none that is known here.
 
     Actions, strings of BrowserGym's dialect, and what WebGym stores (`{"key": "goback"}`) have one.
     A string that is not read by that dialect is some other environment's action, and not invalid.
@@ -59,7 +59,7 @@ def verb_of(action: Any) -> str:
 
 
 def same_action(action: Any, other: Any) -> bool:
-    """Returns whether two actions are the same."""
+    """Return whether two actions are the same."""
     try:
         return bool(action == other)
     except (ValueError, TypeError):  # Arrays: they have no one truth, or cannot be compared.
@@ -78,7 +78,7 @@ _WEBGYM_TEXTS = ("content", "text", "answer")
 
 
 def final_answer(trajectory: EpisodeTrajectory) -> str | None:
-    """Returns what the agent last told the user; None if it never told anything.
+    """Return what the agent last told the user; None if it never told anything.
 
     That is the text of its last answer, message, or report that the task cannot be done.
 
@@ -96,7 +96,7 @@ def final_answer(trajectory: EpisodeTrajectory) -> str | None:
 
 
 def answer_of(action: Any) -> str | None:
-    """Returns what an action tells the user; None if it tells nothing.
+    """Return what an action tells the user; None if it tells nothing.
 
     Actions, strings of BrowserGym's dialect, and what WebGym stores (`{"key": "answer", ...}`) are
     understood.

@@ -48,7 +48,7 @@ class AccessPolicy(Protocol):
         """Whether the agent may go through the history, reload, and open and close tabs."""
 
     def upload(self, path: str) -> Path | None:
-        """Returns the file that a path in an action names; None if it may not be uploaded."""
+        """Return the file that a path in an action names; None if it may not be uploaded."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class WebAccess:
 
 
 def network_of(policy: AccessPolicy) -> NetworkPolicy | None:
-    """Returns what pages may reach under a policy; None if that is not restricted here."""
+    """Return what pages may reach under a policy; None if that is not restricted here."""
     network: NetworkPolicy | None = getattr(policy, "network", _Openable(policy))
     return network
 
@@ -170,7 +170,7 @@ class Boundary:
         self._refuses_downloads = True
 
     def context_options(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Returns options for Playwright's `Browser.new_context`, made safe.
+        """Return options for Playwright's `Browser.new_context`, made safe.
 
         Raises:
             InvalidInputError: They have a proxy of their own, and so has the policy.
@@ -185,27 +185,27 @@ class Boundary:
         return {**options, **self._gateway.context_options}
 
     async def open(self) -> None:
-        """Begins to let through what is allowed."""
+        """Begin to let through what is allowed."""
         if self._gateway is not None:
             await self._gateway.open()
 
     async def close(self) -> None:
-        """Lets nothing through any more. Idempotent."""
+        """Let nothing through any more. Idempotent."""
         if self._gateway is not None:
             await self._gateway.close()
 
     def watch(self, session: session_lib.BrowserSession) -> None:
-        """Begins to note the downloads that are refused."""
+        """Begin to note the downloads that are refused."""
         session.lease.context.on("page", self._watch_page)
         for page in session.tabs:
             self._watch_page(page)
 
     def begin_episode(self, session: session_lib.BrowserSession) -> None:
-        """Takes the page that the task has opened for the place to come back to."""
+        """Take the page that the task has opened for the place to come back to."""
         self._home = session.page.url
 
     def take_blocked(self) -> list[str]:
-        """Returns what was kept from pages and agent since the last call, as `url: reason`."""
+        """Return what was kept from pages and agent since the last call, as `url: reason`."""
         denials = [] if self._gateway is None else self._gateway.take_denials()
         blocked = [*self._blocked, *(f"{d.target}: {d.reason}" for d in denials)]
         self._blocked = []
@@ -249,7 +249,7 @@ class Boundary:
         return told, kind
 
     async def _send_back(self, session: session_lib.BrowserSession, page: Page) -> None:
-        """Brings a tab to the page before, else to where the episode began, else to a blank one."""
+        """Bring a tab to the page before, else to where the episode began, else to a blank one."""
         with contextlib.suppress(errors.BrowserError):
             await session.run(page.go_back(wait_until="commit"), what="go back")
         for url in (self._home, session_lib.BLANK):
@@ -259,7 +259,7 @@ class Boundary:
                 await session.run(page.goto(url, wait_until="commit"), what="go back")
 
     def _judge(self, url: str) -> network_lib.Verdict:
-        """Judges the URL of a page that a tab shows."""
+        """Judge the URL of a page that a tab shows."""
         scheme, _, rest = url.partition(":")
         if scheme in ("about", "chrome-error", ""):
             return network_lib.Verdict(True, "a page of the browser itself")
@@ -276,7 +276,7 @@ class Boundary:
         return network_lib.Verdict(False, f"the scheme {scheme!r} is not allowed")
 
     def _judge_file(self, url: str) -> network_lib.Verdict:
-        """Judges a file: those of the folder that the episode began in belong to its page."""
+        """Judge a file: those of the folder that the episode began in belong to its page."""
         if self._home.startswith("file:"):
             folder = Path(unquote(urlsplit(self._home).path)).parent
             if Path(unquote(urlsplit(url).path)).resolve().is_relative_to(folder.resolve()):
@@ -341,11 +341,11 @@ class DownloadShelf:
         self._arriving: set[asyncio.Task[None]] = set()
 
     def watch(self, page: Page) -> None:
-        """Begins to collect what a page offers."""
+        """Begin to collect what a page offers."""
         page.on("download", self._on_download)
 
     def take(self) -> list[DownloadedFile]:
-        """Returns the files that have arrived, or failed to, since the last call."""
+        """Return the files that have arrived, or failed to, since the last call."""
         taken, self._files = self._files, []
         return taken
 
@@ -378,7 +378,7 @@ class DownloadShelf:
 
 
 def safe_name(name: str) -> str:
-    """Returns a name that is one on any file system, and leads to no other folder.
+    """Return a name that is one on any file system, and leads to no other folder.
 
     >>> safe_name("../../etc/passwd")
     'passwd'

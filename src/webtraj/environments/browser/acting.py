@@ -37,7 +37,7 @@ class ActionSpec(specs.Array):  # type: ignore[misc]  # dm_env is untyped.
         super().__init__(shape=(), dtype=object, name="action")
 
     def validate(self, value: Any) -> Any:
-        """Returns the action that `value` stands for.
+        """Return the action that `value` stands for.
 
         Raises:
             ValueError: It stands for none.
@@ -45,7 +45,7 @@ class ActionSpec(specs.Array):  # type: ignore[misc]  # dm_env is untyped.
         return to_action(value)
 
     def generate_value(self) -> a.Action:
-        """Returns an action that is always allowed and changes nothing."""
+        """Return an action that is always allowed and changes nothing."""
         return a.Wait(0)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -53,7 +53,7 @@ class ActionSpec(specs.Array):  # type: ignore[misc]  # dm_env is untyped.
 
 
 def to_action(value: Any) -> a.Action:
-    """Returns the action that `step` was given, in whatever form.
+    """Return the action that `step` was given, in whatever form.
 
     Raises:
         InvalidInputError: `value` is none.
@@ -112,7 +112,7 @@ class ActionExecutor:
         """The page script's description of the element that the last action was about."""
 
     async def perform(self, action: a.Action) -> None:
-        """Does an action.
+        """Do an action.
 
         Raises:
             ActionRefused: It cannot be done; the page is as it was.
@@ -129,7 +129,7 @@ class ActionExecutor:
                 raise
 
     async def rest(self) -> None:
-        """Releases all that is held and puts the mouse where it was at first."""
+        """Release all that is held and put the mouse where it was at first."""
         page = self.session.page
         for key in self._held_keys:
             await self.run(page.keyboard.up(key), "release a key")
@@ -142,7 +142,7 @@ class ActionExecutor:
         self._mouse_moved = False
 
     async def prepare(self, kind: str, ref: str | None, **details: Any) -> Any:
-        """Asks the page script to make an element ready; returns what it answers."""
+        """Ask the page script to make an element ready; return what it answers."""
         for tries_left in reversed(range(_TRIES)):
             answer = await self.session.prepare(kind, ref, details)
             if answer.get("refused") != "outside" or not tries_left:
@@ -155,7 +155,7 @@ class ActionExecutor:
 
     @contextlib.asynccontextmanager
     async def holding(self, modifiers: Sequence[str]) -> AsyncIterator[None]:
-        """Holds modifier keys."""
+        """Hold modifier keys."""
         for key in modifiers:
             await self.key_down(key)
         try:
@@ -165,38 +165,38 @@ class ActionExecutor:
                 await self.key_up(key)
 
     async def key_down(self, key: str) -> None:
-        """Presses a key and keeps it down."""
+        """Press a key and keeps it down."""
         self._held_keys.add(key)
         await self.run(self.session.page.keyboard.down(key), "press a key")
 
     async def key_up(self, key: str) -> None:
-        """Releases a key."""
+        """Release a key."""
         await self.run(self.session.page.keyboard.up(key), "release a key")
         self._held_keys.discard(key)
 
     async def move(self, x: float, y: float, *, steps: int = 1) -> None:
-        """Moves the mouse."""
+        """Move the mouse."""
         self._mouse_moved = True
         await self.run(self.session.page.mouse.move(x, y, steps=steps), "move the mouse")
 
     async def button_down(self, button: Any = "left") -> None:
-        """Presses a mouse button and keeps it down."""
+        """Press a mouse button and keeps it down."""
         self._held_buttons.add(button)
         await self.run(self.session.page.mouse.down(button=button), "press a mouse button")
 
     async def button_up(self, button: Any = "left") -> None:
-        """Releases a mouse button."""
+        """Release a mouse button."""
         await self.run(self.session.page.mouse.up(button=button), "release a mouse button")
         self._held_buttons.discard(button)
 
     async def click(self, point: Sequence[float], *, button: Any = "left", count: int = 1) -> None:
-        """Clicks at a point."""
+        """Click at a point."""
         self._mouse_moved = True
         mouse = self.session.page.mouse
         await self.run(mouse.click(point[0], point[1], button=button, click_count=count), "click")
 
     async def drag(self, path: Sequence[Sequence[float]]) -> None:
-        """Drags with the left button along a path."""
+        """Drag with the left button along a path."""
         await self.move(*path[0])
         await self.button_down()
         try:
@@ -206,16 +206,16 @@ class ActionExecutor:
             await self.button_up()
 
     async def press(self, keys: str) -> None:
-        """Presses chords, one after another."""
+        """Press chords, one after another."""
         for chord in keys.split(" "):
             await self.run(self.session.page.keyboard.press(chord), f"press {chord}")
 
     async def type(self, text: str) -> None:
-        """Types text key by key into what has the focus."""
+        """Type text key by key into what has the focus."""
         await self.run(self.session.page.keyboard.type(text), "type")
 
     async def replace_text(self, ref: str, value: str) -> None:
-        """Sets the value of a text field."""
+        """Set the value of a text field."""
         ready = await self.prepare("fill", ref, value=value)
         keyboard = self.session.page.keyboard
         if ready.get("filled"):
@@ -226,7 +226,7 @@ class ActionExecutor:
             await self.run(keyboard.press("Delete"), "press Delete")
 
     async def choose_files(self, paths: Sequence[str], point: Sequence[float]) -> None:
-        """Gives files to the chooser that a click at a point opens."""
+        """Give files to the chooser that a click at a point opens."""
         files = self._allowed_files(paths)
         async with self._expecting_chooser() as chooser:
             await self.click(point)
@@ -252,7 +252,7 @@ class ActionExecutor:
             raise ActionRefused("not_a_chooser", "No file chooser opened there.") from None
 
     async def navigate(self, call: Awaitable[Any]) -> Any:
-        """Awaits a navigation; one that fails is the action's failure, not the browser's."""
+        """Await a navigation; one that fails is the action's failure, not the browser's."""
         try:
             return await call
         except errors_lib.BrowserCrashedError:
@@ -261,17 +261,17 @@ class ActionExecutor:
             raise ActionRefused("navigation_failed", str(error)) from error
 
     def check_url(self, url: str) -> None:
-        """Refuses a URL that the policy does not allow."""
+        """Refuse a URL that the policy does not allow."""
         if not self.policy.open(url):
             raise ActionRefused("blocked", f"This environment does not allow opening {url}.")
 
     def check_travel(self) -> None:
-        """Refuses to leave the page where the policy keeps the agent on it."""
+        """Refuse to leave the page where the policy keeps the agent on it."""
         if not self.policy.travel():
             raise ActionRefused("blocked", "This environment does not allow leaving the page.")
 
     async def look_at(self, x: float, y: float) -> tuple[float, float]:
-        """Notes the element at a point; refuses a point outside the viewport."""
+        """Note the element at a point; refuses a point outside the viewport."""
         answer = await self.session.call("elementAt", [x, y])
         if answer is None:
             raise ActionRefused("outside", f"The point ({x:g}, {y:g}) is outside the viewport.")
@@ -285,7 +285,7 @@ def _performs(
     [Callable[[ActionExecutor, _A], Awaitable[None]]],
     Callable[[ActionExecutor, _A], Awaitable[None]],
 ]:
-    """Registers the coroutine function that does these verbs."""
+    """Register the coroutine function that does these verbs."""
 
     def register(function: Callable[[ActionExecutor, _A], Awaitable[None]]) -> Any:
         for verb in verbs:

@@ -63,7 +63,7 @@ class Lifeline:
         return self._reason
 
     def cut(self, reason: str) -> None:
-        """Fails all calls with a `BrowserCrashedError` for this reason; the first one counts."""
+        """Fail all calls with a `BrowserCrashedError` for this reason; the first one counts."""
         self._reason = self._reason or reason
         now = asyncio.get_running_loop().time()
         for call in self._calls:
@@ -71,7 +71,7 @@ class Lifeline:
                 call.reschedule(now)
 
     async def run(self, call: Awaitable[_T], *, what: str, seconds: float) -> _T:
-        """Awaits `call`, for `seconds` at most.
+        """Await `call`, for `seconds` at most.
 
         Args:
             call: A call into the browser.
@@ -124,7 +124,7 @@ class _Deadline:
         self._wait(seconds)
 
     def cancel(self) -> None:
-        """Ends the watch."""
+        """End the watch."""
         self._timer.cancel()
 
     def _wait(self, seconds: float) -> None:
@@ -181,7 +181,7 @@ _ARGUMENTS = (
 
 
 async def _uninterrupted(start: Awaitable[Playwright]) -> Playwright:
-    """Awaits Playwright's start. If Ctrl-C interrupts it, this raises a `BrowserCrashedError`.
+    """Await Playwright's start. If Ctrl-C interrupts it, this raises a `BrowserCrashedError`.
 
     Ctrl-C raises KeyboardInterrupt in a task of Playwright's own, and so stops the event loop.
     Awaiting that task would raise it a second time: in a notebook, in the next cell.
@@ -205,7 +205,7 @@ class Driver:
 
     @classmethod
     async def start(cls, folder: processes_lib.RunFolder, *, seconds: float) -> Driver:
-        """Starts the driver.
+        """Start the driver.
 
         Raises:
             MissingDependencyError: Playwright is not installed.
@@ -254,7 +254,7 @@ class Driver:
         return processes_lib.process_alive(self._pid)
 
     async def answers(self, *, seconds: float) -> bool:
-        """Returns whether the driver itself, without a browser, answers within `seconds`."""
+        """Return whether the driver itself, without a browser, answers within `seconds`."""
         try:
             await Lifeline().run(self._ping(), what="answer", seconds=seconds)
         except errors_lib.BrowserError:
@@ -269,7 +269,7 @@ class Driver:
     async def launch(
         self, executable: str, *, headless: bool, arguments: Sequence[str], seconds: float
     ) -> RunningBrowser:
-        """Launches a browser under this driver."""
+        """Launche a browser under this driver."""
         command = self._folder.guarded(executable)
         with _aborting(command):
             browser = await Lifeline().run(
@@ -289,7 +289,7 @@ class Driver:
         return RunningBrowser(browser, command.pid)
 
     async def connect(self, endpoint: str, *, seconds: float) -> RunningBrowser:
-        """Connects to a browser that runs elsewhere.
+        """Connect to a browser that runs elsewhere.
 
         Args:
             endpoint: A CDP endpoint (`http://host:9222`, `ws://host:9222/devtools/browser/...`), or
@@ -305,7 +305,7 @@ class Driver:
         return RunningBrowser(browser, None)
 
     async def stop(self, *, patience: float) -> None:
-        """Stops the driver, by force if it does not stop in `patience` seconds."""
+        """Stop the driver, by force if it does not stop in `patience` seconds."""
         try:
             await Lifeline().run(self.playwright.stop(), what="stop its driver", seconds=patience)
         except errors_lib.BrowserError:
@@ -321,7 +321,7 @@ class Driver:
         await _reaped(self._pid)
 
     def kill(self) -> None:
-        """Kills the driver at once."""
+        """Kill the driver at once."""
         processes_lib.kill_group(self._pid)
 
 
@@ -359,11 +359,11 @@ class RunningBrowser:
         return len(self._lifelines)
 
     def private_memory(self) -> int | None:
-        """Returns the bytes that the browser's processes hold; None if that is not known."""
+        """Return the bytes that the browser's processes hold; None if that is not known."""
         return None if self.pid is None else processes_lib.private_memory(self.pid)
 
     def lose(self, reason: str) -> None:
-        """Fails everything that runs in this browser."""
+        """Fail everything that runs in this browser."""
         self._lost = True
         for lifeline in self._lifelines:
             lifeline.cut(reason)
@@ -371,7 +371,7 @@ class RunningBrowser:
     async def new_context(
         self, lifeline: Lifeline, options: Mapping[str, Any], *, seconds: float
     ) -> BrowserContext:
-        """Returns a fresh context, whose fate `lifeline` then shares."""
+        """Return a fresh context, whose fate `lifeline` then shares."""
         self._lifelines.add(lifeline)
         self.contexts_made += 1
         try:
@@ -383,11 +383,11 @@ class RunningBrowser:
             raise
 
     def forget(self, lifeline: Lifeline) -> None:
-        """Ends the tie between a released context and this browser."""
+        """End the tie between a released context and this browser."""
         self._lifelines.discard(lifeline)
 
     async def close(self, *, patience: float) -> None:
-        """Closes the browser, by force if it does not close in `patience` seconds."""
+        """Close the browser, by force if it does not close in `patience` seconds."""
         self.lose("The browser was closed")
         try:
             await Lifeline().run(self._browser.close(), what="close", seconds=patience)
@@ -399,7 +399,7 @@ class RunningBrowser:
             await processes_lib.stop_group(self.pid, patience=patience)
 
     def kill(self) -> None:
-        """Kills the browser at once."""
+        """Kill the browser at once."""
         self.lose("The browser was killed")
         if self.pid is not None:
             processes_lib.kill_group(self.pid)
@@ -415,7 +415,7 @@ class _Start:
         self._ended = False
 
     def guard(self, node: str) -> str:
-        """Returns the command that runs Node under the guard."""
+        """Return the command that runs Node under the guard."""
         if self._ended:
             raise errors_lib.BrowserCrashedError("Nobody waits for this driver any more.")
         self.node = node
@@ -423,7 +423,7 @@ class _Start:
         return str(self.command.path)
 
     async def end(self, starting: asyncio.Future[Playwright], *, patience: float) -> None:
-        """Ends the start, in a few multiples of `_START_GRACE` seconds at most.
+        """End the start, in a few multiples of `_START_GRACE` seconds at most.
 
         Args:
             starting: Playwright's part of it.
@@ -457,7 +457,7 @@ def _cancelled(task: asyncio.Future[Any] | None) -> bool:
 
 
 async def _settled(future: asyncio.Future[Any], *, seconds: float) -> None:
-    """Waits until a future is done, or so long; also when cancelled, which `_cancelled` tells."""
+    """Wait until a future is done, or so long; also when cancelled, which `_cancelled` tells."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     while not future.done() and loop.time() < deadline:
@@ -466,7 +466,7 @@ async def _settled(future: asyncio.Future[Any], *, seconds: float) -> None:
 
 
 async def _reaped(pid: int) -> None:
-    """Waits until asyncio has seen that a child ended, and has closed its pipes.
+    """Wait until asyncio has seen that a child ended, and has closed its pipes.
 
     For `_START_GRACE` at most, and no less when cancelled: only their loop closes pipes, and
     it may be about to end.
@@ -481,7 +481,7 @@ async def _reaped(pid: int) -> None:
 
 
 def _let_playwright_ask_for_node() -> None:
-    """Has Playwright ask `_guard_node` what to run as Node, in the tasks that have set it.
+    """Have Playwright ask `_guard_node` what to run as Node, in the tasks that have set it.
 
     The public way is the environment variable PLAYWRIGHT_NODEJS_PATH. All threads and tasks of this
     process share that, and all its children inherit it.
@@ -518,7 +518,7 @@ def _unknown_playwright() -> errors_lib.MissingDependencyError:
 
 @contextlib.contextmanager
 def _aborting(command: processes_lib.GuardedCommand) -> Iterator[None]:
-    """Leaves nothing of a start that fails or is cancelled: it may have begun all the same."""
+    """Leave nothing of a start that fails or is cancelled: it may have begun all the same."""
     try:
         yield
     except BaseException:

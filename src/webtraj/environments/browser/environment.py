@@ -154,7 +154,7 @@ class BrowserEnvironment(base_lib.Environment):
     # The contract.
 
     async def reset(self) -> dm_env.TimeStep:
-        """Begins the next episode. See `Environment.reset`.
+        """Begin the next episode. See `Environment.reset`.
 
         Raises:
             PageLoadError: The page that it begins at did not load, or its site answered 5xx.
@@ -180,7 +180,7 @@ class BrowserEnvironment(base_lib.Environment):
             return await self._act(acting_lib.to_action(action))
 
     async def close(self) -> None:
-        """Gives the page back. Idempotent; a second call waits for the first.
+        """Give the page back. Idempotent; a second call waits for the first.
 
         The last environment that shares a pool closes it.
 
@@ -227,11 +227,11 @@ class BrowserEnvironment(base_lib.Environment):
         return self._tasks[max(self._episode, 0) % len(self._tasks)]
 
     def set_seed(self, seed: int) -> None:
-        """Gives the next episode this seed, whatever its number."""
+        """Give the next episode this seed, whatever its number."""
         self._next_seed = seed
 
     def set_max_steps(self, max_steps: int | Literal["task"] | None) -> None:
-        """Truncates episodes after other many steps from now on; see the constructor.
+        """Truncate episodes after other many steps from now on; see the constructor.
 
         Raises:
             InvalidInputError: It is no such number.
@@ -252,7 +252,7 @@ class BrowserEnvironment(base_lib.Environment):
         return self._max_steps
 
     def describe_episode(self) -> Mapping[str, Any]:
-        """Returns what is known of the current or coming episode. See `DescribesEpisode`."""
+        """Return what is known of the current or coming episode. See `DescribesEpisode`."""
         coming = self._episode if self._active else self._episode + 1
         return {
             "task": self._tasks[coming % len(self._tasks)].name,
@@ -264,22 +264,22 @@ class BrowserEnvironment(base_lib.Environment):
         }
 
     def episode_outcome(self) -> trajectory_lib.Outcome:
-        """Returns whether the episode has succeeded, so far or in the end. See `JudgesEpisode`.
+        """Return whether the episode has succeeded, so far or in the end. See `JudgesEpisode`.
 
         UNKNOWN where the task has no judge: nobody has said that it failed.
         """
         return self._judged() if self._active else self._outcome
 
     def redact_action(self, action: Any) -> Any:
-        """Returns what may be recorded of an action. See `Redacts`."""
+        """Return what may be recorded of an action. See `Redacts`."""
         return self._keeper.redact_action(action)
 
     def redact(self, value: Any) -> Any:
-        """Returns what may be recorded of a value. See `Redacts`."""
+        """Return what may be recorded of a value. See `Redacts`."""
         return self._keeper.redact(value)
 
     def take_redactions(self) -> Mapping[str, int]:
-        """Returns how often what was redacted since the last call. See `Redacts`."""
+        """Return how often what was redacted since the last call. See `Redacts`."""
         return self._keeper.take_redactions()
 
     @property
@@ -288,7 +288,7 @@ class BrowserEnvironment(base_lib.Environment):
         return all(_has_solution(task) for task in self._tasks)
 
     async def cheat(self) -> actions_lib.Action | None:
-        """Returns the scripted solution's next action, which is then to be stepped.
+        """Return the scripted solution's next action, which is then to be stepped.
 
         None if the task has no solution, or the solution has nothing more to do.
 
@@ -335,7 +335,7 @@ class BrowserEnvironment(base_lib.Environment):
         return dm_env.restart(observation)
 
     async def _set_up(self, task: tasks_lib.BrowserTask) -> dict[str, Any]:
-        """Brings a session to the beginning of the episode; returns the first observation."""
+        """Bring a session to the beginning of the episode; return the first observation."""
         begun = time.perf_counter()
         place = await self._sessions.place_for(task)
         session = place.session
@@ -439,7 +439,7 @@ class BrowserEnvironment(base_lib.Environment):
         return self._seed + episode if self._next_seed is None else self._next_seed
 
     async def _end_task(self) -> None:
-        """Ends the solution and tears the task down, if an episode was begun."""
+        """End the solution and tears the task down, if an episode was begun."""
         solution, self._solution = self._solution, None
         if solution is not None:
             await solution.close()
@@ -479,7 +479,7 @@ class BrowserEnvironment(base_lib.Environment):
 def _give_back(
     sessions: session_lib.Sessions, share: pool_lib.SharedPool | None, home: pool_lib.Home
 ) -> None:
-    """Gives back what an environment holds that was collected before it was closed."""
+    """Give back what an environment holds that was collected before it was closed."""
     if sessions.place is None and (share is None or not share.used):
         return
 
@@ -493,7 +493,7 @@ def _give_back(
 
 
 def _rules(given: Any, tasks: Sequence[tasks_lib.BrowserTask]) -> redaction_lib.RedactionRules:
-    """Returns the rules of an environment: its own, and those of all of its tasks."""
+    """Return the rules of an environment: its own, and those of all of its tasks."""
     rules = redaction_lib.RedactionRules.of(given)
     merged = {id(rules)}
     for task in tasks:
@@ -523,7 +523,7 @@ def make_web_environment(
     policy: access_lib.AccessPolicy | None = None,
     **options: Any,
 ) -> BrowserEnvironment:
-    """Returns an environment for tasks on any site.
+    """Return an environment for tasks on any site.
 
     Args:
         task: A `webtraj.WebTask`, or several, played one after the other.

@@ -29,12 +29,12 @@ _NO_ANSWER: Final = "... no answer"
 
 
 def no_answer() -> dict[str, Any]:
-    """Returns what is shown of a frame that does not answer."""
+    """Return what is shown of a frame that does not answer."""
     return {"axtree": _NO_ANSWER}
 
 
 def shift(box: Sequence[float], origin: Sequence[float]) -> list[float]:
-    """Returns a box of a frame's window in the window around it.
+    """Return a box of a frame's window in the window around it.
 
     >>> shift([1, 2, 30, 40], [100, 200])
     [101, 202, 30, 40]
@@ -43,7 +43,7 @@ def shift(box: Sequence[float], origin: Sequence[float]) -> list[float]:
 
 
 def merge_frame(seen: dict[str, Any], place: Mapping[str, Any], inside: Mapping[str, Any]) -> None:
-    """Puts what a frame shows into what the document around it shows.
+    """Put what a frame shows into what the document around it shows.
 
     Args:
         seen: What the page script's `observe` gave for the document around. It is changed.
@@ -176,12 +176,12 @@ class ForeignFrames:
         return _REF.fullmatch(ref) is not None
 
     def forget(self, page: Page) -> None:
-        """Forgets a page that is gone."""
+        """Forget a page that is gone."""
         for key in [key for key in self._frames if key[0] is page]:
             self._drop(self._frames[key])
 
     async def look_into(self, page: Page, seen: dict[str, Any], options: Mapping[str, Any]) -> None:
-        """Adds to what the page script saw of a page what its frames show.
+        """Add to what the page script saw of a page what its frames show.
 
         Args:
             page: The page.
@@ -195,7 +195,7 @@ class ForeignFrames:
         await self._look_into(page, None, seen, options, depth=1, budget=budget)
 
     async def prepare(self, page: Page, options: Mapping[str, Any]) -> Any:
-        """Calls the page script's `prepare` in the frame that a ref belongs to.
+        """Call the page script's `prepare` in the frame that a ref belongs to.
 
         Returns:
             What it answers, points and boxes in the top window.
@@ -251,7 +251,7 @@ class ForeignFrames:
         depth: int,
         budget: list[int],
     ) -> dict[str, Any]:
-        """Returns what one frame shows, in the coordinates of its own window."""
+        """Return what one frame shows, in the coordinates of its own window."""
         known = self._frames.get((page, place["ref"]))
         try:
             async with asyncio.timeout(
@@ -278,7 +278,7 @@ class ForeignFrames:
     async def _observe(
         self, page: Page, parent: _Frame | None, ref: str, options: Mapping[str, Any]
     ) -> tuple[_Frame, dict[str, Any]]:
-        """Returns a frame and what the page script sees in it."""
+        """Return a frame and what the page script sees in it."""
         for last_try in (False, False, True):
             frame = self._frames.get((page, ref))
             if frame is None:
@@ -295,7 +295,7 @@ class ForeignFrames:
         raise AssertionError("unreachable")
 
     async def _enter(self, page: Page, parent: _Frame | None, ref: str) -> _Frame:
-        """Puts the page script into the document that a frame shows now."""
+        """Put the page script into the document that a frame shows now."""
         outer, world = await self._context_of(page, parent)
         frame_id = await self._frame_id(outer, world, ref)
         script = self._script
@@ -319,7 +319,7 @@ class ForeignFrames:
         return await self._debugger(page), self._top.context_of(page)
 
     async def _frame_id(self, session: CDPSession, world: int | None, ref: str) -> str:
-        """Returns the browser's id of the frame that a frame element shows."""
+        """Return the browser's id of the frame that a frame element shows."""
         send = self._sender(session)
         expression = f"{page_script_lib.SCRIPT_PROPERTY}.elementOf({json.dumps(ref)})"
         options: dict[str, Any] = {"expression": expression, "objectGroup": "webtraj"}
@@ -334,7 +334,7 @@ class ForeignFrames:
             await send("Runtime.releaseObjectGroup", {"objectGroup": "webtraj"})
 
     async def _session_of(self, page: Page, frame_id: str) -> CDPSession:
-        """Returns the debugging session of a frame that has a process of its own."""
+        """Return the debugging session of a frame that has a process of its own."""
         for frame in page.frames[1:]:
             try:
                 session = await self._lease.run(
@@ -362,14 +362,14 @@ class ForeignFrames:
         return await page_script_lib.call_in_world(send, frame.world, function, text)
 
     async def _call_around(self, frame: _Frame, function: str, argument: Any) -> Any:
-        """Calls the page script of the document that a frame is in."""
+        """Call the page script of the document that a frame is in."""
         if frame.parent is not None:
             return json.loads(await self._call(frame.parent, function, argument))
         text = page_script_lib.to_argument(argument)
         return json.loads(await self._top.call(frame.page, function, text))
 
     async def _in_top_window(self, frame: _Frame, answer: dict[str, Any]) -> Any:
-        """Returns an answer with its point and box in the top window, if the point is on top."""
+        """Return an answer with its point and box in the top window, if the point is on top."""
         inner: _Frame | None = frame
         while inner is not None:
             asked = {"ref": inner.ref, "point": answer.get("point")}
@@ -386,7 +386,7 @@ class ForeignFrames:
     async def _keep_marks_in_sight(
         self, page: Page, frame: _Frame, marks: dict[str, list[Any]]
     ) -> None:
-        """Leaves out marks whose middle is covered, or outside, in the document around."""
+        """Leave out marks whose middle is covered, or outside, in the document around."""
         points = [(x + width / 2, y + height / 2) for x, y, width, height in marks["boxes"]]
         asked = {"ref": frame.ref, "points": points}
         in_sight = await self._call_around(frame, "seenThroughFrame", asked)
@@ -398,6 +398,6 @@ class ForeignFrames:
         self._by_prefix.pop(frame.prefix, None)
 
     def _raise_if_lost(self, error: errors_lib.BrowserError) -> None:
-        """Raises an error that is about more than a frame."""
+        """Raise an error that is about more than a frame."""
         if isinstance(error, errors_lib.BrowserCrashedError) and not self._lease.healthy:
             raise error

@@ -18,7 +18,7 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def main(pid_file: str, *command: str) -> None:
-    """Guards this process and becomes `command`."""
+    """Guard this process and becomes `command`."""
     parent = os.getppid()
     with contextlib.suppress(PermissionError):  # It leads its group already.
         os.setsid()

@@ -144,7 +144,7 @@ class OriginPattern:
 
     @classmethod
     def parse(cls, text: str) -> OriginPattern:
-        """Returns the pattern that `text` writes.
+        """Return the pattern that `text` writes.
 
         Raises:
             InvalidInputError: It does not follow the grammar.
@@ -244,7 +244,7 @@ class OriginPolicy:
 
 
 def origin_of(url: str) -> str:
-    """Returns the origin of an http or https URL as a pattern; empty if it has none.
+    """Return the origin of an http or https URL as a pattern; empty if it has none.
 
     >>> origin_of("http://localhost:8000/shop"), origin_of("https://example.com"), origin_of("x")
     ('http://localhost:8000', 'https://example.com:443', '')

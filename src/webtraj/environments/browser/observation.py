@@ -315,7 +315,7 @@ class Observe:
 
     @classmethod
     def of(cls, value: Observe | Iterable[str] | None) -> Observe:
-        """Returns what `value` asks for: an `Observe`, channel names, or None for the default."""
+        """Return what `value` asks for: an `Observe`, channel names, or None for the default."""
         if value is None:
             return cls()
         if isinstance(value, cls):
@@ -326,7 +326,7 @@ class Observe:
 
 
 def changes_between(before: str, after: str) -> list[str]:
-    """Returns the lines by which two axtrees differ: what is gone, then what is new.
+    """Return the lines by which two axtrees differ: what is gone, then what is new.
 
     >>> changes_between('[1] button "Go"', '[1] button "Stop"')
     ['- [1] button "Go"', '+ [1] button "Stop"']
@@ -344,12 +344,12 @@ def _marked(mark: str, lines: list[str], counted: Counter[str]) -> Iterator[str]
 
 
 def strings(values: Iterable[str]) -> NDArray[np.str_]:
-    """Returns strings as the array that `Strings` describes."""
+    """Return strings as the array that `Strings` describes."""
     return np.array(list(values), dtype=np.str_)
 
 
 def no_action() -> LastAction:
-    """Returns what `last_action` holds before any action."""
+    """Return what `last_action` holds before any action."""
     return LastAction(
         error="",
         error_kind="",
@@ -386,7 +386,7 @@ _STATE = re.compile(rf"[a-z]+(?:=(?:{_STRING}|\w+))?")
 
 
 def text_in(line: str) -> str | None:
-    r"""Returns the text of an axtree's line that is nothing but text; None for any other.
+    r"""Return the text of an axtree's line that is nothing but text; None for any other.
 
     >>> text_in('  text "Hi"'), text_in('[1] button "Hi"')
     ('Hi', None)
@@ -396,7 +396,7 @@ def text_in(line: str) -> str | None:
 
 
 def refs_in(axtree: str) -> list[Ref]:
-    r"""Returns the elements of an axtree, in its order.
+    r"""Return the elements of an axtree, in its order.
 
     >>> refs_in('[1] textbox "User" value="bob" focused\n  [2] button "Log in"\ntext "Hi"')[0]
     Ref(ref='1', role='textbox', name='User', states=('value="bob"', 'focused'))
@@ -489,7 +489,7 @@ class Rows(specs.Array):  # type: ignore[misc]  # dm_env is untyped.
 
 
 def observation_spec(observe: Observe) -> dict[str, Any]:
-    """Returns the specs of the observations that `observe` asks for."""
+    """Return the specs of the observations that `observe` asks for."""
     every = {
         **{key: _string(key) for key in ("goal", "url", "title", "axtree", "text", "focused")},
         "screenshot": specs.StringArray(shape=(), string_type=bytes, name="screenshot"),
@@ -569,7 +569,7 @@ class Observer:
         begun: float,
         acted: float,
     ) -> dict[str, Any]:
-        """Returns an observation, with pictures if they are due.
+        """Return an observation, with pictures if they are due.
 
         Args:
             session: Where it was seen.
@@ -639,7 +639,7 @@ class Observer:
 def describe_action(
     touched: Mapping[str, Any] | None, *, error: str, error_kind: str
 ) -> LastAction:
-    """Returns how an action went, settling and timings left open.
+    """Return how an action went, settling and timings left open.
 
     Args:
         touched: The page script's description of the element that it was about, if any.
@@ -710,7 +710,7 @@ _SENTENCE = (".", "!")
 
 
 def captions_in(axtree: str) -> dict[str, str]:
-    r"""Returns the captions of a page's fields by their refs.
+    r"""Return the captions of a page's fields by their refs.
 
     A caption is the text, or the element that is nothing but text, that comes right before a field:
     no other field, control or picture with a name between them. Colons and asterisks at its end do

@@ -81,7 +81,7 @@ class OperationLimits:
                 )
 
     def of(self, operation: Operation) -> int | None:
-        """Returns how many of an operation go on at once; None for any number.
+        """Return how many of an operation go on at once; None for any number.
 
         >>> OperationLimits(metadata=8, ac_tree=2).of("observe")
         2
@@ -121,7 +121,7 @@ class Operations:
         return self._limits
 
     def limit(self, limits: OperationLimits) -> None:
-        """Lets turns that are asked for from now on go by other limits."""
+        """Let turns that are asked for from now on go by other limits."""
         if limits == self._limits:
             return  # Turns that are under way go on counting.
         self._limits = limits
@@ -131,11 +131,11 @@ class Operations:
                 self._gates[operation] = asyncio.Semaphore(limit)
 
     def gate(self, operation: Operation) -> asyncio.Semaphore | None:
-        """Returns what an operation has to pass; None if that is nothing."""
+        """Return what an operation has to pass; None if that is nothing."""
         return self._gates.get(operation)
 
     async def pace(self, url: str) -> float:
-        """Waits until a page of a URL's site may be loaded; returns for how many seconds."""
+        """Wait until a page of a URL's site may be loaded; return for how many seconds."""
         rate = self._limits.requests_per_minute
         host = urlsplit(url).hostname if rate and url.startswith(("http:", "https:")) else None
         if not rate or not host:
@@ -169,16 +169,16 @@ class Turns:
         """Seconds since they were last taken."""
 
     def at(self, operation: Operation | None) -> contextlib.AbstractAsyncContextManager[None]:
-        """Returns a context that is entered when it is the lease's turn, and left to end that."""
+        """Return a context that is entered when it is the lease's turn, and left to end that."""
         gate = None if operation is None else self._operations.gate(operation)
         return _NO_GATE if gate is None else _Turn(self, gate)
 
     async def pace(self, url: str) -> None:
-        """Waits until a page of a URL's site may be loaded."""
+        """Wait until a page of a URL's site may be loaded."""
         self.waited += await self._operations.pace(url)
 
     def take_waited(self) -> float:
-        """Returns for how many seconds the lease has waited since the last call."""
+        """Return for how many seconds the lease has waited since the last call."""
         waited, self.waited = self.waited, 0.0
         return waited
 
@@ -221,7 +221,7 @@ class _Site:
 
 
 def operation_of(action: a.Action) -> Operation | None:
-    """Returns what doing an action counts as; None if it is no work, or takes turns by itself.
+    """Return what doing an action counts as; None if it is no work, or takes turns by itself.
 
     >>> operation_of(a.Click("12")), operation_of(a.GoBack()), operation_of(a.Wait(1))
     ('execute', 'navigate', None)

@@ -90,7 +90,7 @@ class NetworkWatch:
         context.on("requestfailed", self._on_end)
 
     async def wait_until_quiet(self, *, quiet: float, cap: float) -> bool:
-        """Waits until no request has been in flight for `quiet` seconds, at most `cap` seconds.
+        """Wait until no request has been in flight for `quiet` seconds, at most `cap` seconds.
 
         Returns:
             Whether it came to that.
@@ -161,7 +161,7 @@ Object.defineProperty(window, Symbol.for("webtraj"), {{value: page}});
 
 @functools.cache
 def page_script(task_script: str = "") -> str:
-    """Returns the script's source.
+    """Return the script's source.
 
     Args:
         task_script: Source that a task adds. It sees `page`, and sets `page.task` to an object with
@@ -174,7 +174,7 @@ def page_script(task_script: str = "") -> str:
 
 
 def call(function: str) -> str:
-    """Returns the JavaScript that calls one of the script's functions with one argument.
+    """Return the JavaScript that calls one of the script's functions with one argument.
 
     In a page that was there before the script was added it gives null.
     """
@@ -182,7 +182,7 @@ def call(function: str) -> str:
 
 
 def to_argument(value: Any) -> str:
-    """Returns a value as the JSON text that the script's functions take."""
+    """Return a value as the JSON text that the script's functions take."""
     return json.dumps(value, separators=(",", ":"))
 
 
@@ -207,16 +207,16 @@ class World(Protocol):
     """Runs the page script in the top documents of a context's pages."""
 
     async def start(self, context: BrowserContext) -> None:
-        """Prepares a context, before any page of it is opened."""
+        """Prepare a context, before any page of it is opened."""
 
     async def call(self, page: Page, function: str, argument: str) -> str:
-        """Calls a function of the page script with a text; returns the text that it gives."""
+        """Call a function of the page script with a text; return the text that it gives."""
 
     def context_of(self, page: Page) -> int | None:
-        """Returns the id of the execution context last called; None for the page's own."""
+        """Return the id of the execution context last called; None for the page's own."""
 
     def forget(self, page: Page) -> None:
-        """Forgets a page that is gone."""
+        """Forget a page that is gone."""
 
 
 class PageWorld:
@@ -296,7 +296,7 @@ class IsolatedWorld:
         self._worlds.pop(page, None)
 
     async def _enter(self, session: CDPSession) -> int:
-        """Returns the world of the current top document, with the page script in it."""
+        """Return the world of the current top document, with the page script in it."""
         tree = await self._send(session, "Page.getFrameTree", {})
         frame = tree["frameTree"]["frame"]["id"]
         return await enter_world(functools.partial(self._send, session), self._script, frame)
@@ -310,7 +310,7 @@ class IsolatedWorld:
 
 
 async def enter_world(send: Send, script: str, frame_id: str) -> int:
-    """Returns a world of our own in a frame's current document, with a script in it."""
+    """Return a world of our own in a frame's current document, with a script in it."""
     made = await send("Page.createIsolatedWorld", {"frameId": frame_id, "worldName": _WORLD_NAME})
     world = int(made["executionContextId"])
     _value_of(await send("Runtime.evaluate", {"expression": script, "contextId": world}))
@@ -318,7 +318,7 @@ async def enter_world(send: Send, script: str, frame_id: str) -> int:
 
 
 async def call_in_world(send: Send, world: int, function: str, argument: str) -> str:
-    """Calls a function of the page script in a world with a text; returns the text it gives."""
+    """Call a function of the page script in a world with a text; return the text it gives."""
     answer = await send(
         "Runtime.callFunctionOn",
         {

@@ -160,7 +160,7 @@ class Lease:
             raise
 
     async def release(self) -> None:
-        """Closes the context and gives its place back. Idempotent; raises nothing.
+        """Close the context and gives its place back. Idempotent; raise nothing.
 
         Cancelled half way, it goes on without its caller.
         """
@@ -218,7 +218,7 @@ class Home:
         return self._loop is not None and (self._loop.is_closed() or self._pid != os.getpid())
 
     def begin(self, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Has the loop make a call, of which nobody hears. Any thread may ask for it."""
+        """Have the loop make a call, of which nobody hears. Any thread may ask for it."""
         loop = self._loop
         if loop is None or self.gone:
             return
@@ -232,7 +232,7 @@ class Home:
             loop.call_soon_threadsafe(begin)
 
     def enter(self) -> None:
-        """Makes the running loop the home, if there is none yet.
+        """Make the running loop the home, if there is none yet.
 
         Raises:
             EnvironmentMisuseError: Another loop, or another process, is the home.
@@ -324,7 +324,7 @@ class BrowserPool:
         )
 
     async def lease(self, *, owner: str = "", **context_options: Any) -> Lease:
-        """Lends a page in a fresh context.
+        """Lend a page in a fresh context.
 
         Args:
             owner: Who asks, for messages.
@@ -355,7 +355,7 @@ class BrowserPool:
             raise
 
     async def close(self) -> None:
-        """Ends all leases, browsers and the driver. Idempotent; a second call waits for the first.
+        """End all leases, browsers and the driver. Idempotent; a second call waits for the first.
 
         Cancelled half way, it kills what is left.
 
@@ -405,7 +405,7 @@ class BrowserPool:
         await self.close()
 
     async def _tasks_end(self) -> None:
-        """Waits for the pool's tasks, but not for ever: some may never go on (see `_starting`)."""
+        """Wait for the pool's tasks, but not for ever: some may never go on (see `_starting`)."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._longest_start
         while self._tasks and loop.time() < deadline:
@@ -424,7 +424,7 @@ class BrowserPool:
             raise errors_lib.BrowserTimeoutError(message) from error
 
     def _own(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
-        """Starts work that goes on when whoever asked for it is cancelled."""
+        """Start work that goes on when whoever asked for it is cancelled."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -435,7 +435,7 @@ class BrowserPool:
             self._own(opening.result().release())
 
     async def _open(self, owner: str, options: Mapping[str, Any]) -> Lease:
-        """Opens a lease, once more if what was to carry it died; else gives its place back."""
+        """Open a lease, once more if what was to carry it died; else gives its place back."""
         turns = operations_lib.Turns(self.operations)
         try:
             async with turns.at("allocate"):
@@ -493,7 +493,7 @@ class BrowserPool:
         )
 
     async def _browser(self) -> driver_lib.RunningBrowser:
-        """Returns the least used browser, started or restarted if need be."""
+        """Return the least used browser, started or restarted if need be."""
         asked = asyncio.get_running_loop().time()
         async with self._starting():
             # Who waited while a start failed has waited for that start; one after the other, many
@@ -509,7 +509,7 @@ class BrowserPool:
 
     @contextlib.asynccontextmanager
     async def _starting(self) -> AsyncGenerator[None, None]:
-        """Holds the lock on starts.
+        """Hold the lock on starts.
 
         A KeyboardInterrupt that escapes from a plain loop takes the callback that it hits with it.
         The task that the callback would have woken never goes on, and cannot be cancelled either.
@@ -636,7 +636,7 @@ class BrowserPool:
             browser.kill()
 
     async def _retire_if_due(self, browser: driver_lib.RunningBrowser) -> None:
-        """Replaces a browser that is old, fat or failing, once nobody uses it any more."""
+        """Replace a browser that is old, fat or failing, once nobody uses it any more."""
         if self._closed:
             return
         if browser in self._slots and browser.usable and self._is_due(browser):
@@ -692,7 +692,7 @@ class SharedPool:
         return self._loops is not None
 
     async def lease(self, *, owner: str = "", **context_options: Any) -> Lease:
-        """Lends a page in a fresh context. See `BrowserPool.lease`."""
+        """Lend a page in a fresh context. See `BrowserPool.lease`."""
         if self._closed:
             raise errors_lib.EnvironmentMisuseError(_SHARE_CLOSED)
         if self._loops is None:
@@ -702,7 +702,7 @@ class SharedPool:
         return await self._loops.pool.lease(owner=owner, **context_options)
 
     async def close(self) -> None:
-        """Gives the share up, and closes the pool if it was the last. Idempotent."""
+        """Give the share up, and close the pool if it was the last. Idempotent."""
         self._closed = True
         loops, self._loops = self._loops, None
         if loops is not None:
@@ -734,7 +734,7 @@ class _LoopsPool:
         return pools[key]
 
     async def watch(self) -> None:
-        """Has the end of the loop close the pool."""
+        """Have the end of the loop close the pool."""
         if self._watcher is None:
             self._watcher = self._close_in_the_end()
             await anext(self._watcher)

@@ -66,7 +66,7 @@ class BrowserExecutable:
 
 
 def find_browser() -> BrowserExecutable:
-    """Returns the browser to run.
+    """Return the browser to run.
 
     Raises:
         BrowserNotFoundError: There is none, or the one that `WEBTRAJ_BROWSER` names does not run.
@@ -104,7 +104,7 @@ def _browser_named_by_user(named: str) -> BrowserExecutable:
 
 
 def _playwright_downloads() -> Iterator[Path]:
-    """Yields the Chromiums in Playwright's download folder, newest revision first.
+    """Yield the Chromiums in Playwright's download folder, newest revision first.
 
     The folder is read instead of asking Playwright, because asking starts its driver.
     """
@@ -134,7 +134,7 @@ def _revision(path: Path, folder: Path) -> int:
 
 
 def _version_of(path: Path) -> str:
-    """Returns what the program answers to `--version`; empty if it does not run."""
+    """Return what the program answers to `--version`; empty if it does not run."""
     try:
         done = subprocess.run(
             [path, "--version"],
@@ -149,7 +149,7 @@ def _version_of(path: Path) -> str:
 
 
 def _without_wrapper(path: Path) -> Path:
-    """Returns the program that a one-command shell wrapper runs; else the path itself.
+    """Return the program that a one-command shell wrapper runs; else the path itself.
 
     Debian's `chromium-headless-shell` is such a wrapper, and one that stays alive between us and
     the browser: a signal to it would not reach the browser.
@@ -189,7 +189,7 @@ class GuardedCommand:
         return int(self.pid_file.read_text())
 
     def find(self) -> list[int]:
-        """Returns the processes that run the command: the program, or the guard before it."""
+        """Return the processes that run the command: the program, or the guard before it."""
         with contextlib.suppress(FileNotFoundError):
             if pid := self.pid_file.read_text():
                 return [int(pid)]
@@ -201,7 +201,7 @@ class GuardedCommand:
         return found
 
     def abort(self) -> None:
-        """Kills what the command started; if it has not started anything yet, it never will."""
+        """Kill what the command started; if it has not started anything yet, it never will."""
         # The guard goes no further if it finds its file there already.
         with contextlib.suppress(FileNotFoundError):  # So it does if the folder is gone.
             try:
@@ -226,7 +226,7 @@ class RunFolder:
         self._forget = weakref.finalize(self, _kill_all_in, self.path, os.getpid())
 
     def guarded(self, program: str) -> GuardedCommand:
-        """Writes a command that runs `program` under the guard."""
+        """Write a command that runs `program` under the guard."""
         name = f"{Path(program).name}-{next(self._numbers)}"
         command = GuardedCommand(self.path / name, self.path / f"{name}.pid")
         guard = [sys.executable, "-I", "-S", guard_lib.__file__, str(command.pid_file), program]
@@ -238,7 +238,7 @@ class RunFolder:
         return command
 
     def remove(self) -> None:
-        """Removes the folder; what a dying browser still writes is left to the next sweep."""
+        """Remove the folder; what a dying browser still writes is left to the next sweep."""
         self._forget.detach()
         shutil.rmtree(self.path, ignore_errors=True)
 
@@ -265,13 +265,13 @@ def process_alive(pid: int) -> bool:
 
 
 def kill_group(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
-    """Signals the process group that `pid` leads; does nothing if it is gone."""
+    """Signal the process group that `pid` leads; does nothing if it is gone."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
 
 
 async def stop_group(pid: int, *, patience: float) -> None:
-    """Ends a process group: waits `patience` seconds, then SIGTERM and as long again, then SIGKILL.
+    """End a process group: waits `patience` seconds, then SIGTERM and as long again, then SIGKILL.
 
     Returns when its leader is gone.
     """
@@ -287,7 +287,7 @@ async def stop_group(pid: int, *, patience: float) -> None:
 
 
 def private_memory(group: int) -> int | None:
-    """Returns the bytes of memory private to a process group; None where /proc does not say."""
+    """Return the bytes of memory private to a process group; None where /proc does not say."""
     if sys.platform != "linux":
         return None
     page_size = os.sysconf("SC_PAGE_SIZE")
@@ -303,7 +303,7 @@ def private_memory(group: int) -> int | None:
 
 
 def _kill_all_in(folder: Path, owner: int) -> None:
-    """Kills what a folder's commands started, and removes it; not in a fork of its owner."""
+    """Kill what a folder's commands started, and remove it; not in a fork of its owner."""
     if os.getpid() != owner:
         return
     ours = b"TMPDIR=" + os.fsencode(folder)

@@ -45,7 +45,7 @@ def rework(
     scale: float = 1.0,
     draw: Callable[[Image.Image], None] | None = None,
 ) -> bytes:
-    """Returns a picture that was drawn on and then scaled. Takes tens of ms: not for the loop.
+    """Return a picture that was drawn on and then scaled. Takes tens of ms: not for the loop.
 
     Args:
         picture: A JPEG or PNG.
@@ -102,7 +102,7 @@ def draw_marks(
     viewport: tuple[float, float],
     seed: int = 0,
 ) -> None:
-    """Draws boxes with their numbers, from 1, on a picture.
+    """Draw boxes with their numbers, from 1, on a picture.
 
     Args:
         image: The picture, in RGB.
@@ -134,14 +134,14 @@ def draw_marks(
 
 
 def color_of(number: int, seed: int = 0) -> Rgb:
-    """Returns the colour of a mark: the same for the same number and seed, strong on any page."""
+    """Return the colour of a mark: the same for the same number and seed, strong on any page."""
     first = random.Random(seed).random()
     red, green, blue = colorsys.hls_to_rgb((first + number * _GOLDEN) % 1.0, 0.42, 0.9)
     return round(red * 255), round(green * 255), round(blue * 255)
 
 
 def ink_on(color: Rgb) -> Rgb:
-    """Returns black or white, whichever has the higher contrast (WCAG 2) on a colour."""
+    """Return black or white, whichever has the higher contrast (WCAG 2) on a colour."""
     linear = [
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
         for part in (value / 255 for value in color)
@@ -159,7 +159,7 @@ def place_label(
     boxes: Sequence[Box],
     size: tuple[int, int],
 ) -> Box:
-    """Returns where a label goes: near its box, in the picture, over as little as can be.
+    """Return where a label goes: near its box, in the picture, over as little as can be.
 
     Other labels are avoided first, then other elements, then places that are tried later.
 
@@ -263,7 +263,7 @@ class Camera:
     async def pictures(
         self, session: session_lib.BrowserSession, seen: Mapping[str, Any], *, step: int
     ) -> dict[str, Any]:
-        """Returns the channels `screenshot` and `set_of_marks`, empty on steps without pictures.
+        """Return the channels `screenshot` and `set_of_marks`, empty on steps without pictures.
 
         Args:
             session: Where to look.
@@ -302,7 +302,7 @@ class Camera:
     async def _capture_with_secrets(
         self, session: session_lib.BrowserSession
     ) -> tuple[bytes, list[Box] | None]:
-        """Returns a screenshot and where it shows secrets; None if that cannot be told."""
+        """Return a screenshot and where it shows secrets; None if that cannot be told."""
         # The page may move meanwhile: what it showed before counts, and after.
         before = await session.snapshot(self._keeper.selector)
         capture = await session.screenshot()

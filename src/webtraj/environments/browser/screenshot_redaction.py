@@ -98,7 +98,7 @@ async def in_view_transition(send: Send) -> bool:
 
 
 async def matching_nodes(send: Send, selector: str) -> frozenset[int]:
-    """Returns the nodes of a page that a CSS selector matches, as the snapshot numbers them.
+    """Return the nodes of a page that a CSS selector matches, as the snapshot numbers them.
 
     Looked into are all documents of the page's process and all shadow roots, closed ones too.
 
@@ -124,7 +124,7 @@ async def matching_nodes(send: Send, selector: str) -> frozenset[int]:
 
 
 def _nodes_below(top: Mapping[str, Any]) -> tuple[dict[int, int], list[int]]:
-    """Returns the numbers of nodes by id, and the ids of documents and shadow roots."""
+    """Return the numbers of nodes by id, and the ids of documents and shadow roots."""
     numbers: dict[int, int] = {}
     roots: list[int] = []
     waiting = [top]
@@ -147,7 +147,7 @@ def secret_boxes(
     find: Find | None = None,
     noted: Collection[int] | None = None,
 ) -> list[Box]:
-    """Returns where a page shows secrets.
+    """Return where a page shows secrets.
 
     A frame that shows one is covered as a whole, and so is one of another process, which the
     snapshot does not look into.
@@ -181,7 +181,7 @@ def secret_boxes(
 
 
 def paint_over(image: bytes, boxes: Iterable[Box], *, viewport: tuple[float, float]) -> bytes:
-    """Returns an image with boxes painted black, in the format that it had.
+    """Return an image with boxes painted black, in the format that it had.
 
     Args:
         image: A JPEG or PNG of the viewport.
@@ -244,14 +244,14 @@ class _Document:
         """Index of the document in a frame, by node."""
 
     def found(self, find: Find | None) -> set[str]:
-        """Returns what of the document's texts is secret, without white space."""
+        """Return what of the document's texts is secret, without white space."""
         if find is None:
             return set()
         pieces = {piece for text in self._texts() for piece in find(text)}
         return set(map(_squeezed, pieces)) - {""}
 
     def shown(self, needles: Collection[str], noted: Collection[int]) -> Iterator[Box]:
-        """Yields the boxes of all that shows one of `needles`, in the document's coordinates.
+        """Yield the boxes of all that shows one of `needles`, in the document's coordinates.
 
         Args:
             needles: What to look for, in lower case and without white space.
@@ -275,7 +275,7 @@ class _Document:
                 yield from self._seen(layout, _box(self._layout["bounds"][layout]))
 
     def _texts(self) -> Iterator[str]:
-        """Yields the document's texts, those that stand side by side as one, too."""
+        """Yield the document's texts, those that stand side by side as one, too."""
         joined: list[str] = []
         last: Box | None = None
         for index, bounds in zip(self._layout["text"], self._layout["bounds"], strict=True):
@@ -297,13 +297,13 @@ class _Document:
             yield text
 
     def frames(self) -> Iterator[int]:
-        """Yields the nodes that frame other documents."""
+        """Yield the nodes that frame other documents."""
         for node, name in enumerate(self._nodes["nodeName"]):
             if self._string(name).upper() in _FRAMES:
                 yield node
 
     def boxes_of(self, node: int) -> list[Box]:
-        """Returns the boxes of a node; those of its nearest ancestor that has any, if none."""
+        """Return the boxes of a node; those of its nearest ancestor that has any, if none."""
         while node >= 0 and self._name(node) not in _NEVER_SHOWN:
             if node in self._layout_of:
                 return [
@@ -315,7 +315,7 @@ class _Document:
         return []
 
     def _text_boxes(self, needles: Collection[str]) -> Iterator[Box]:
-        """Yields the lines of text that hold a needle, which may run through several elements."""
+        """Yield the lines of text that hold a needle, which may run through several elements."""
         pieces = [self._string(index) for index in self._layout["text"]]
         squeezed = list(map(_squeezed, pieces))
         text = "".join(squeezed)
@@ -332,7 +332,7 @@ class _Document:
             yield from self._line_boxes(layout, pieces[layout], needle)
 
     def _line_boxes(self, layout: int, piece: str, needle: str) -> Iterator[Box]:
-        """Yields the boxes of those lines of a text that a needle stands in."""
+        """Yield the boxes of those lines of a text that a needle stands in."""
         lines = [i for i, index in enumerate(self._lines["layoutIndex"]) if index == layout]
         starts, lengths = self._lines["start"], self._lines["length"]
         within = [
@@ -349,14 +349,14 @@ class _Document:
             yield from self._seen(layout, _box(self._layout["bounds"][layout]))
 
     def _field_boxes(self, needles: Collection[str]) -> Iterator[Box]:
-        """Yields the boxes of fields, options and images that show a needle as a value."""
+        """Yield the boxes of fields, options and images that show a needle as a value."""
         for node, text in self._values():
             squeezed = _squeezed(text)
             if any(needle in squeezed for needle in needles):
                 yield from self.boxes_of(node)
 
     def _copied_boxes(self, needles: Collection[str]) -> Iterator[Box]:
-        """Yields all SVG if some of it holds a needle, perhaps hidden, and some of it is copied."""
+        """Yield all SVG if some of it holds a needle, perhaps hidden, and some of it is copied."""
         names = [self._string(name).upper() for name in self._nodes["nodeName"]]
         if _COPIES.isdisjoint(names):
             return
@@ -372,7 +372,7 @@ class _Document:
                     yield _box(self._layout["bounds"][layout])
 
     def _seen(self, layout: int, box: Box) -> Iterator[Box]:
-        """Yields where what is laid out in a box is seen: there, and where styles repeat it."""
+        """Yield where what is laid out in a box is seen: there, and where styles repeat it."""
         yield box
         if not self._styled:
             return
@@ -422,7 +422,7 @@ _UNSEEN = re.compile(f"[\\s{INVISIBLE}]+")
 
 
 def _squeezed(text: str) -> str:
-    """Returns what of a text is compared: in lower case, without what cannot be seen."""
+    """Return what of a text is compared: in lower case, without what cannot be seen."""
     lowered = text.lower()
     return "".join(lowered.split()) if text.isascii() else _UNSEEN.sub("", lowered)
 

@@ -101,7 +101,7 @@ class SecretKeeper:
         return self._redactor.spellings
 
     def begin_episode(self) -> None:
-        """Forgets the passwords of the last episode."""
+        """Forget the passwords of the last episode."""
         self._redactor.forget_learned()
         # Where what is typed is secret, with the name that it is replaced by.
         self._refs: dict[str, str] = {}
@@ -114,7 +114,7 @@ class SecretKeeper:
         self._too_many = False
 
     def saw_passwords(self, passwords: Mapping[str, Any]) -> None:
-        """Takes in what the page script's `passwordsSeen` told."""
+        """Take in what the page script's `passwordsSeen` told."""
         self._refs.update(dict.fromkeys(passwords["refs"], PASSWORD))
         self._password_boxes = [(_box(box), PASSWORD) for box in passwords["boxes"]]
         self._password_focused = passwords["focused"]
@@ -122,7 +122,7 @@ class SecretKeeper:
             self._redactor.learn(PASSWORD, value)
 
     def saw_private(self, private: Mapping[str, Any]) -> None:
-        """Takes in what the page script's `privateSeen` told."""
+        """Take in what the page script's `privateSeen` told."""
         for name, ref, _ in private["fields"]:
             self._refs.setdefault(ref, name)
         self._refs.pop("", None)
@@ -145,7 +145,7 @@ class SecretKeeper:
         before: redaction_lib.Snapshot | None,
         after: redaction_lib.Snapshot | None,
     ) -> list[redaction_lib.Box] | None:
-        """Returns where a page shows secrets that was looked at before and after a capture.
+        """Return where a page shows secrets that was looked at before and after a capture.
 
         Returns:
             None if that cannot be told.
@@ -172,7 +172,7 @@ class SecretKeeper:
         boxes: Sequence[redaction_lib.Box] | None,
         viewport: tuple[float, float],
     ) -> None:
-        """Has a screenshot recorded with boxes painted over; not at all where that fails.
+        """Have a screenshot recorded with boxes painted over; not at all where that fails.
 
         Args:
             image: The screenshot, as the agent gets it.
@@ -226,7 +226,7 @@ class SecretKeeper:
         return self._redactor.redact(value)
 
     def _without_short(self, observation: Any) -> Any:
-        """Returns an observation whose running text holds nothing short that is private."""
+        """Return an observation whose running text holds nothing short that is private."""
         if not isinstance(observation, Mapping):
             return observation
         changed = {}
@@ -260,7 +260,7 @@ class SecretKeeper:
         return PASSWORD if self._password_focused else self._private_focused
 
     def _goes_to(self, action: Any) -> str:
-        """Returns the name of the secret that an action types; empty if it is none."""
+        """Return the name of the secret that an action types; empty if it is none."""
         if hasattr(action, "ref"):
             return self._refs.get(action.ref, "")
         if hasattr(action, "x"):

@@ -162,7 +162,7 @@ class BrowserSession:
         )
 
     async def start(self) -> None:
-        """Prepares the lease's context."""
+        """Prepare the lease's context."""
         self._listen(self._active)
         self.lease.context.on("page", self._on_new_page)
         self.lease.context.on("requestfailed", self._on_request_failed)
@@ -184,7 +184,7 @@ class BrowserSession:
         return self._statuses.get(self._active, 0)
 
     async def keep_one_tab(self) -> None:
-        """Closes all tabs but the first and makes that the active one."""
+        """Close all tabs but the first and makes that the active one."""
         first, *others = self.tabs
         for page in others:
             await self.run(page.close(), what="close a tab")
@@ -221,7 +221,7 @@ class BrowserSession:
                 raise self._load_error(self._failures[page])
 
     async def _check_alive(self, page: Page, *, what: str) -> None:
-        """Raises if a page died: while it loads, that is at first told as a load that broke off."""
+        """Raise if a page died: while it loads, that is at first told as a load that broke off."""
         try:
             await self.run(page.evaluate("0"), what=what)
         except errors_lib.BrowserError as error:
@@ -254,17 +254,17 @@ class BrowserSession:
         return errors_lib.PageLoadError(str(self._with_reason(failure)))
 
     async def focus(self, page: Page) -> None:
-        """Makes a tab the active one."""
+        """Make a tab the active one."""
         self._active, self._opened = page, None
         await self.run(page.bring_to_front(), what="switch tabs")
 
     async def call(self, function: str, argument: Any) -> Any:
-        """Calls a function of the page script that gives JSON text; returns what it says."""
+        """Call a function of the page script that gives JSON text; return what it says."""
         given = page_script_lib.to_argument(argument)
         return json.loads(await self._world.call(self._active, function, given))
 
     async def prepare(self, kind: str, ref: str | None, details: Mapping[str, Any]) -> Any:
-        """Has the page script make an element ready for an action; returns what it answers."""
+        """Have the page script make an element ready for an action; return what it answers."""
         options = {"kind": kind, "ref": ref, **details}
         if ref is not None and self.foreign_frames.owns(ref):
             return await self.foreign_frames.prepare(self._active, options)
@@ -277,7 +277,7 @@ class BrowserSession:
         begin: Mapping[str, Any] | None = None,
         capture: bool = False,
     ) -> Any:
-        """Waits until the page has settled, and looks at it.
+        """Wait until the page has settled, and looks at it.
 
         A tab that a page has opened becomes the active one here, and stays it until the next look:
         an observation is about one tab, and so is the action that answers it.
@@ -395,7 +395,7 @@ class BrowserSession:
         return True
 
     async def screenshot(self) -> bytes:
-        """Returns the viewport of the active tab as an encoded image."""
+        """Return the viewport of the active tab as an encoded image."""
         session = await self._debugger(self._active)
         options: dict[str, Any] = {
             "format": self._observe.screenshot_format,
@@ -410,7 +410,7 @@ class BrowserSession:
         return base64.b64decode(answer["data"])
 
     async def snapshot(self, selector: str = "") -> redaction_lib.Snapshot | None:
-        """Returns what the active tab shows, for blackout; None if that cannot be told.
+        """Return what the active tab shows, for blackout; None if that cannot be told.
 
         Args:
             selector: A CSS selector of elements to note; empty for none.
@@ -431,7 +431,7 @@ class BrowserSession:
         return redaction_lib.Snapshot(shown, noted, moving)
 
     async def viewport(self) -> tuple[float, float]:
-        """Returns the width and height of the active tab's viewport in CSS pixels."""
+        """Return the width and height of the active tab's viewport in CSS pixels."""
         size = self._active.viewport_size
         if size is not None:
             return size["width"], size["height"]
@@ -451,13 +451,13 @@ class BrowserSession:
         return place - blank, len(entries) - blank
 
     def take_events(self) -> tuple[list[str], list[str]]:
-        """Returns the dialogs and console errors since the last call."""
+        """Return the dialogs and console errors since the last call."""
         taken = self.dialogs, self.console
         self.dialogs, self.console = [], []
         return taken
 
     async def _debugger(self, page: Page) -> CDPSession:
-        """Returns a tab's debugging session, one for its life."""
+        """Return a tab's debugging session, one for its life."""
         if page not in self._cdp:
             self._cdp[page] = await self.run(
                 self.lease.context.new_cdp_session(page), what="open a debugging session"
@@ -644,11 +644,11 @@ class Sessions:
         """That of the last session; empty before the first."""
 
     def suspect(self) -> None:
-        """Lets no further episode have the session: in what state its page is, nobody knows."""
+        """Let no further episode have the session: in what state its page is, nobody knows."""
         self._suspect = True
 
     async def place_for(self, task: tasks_lib.BrowserTask) -> Place:
-        """Returns where an episode of the task can begin.
+        """Return where an episode of the task can begin.
 
         Raises:
             BrowserError: The browser failed.
@@ -673,12 +673,12 @@ class Sessions:
         return self.place
 
     async def close(self) -> None:
-        """Gives the page back, also one that is being opened. Idempotent."""
+        """Give the page back, also one that is being opened. Idempotent."""
         self._closed = True
         await self.drop()
 
     async def drop(self) -> None:
-        """Gives the page back, if there is one."""
+        """Give the page back, if there is one."""
         place, self.place = self.place, None
         if place is None:
             return
@@ -711,7 +711,7 @@ class Sessions:
     async def _lease(
         self, task: tasks_lib.BrowserTask, boundary: access_lib.Boundary
     ) -> pool_lib.Lease:
-        """Returns a lease inside of a boundary, which is then open."""
+        """Return a lease inside of a boundary, which is then open."""
         await boundary.open()
         try:
             options = {

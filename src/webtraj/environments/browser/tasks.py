@@ -76,7 +76,7 @@ class BrowserTask(Protocol):
     async def setup(
         self, session: session_lib.BrowserSession, seed: int
     ) -> Mapping[str, Any] | None:
-        """Brings the session to where the episode of this seed begins.
+        """Bring the session to where the episode of this seed begins.
 
         Returns:
             The argument for the script's `begin`, called before the first look; None to call
@@ -84,12 +84,12 @@ class BrowserTask(Protocol):
         """
 
     def goal_of(self, begun: Any) -> str:
-        """Returns the goal. `begun` is what the script's `begin` gave, or None."""
+        """Return the goal. `begun` is what the script's `begin` gave, or None."""
 
     async def validate(
         self, session: session_lib.BrowserSession, state: Any, answer: str | None
     ) -> Verdict:
-        """Returns the verdict on the first look and on each step.
+        """Return the verdict on the first look and on each step.
 
         Args:
             session: The session, settled.
@@ -98,17 +98,17 @@ class BrowserTask(Protocol):
         """
 
     async def teardown(self, session: session_lib.BrowserSession) -> None:
-        """Undoes what `setup` did beyond the browser. Called once for each `setup`."""
+        """Undo what `setup` did beyond the browser. Called once for each `setup`."""
 
 
 class Solution(Protocol):
     """One episode's solution, under way."""
 
     async def next_action(self) -> actions_lib.Action | None:
-        """Returns the next action; None when there is nothing more to do."""
+        """Return the next action; None when there is nothing more to do."""
 
     async def close(self) -> None:
-        """Ends the solution where it stands."""
+        """End the solution where it stands."""
 
 
 @runtime_checkable
@@ -120,7 +120,7 @@ class SolvableTask(Protocol):
         """Whether it has."""
 
     def solve(self, session: session_lib.BrowserSession, goal: str) -> Solution:
-        """Returns the solution of the episode that the session is in."""
+        """Return the solution of the episode that the session is in."""
 
 
 class ScriptedSolution:

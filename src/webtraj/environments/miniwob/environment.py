@@ -61,7 +61,7 @@ a reward of 0.1 as solved."""
 
 
 def success_rule(name: str) -> Callable[[float], bool]:
-    """Returns the success rule of that name.
+    """Return the success rule of that name.
 
     Raises:
         InvalidInputError: There is none.
@@ -76,7 +76,7 @@ def success_rule(name: str) -> Callable[[float], bool]:
 def judge(
     state: Mapping[str, Any], *, reward: RewardKind, success: Callable[[float], bool]
 ) -> browser_tasks_lib.Verdict:
-    """Returns the verdict on what `page.js` tells of the episode."""
+    """Return the verdict on what `page.js` tells of the episode."""
     raw, scaled, done = float(state["raw"]), float(state["scaled"]), bool(state["done"])
     succeeded = done and success(raw)
     rewards = {"raw": raw, "scaled": scaled, "binary": float(succeeded)}

@@ -47,7 +47,7 @@ _MISSING = "MiniWoB++ needs the miniwob package"
 
 @functools.cache
 def html_folder() -> Path:
-    """Returns the folder of the pages.
+    """Return the folder of the pages.
 
     Raises:
         MissingDependencyError: The `miniwob` package is not installed.
@@ -90,13 +90,13 @@ LOCAL_SITES: Final[network_lib.LocalSites] = {(_HOST, 80): _serve}
 
 @functools.cache  # Reading a package's metadata takes a millisecond.
 def package_version() -> str:
-    """Returns the version of the `miniwob` package."""
+    """Return the version of the `miniwob` package."""
     return importlib.metadata.version("miniwob")
 
 
 @functools.cache
 def task_script() -> str:
-    """Returns what MiniWoB++ adds to the page script."""
+    """Return what MiniWoB++ adds to the page script."""
     folder = resources.files("webtraj.environments.miniwob")
     return (folder / "page.js").read_text(encoding="utf-8")
 
@@ -252,7 +252,7 @@ _MOST_STEPS: Final = 10
 
 
 def max_steps(task: str) -> int:
-    """Returns after how many steps an episode of a task is truncated by default."""
+    """Return after how many steps an episode of a task is truncated by default."""
     return MAX_STEPS.get(task, _MOST_STEPS)
 
 

@@ -40,7 +40,7 @@ _T = TypeVar("_T")
 
 
 def redacting(collector: TrajectoryCollector, environment: Any) -> TrajectoryCollector:
-    """Returns `collector`, behind a redaction if the environment has secrets to keep."""
+    """Return `collector`, behind a redaction if the environment has secrets to keep."""
     # Not by isinstance: that sees no attributes that a wrapper hands on.
     keeps_secrets = all(hasattr(environment, name) for name in _REDACTS)
     if isinstance(collector, NullTrajectoryCollector) or not keeps_secrets:
@@ -221,7 +221,7 @@ class _ByRules:
 
 
 def added(info: trajectory_lib.EpisodeInfo, counts: Mapping[str, int]) -> dict[str, int]:
-    """Returns how often what was redacted, together with what the episode's description says."""
+    """Return how often what was redacted, together with what the episode's description says."""
     known = info.metadata.get(REDACTIONS)
     before = known if isinstance(known, Mapping) else {}
     whole = {str(name): count for name, count in before.items() if isinstance(count, int)}
@@ -231,7 +231,7 @@ def added(info: trajectory_lib.EpisodeInfo, counts: Mapping[str, int]) -> dict[s
 def _safely(
     redact: Callable[[_T], _T], value: _T, what: str, bare: Callable[[_T], _T]
 ) -> tuple[_T, errors.UnwritableValueError | None]:
-    """Returns a value redacted, or what is surely harmless of it and the error that says so."""
+    """Return a value redacted, or what is surely harmless of it and the error that says so."""
     try:
         return redact(value), None
     except Exception as error:  # The error's own text may hold what was to be redacted.

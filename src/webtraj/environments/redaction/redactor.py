@@ -66,7 +66,7 @@ _BAD_VALUE = (
 
 
 def placeholder(name: str) -> str:
-    """Returns what stands in a record in place of a secret.
+    """Return what stands in a record in place of a secret.
 
     >>> placeholder("api-key")
     '<secret:api-key>'
@@ -141,7 +141,7 @@ class Redactor:
         return self._needles
 
     def learn(self, name: str, value: str) -> bool:
-        """Adds a secret that turned up on the way.
+        """Add a secret that turned up on the way.
 
         Returns:
             Whether it is looked for from now on; not if it is too short for that.
@@ -149,7 +149,7 @@ class Redactor:
         return self.learn_all({value: name}) == 1
 
     def learn_all(self, name_by_value: Mapping[str, str]) -> int:
-        """Adds secrets that turned up on the way.
+        """Add secrets that turned up on the way.
 
         Returns:
             How many of them are looked for from now on.
@@ -175,7 +175,7 @@ class Redactor:
         self._lines[line] = (redacted, name)
 
     def forget_learned(self) -> None:
-        """Forgets what it learned, and the screenshots; the secrets that were given remain."""
+        """Forget what it learned, and the screenshots; the secrets that were given remain."""
         self._images.clear()
         self._lines.clear()
         if self._name_by_value != self._given:
@@ -193,16 +193,16 @@ class Redactor:
         self._images[_digest(image)] = cover
 
     def count(self, name: str) -> None:
-        """Counts a redaction that was made by other means than `redact`."""
+        """Count a redaction that was made by other means than `redact`."""
         self._counts[name] += 1
 
     def placeholder_of(self, name: str) -> str:
-        """Returns the placeholder of a name, and counts it as a redaction."""
+        """Return the placeholder of a name, and counts it as a redaction."""
         self._counts[name] += 1
         return placeholder(name)
 
     def find(self, text: str) -> Iterator[str]:
-        """Yields what of a text the rules describe.
+        """Yield what of a text the rules describe.
 
         Raises:
             TimeoutError: Own regexes take too long for it.
@@ -215,12 +215,12 @@ class Redactor:
         return self._searcher.active
 
     def take_counts(self) -> dict[str, int]:
-        """Returns the redactions since the last call: by name of secret, and of screenshots."""
+        """Return the redactions since the last call: by name of secret, and of screenshots."""
         counts, self._counts = dict(self._counts), collections.Counter()
         return counts
 
     def redact(self, value: Any) -> Any:
-        """Returns `value` without secrets.
+        """Return `value` without secrets.
 
         Searched are text and bytes in any nest of mappings, sequences, sets, arrays, dataclasses
         and named tuples, keys included. An object of another kind is replaced by its `repr`,
@@ -238,7 +238,7 @@ class Redactor:
             return values.call_on_fresh_stack(self._redact, value, _Visit())
 
     def redact_text(self, text: str) -> str:
-        """Returns `text` without secrets."""
+        """Return `text` without secrets."""
         if self._lines:
             text = self._redact_lines(text)
         if not self._searcher.active:
@@ -266,7 +266,7 @@ class Redactor:
         return "".join((*parts, text[at:])) if parts else text
 
     def _disguised_in(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Yields where secrets stand that are written with escapes no list of spellings has."""
+        """Yield where secrets stand that are written with escapes no list of spellings has."""
         if self._pattern is None or not self._needles or (read := plain(text)) is None:
             return
         for start, end, name in self._secrets_in(read.text):

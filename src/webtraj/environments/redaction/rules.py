@@ -100,7 +100,7 @@ _GAP = r"(?:[ \u00a0\u2007\u2009\u202f+-]|%20|&nbsp;|\\u00a0|\\xa0)"
 
 
 def _regex(source: str, hint: str = "", flags: int = 0) -> Finder:
-    """Returns what finds a regex in texts that hold `hint`."""
+    """Return what finds a regex in texts that hold `hint`."""
     compiled = re.compile(source, flags)
 
     def find(text: str) -> Iterator[Span]:
@@ -129,7 +129,7 @@ _CARD_LENGTHS = range(13, 20)
 
 
 def _find_card(text: str) -> Iterator[Span]:
-    """Yields cards: whole groups of digits in a row, 13 to 19 in all, with Luhn's checksum."""
+    """Yield cards: whole groups of digits in a row, 13 to 19 in all, with Luhn's checksum."""
     for run in _DIGITS.finditer(text):
         if run.end() - run.start() < _CARD_LENGTHS[0]:
             continue
@@ -333,7 +333,7 @@ class RedactionRules:
 
     @classmethod
     def of(cls, value: RedactionRules | Mapping[str, Any] | Iterable[str] | None) -> RedactionRules:
-        """Returns the rules that `value` asks for.
+        """Return the rules that `value` asks for.
 
         Args:
             value: Rules; a mapping of their fields, as a configuration file has it; names of
@@ -357,7 +357,7 @@ class RedactionRules:
         return cls(**value)
 
     def merged(self, other: RedactionRules) -> RedactionRules:
-        """Returns rules that redact what these or others do.
+        """Return rules that redact what these or others do.
 
         Raises:
             InvalidInputError: Both have a rule of one name that is not the same.

@@ -52,7 +52,7 @@ _SAFE_IN_URLS = (
 
 
 def spellings(secret: str) -> frozenset[str]:
-    """Returns the spellings of a secret, itself among them; those that differ in case count once.
+    """Return the spellings of a secret, itself among them; those that differ in case count once.
 
     They are: Unicode's composed and decomposed forms; white space as it is and squeezed; as JSON
     and Python literals write it, also JSON within JSON; as HTML and URLs escape it; base64 and hex,
@@ -278,7 +278,7 @@ class Searcher:
         """Whether there is anything to look for."""
 
     def pieces(self, text: str) -> Iterator[str]:
-        """Yields what of a text the rules describe.
+        """Yield what of a text the rules describe.
 
         Raises:
             TimeoutError: The own regexes take too long.
@@ -294,7 +294,7 @@ class Searcher:
         also: Iterable[Found] = (),
         known: Iterable[str],
     ) -> str:
-        """Returns a text with placeholders for what the rules describe.
+        """Return a text with placeholders for what the rules describe.
 
         Args:
             text: The text.
@@ -335,7 +335,7 @@ def _placeholders(text: str, known: frozenset[str]) -> list[tuple[int, int]]:
 
 
 def _apart(found: Iterable[Found], placeholders: list[tuple[int, int]]) -> Iterator[Found]:
-    """Yields what was found, ordered: what overlaps as one, none of it within a placeholder."""
+    """Yield what was found, ordered: what overlaps as one, none of it within a placeholder."""
     last: Found | None = None
     for start, end, name in found:
         if any(begin <= start and end <= stop for begin, stop in placeholders):
@@ -351,7 +351,7 @@ def _apart(found: Iterable[Found], placeholders: list[tuple[int, int]]) -> Itera
 
 
 def with_items(array: np.ndarray[Any, Any], items: Sequence[Any]) -> np.ndarray[Any, Any]:
-    """Returns an array of the shape of `array`, wide enough for its new items, in C order."""
+    """Return an array of the shape of `array`, wide enough for its new items, in C order."""
     if array.dtype.kind in "US":
         return np.array(items).reshape(array.shape)
     made = np.empty(len(items), dtype=object)

@@ -43,7 +43,7 @@ DIALECTS: dict[str, Callable[[tuple[int, int]], Dialect]] = {
 
 
 def make_dialect(name: str, viewport: tuple[int, int] = (1280, 720)) -> Dialect:
-    """Returns the dialect of a name.
+    """Return the dialect of a name.
 
     >>> from webtraj.environments.actions import Click
     >>> make_dialect("browsergym").format(Click("12"))

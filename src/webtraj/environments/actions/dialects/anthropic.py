@@ -38,7 +38,7 @@ _DIRECTIONS = {"up": (0, -1), "down": (0, 1), "left": (-1, 0), "right": (1, 0)}
 
 
 def read_keys(text: Any) -> str:
-    """Returns Playwright's names for xdotool keys: `ctrl+s`, or several chords."""
+    """Return Playwright's names for xdotool keys: `ctrl+s`, or several chords."""
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f"text must name keys, such as 'ctrl+s'; got {str(text)[:60]!r}")
     chords = [keys_lib.split_chord(chord) for chord in text.split()]
@@ -46,7 +46,7 @@ def read_keys(text: Any) -> str:
 
 
 def write_keys(keys: str) -> str:
-    """Returns xdotool's names for keys: the inverse of `read_keys`."""
+    """Return xdotool's names for keys: the inverse of `read_keys`."""
     chords = [keys_lib.split_chord(chord) for chord in keys.split(" ")]
     return " ".join(
         "+".join(keys_lib.spell_key(key, keys_lib.XDOTOOL_NAMES) for key in chord)
@@ -170,7 +170,7 @@ class AnthropicDialect(ObjectDialect):
         shown: tuple[int, int] | None = None,
         pixels_per_click: int = 100,
     ) -> None:
-        """Makes the dialect.
+        """Make the dialect.
 
         Args:
           viewport: Width and height of the page in CSS pixels.

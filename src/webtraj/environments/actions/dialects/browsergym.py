@@ -192,7 +192,7 @@ class BrowserGymDialect(PhrasebookDialect):
     def __init__(
         self, *, extended: bool = False, verbs: Collection[type[Action]] | None = None
     ) -> None:
-        """Makes the dialect.
+        """Make the dialect.
 
         Args:
           extended: Whether to add webtraj's words for what BrowserGym cannot say.
@@ -225,7 +225,7 @@ class BrowserGymDialect(PhrasebookDialect):
         return invalid("several_actions", reason, reply)
 
     def parse_all(self, reply: Any) -> tuple[Action, ...]:
-        """Reads a reply as a sequence of actions, at least one.
+        """Read a reply as a sequence of actions, at least one.
 
         One unreadable call makes the whole reply one `InvalidAction`: running the others without it
         would do what the model did not say.
@@ -302,7 +302,7 @@ class BrowserGymDialect(PhrasebookDialect):
         return calls
 
     def _lines_with_calls(self, text: str) -> list[str]:
-        """Returns the lines that begin with a call, whatever stands on the others."""
+        """Return the lines that begin with a call, whatever stands on the others."""
         stripped = (_LABEL.sub("", line).strip().strip("`") for line in text.splitlines())
         return [line for line in stripped if self._call.match(line)]
 
@@ -344,7 +344,7 @@ DEFAULT = BrowserGymDialect(extended=True)
 
 @functools.lru_cache(maxsize=256)  # A step asks twice: to redact, and to act.
 def parse_action(text: str) -> Action:
-    """Reads a reply in the default dialect. Never raises: see `Dialect.parse`.
+    """Read a reply in the default dialect. Never raises: see `Dialect.parse`.
 
     >>> parse_action("click('12', button='right')")
     Click(ref='12', button='right', modifiers=(), count=1)
@@ -355,7 +355,7 @@ def parse_action(text: str) -> Action:
 
 
 def format_action(action: Action) -> str:
-    """Says an action in the default dialect, which has words for all but `InvalidAction`.
+    """Say an action in the default dialect, which has words for all but `InvalidAction`.
 
     >>> from webtraj.environments.actions import Click
     >>> format_action(Click("12", count=2))

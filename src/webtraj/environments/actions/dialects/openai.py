@@ -135,7 +135,7 @@ class OpenAIDialect(ObjectDialect):
         shown: tuple[int, int] | None = None,
         wait_seconds: float = 1.0,
     ) -> None:
-        """Makes the dialect.
+        """Make the dialect.
 
         Args:
           viewport: Width and height of the page in CSS pixels.
@@ -156,7 +156,7 @@ class OpenAIDialect(ObjectDialect):
         return invalid("several_actions", reason, reply)
 
     def parse_all(self, reply: Any) -> tuple[Action, ...]:
-        """Reads all actions of a reply, at least one, since a call item may carry several.
+        """Read all actions of a reply, at least one, since a call item may carry several.
 
         One unreadable action makes the whole reply one `InvalidAction`.
         """

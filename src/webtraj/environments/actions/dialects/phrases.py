@@ -54,17 +54,17 @@ class Dialect(Protocol):
         """The verbs that it has words for, in some cases at least."""
 
     def words(self, verb: type[Action]) -> tuple[str, ...]:
-        """Returns the words that say a verb; none if it cannot be said."""
+        """Return the words that say a verb; none if it cannot be said."""
 
     def parse(self, reply: Any) -> Action:
-        """Reads a model's reply as one action.
+        """Read a model's reply as one action.
 
         Never raises on what a model wrote and never guesses: a reply that does not hold exactly one
         action in the dialect's grammar is an `InvalidAction`, which says why.
         """
 
     def format(self, action: Action) -> Any:
-        """Says an action in the dialect.
+        """Say an action in the dialect.
 
         `parse(format(action))` is the action again, its coordinates rounded to the dialect's grid.
 
@@ -73,13 +73,13 @@ class Dialect(Protocol):
         """
 
     def schema(self) -> dict[str, Any]:
-        """Returns the JSON Schema of one action in its structured form."""
+        """Return the JSON Schema of one action in its structured form."""
 
     def tools(self) -> list[dict[str, Any]]:
-        """Returns the tool definitions to offer to a model; empty if the dialect is plain text."""
+        """Return the tool definitions to offer to a model; empty if the dialect is plain text."""
 
     def prompt(self) -> str:
-        """Returns the text that tells a model how to act."""
+        """Return the text that tells a model how to act."""
 
 
 class ParseError(Exception):
@@ -96,7 +96,7 @@ class FormatError(Exception):
 
 
 def invalid(kind: str, reason: str, reply: Any) -> InvalidAction:
-    """Returns the action that stands for an unreadable reply, quoting it shortened."""
+    """Return the action that stands for an unreadable reply, quoting it shortened."""
     text = reply[: _MAX_QUOTED + 1] if isinstance(reply, str) else _repr(reply)
     if len(text) > _MAX_QUOTED:
         text = f"{text[:_MAX_QUOTED]}..."
@@ -104,7 +104,7 @@ def invalid(kind: str, reason: str, reply: Any) -> InvalidAction:
 
 
 def named(wire: Any) -> str:
-    """Returns how a message names a value that a model gave for a name."""
+    """Return how a message names a value that a model gave for a name."""
     return repr(wire[:60]) if isinstance(wire, str) else f"a {type(wire).__name__}"
 
 
@@ -155,7 +155,7 @@ def value(
     schema: Json | None = None,
     optional: bool = False,
 ) -> Argument:
-    """Returns the argument for one wire name that says one field (of the same name by default).
+    """Return the argument for one wire name that says one field (of the same name by default).
 
     Args:
       name: The name on the wire.
@@ -192,7 +192,7 @@ def group(
     read: Callable[..., Mapping[str, Any]],
     write: Callable[..., Mapping[str, Any]],
 ) -> Argument:
-    """Returns the argument for wire names that say fields only together. None is optional.
+    """Return the argument for wire names that say fields only together. None is optional.
 
     Args:
       schemas: The wire names and the JSON Schema of each.
@@ -210,12 +210,12 @@ def group(
 
 
 def default_of(cls: type[Action], field: str) -> Any:
-    """Returns a field's default; `dataclasses.MISSING` if it has none."""
+    """Return a field's default; `dataclasses.MISSING` if it has none."""
     return cls.__dataclass_fields__[field].default  # type: ignore[attr-defined]
 
 
 def plain(wire: Any) -> Any:
-    """Returns a value with tuples turned into lists, as JSON has them."""
+    """Return a value with tuples turned into lists, as JSON has them."""
     return [plain(item) for item in wire] if isinstance(wire, (list, tuple)) else wire
 
 
@@ -266,14 +266,14 @@ class Phrase:
         return f"{summary_of(self.action)} ({added})" if added else summary_of(self.action)
 
     def fits(self, args: Mapping[str, Any]) -> bool:
-        """Returns whether the arguments are this phrase's, whatever their values."""
+        """Return whether the arguments are this phrase's, whatever their values."""
         return args.keys() <= set(self.names) and all(
             args[name] == constant if name in args else not constant
             for name, constant in self.wire.items()
         )
 
     def read(self, args: Mapping[str, Any]) -> Action:
-        """Returns the action that the arguments say; raises `ParseError`."""
+        """Return the action that the arguments say; raise `ParseError`."""
         if surplus := [name for name in args if name not in self.names]:
             raise ParseError("bad_arguments", f"{self._usage()}; {surplus[0]!r} is none of them.")
         if missing := [name for name in self.names if name in self.required - args.keys()]:
@@ -295,7 +295,7 @@ class Phrase:
             raise ParseError("bad_arguments", f"{self.word}: {reason}.") from None
 
     def write(self, action: Action) -> Json:
-        """Returns the arguments that say the action; raises `FormatError`."""
+        """Return the arguments that say the action; raise `FormatError`."""
         said = {field for argument in self.arguments for field in argument.fields}
         for field in action.rules:
             current = getattr(action, field)
@@ -309,7 +309,7 @@ class Phrase:
         return {name: wire for part in written for name, wire in part.items()} | args
 
     def schema(self) -> Json:
-        """Returns the JSON Schema of the arguments."""
+        """Return the JSON Schema of the arguments."""
         properties: Json = {name: _constant(constant) for name, constant in self.wire.items()}
         for argument in self.arguments:
             properties.update(argument.schemas(self.action))
@@ -342,11 +342,11 @@ class Phrasebook:
         return tuple(dict.fromkeys(phrase.action for phrase in self.phrases if phrase.spoken))
 
     def of(self, word: str) -> tuple[Phrase, ...]:
-        """Returns the phrases of a word; none if it is unknown."""
+        """Return the phrases of a word; none if it is unknown."""
         return tuple(phrase for phrase in self.phrases if phrase.word == word)
 
     def read(self, word: Any, args: Mapping[str, Any]) -> Action:
-        """Returns the action that a word says with its arguments; raises `ParseError`."""
+        """Return the action that a word says with its arguments; raise `ParseError`."""
         phrases = self.of(word) if isinstance(word, str) else ()
         if not phrases:
             raise ParseError(
@@ -358,7 +358,7 @@ class Phrasebook:
         return (complete or fitting or phrases)[0].read(args)
 
     def write(self, action: Action) -> tuple[str, Json]:
-        """Returns a word and its arguments that say the action.
+        """Return a word and its arguments that say the action.
 
         Raises:
           UnsupportedActionError: If no phrase can say it.
@@ -377,17 +377,17 @@ class Phrasebook:
         )
 
     def names(self, word: str) -> tuple[str, ...]:
-        """Returns the wire names that a word takes, in order; none if it is unknown."""
+        """Return the wire names that a word takes, in order; none if it is unknown."""
         return tuple(dict.fromkeys(name for phrase in self.of(word) for name in phrase.names))
 
     def summary(self, word: str) -> str:
-        """Returns what a word does, in a line: the summaries of what it says."""
+        """Return what a word does, in a line: the summaries of what it says."""
         phrases = self.of(word)
         lines = [phrase.summary for phrase in phrases if phrase.spoken or len(phrases) == 1]
         return " Or: ".join(dict.fromkeys(lines))
 
     def arguments(self, word: str) -> Json:
-        """Returns the JSON Schema of all that a word takes, in whichever of its phrases."""
+        """Return the JSON Schema of all that a word takes, in whichever of its phrases."""
         phrases = self.of(word)
         return {
             "type": "object",
@@ -401,7 +401,7 @@ class Phrasebook:
         }
 
     def schema(self, word_key: str) -> Json:
-        """Returns the JSON Schema of an object that holds a word and its arguments side by side."""
+        """Return the JSON Schema of an object that holds a word and its arguments side by side."""
         options = []
         for phrase in self.phrases:
             schema = phrase.schema()
@@ -411,7 +411,7 @@ class Phrasebook:
         return {"oneOf": options}
 
     def flat_schema(self, word_key: str) -> Json:
-        """Returns `schema` as one object with all arguments side by side, as tool calls have it."""
+        """Return `schema` as one object with all arguments side by side, as tool calls have it."""
         meanings = [f"* `{word}`: {self.summary(word)}" for word in self.words]
         words = {
             "type": "string",
@@ -430,7 +430,7 @@ class Phrasebook:
 
 
 def _merged(options: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
-    """Returns the union of several objects' properties; those that differ take any value."""
+    """Return the union of several objects' properties; those that differ take any value."""
     merged: dict[str, Json] = {}
     for properties in options:
         for name, schema in properties.items():
@@ -498,7 +498,7 @@ class ObjectDialect(PhrasebookDialect):
         return input_prompt(self._book, self._word_key)
 
     def _object_in(self, reply: Any) -> Mapping[Any, Any]:
-        """Returns a reply that is an object, or the one call among the items of a list."""
+        """Return a reply that is an object, or the one call among the items of a list."""
         if isinstance(reply, (list, tuple)):
             items = [item for item in reply if isinstance(item, Mapping)]
             calls = [item for item in items if item.get("type") == self._call]
@@ -517,7 +517,7 @@ _TYPES = {"string": "str", "number": "float", "integer": "int", "boolean": "bool
 
 
 def call_prompt(book: Phrasebook) -> str:
-    """Returns the prompt of a dialect of calls: each word's signature, meaning and examples."""
+    """Return the prompt of a dialect of calls: each word's signature, meaning and examples."""
     lines = [
         f"{len(book.words)} actions are available:",
         "",
@@ -534,7 +534,7 @@ def call_prompt(book: Phrasebook) -> str:
 
 
 def tool_call_prompt(tool: dict[str, Any]) -> str:
-    """Returns the prompt of a dialect of `<tool_call>` JSON, in the manner of Qwen's template."""
+    """Return the prompt of a dialect of `<tool_call>` JSON, in the manner of Qwen's template."""
     return (
         "You have one tool:\n"
         f"<tools>\n{json.dumps(tool)}\n</tools>\n\n"
@@ -546,7 +546,7 @@ def tool_call_prompt(tool: dict[str, Any]) -> str:
 
 
 def input_prompt(book: Phrasebook, word_key: str) -> str:
-    """Returns the prompt of a dialect of JSON objects, for models without the tool built in."""
+    """Return the prompt of a dialect of JSON objects, for models without the tool built in."""
     schema = book.flat_schema(word_key)
     return f"Reply with exactly one JSON object, which follows this schema:\n{json.dumps(schema)}"
 

@@ -54,7 +54,7 @@ class Frame:
                 )
 
     def from_shown(self, x: Any, y: Any) -> tuple[float, float]:
-        """Returns the point of the viewport that the dialect's coordinates mean.
+        """Return the point of the viewport that the dialect's coordinates mean.
 
         Raises:
           ValueError: If they are no numbers, or lie outside the screen. The far edge itself, a
@@ -74,7 +74,7 @@ class Frame:
         )
 
     def to_shown(self, x: float, y: float) -> tuple[int, int]:
-        """Returns the dialect's coordinates nearest to a point of the viewport.
+        """Return the dialect's coordinates nearest to a point of the viewport.
 
         Raises:
           FormatError: If the point lies outside the viewport.
@@ -87,7 +87,7 @@ class Frame:
         )
 
     def pair(self, name: str, *, box: bool = False) -> Argument:
-        """Returns the argument for a point written as a list: `name: [x, y]`.
+        """Return the argument for a point written as a list: `name: [x, y]`.
 
         Args:
           name: The wire name.
@@ -105,7 +105,7 @@ class Frame:
         )
 
     def columns(self) -> Argument:
-        """Returns the argument for a point written as two numbers: `x` and `y`."""
+        """Return the argument for a point written as two numbers: `x` and `y`."""
         return group(
             self.point_schema()["properties"],
             ("x", "y"),
@@ -114,7 +114,7 @@ class Frame:
         )
 
     def read_pair(self, wire: Any, *, box: bool = False) -> tuple[float, float]:
-        """Returns the point that a list [x, y] means; raises ValueError if it means none."""
+        """Return the point that a list [x, y] means; raise ValueError if it means none."""
         numbers = wire if isinstance(wire, (list, tuple)) else ()
         if box and len(numbers) == 4:
             left, top = self.from_shown(*numbers[:2])
@@ -125,13 +125,13 @@ class Frame:
         return self.from_shown(*numbers)
 
     def pair_schema(self) -> dict[str, Any]:
-        """Returns the JSON Schema of a point as a list."""
+        """Return the JSON Schema of a point as a list."""
         largest = max(self.shown_width, self.shown_height)
         number = {"type": "integer", "minimum": 0, "maximum": largest}
         return {"type": "array", "items": number, "minItems": 2, "maxItems": 2}
 
     def point_schema(self) -> dict[str, Any]:
-        """Returns the JSON Schema of a point as an object."""
+        """Return the JSON Schema of a point as an object."""
         sizes = {"x": self.shown_width, "y": self.shown_height}
         return {
             "type": "object",
@@ -157,7 +157,7 @@ _END_TOKENS = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>", "</s>")
 
 
 def spoken_part(reply: str) -> str:
-    """Returns a reply without the model's reasoning and end tokens.
+    """Return a reply without the model's reasoning and end tokens.
 
     Raises:
       ParseError: If nothing is left, or there is far too much.
@@ -182,7 +182,7 @@ def spoken_part(reply: str) -> str:
 
 
 def tagged(text: str, tag: str) -> list[str]:
-    """Returns what stands in `<tag>...</tag>`. The last closing tag may be missing.
+    """Return what stands in `<tag>...</tag>`. The last closing tag may be missing.
 
     A server that stops at the closing tag leaves it out.
     """
@@ -191,7 +191,7 @@ def tagged(text: str, tag: str) -> list[str]:
 
 
 def fenced(text: str) -> list[str]:
-    """Returns the contents of the code fences in a text."""
+    """Return the contents of the code fences in a text."""
     if text.count("```") == 2 and text.startswith("```") and text.endswith("```"):
         inner = text[3:-3]
         if "\n" not in inner:
@@ -200,7 +200,7 @@ def fenced(text: str) -> list[str]:
 
 
 def only(candidates: list[str]) -> str:
-    """Returns the only candidate; raises `ParseError` if there are several."""
+    """Return the only candidate; raise `ParseError` if there are several."""
     if len(candidates) > 1:
         raise ParseError(
             "several_actions",
@@ -210,7 +210,7 @@ def only(candidates: list[str]) -> str:
 
 
 def structured(reply: Any) -> Any:
-    """Returns a structured reply as it is, and text as the one JSON object that it holds."""
+    """Return a structured reply as it is, and text as the one JSON object that it holds."""
     if not isinstance(reply, str):
         return reply
     text = spoken_part(reply)
@@ -221,7 +221,7 @@ def structured(reply: Any) -> Any:
 
 
 def without_nulls(args: Mapping[Any, Any]) -> dict[str, Any]:
-    """Returns arguments without those that are null: JSON's way of leaving one out.
+    """Return arguments without those that are null: JSON's way of leaving one out.
 
     Raises:
       ParseError: If a name is no string.
@@ -232,7 +232,7 @@ def without_nulls(args: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """Returns the JSON object that a text is, read strictly.
+    """Return the JSON object that a text is, read strictly.
 
     Raises:
       ParseError: On anything but one object: broken JSON, NaN, a key given twice, another type.
@@ -327,7 +327,7 @@ class Call:
 
 
 def read_calls(text: str) -> list[Call]:
-    """Returns the calls that a text consists of, one or more.
+    """Return the calls that a text consists of, one or more.
 
     Raises:
       ParseError: If the text is anything but calls with literal arguments.
@@ -344,14 +344,14 @@ def read_calls(text: str) -> list[Call]:
 
 
 def write_call(call: Call) -> str:
-    """Returns the text of a call: the inverse of `read_calls` for one call."""
+    """Return the text of a call: the inverse of `read_calls` for one call."""
     parts = [repr(arg) for arg in call.args]
     parts += [f"{name}={arg!r}" for name, arg in call.kwargs.items()]
     return f"{call.name}({', '.join(parts)})"
 
 
 def _prepared(text: str) -> tuple[str, str]:
-    """Returns what Python is to parse, and all of that which is not inside a string."""
+    """Return what Python is to parse, and all of that which is not inside a string."""
     source, syntax, last = [], [], 0
     for match in _OPAQUE.finditer(text):
         if match["open"]:

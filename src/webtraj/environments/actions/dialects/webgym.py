@@ -44,12 +44,12 @@ _HOST = re.compile(r"(localhost|[\w-]+(\.[\w-]+)+)(:\d+)?([/?#].*)?")
 
 
 def with_scheme(url: Any) -> Any:
-    """Returns a URL with `https://` put before it if it begins with a host name."""
+    """Return a URL with `https://` put before it if it begins with a host name."""
     return f"https://{url}" if isinstance(url, str) and _HOST.fullmatch(url) else url
 
 
 def page_scroll(height: int) -> Argument:
-    """Returns the argument `direction`, which scrolls by one viewport up or down."""
+    """Return the argument `direction`, which scrolls by one viewport up or down."""
 
     def read(direction: Any) -> Mapping[str, Any]:
         if direction not in ("up", "down"):
@@ -149,7 +149,7 @@ class WebGymDialect(_ToolCallDialect):
     """WebGym's coordinates mode. See the module."""
 
     def __init__(self, viewport: tuple[int, int] = (1280, 720)) -> None:
-        """Makes the dialect for a viewport (width, height) in CSS pixels."""
+        """Make the dialect for a viewport (width, height) in CSS pixels."""
         width, height = viewport
         frame = Frame(width, height, GRID, GRID)
         point = frame.pair("coordinate", box=True)
@@ -175,7 +175,7 @@ class WebGymMarksDialect(_ToolCallDialect):
     """WebGym's set-of-marks mode: elements by the labels drawn on the screenshot, their refs."""
 
     def __init__(self, viewport: tuple[int, int] = (1280, 720)) -> None:
-        """Makes the dialect for a viewport (width, height) in CSS pixels."""
+        """Make the dialect for a viewport (width, height) in CSS pixels."""
         mark = value("element_id", "ref", read=_label)
         super().__init__(
             "webgym_marks",

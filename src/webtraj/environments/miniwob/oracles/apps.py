@@ -29,7 +29,7 @@ from webtraj.environments.miniwob.oracles.widgets import pick_date
     "email-inbox-star-reply",
 )
 async def email_inbox(page: OracleView) -> Actions:
-    """Does with the mail what the goal says."""
+    """Do with the mail what the goal says."""
     sender, text, to, icon = matched(
         r"Find the email by (.+?) and (?:"
         r'reply to them with the text "(.+)"|'
@@ -49,7 +49,7 @@ async def email_inbox(page: OracleView) -> Actions:
 
 @oracle("email-inbox-forward-nl", "email-inbox-forward-nl-turk", "email-inbox-nl-turk")
 async def email_inbox_in_many_words(page: OracleView) -> Actions:
-    """Does with the mail what the goal says in one of many wordings.
+    """Do with the mail what the goal says in one of many wordings.
 
     It takes the names from the fields that the page gives beside its goal: some of the wordings
     name the two people the wrong way round, and no reader could know.
@@ -72,12 +72,12 @@ async def email_inbox_in_many_words(page: OracleView) -> Actions:
 
 
 async def _click_icon(page: OracleView, sender: str, icon: str) -> Actions:
-    """Clicks an icon beside the mail."""
+    """Click an icon beside the mail."""
     yield await _click_in_mail_by(page, sender, icon)
 
 
 async def _forward(page: OracleView, sender: str, to: str) -> Actions:
-    """Opens the mail and forwards it."""
+    """Open the mail and forward it."""
     yield await _click_in_mail_by(page, sender, "")
     yield await click(page, ".email-forward")
     yield Fill((await page.one(".forward-sender")).ref, to)
@@ -85,7 +85,7 @@ async def _forward(page: OracleView, sender: str, to: str) -> Actions:
 
 
 async def _reply(page: OracleView, sender: str, text: str) -> Actions:
-    """Opens the mail and replies to it."""
+    """Open the mail and reply to it."""
     yield await _click_in_mail_by(page, sender, "")
     yield await click(page, ".email-reply")
     yield Fill((await page.one("#reply-text")).ref, text)
@@ -93,7 +93,7 @@ async def _reply(page: OracleView, sender: str, text: str) -> Actions:
 
 
 async def _click_in_mail_by(page: OracleView, sender: str, selector: str) -> Click:
-    """Clicks an icon of the first mail by a sender, or the mail itself."""
+    """Click an icon of the first mail by a sender, or the mail itself."""
     senders = [line.text for line in await page.all("#main .email-sender")]
     if sender not in senders:
         raise OracleError(f"There is no mail by {sender!r}; there is some by {senders}.")
@@ -105,7 +105,7 @@ _ICONS = {"Reply": ".reply", "Retweet": ".retweet", "Like": ".like", "Share": ".
 
 @oracle("social-media")
 async def social_media(page: OracleView) -> Actions:
-    """Clicks an icon of the user's post, or an item of the menu behind its last icon.
+    """Click an icon of the user's post, or an item of the menu behind its last icon.
 
     An icon under the mouse changes its picture, and is no icon while that loads.
     """
@@ -125,7 +125,7 @@ async def social_media(page: OracleView) -> Actions:
 
 @oracle("social-media-all", "social-media-some")
 async def social_media_all(page: OracleView) -> Actions:
-    """Clicks an icon of all the user's posts, or of as many as the goal says, and submits."""
+    """Click an icon of all the user's posts, or of as many as the goal says, and submit."""
     button, count, user = matched(
         r'Click the "(\w+)" button on (?:all|(\d+)) posts? by (@\w+) and then click Submit\.',
         page.goal,
@@ -137,7 +137,7 @@ async def social_media_all(page: OracleView) -> Actions:
 
 
 async def _parts_of_posts(page: OracleView, user: str, selector: str) -> list[Element]:
-    """Returns the part of that selector of every post by a user.
+    """Return the part of that selector of every post by a user.
 
     Raises:
         OracleError: The user has no post.
@@ -156,7 +156,7 @@ _RESULTS_A_PAGE = 3
 
 @oracle("phone-book")
 async def phone_book(page: OracleView) -> Actions:
-    """Turns the pages until the person shows, and clicks the phone number, mail or address."""
+    """Turn the pages until the person shows, and click the phone number, mail or address."""
     name, item = matched(
         r"Find (.+) in the contact book and click on their (phone|email|address)(?: number)?\.",
         page.goal,
@@ -184,7 +184,7 @@ async def search_engine(page: OracleView) -> Actions:
 
 @oracle("navigate-tree")
 async def navigate_tree(page: OracleView) -> Actions:
-    """Opens one folder after another until the file or folder shows, and clicks it."""
+    """Open one folder after another until the file or folder shows, and click it."""
     (name,) = matched(
         r"Navigate through the file tree\. Find and click on the folder or file "
         r'named "(\w+)"\.',
@@ -203,7 +203,7 @@ async def navigate_tree(page: OracleView) -> Actions:
 
 
 def _next_folder(names: list[Element], opened: set[str]) -> Element:
-    """Returns the first folder that was not opened yet."""
+    """Return the first folder that was not opened yet."""
     for element in names:
         if "folder" in element.attributes["class"].split() and element.ref not in opened:
             return element
@@ -224,7 +224,7 @@ _MARGIN = 6.0
 
 @oracle("daily-calendar")
 async def daily_calendar(page: OracleView) -> Actions:
-    """Scrolls to a time that is free, drags over it, names the event and creates it."""
+    """Scroll to a time that is free, drag over it, name the event and create it."""
     length, name, begin, begin_half, end, end_half = matched(
         r'Create a (.+) event named "(\w+)", between (\d+)(AM|PM) and (\d+)(AM|PM)\.', page.goal
     )
@@ -241,7 +241,7 @@ async def daily_calendar(page: OracleView) -> Actions:
 
 
 async def _free_time(page: OracleView, begin: int, end: int, duration: int) -> int:
-    """Returns the first half-hour of a time without events."""
+    """Return the first half-hour of a time without events."""
     slots = await page.all("#area .half-hour")
     events = await page.all("#area .event")
     free = [not any(_overlap(slot, event) for event in events) for slot in slots]
@@ -260,13 +260,13 @@ def _overlap(slot: Element, event: Element) -> bool:
 
 
 def _slot(hour: str, half: str) -> int:
-    """Returns the half-hour of the day that begins at an hour such as 12, PM."""
+    """Return the half-hour of the day that begins at an hour such as 12, PM."""
     return 2 * (int(hour) % 12 + (12 if half == "PM" else 0))
 
 
 @oracle("buy-ticket")
 async def buy_ticket(page: OracleView) -> Actions:
-    """Buys the ticket that costs or takes the least or the most."""
+    """Buy the ticket that costs or takes the least or the most."""
     (which,) = matched(r"Buy the ticket with the (.+)\.", page.goal)
     best, quantity = {
         "cheapest cost": (min, _prices),
@@ -279,7 +279,7 @@ async def buy_ticket(page: OracleView) -> Actions:
 
 @oracle("book-flight", "book-flight-nodelay")
 async def book_flight(page: OracleView) -> Actions:
-    """Looks the flights up, and books the cheapest or the shortest."""
+    """Look the flights up, and book the cheapest or the shortest."""
     which, origin, destination, month, day, year = matched(
         r"Book the (cheapest|shortest) one-way flight from: (.+) to: (.+) "
         r"on (\d\d)/(\d\d)/(\d{4})\.",
@@ -296,7 +296,7 @@ async def book_flight(page: OracleView) -> Actions:
 
 
 async def _enter_airport(page: OracleView, selector: str, place: str) -> Actions:
-    """Types what only the airport's name holds, `Reno, NV (` or `(RNO)`, and takes the suggestion.
+    """Type what only the airport's name holds, `Reno, NV (` or `(RNO)`, and take the suggestion.
 
     Suggestions come after a while, or at once when the arrow down asks for them. Where they come
     in between the keys pass them by, so then it types again and clicks.
@@ -335,20 +335,20 @@ async def _book(
     best: Callable[[list[int]], int],
     quantity: Callable[[OracleView], Awaitable[list[int]]],
 ) -> Click:
-    """Returns a click on the button of the flight whose price or duration is the best."""
+    """Return a click on the button of the flight whose price or duration is the best."""
     amounts = await quantity(page)
     flights = await page.all(f"#area .flight {buttons}")
     return Click(flights[amounts.index(best(amounts))].ref)
 
 
 async def _prices(page: OracleView) -> list[int]:
-    """Returns what the flights cost, in dollars."""
+    """Return what the flights cost, in dollars."""
     buttons = await page.all("#area .flight .book button")
     return [int(matched(r"Book (?:flight )?for \$(\d+)", button.text)[0]) for button in buttons]
 
 
 async def _minutes(page: OracleView) -> list[int]:
-    """Returns how long the flights take."""
+    """Return how long the flights take."""
     texts = [duration.text for duration in await page.all("#area .flight .time-duration")]
     durations = [matched(r"(\d+)h (\d+)m", text) for text in texts]
     return [60 * int(hours) + int(minutes) for hours, minutes in durations]

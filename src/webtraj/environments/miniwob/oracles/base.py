@@ -72,17 +72,17 @@ class OracleView(Protocol):
         """What the episode asks for."""
 
     async def all(self, selector: str) -> list[Element]:
-        """Returns the elements that match a CSS selector, in the order of the document."""
+        """Return the elements that match a CSS selector, in the order of the document."""
 
     async def one(self, selector: str, text: str | None = None) -> Element:
-        """Returns the first element that matches, with exactly this text if `text` is given.
+        """Return the first element that matches, with exactly this text if `text` is given.
 
         Raises:
             OracleError: There is none.
         """
 
     async def evaluate(self, function: str, argument: Any = None) -> Any:
-        """Returns what a JavaScript function, a part of the oracle's source, says in the page.
+        """Return what a JavaScript function, a part of the oracle's source, says in the page.
 
         The function is called with the argument and with `refOf`, which gives an element's ref:
         `"(limit, refOf) => refOf(document.querySelector('svg'))"`. Both ways only JSON passes; a
@@ -136,7 +136,7 @@ class PageView:
 
 
 def quoted(text: str) -> list[str]:
-    """Returns the quoted parts of a goal, in order.
+    """Return the quoted parts of a goal, in order.
 
     >>> quoted('Enter "bob" and press "Log in".')
     ['bob', 'Log in']
@@ -145,7 +145,7 @@ def quoted(text: str) -> list[str]:
 
 
 def matched(pattern: str, goal: str) -> tuple[str, ...]:
-    r"""Returns the groups of a pattern that describes the whole goal.
+    r"""Return the groups of a pattern that describes the whole goal.
 
     >>> matched(r"Select (.+) and click (.+)\.", "Select bob and click Submit.")
     ('bob', 'Submit')
@@ -168,7 +168,7 @@ _ORACLES: dict[str, Oracle] = {}
 
 
 def oracle(*tasks: str) -> Callable[[Oracle], Oracle]:
-    """Registers a function as the oracle of tasks: `@oracle("click-test")`.
+    """Register a function as the oracle of tasks: `@oracle("click-test")`.
 
     Raises:
         ValueError: There is no task of that name, or it has an oracle already.
@@ -192,12 +192,12 @@ def has_oracle(task: str) -> bool:
 
 
 def solved_tasks() -> tuple[str, ...]:
-    """Returns the tasks that have an oracle, in the order of the alphabet."""
+    """Return the tasks that have an oracle, in the order of the alphabet."""
     return tuple(sorted(_ORACLES))
 
 
 def solve(task: str, view: OracleView) -> Solution:
-    """Returns the solution of the episode that `view` shows.
+    """Return the solution of the episode that `view` shows.
 
     Raises:
         InvalidInputError: The task has no oracle.
@@ -216,7 +216,7 @@ class Solution:
         self._actions = actions
 
     async def next_action(self) -> actions_lib.Action | None:
-        """Returns the next action; None when the oracle has nothing more to do.
+        """Return the next action; None when the oracle has nothing more to do.
 
         Raises:
             OracleError: The page is not as the oracle expects.
@@ -231,12 +231,12 @@ class Solution:
             raise OracleError(f"The page is not as its oracle expects: {error!r}.") from error
 
     async def close(self) -> None:
-        """Ends the oracle where it stands."""
+        """End the oracle where it stands."""
         await self._actions.aclose()
 
 
 async def click(page: OracleView, selector: str, text: str | None = None) -> actions_lib.Click:
-    """Clicks the first element that matches, with exactly this text if `text` is given.
+    """Click the first element that matches, with exactly this text if `text` is given.
 
     Raises:
         OracleError: There is none.
@@ -245,7 +245,7 @@ async def click(page: OracleView, selector: str, text: str | None = None) -> act
 
 
 async def submit(page: OracleView) -> actions_lib.Click:
-    """Clicks the button that hands the answer in.
+    """Click the button that hands the answer in.
 
     Raises:
         OracleError: There is none.
@@ -254,7 +254,7 @@ async def submit(page: OracleView) -> actions_lib.Click:
 
 
 async def painted(page: OracleView) -> None:
-    """Waits until the page has been drawn twice.
+    """Wait until the page has been drawn twice.
 
     Scripts hear of scrolling, and pictures change with the mouse over them, only when it is drawn.
     """
@@ -264,7 +264,7 @@ async def painted(page: OracleView) -> None:
 
 
 async def still(page: OracleView) -> None:
-    """Waits until jQuery moves nothing any more.
+    """Wait until jQuery moves nothing any more.
 
     Its animations start so slowly that for a few frames nothing changes, and a page that is about
     to move can look settled.

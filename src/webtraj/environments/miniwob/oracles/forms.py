@@ -22,7 +22,7 @@ from webtraj.environments.miniwob.oracles.base import (
 
 @oracle("enter-text")
 async def enter_text(page: OracleView) -> Actions:
-    """Types the word and submits."""
+    """Type the word and submit."""
     (word,) = quoted(page.goal)
     yield Fill((await page.one("#tt")).ref, word)
     yield Click((await page.one("#subbtn")).ref)
@@ -30,13 +30,13 @@ async def enter_text(page: OracleView) -> Actions:
 
 @oracle("focus-text")
 async def focus_text(page: OracleView) -> Actions:
-    """Gives the field the focus."""
+    """Give the field the focus."""
     yield Focus((await page.one("#tt")).ref)
 
 
 @oracle("login-user")
 async def login_user(page: OracleView) -> Actions:
-    """Fills in both fields and logs in."""
+    """Fill in both fields and log in."""
     user, password = quoted(page.goal)
     yield Fill((await page.one("#username")).ref, user)
     yield Fill((await page.one("#password")).ref, password)
@@ -45,7 +45,7 @@ async def login_user(page: OracleView) -> Actions:
 
 @oracle("enter-text-dynamic")
 async def enter_text_dynamic(page: OracleView) -> Actions:
-    """Types the word and submits."""
+    """Type the word and submit."""
     (word,) = matched(r'Enter "(.+)" into the text field and press Submit\.', page.goal)
     yield Fill((await page.one("#tt")).ref, word)
     yield await submit(page)
@@ -53,7 +53,7 @@ async def enter_text_dynamic(page: OracleView) -> Actions:
 
 @oracle("enter-text-2")
 async def enter_text_2(page: OracleView) -> Actions:
-    """Types the word in the letter case that the goal asks for, and submits."""
+    """Type the word in the letter case that the goal asks for, and submit."""
     word, case = matched(
         r'Type "(.+)" in all (upper|lower) case letters in the text input and press Submit\.',
         page.goal,
@@ -64,7 +64,7 @@ async def enter_text_2(page: OracleView) -> Actions:
 
 @oracle("enter-password")
 async def enter_password(page: OracleView) -> Actions:
-    """Types the password into both fields and submits."""
+    """Type the password into both fields and submit."""
     (password,) = matched(
         r'Enter the password "(.+)" into both text fields and press submit\.', page.goal
     )
@@ -75,7 +75,7 @@ async def enter_password(page: OracleView) -> Actions:
 
 @oracle("enter-date")
 async def enter_date(page: OracleView) -> Actions:
-    """Sets the date, which a date field takes in ISO form, and submits."""
+    """Set the date, which a date field takes in ISO form, and submit."""
     month, day, year = matched(r"Enter (\d+)/(\d+)/(\d+) as the date and hit submit\.", page.goal)
     date = datetime.date(int(year), int(month), int(day))
     yield Fill((await page.one("#tt")).ref, date.isoformat())
@@ -84,7 +84,7 @@ async def enter_date(page: OracleView) -> Actions:
 
 @oracle("enter-time")
 async def enter_time(page: OracleView) -> Actions:
-    """Sets the time, which a time field takes by the 24-hour clock, and submits."""
+    """Set the time, which a time field takes by the 24-hour clock, and submit."""
     hour, minute, half = matched(
         r"Enter (\d+):(\d\d) (AM|PM) as the time and press submit\.", page.goal
     )
@@ -95,14 +95,14 @@ async def enter_time(page: OracleView) -> Actions:
 
 @oracle("focus-text-2")
 async def focus_text_2(page: OracleView) -> Actions:
-    """Gives the field that the goal counts out the focus."""
+    """Give the field that the goal counts out the focus."""
     (nth,) = matched(r"Focus into the (\d)\w\w input textbox\.", page.goal)
     yield Focus((await page.all("#area input"))[int(nth) - 1].ref)
 
 
 @oracle("login-user-popup")
 async def login_user_popup(page: OracleView) -> Actions:
-    """Logs in, and waves away the popup that may open when a field gets the focus."""
+    """Log in, and waves away the popup that may open when a field gets the focus."""
     user, password = matched(
         r'Enter the username "(.+)" and the password "(.+)" into the text fields and press login\.',
         page.goal,
@@ -118,7 +118,7 @@ async def login_user_popup(page: OracleView) -> Actions:
 
 @oracle("use-autocomplete", "use-autocomplete-nodelay")
 async def use_autocomplete(page: OracleView) -> Actions:
-    """Types the beginning, has suggestions shown at once by the arrow down, and takes the one.
+    """Type the beginning, has suggestions shown at once by the arrow down, and take the one.
 
     The page's own search, delayed by 300 ms from the typing, would show the suggestions again if
     it came after the choice, over the button; leaving the field calls it off.
@@ -141,7 +141,7 @@ async def use_autocomplete(page: OracleView) -> Actions:
 
 @oracle("use-colorwheel", "use-colorwheel-2")
 async def use_colorwheel(page: OracleView) -> Actions:
-    """Types the colour's number into the field of the wheel, and submits.
+    """Type the colour's number into the field of the wheel, and submit.
 
     The number of a named colour is read from the page's list of all such names. That of a colour
     shown in the query, which no text says, is read from the query's markup.
@@ -161,7 +161,7 @@ async def use_colorwheel(page: OracleView) -> Actions:
 
 @oracle("terminal")
 async def terminal(page: OracleView) -> Actions:
-    """Lists the files, and removes one with the extension that the goal names, or without any."""
+    """List the files, and remove one with the extension that the goal names, or without any."""
     (extension,) = matched(
         r"Use the terminal below to delete a file "
         r"(?:ending with the extension (\.[\w.]+)|that has no file extension\.)",
@@ -183,7 +183,7 @@ _BUTTONS = "#area :is(button, .final, .ui-submit)"
 
 @oracle("multi-layouts", "multi-orderings")
 async def multi_layouts(page: OracleView) -> Actions:
-    """Fills in the search form, whose rows have any order and whose labels many wordings."""
+    """Fill in the search form, whose rows have any order and whose labels many wordings."""
     genre, director, year = matched(
         r"Search for (.+) movies directed by (.+) from year (\d+)\.", page.goal
     )
@@ -204,7 +204,7 @@ def _answer(answers: dict[str, str], label: str) -> str:
 
 @oracle("form-sequence-2")
 async def form_sequence_2(page: OracleView) -> Actions:
-    """Chooses a radio button and fills in a field, both counted out by the goal, and submits."""
+    """Choose a radio button and fill in a field, both counted out by the goal, and submit."""
     radio, number, field = matched(
         r'Check the (\d)\w\w radio button and enter the number "(-?\d+)" '
         r"into the (\d)\w\w textbox\.",
@@ -217,7 +217,7 @@ async def form_sequence_2(page: OracleView) -> Actions:
 
 @oracle("form-sequence-3")
 async def form_sequence_3(page: OracleView) -> Actions:
-    """Opens the list, which is drawn by a script, chooses an option and clicks the button."""
+    """Open the list, which is drawn by a script, choose an option and click the button."""
     option, label = matched(
         r'Choose (.+) from the dropdown, then click the button labeled "(.+)"\.', page.goal
     )
@@ -228,7 +228,7 @@ async def form_sequence_3(page: OracleView) -> Actions:
 
 @oracle("number-checkboxes")
 async def number_checkboxes(page: OracleView) -> Actions:
-    """Ticks the boxes that draw the digit.
+    """Tick the boxes that draw the digit.
 
     The example is a picture. What it shows is read from the page's list of all digits' patterns,
     which is the same in every episode.
@@ -248,7 +248,7 @@ async def number_checkboxes(page: OracleView) -> Actions:
 
 @oracle("odd-or-even")
 async def odd_or_even(page: OracleView) -> Actions:
-    """Marks every number, and submits."""
+    """Mark every number, and submit."""
     numbers = await page.all("#numbers .display-number")
     odd = await page.all("#numbers .odd")
     even = await page.all("#numbers .even")
@@ -259,7 +259,7 @@ async def odd_or_even(page: OracleView) -> Actions:
 
 @oracle("order-food")
 async def order_food(page: OracleView) -> Actions:
-    """Orders one of each named dish, or as many as asked of the first dish of a kind."""
+    """Order one of each named dish, or as many as asked of the first dish of a kind."""
     names, count, kind = matched(
         r"Order (?:one of each item: (.+)|(\d) items that are (.+))", page.goal
     )
@@ -273,13 +273,13 @@ async def order_food(page: OracleView) -> Actions:
 
 
 async def _add(page: OracleView, dish: str) -> Click:
-    """Clicks the plus of the first dish of that selector."""
+    """Click the plus of the first dish of that selector."""
     return await click(page, f".food-item{dish} .add")
 
 
 @oracle("unicode-test")
 async def unicode_test(page: OracleView) -> Actions:
-    """Clicks the button with the label that the goal names."""
+    """Click the button with the label that the goal names."""
     (label,) = matched(r'Click on the "(.+)" button\.', page.goal)
     yield await click(page, "#area button", label)
 
@@ -289,7 +289,7 @@ async def unicode_test(page: OracleView) -> Actions:
 
 @oracle("copy-paste")
 async def copy_paste(page: OracleView) -> Actions:
-    """Fills in the text of the text area, to the last space, and submits."""
+    """Fill in the text of the text area, to the last space, and submit."""
     text = (await page.one("#to-copy")).value
     yield Fill((await page.one("#answer-input")).ref, text)
     yield await submit(page)
@@ -297,7 +297,7 @@ async def copy_paste(page: OracleView) -> Actions:
 
 @oracle("copy-paste-2")
 async def copy_paste_2(page: OracleView) -> Actions:
-    """Fills in the text of the text area that the goal numbers, and submits."""
+    """Fill in the text of the text area that the goal numbers, and submit."""
     (number,) = matched(
         r"Copy the text from the (\d)(?:st|nd|rd) text area below and paste it into the text "
         r"input, then press Submit\.",
@@ -310,7 +310,7 @@ async def copy_paste_2(page: OracleView) -> Actions:
 
 @oracle("find-word")
 async def find_word(page: OracleView) -> Actions:
-    """Types the word of the paragraph that the goal counts out."""
+    """Type the word of the paragraph that the goal counts out."""
     (nth,) = matched(
         r"Find the (\d+)\w\w word in the paragraph, type that into the textbox "
         r'and press "Submit"\.',
@@ -323,7 +323,7 @@ async def find_word(page: OracleView) -> Actions:
 
 @oracle("scroll-text")
 async def scroll_text(page: OracleView) -> Actions:
-    """Types the last word of the text. The text need not be scrolled to be read as text."""
+    """Type the last word of the text. The text need not be scrolled to be read as text."""
     words = (await page.one("#text-area")).text.split()
     yield Fill((await page.one("#answer-input")).ref, _letters(words[-1]))
     yield await submit(page)
@@ -331,7 +331,7 @@ async def scroll_text(page: OracleView) -> Actions:
 
 @oracle("read-table")
 async def read_table(page: OracleView) -> Actions:
-    """Types the value of one row."""
+    """Type the value of one row."""
     (key,) = matched(r"Enter the value of (.+) into the text field and press Submit\.", page.goal)
     table = await _table(page)
     yield Fill((await page.one("#tt")).ref, table[key])
@@ -340,7 +340,7 @@ async def read_table(page: OracleView) -> Actions:
 
 @oracle("read-table-2")
 async def read_table_2(page: OracleView) -> Actions:
-    """Types the values of the two rows that the form's labels name."""
+    """Type the values of the two rows that the form's labels name."""
     table = await _table(page)
     labels = await page.all("#form label")
     fields = await page.all("#form input")
@@ -351,27 +351,27 @@ async def read_table_2(page: OracleView) -> Actions:
 
 @oracle("text-transform")
 async def text_transform(page: OracleView) -> Actions:
-    """Types the letters, which are skewed for the eye only."""
+    """Type the letters, which are skewed for the eye only."""
     letters = (await page.one("#captcha")).text
     yield Fill((await page.one("#tt")).ref, letters)
     yield await submit(page)
 
 
 async def _table(page: OracleView) -> dict[str, str]:
-    """Returns the two columns of the table."""
+    """Return the two columns of the table."""
     keys = await page.all("#tab td:first-child")
     values = await page.all("#tab td:last-child")
     return {key.text: value.text for key, value in zip(keys, values, strict=True)}
 
 
 def _letters(word: str) -> str:
-    """Returns a word without its punctuation."""
+    """Return a word without its punctuation."""
     return re.sub(r"[^A-Za-z]", "", word)
 
 
 @oracle("simple-arithmetic")
 async def simple_arithmetic(page: OracleView) -> Actions:
-    """Types the result."""
+    """Type the result."""
     left, sign, right = matched(r"(\d) ([-+x]) (\d) =", (await page.one("#math-problem")).text)
     a, b = int(left), int(right)
     result = {"+": a + b, "-": a - b, "x": a * b}[sign]
@@ -381,7 +381,7 @@ async def simple_arithmetic(page: OracleView) -> Actions:
 
 @oracle("simple-algebra")
 async def simple_algebra(page: OracleView) -> Actions:
-    """Solves the equation for x, which stands on either side of the sign."""
+    """Solve the equation for x, which stands on either side of the sign."""
     left, sign, right, total = matched(
         r"(x|\d) ([-+]) (x|\d) = (\d+)", (await page.one("#math-problem")).text
     )
@@ -395,7 +395,7 @@ async def simple_algebra(page: OracleView) -> Actions:
 
 @oracle("visual-addition")
 async def visual_addition(page: OracleView) -> Actions:
-    """Counts the blocks."""
+    """Count the blocks."""
     blocks = await page.all("#math-problem .addition-block")
     yield Fill((await page.one("#math-answer")).ref, str(len(blocks)))
     yield await submit(page)
@@ -403,7 +403,7 @@ async def visual_addition(page: OracleView) -> Actions:
 
 @oracle("generate-number")
 async def generate_number(page: OracleView) -> Actions:
-    """Has numbers drawn until one is as asked, and submits."""
+    """Have numbers drawn until one is as asked, and submit."""
     than, bound, parity = matched(
         r"Generate (?:a number (less|greater) than (\d+)|an (odd|even) number), "
         r"then press submit\.",
@@ -425,7 +425,7 @@ async def generate_number(page: OracleView) -> Actions:
 
 @oracle("guess-number")
 async def guess_number(page: OracleView) -> Actions:
-    """Halves the range with every guess. The page says whether a guess is too low or too high."""
+    """Halve the range with every guess. The page says whether a guess is too low or too high."""
     low, high = 0, 9
     while True:
         guess = (low + high) // 2
@@ -441,7 +441,7 @@ async def guess_number(page: OracleView) -> Actions:
 
 @oracle("find-greatest")
 async def find_greatest(page: OracleView) -> Actions:
-    """Turns every card up, and leaves the one with the greatest number up."""
+    """Turn every card up, and leaves the one with the greatest number up."""
     cards = [card.ref for card in await page.all("#cardholder .card")]
     numbers = []
     for card in cards:
@@ -483,7 +483,7 @@ _STYLE_BUTTONS = {"bold": ".ql-bold", "italics": ".ql-italic", "underlined": ".q
 
 @oracle("scroll-text-2")
 async def scroll_text_2(page: OracleView) -> Actions:
-    """Scrolls the text to an end, unless it shows, and submits."""
+    """Scroll the text to an end, unless it shows, and submit."""
     (end,) = matched(r"Scroll the textarea to the (bottom|top) of the text hit submit\.", page.goal)
     above, below = await page.evaluate(_HIDDEN_TEXT)
     if below if end == "bottom" else above:
@@ -493,7 +493,7 @@ async def scroll_text_2(page: OracleView) -> Actions:
 
 @oracle("sign-agreement")
 async def sign_agreement(page: OracleView) -> Actions:
-    """Scrolls the agreement down, which frees the field and the buttons, signs, and agrees or not.
+    """Scroll the agreement down, which frees the field and the buttons, sign, and agrees or not.
 
     Cancelling alone needs neither.
     """
@@ -511,7 +511,7 @@ async def sign_agreement(page: OracleView) -> Actions:
 
 @oracle("resize-textarea")
 async def resize_textarea(page: OracleView) -> Actions:
-    """Drags the lower right corner of the text area, and submits.
+    """Drag the lower right corner of the text area, and submit.
 
     Of the handles at its edges, only two pixels are to be seen.
     """
@@ -528,14 +528,14 @@ async def resize_textarea(page: OracleView) -> Actions:
 
 @oracle("highlight-text")
 async def highlight_text(page: OracleView) -> Actions:
-    """Selects the paragraph by a triple click, and submits."""
+    """Select the paragraph by a triple click, and submit."""
     yield Click((await page.one("#randomText")).ref, count=3)
     yield await submit(page)
 
 
 @oracle("highlight-text-2")
 async def highlight_text_2(page: OracleView) -> Actions:
-    """Selects the paragraph that the goal counts out by a triple click, and submits."""
+    """Select the paragraph that the goal counts out by a triple click, and submit."""
     (nth,) = matched(r"Highlight the text in the (\d)\w\w paragraph and click submit\.", page.goal)
     yield Click((await page.all("#randomText p"))[int(nth) - 1].ref, count=3)
     yield await submit(page)
@@ -543,7 +543,7 @@ async def highlight_text_2(page: OracleView) -> Actions:
 
 @oracle("text-editor")
 async def text_editor(page: OracleView) -> Actions:
-    """Selects a word, or everything, by the keyboard, and gives it a style or a colour."""
+    """Select a word, or everything, by the keyboard, and gives it a style or a colour."""
     word, style, color = matched(
         r"Using the text editor, (?:give|make) (?:everything|the text (.+)) "
         r"the (?:style (\w+)|color (\w+))(?: and press Submit)?\.",
@@ -561,7 +561,7 @@ async def text_editor(page: OracleView) -> Actions:
 
 
 def _selection_of(word: str, text: str) -> str:
-    """Returns the keys that select the first place of a word in the text of a field."""
+    """Return the keys that select the first place of a word in the text of a field."""
     words = text.split(" ")
     if word not in words:
         raise OracleError(f"The text has no {word!r}: {text!r}.")

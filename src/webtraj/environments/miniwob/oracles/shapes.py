@@ -59,7 +59,7 @@ class Description:
 
     @classmethod
     def parse(cls, text: str) -> Description:
-        """Returns what a text such as `small red digit` says.
+        """Return what a text such as `small red digit` says.
 
         Raises:
             OracleError: It says something else.
@@ -76,14 +76,14 @@ class Description:
 
 
 async def grid(page: OracleView) -> list[Shape]:
-    """Returns the shapes in the grid."""
+    """Return the shapes in the grid."""
     elements = await page.all("#area svg :is(rect:not(#shape-container), circle, polygon, text)")
     return [_shape(element) for element in elements]
 
 
 @oracle("click-shape")
 async def click_shape(page: OracleView) -> Actions:
-    """Clicks a shape that the goal describes."""
+    """Click a shape that the goal describes."""
     (text,) = matched(r"Click on a (.+)", page.goal)
     wanted = Description.parse(text)
     for shape in await grid(page):
@@ -95,7 +95,7 @@ async def click_shape(page: OracleView) -> Actions:
 
 @oracle("count-shape")
 async def count_shape(page: OracleView) -> Actions:
-    """Counts the shapes that the goal describes, and clicks the count."""
+    """Count the shapes that the goal describes, and click the count."""
     (text,) = matched(r"How many (.+)s are there\?", page.goal)
     wanted = Description.parse(text)
     count = sum(wanted.matches(shape) for shape in await grid(page))
@@ -131,7 +131,7 @@ _DARK_PIXELS = """() => {
 
 @oracle("ascending-numbers")
 async def ascending_numbers(page: OracleView) -> Actions:
-    """Remembers where the numbers are, clicks the 1, and then the boxes that hide the rest."""
+    """Remember where the numbers are, click the 1, and then the boxes that hide the rest."""
     numbers = await page.all("#area svg text")
     numbers.sort(key=lambda number: int(number.text))
     yield Click(numbers[0].ref)
@@ -143,13 +143,13 @@ async def ascending_numbers(page: OracleView) -> Actions:
 
 @oracle("count-sides")
 async def count_sides(page: OracleView) -> Actions:
-    """Looks at the drawing, and clicks the number of its sides."""
+    """Look at the drawing, and click the number of its sides."""
     outline = [(float(x), float(y)) for x, y in await page.evaluate(_DARK_PIXELS)]
     yield await click(page, "#form button", str(sides_of(outline)))
 
 
 def sides_of(outline: list[tuple[float, float]]) -> int:
-    """Returns how many sides a regular polygon has: how often its radius swells in a round.
+    """Return how many sides a regular polygon has: how often its radius swells in a round.
 
     Args:
         outline: The points (x, y) of its outline.
@@ -182,7 +182,7 @@ _SAMPLE = 500
 
 @oracle("grid-coordinate")
 async def grid_coordinate(page: OracleView) -> Actions:
-    """Clicks the point; the grid goes from -2 to 2, x to the right and y upwards."""
+    """Click the point; the grid goes from -2 to 2, x to the right and y upwards."""
     x, y = matched(r"Click on the grid coordinate \((-?\d),(-?\d)\)\.", page.goal)
     points = await page.all("#area circle")
     columns = sorted({point.center[0] for point in points})
@@ -194,7 +194,7 @@ async def grid_coordinate(page: OracleView) -> Actions:
 
 @oracle("identify-shape")
 async def identify_shape(page: OracleView) -> Actions:
-    """Clicks the name of the only figure."""
+    """Click the name of the only figure."""
     (shape,) = await grid(page)
     names = {"letter": "Letter", "digit": "Number", "shape": shape.name.capitalize()}
     yield await click(page, "#area-buttons button", names[shape.kind])
@@ -202,7 +202,7 @@ async def identify_shape(page: OracleView) -> Actions:
 
 @oracle("hot-cold")
 async def hot_cold(page: OracleView) -> Actions:
-    """Moves the mouse about until the area says HOT, and clicks there.
+    """Move the mouse about until the area says HOT, and click there.
 
     It keeps in mind all spots that agree with what the area said so far, and moves to the point
     from which they differ most.
@@ -224,7 +224,7 @@ async def hot_cold(page: OracleView) -> Actions:
 
 
 def _points(box: tuple[float, float, float, float], step: int) -> npt.NDArray[np.float64]:
-    """Returns the points of a grid over a box, of shape (points, 2)."""
+    """Return the points of a grid over a box, of shape (points, 2)."""
     left, top, width, height = box
     axes = np.arange(round(left), left + width, step), np.arange(round(top), top + height, step)
     return np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
@@ -233,14 +233,14 @@ def _points(box: tuple[float, float, float, float], step: int) -> npt.NDArray[np
 def _signals(
     points: npt.NDArray[np.float64], spots: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.intp]:
-    """Returns the signal at every point for every spot, of shape (points, spots)."""
+    """Return the signal at every point for every spot, of shape (points, spots)."""
     distances = np.linalg.norm(points[:, None] - spots, axis=-1)
     signals: npt.NDArray[np.intp] = np.searchsorted(_LIMITS, distances, side="right")
     return signals
 
 
 def _entropies(signals: npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
-    """Returns how many nats each row of signals tells: how evenly its values are spread."""
+    """Return how many nats each row of signals tells: how evenly its values are spread."""
     counts = np.stack([np.sum(signals == value, axis=1) for value in range(len(_SIGNALS))])
     shares = counts / signals.shape[1]
     surprise = -np.log(np.where(shares > 0, shares, 1))
@@ -258,7 +258,7 @@ _HALF_LINE = 25.0
 
 @oracle("draw-circle")
 async def draw_circle(page: OracleView) -> Actions:
-    """Draws a circle around the point, and submits."""
+    """Draw a circle around the point, and submit."""
     x, y = (await page.one("#circ")).center
     angles = [math.tau * corner / _CORNERS for corner in range(_CORNERS + 1)]
     yield DragAt(
@@ -269,7 +269,7 @@ async def draw_circle(page: OracleView) -> Actions:
 
 @oracle("draw-line")
 async def draw_line(page: OracleView) -> Actions:
-    """Draws a line through the dot, and submits.
+    """Draw a line through the dot, and submit.
 
     The page measures from the corner of the dot's box, so the middle of the line lies off that of
     the dot.
@@ -294,7 +294,7 @@ _DIRECTIONS = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}
 
 @oracle("drag-circle", "drag-single-shape")
 async def drag_shape(page: OracleView) -> Actions:
-    """Drags the shape in the direction that the goal names, and submits."""
+    """Drag the shape in the direction that the goal names, and submit."""
     (direction,) = matched(
         r"Drag the (?:circle|item) (left|right|up|down) then press Submit\.", page.goal
     )
@@ -306,7 +306,7 @@ async def drag_shape(page: OracleView) -> Actions:
 
 @oracle("drag-box")
 async def drag_box(page: OracleView) -> Actions:
-    """Drags the small box into the large one, unless it lies there, and submits."""
+    """Drag the small box into the large one, unless it lies there, and submit."""
     small, large = await page.one("#draggableSmall"), await page.one("#draggableLarge")
     if not _inside(small, large):
         yield DragTo(small.ref, large.ref)
@@ -315,7 +315,7 @@ async def drag_box(page: OracleView) -> Actions:
 
 @oracle("drag-shapes")
 async def drag_shapes(page: OracleView) -> Actions:
-    """Drags all shapes of a kind into the box, and submits."""
+    """Drag all shapes of a kind into the box, and submit."""
     (names,) = matched(r"Drag all (\w+)s into the black box\.", page.goal)
     box = await page.one("#shape-container")
     for shape in await grid(page):
@@ -326,7 +326,7 @@ async def drag_shapes(page: OracleView) -> Actions:
 
 @oracle("drag-shapes-2")
 async def drag_shapes_2(page: OracleView) -> Actions:
-    """Drags the shapes of a kind or colour into the left box, the rest into the right, submits."""
+    """Drag the shapes of a kind or colour into the left box, the rest into the right, submit."""
     name, color = matched(
         r"Drag all (?:(\w+)s|(\w+) shapes) into the left box, "
         r"and everything else into the right box\.",
@@ -357,7 +357,7 @@ _SHIFTS = {"up": -_COLUMNS, "down": _COLUMNS, "left": -1, "right": 1}
 
 @oracle("drag-items")
 async def drag_items(page: OracleView) -> Actions:
-    """Drags the item that the goal names to its place in the list."""
+    """Drag the item that the goal names to its place in the list."""
     name, end, way, place = matched(
         r"Drag (\S+) (?:to the (top|bottom)|(up|down) by one position"
         r"|to the (\d)(?:st|nd|rd|th) position)\.",
@@ -376,7 +376,7 @@ async def drag_items(page: OracleView) -> Actions:
 
 @oracle("drag-items-grid")
 async def drag_items_grid(page: OracleView) -> Actions:
-    """Drags the item that the goal names to its place in the grid of three by three."""
+    """Drag the item that the goal names to its place in the grid of three by three."""
     name, row, column, way = matched(
         r"Drag (\S+) (?:to the (?:(top|center|bottom) (left|center|right)|center)"
         r"|(up|down|left|right) by one)\.",
@@ -393,7 +393,7 @@ async def drag_items_grid(page: OracleView) -> Actions:
 
 @oracle("drag-sort-numbers")
 async def drag_sort_numbers(page: OracleView) -> Actions:
-    """Moves the smallest number that is left up to its place, time and again, and submits."""
+    """Move the smallest number that is left up to its place, time and again, and submit."""
     for place in range(4):
         items = await page.all(_ITEMS)
         numbers = [int(item.text) for item in items]
@@ -404,7 +404,7 @@ async def drag_sort_numbers(page: OracleView) -> Actions:
 
 
 def _find(items: list[Element], name: str) -> int:
-    """Returns the index of the item with this text."""
+    """Return the index of the item with this text."""
     for index, item in enumerate(items):
         if item.text == name:
             return index
@@ -412,7 +412,7 @@ def _find(items: list[Element], name: str) -> int:
 
 
 def _move(items: list[Element], start: int, target: int) -> DragAt:
-    """Drags an item onto the place of another, and there a little forth and back.
+    """Drag an item onto the place of another, and there a little forth and back.
 
     A list makes room before or behind the item under the mouse, by the direction that the mouse
     comes from; moving both ways leaves the gap under the mouse, whatever was passed on the way.
@@ -455,7 +455,7 @@ _AT_REST = """() => new Promise(resolve => {
 
 @oracle("drag-cube")
 async def drag_cube(page: OracleView) -> Actions:
-    """Turns the side that the goal names to the front, and submits.
+    """Turn the side that the goal names to the front, and submit.
 
     A cube that is let go while it turns spins on, so the mouse holds it until it stands still. And
     the page takes the way to where the button goes down for a stroke, unless the mouse rests there.
@@ -484,7 +484,7 @@ async def _is_front(page: OracleView, side: str) -> bool:
 
 
 async def _stroke(page: OracleView, side: str) -> tuple[float, float]:
-    """Returns by how many pixels to move the mouse."""
+    """Return by how many pixels to move the mouse."""
     style = (await page.one(".cube")).attributes["style"]
     about_x, about_y = matched(r"transform: rotateX\((.+)deg\) rotateY\((.+)deg\);", style)
     front_x, front_y = _FRONTS[side]

@@ -23,39 +23,39 @@ from webtraj.environments.miniwob.oracles.base import (
 
 @oracle("click-test")
 async def click_test(page: OracleView) -> Actions:
-    """Clicks the only button."""
+    """Click the only button."""
     yield Click((await page.one("#subbtn")).ref)
 
 
 @oracle("click-test-2")
 async def click_test_2(page: OracleView) -> Actions:
-    """Clicks the button with the right label."""
+    """Click the button with the right label."""
     yield Click((await page.one("#area button", "ONE")).ref)
 
 
 @oracle("click-button")
 async def click_button(page: OracleView) -> Actions:
-    """Clicks the button that the goal names."""
+    """Click the button that the goal names."""
     (label,) = quoted(page.goal)
     yield Click((await page.one("#area button", label)).ref)
 
 
 @oracle("click-link")
 async def click_link(page: OracleView) -> Actions:
-    """Clicks the link that the goal names."""
+    """Click the link that the goal names."""
     (text,) = quoted(page.goal)
     yield Click((await page.one("#area .alink", text)).ref)
 
 
 @oracle("click-dialog")
 async def click_dialog(page: OracleView) -> Actions:
-    """Closes the dialog by its x."""
+    """Close the dialog by its x."""
     yield Click((await page.one(".ui-dialog-titlebar-close")).ref)
 
 
 @oracle("click-checkboxes")
 async def click_checkboxes(page: OracleView) -> Actions:
-    """Ticks the boxes that the goal lists, and submits."""
+    """Tick the boxes that the goal lists, and submit."""
     wanted = page.goal.removeprefix("Select ").removesuffix(" and click Submit.").split(", ")
     labels = await page.all("#boxes label")
     boxes = await page.all("#boxes input")
@@ -67,21 +67,21 @@ async def click_checkboxes(page: OracleView) -> Actions:
 
 @oracle("click-button-sequence")
 async def click_button_sequence(page: OracleView) -> Actions:
-    """Clicks ONE, then TWO."""
+    """Click ONE, then TWO."""
     for label in ("ONE", "TWO"):
         yield Click((await page.one("#area button", label)).ref)
 
 
 @oracle("click-test-transfer")
 async def click_test_transfer(page: OracleView) -> Actions:
-    """Clicks the button that the goal names."""
+    """Click the button that the goal names."""
     (label,) = matched(r"Click button (ONE|TWO)\.", page.goal)
     yield Click((await page.one("#area button", label)).ref)
 
 
 @oracle("click-checkboxes-large", "click-checkboxes-transfer")
 async def click_checkboxes_large(page: OracleView) -> Actions:
-    """Ticks the boxes that the goal lists, maybe none, and submits."""
+    """Tick the boxes that the goal lists, maybe none, and submit."""
     (listed,) = matched(r"Select (.+) and click Submit\.", page.goal)
     for box in await _boxes(page, set(listed.split(", "))):
         yield box
@@ -90,7 +90,7 @@ async def click_checkboxes_large(page: OracleView) -> Actions:
 
 @oracle("click-checkboxes-soft")
 async def click_checkboxes_soft(page: OracleView) -> Actions:
-    """Ticks the boxes whose words are synonyms of those that the goal lists, and submits.
+    """Tick the boxes whose words are synonyms of those that the goal lists, and submit.
 
     What a synonym is, it reads from the page's list of all synonyms it uses: that stands in for
     knowing English, and is the same in every episode.
@@ -107,7 +107,7 @@ async def click_checkboxes_soft(page: OracleView) -> Actions:
 
 @oracle("click-option")
 async def click_option(page: OracleView) -> Actions:
-    """Chooses the radio button that the goal names, and submits."""
+    """Choose the radio button that the goal names, and submit."""
     (label,) = matched(r"Select (.+) and click Submit\.", page.goal)
     (button,) = (await _boxes(page, {label}))[:1]
     yield button
@@ -116,7 +116,7 @@ async def click_option(page: OracleView) -> Actions:
 
 @oracle("choose-list")
 async def choose_list(page: OracleView) -> Actions:
-    """Chooses an option of the list, and submits."""
+    """Choose an option of the list, and submit."""
     (option,) = matched(r"Select (.+) from the list and click Submit\.", page.goal)
     yield SelectOption((await page.one("#options")).ref, (option,))
     yield await submit(page)
@@ -124,7 +124,7 @@ async def choose_list(page: OracleView) -> Actions:
 
 @oracle("click-scroll-list")
 async def click_scroll_list(page: OracleView) -> Actions:
-    """Chooses one or two options of the list, and submits."""
+    """Choose one or two options of the list, and submit."""
     (options,) = matched(r"Select (.+) from the scroll list and click Submit\.", page.goal)
     yield SelectOption((await page.one("#options")).ref, tuple(options.split(", ")))
     yield await submit(page)
@@ -141,13 +141,13 @@ _WIDGETS = {
 
 @oracle("click-widget")
 async def click_widget(page: OracleView) -> Actions:
-    """Clicks a widget of the kind that the goal names."""
+    """Click a widget of the kind that the goal names."""
     (kind,) = matched(r'Click on a "(\w+)" widget\.', page.goal)
     yield Click((await page.one(_WIDGETS[kind])).ref)
 
 
 async def _boxes(page: OracleView, labels: Container[str]) -> list[Click]:
-    """Returns a click for every box or radio button with one of the labels."""
+    """Return a click for every box or radio button with one of the labels."""
     texts = await page.all("#area label")
     boxes = await page.all("#area label input")
     return [Click(box.ref) for text, box in zip(texts, boxes, strict=True) if text.text in labels]
@@ -158,7 +158,7 @@ async def _boxes(page: OracleView, labels: Container[str]) -> list[Click]:
 
 @oracle("click-collapsible", "click-collapsible-nodelay")
 async def click_collapsible(page: OracleView) -> Actions:
-    """Expands the section, and submits."""
+    """Expand the section, and submit."""
     yield await click(page, "#area h3")
     await still(page)
     yield await submit(page)
@@ -166,7 +166,7 @@ async def click_collapsible(page: OracleView) -> Actions:
 
 @oracle("click-collapsible-2", "click-collapsible-2-nodelay")
 async def click_collapsible_2(page: OracleView) -> Actions:
-    """Expands one section after another until the link shows, and clicks it."""
+    """Expand one section after another until the link shows, and click it."""
     (text,) = matched(
         r'Expand the sections below, to find and click on the link "(.+)"\.', page.goal
     )
@@ -182,14 +182,14 @@ async def click_collapsible_2(page: OracleView) -> Actions:
 
 @oracle("click-tab")
 async def click_tab(page: OracleView) -> Actions:
-    """Clicks the tab that the goal names."""
+    """Click the tab that the goal names."""
     (name,) = matched(r"Click on (Tab #\d)\.", page.goal)
     yield await click(page, "#area ul a", name)
 
 
 @oracle("click-tab-2", "click-tab-2-easy", "click-tab-2-medium", "click-tab-2-hard")
 async def click_tab_2(page: OracleView) -> Actions:
-    """Looks at one tab after another until the link shows, and clicks it.
+    """Look at one tab after another until the link shows, and click it.
 
     In `click-tab-2-medium` opening the second tab is enough where the first has no such link.
     """
@@ -206,7 +206,7 @@ async def click_tab_2(page: OracleView) -> Actions:
 
 @oracle("click-dialog-2")
 async def click_dialog_2(page: OracleView) -> Actions:
-    """Clicks the button of the dialog that the goal names; its x has no text."""
+    """Click the button of the dialog that the goal names; its x has no text."""
     (label,) = matched(r'Click the button in the dialog box labeled "(\w+)"\.', page.goal)
     if label == "x":
         yield await click(page, ".ui-dialog-titlebar-close")
@@ -215,7 +215,7 @@ async def click_dialog_2(page: OracleView) -> Actions:
 
 
 async def _shown_link(page: OracleView, text: str) -> Click | None:
-    """Returns a click on the link with this text, if there is one to be seen."""
+    """Return a click on the link with this text, if there is one to be seen."""
     for link in await page.all("#area .alink"):
         if link.visible and link.text == text:
             return Click(link.ref)
@@ -224,7 +224,7 @@ async def _shown_link(page: OracleView, text: str) -> Click | None:
 
 @oracle("click-menu")
 async def click_menu(page: OracleView) -> Actions:
-    """Walks down the menu by the keyboard.
+    """Walk down the menu by the keyboard.
 
     A click on an item that has a submenu counts as choosing it, and the mouse alone opens a
     submenu only after a while.
@@ -252,7 +252,7 @@ A submenu that was opened in the meantime would be folded too.
 
 @oracle("click-menu-2")
 async def click_menu_2(page: OracleView) -> Actions:
-    """Opens the menu, and by the keyboard its submenu where need be, and clicks the item.
+    """Open the menu, and by the keyboard its submenu where need be, and click the item.
 
     Half of the goals show the item's icon instead of its name. No text says which icon that is, so
     it is read from the query's markup.
@@ -276,14 +276,14 @@ async def click_menu_2(page: OracleView) -> Actions:
 
 
 async def _item_like(page: OracleView, icon_class: str) -> Element:
-    """Returns the menu's item with an icon."""
+    """Return the menu's item with an icon."""
     icons = "#menu div:has(> .ui-icon:not(.ui-menu-icon))"
     classes = [icon.attributes["class"] for icon in await page.all(f"{icons} > .ui-icon")]
     return (await page.all(icons))[_index(classes, icon_class)]
 
 
 def _to(items: list[str], item: str, key: str) -> str:
-    """Returns the keys that go to an item of a menu and press a key there."""
+    """Return the keys that go to an item of a menu and press a key there."""
     return " ".join(["Home", *["ArrowDown"] * _index(items, item), key])
 
 
@@ -295,7 +295,7 @@ def _index(values: list[str], value: str) -> int:
 
 @oracle("click-color")
 async def click_color(page: OracleView) -> Actions:
-    """Clicks the box of the colour that the goal names."""
+    """Click the box of the colour that the goal names."""
     (color,) = matched(r"Click on the (\w+) colored box\.", page.goal)
     boxes = await page.all("#area .color")
     for box in boxes:
@@ -307,7 +307,7 @@ async def click_color(page: OracleView) -> Actions:
 
 @oracle("click-shades")
 async def click_shades(page: OracleView) -> Actions:
-    """Clicks every box whose colour is mostly red, green or blue, and submits."""
+    """Click every box whose colour is mostly red, green or blue, and submit."""
     (color,) = matched(r"Select all the shades of (red|green|blue) and press Submit\.", page.goal)
     for box in await page.all("#area span"):
         channels = [
@@ -319,7 +319,7 @@ async def click_shades(page: OracleView) -> Actions:
 
 
 def _background(box: Element) -> str:
-    """Returns the colour that an element's style gives it."""
+    """Return the colour that an element's style gives it."""
     return matched(r"background-color: (.+);", box.attributes["style"])[0]
 
 
@@ -329,7 +329,7 @@ _STEPS = 50
 
 @oracle("use-slider")
 async def use_slider(page: OracleView) -> Actions:
-    """Moves the slider to the value, and submits."""
+    """Move the slider to the value, and submit."""
     (value,) = matched(r"Select (-?\d+) with the slider and hit Submit\.", page.goal)
     async for action in _set_slider(page, "#slider", "#val", int(value)):
         yield action
@@ -338,7 +338,7 @@ async def use_slider(page: OracleView) -> Actions:
 
 @oracle("use-slider-2")
 async def use_slider_2(page: OracleView) -> Actions:
-    """Moves the three sliders to their values, and submits."""
+    """Move the three sliders to their values, and submit."""
     (values,) = matched(r"Set the sliders to the combination (\[.+\]) and submit\.", page.goal)
     for number, value in enumerate(json.loads(values), start=1):
         async for action in _set_slider(page, f"#slider-{number}", f"#val-{number}", value):
@@ -348,7 +348,7 @@ async def use_slider_2(page: OracleView) -> Actions:
 
 @oracle("form-sequence")
 async def form_sequence(page: OracleView) -> Actions:
-    """Moves the slider, ticks the box that the goal counts out, and submits."""
+    """Move the slider, ticks the box that the goal counts out, and submit."""
     value, box = matched(
         r"Select (-?\d+) with the slider, click the (\d)\w\w checkbox, then hit Submit\.",
         page.goal,
@@ -361,7 +361,7 @@ async def form_sequence(page: OracleView) -> Actions:
 
 @oracle("use-spinner")
 async def use_spinner(page: OracleView) -> Actions:
-    """Steps the spinner to the value, and submits."""
+    """Step the spinner to the value, and submit."""
     (value,) = matched(r"Select (-?\d+) with the spinner and hit Submit\.", page.goal)
     spinner = await page.one("#spinner")
     steps = int(value) - int(spinner.value)
@@ -371,7 +371,7 @@ async def use_spinner(page: OracleView) -> Actions:
 
 
 async def _set_slider(page: OracleView, slider: str, output: str, value: int) -> Actions:
-    """Moves a slider by arrow keys, from one of its ends where that is near.
+    """Move a slider by arrow keys, from one of its ends where that is near.
 
     The page shows the value beside the slider, but not its range: that is seen by going to the end.
     """
@@ -385,7 +385,7 @@ async def _set_slider(page: OracleView, slider: str, output: str, value: int) ->
 
 
 def _arrows(steps: int) -> str:
-    """Returns the keys that go so many steps up, or down."""
+    """Return the keys that go so many steps up, or down."""
     return " ".join(["ArrowUp" if steps > 0 else "ArrowDown"] * abs(steps))
 
 
@@ -394,7 +394,7 @@ _MONTHS = list(calendar.month_name)
 
 @oracle("choose-date", "choose-date-easy", "choose-date-medium", "choose-date-nodelay")
 async def choose_date(page: OracleView) -> Actions:
-    """Picks the date, and submits."""
+    """Pick the date, and submit."""
     month, day, year = matched(
         r"Select (\d\d)/(\d\d)/(\d{4}) as the date and hit submit\.", page.goal
     )
@@ -404,7 +404,7 @@ async def choose_date(page: OracleView) -> Actions:
 
 
 async def pick_date(page: OracleView, year: int, month: int, day: int) -> Actions:
-    """Opens the date picker, turns to the month by the keyboard, and clicks the day.
+    """Open the date picker, turn to the month by the keyboard, and click the day.
 
     A year is eleven pages, so its arrows would take eleven clicks.
     """
