@@ -364,7 +364,7 @@ class NoModel:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"dialect": "esperanto"}, "no dialect 'esperanto'"),
+        ({"dialect": "esperanto"}, "Unknown dialect 'esperanto'"),
         ({"prompt": "none"}, "No prompt 'none'"),
         ({"max_invalid_actions": 0}, "1 or more; got 0"),
         ({"dialect": "anthropic", "enforce_actions": True}, "no structure"),

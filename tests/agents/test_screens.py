@@ -38,7 +38,7 @@ def test_pixels_are_those_of_the_picture_that_is_shown():
 
 
 def test_dialect_that_is_none_is_refused():
-    with pytest.raises(errors.InvalidInputError, match="no dialect 'klingon'"):
+    with pytest.raises(errors.InvalidInputError, match="Unknown dialect 'klingon'"):
         dialect_for("klingon", (800, 600))
 
 

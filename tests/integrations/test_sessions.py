@@ -171,7 +171,7 @@ async def test_what_is_wrong_is_named():
     [
         ({"sessions": 0}, "sessions is 1 or more"),
         ({"max_steps": 0}, "max_steps is 1 or more"),
-        ({"dialect": "french"}, "no dialect"),
+        ({"dialect": "french"}, "Unknown dialect"),
     ],
 )
 def test_arguments_are_checked(arguments, words):

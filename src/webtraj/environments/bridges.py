@@ -195,9 +195,9 @@ class WorkerThread:
 
 
 _CALLED_FROM_ITS_OWN_LOOP = (
-    "A synchronous environment was called from inside its own event loop, where waiting for the "
-    "answer would wait for ever. Expected: a call from any other thread. In asynchronous code, use "
-    "the asynchronous environment itself, with await."
+    "A synchronous environment was called from its own event loop, where waiting for the answer "
+    "would deadlock. Call it from another thread; in asynchronous code, await the asynchronous "
+    "environment itself."
 )
 
 _LONGEST_WAIT = 0.5

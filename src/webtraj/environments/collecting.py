@@ -215,8 +215,8 @@ class TrajectoryCollectingEnvironment:
         """
         if self._tracker.episode_id is None:
             raise errors.EnvironmentMisuseError(
-                f"mark_truncated({reason!r}) found no open episode: it has ended, or not begun. "
-                "Call it before the episode's LAST timestep."
+                f"mark_truncated({reason!r}): no episode is open. Call it after reset and "
+                "before the episode's LAST timestep."
             )
         self._tracker.ended(EndReason.TRUNCATED, Phase.STEP, detail=reason, decision=decision)
 
@@ -246,8 +246,8 @@ class TrajectoryCollectingEnvironment:
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise TypeError(
             "A TrajectoryCollectingEnvironment cannot be pickled or copied: its collector holds "
-            "open files, and two records of one episode would be false. Make the environment and "
-            "the collector anew in the other process, on the same dataset folder."
+            "open files, and a copy would record the same episode twice. Create a new environment "
+            "and collector in the other process, on the same dataset folder."
         )
 
     def __repr__(self) -> str:
@@ -256,8 +256,8 @@ class TrajectoryCollectingEnvironment:
     def _enter(self, name: str) -> None:
         if self._busy:
             raise errors.ConcurrentCallError(
-                f"{name} was called while {self._busy} had not returned. An environment runs one "
-                "episode: make one environment for each episode that runs at the same time."
+                f"{name} was called before {self._busy} returned. An environment runs one episode "
+                "at a time: create one environment per concurrent episode."
             )
         self._busy = name
 
@@ -309,7 +309,7 @@ class TrajectoryCollectingEnvironment:
             known: Mapping[str, Any] = describe()
             fields = {name: value for name, value in known.items() if name in self._left_open}
         except Exception:  # A description is not worth an episode.
-            _LOGGER.exception("describe_episode raised; the episode goes on without it")
+            _LOGGER.exception("describe_episode raised; the episode continues without it")
             return info
         return dataclasses.replace(info, **fields) if fields else info
 

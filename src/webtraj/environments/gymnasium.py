@@ -435,7 +435,7 @@ class GymnasiumEnvironment(_Env):
         """
         if self._needs_reset:
             raise errors.EnvironmentMisuseError(
-                "No episode is under way: call reset() before the first step(), and after a step "
+                "No episode is running: call reset() before the first step(), and after a step "
                 "that terminated, truncated or raised."
             )
         self._needs_reset = True  # Until the environment has answered.

@@ -276,7 +276,7 @@ class EpisodeTracker:
         error = errors.EnvironmentMisuseError(
             f"{phase} returned an object of type {type(value).__qualname__}; expected a timestep "
             "with step_type, reward, discount and observation, as dm_env defines it. "
-            "A Gymnasium environment is wrapped by webtraj.from_gymnasium first."
+            "Wrap a Gymnasium environment with webtraj.from_gymnasium first."
         )
         self._step_rule = ""
         self.raised(error, phase)

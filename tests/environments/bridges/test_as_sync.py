@@ -209,9 +209,9 @@ def test_a_call_from_its_own_loop_is_refused():
             bridge.close()
 
     bridge = as_sync(Reentrant())
-    with pytest.raises(errors.EnvironmentMisuseError, match="inside its own event loop"):
+    with pytest.raises(errors.EnvironmentMisuseError, match="from its own event loop"):
         bridge.reset()
-    with pytest.raises(errors.EnvironmentMisuseError, match="inside its own event loop"):
+    with pytest.raises(errors.EnvironmentMisuseError, match="from its own event loop"):
         bridge.step(0)
     bridge.close()
 

@@ -200,7 +200,7 @@ async def test_a_start_that_never_goes_on_is_given_up(monkeypatch):
         async with asyncio.timeout(60):
             await stuck.wait()
     pool.limits = short
-    with pytest.raises(errors.BrowserTimeoutError, match="gave that start up"):
+    with pytest.raises(errors.BrowserTimeoutError, match="abandoned that start"):
         await pool.lease()
     pool.limits = PoolLimits()
     async with await pool.lease() as lease:

@@ -427,7 +427,7 @@ async def test_two_tasks_at_once_are_refused_and_the_first_goes_on(recording):
     task = asyncio.ensure_future(env.step("a1"))
     await asyncio.sleep(0)
     for call in (env.step("a2"), env.reset()):
-        with pytest.raises(errors.ConcurrentCallError, match="step had not returned"):
+        with pytest.raises(errors.ConcurrentCallError, match="before step returned"):
             await call
     release.set()
     assert await task is LAST
@@ -467,7 +467,7 @@ async def test_mark_truncated_keeps_its_reason(recording):
 async def test_mark_truncated_without_an_open_episode_is_misuse(recording, script):
     env = recording.env(ScriptedEnvironment(script))
     await play(env, script, ["reset", "step"][: len(script)])
-    with pytest.raises(errors.EnvironmentMisuseError, match="no open episode"):
+    with pytest.raises(errors.EnvironmentMisuseError, match="no episode is open"):
         env.mark_truncated("60 s")
 
 

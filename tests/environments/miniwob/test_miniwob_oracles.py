@@ -36,7 +36,7 @@ async def test_a_task_without_an_oracle_is_told():
 
 
 @pytest.mark.parametrize(
-    ("task", "message"), [("click-tset", "no task"), ("click-test", "an oracle already")]
+    ("task", "message"), [("click-tset", "no task"), ("click-test", "already has an oracle")]
 )
 async def test_an_oracle_is_registered_once_for_a_task_that_exists(task, message):
     oracles.solved_tasks()

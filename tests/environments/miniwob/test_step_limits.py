@@ -106,5 +106,5 @@ async def test_a_limit_can_be_set_later(play):
 
 @pytest.mark.parametrize("limit", [0, -1, 1.5, "many"])
 async def test_a_limit_that_is_none_is_refused(limit):
-    with pytest.raises(errors.InvalidInputError, match="max_steps is at least 1"):
+    with pytest.raises(errors.InvalidInputError, match="max_steps must be at least 1"):
         BrowserEnvironment(web_task()).set_max_steps(limit)

@@ -146,7 +146,7 @@ def test_deny_holds_for_the_address_behind_a_name(address: str) -> None:
     "pattern", ["", "exa mple.com", "https://", "ftp://x.test", "x.test:99999", "a/b", "*x.test", 3]
 )
 def test_a_pattern_off_the_grammar_is_an_error_that_names_it(pattern: object) -> None:
-    with pytest.raises(errors.InvalidInputError, match="is no pattern of origins"):
+    with pytest.raises(errors.InvalidInputError, match="is not an origin pattern"):
         OriginPolicy(allow=(pattern,))
 
 

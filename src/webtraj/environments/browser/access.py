@@ -139,8 +139,8 @@ class _Openable:
 # agent is told of both.
 
 _TWO_PROXIES = (
-    "context_options has a proxy of its own, {proxy!r}, beside which the network policy cannot be "
-    "enforced. Leave it out, or give a policy whose `network` is None and filter there."
+    "context_options sets a proxy of its own, {proxy!r}, which would bypass the network policy. "
+    "Remove it, or use a policy whose `network` is None and filter in that proxy."
 )
 _MAX_KEPT = 100
 

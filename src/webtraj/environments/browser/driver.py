@@ -44,7 +44,7 @@ _NAVIGATED = (
     "Inspected target navigated",
     "Frame was detached",
 )
-_CRASHED = "{reason} while webtraj waited for it to {what}. Reset the environment to go on."
+_CRASHED = "{reason} while webtraj waited for it to {what}. Reset the environment to continue."
 
 
 class Lifeline:
@@ -155,13 +155,12 @@ _START_GRACE = 5.0
 """Seconds for a start that nobody wants any more to come to its end; it takes less than one."""
 
 _DRIVER_ENDED = (
-    "Playwright's driver ended while it started; it is run by {node!r}. Its own message is on "
-    "stderr, and `webtraj doctor` lists what this machine lacks."
+    "Playwright's driver ended during startup; it was run by {node!r}. Its own message is on "
+    "stderr; `webtraj doctor` lists what is missing on this machine."
 )
 _UNKNOWN_PLAYWRIGHT = (
-    "webtraj cannot guard the driver of Playwright {version}, so it does not start it: the driver "
-    "could outlive this process. Install another version, `pip install 'playwright>=1.59,<1.66'`, "
-    "or a newer webtraj."
+    "webtraj cannot guard the driver of Playwright {version}, which could outlive this process, so "
+    "it did not start it. Run `pip install 'playwright>=1.59,<1.66'`, or upgrade webtraj."
 )
 
 _TRANSPORTS = ("playwright._impl.transport", "playwright._impl._transport")
@@ -190,7 +189,7 @@ async def _uninterrupted(start: Awaitable[Playwright]) -> Playwright:
         return await start
     except KeyboardInterrupt as error:
         message = (
-            "The start of Playwright's driver was interrupted. Reset the environment to go on."
+            "The start of Playwright's driver was interrupted. Reset the environment to continue."
         )
         raise errors_lib.BrowserCrashedError(message) from error
 
@@ -417,7 +416,7 @@ class _Start:
     def guard(self, node: str) -> str:
         """Return the command that runs Node under the guard."""
         if self._ended:
-            raise errors_lib.BrowserCrashedError("Nobody waits for this driver any more.")
+            raise errors_lib.BrowserCrashedError("The start of this driver was abandoned.")
         self.node = node
         self.command = self._folder.guarded(node)
         return str(self.command.path)

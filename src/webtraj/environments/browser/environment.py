@@ -34,8 +34,8 @@ __all__ = ["BrowserEnvironment", "make_web_environment"]
 
 
 _BUSY = (
-    "This environment is in the middle of another call; await that before the next. One "
-    "environment runs one episode: make one for each that runs at the same time."
+    "Another call to this environment has not returned; await it first. An environment runs one "
+    "episode at a time: create one environment per concurrent episode."
 )
 _CLOSED = "This environment is closed; make a new one."
 _NEVER_CLOSED = (
@@ -238,8 +238,8 @@ class BrowserEnvironment(base_lib.Environment):
         """
         if max_steps not in (None, "task") and not (isinstance(max_steps, int) and max_steps >= 1):
             raise errors_lib.InvalidInputError(
-                f"max_steps is at least 1, None for no limit, or 'task' for the task's own; got "
-                f"{max_steps!r}."
+                f"max_steps must be at least 1, None for no limit, or 'task' for the task's own; "
+                f"got {max_steps!r}."
             )
         self._max_steps = max_steps
 
@@ -312,7 +312,7 @@ class BrowserEnvironment(base_lib.Environment):
             EnvironmentMisuseError: No episode is under way.
         """
         if not self._active or self._sessions.place is None:
-            raise errors_lib.EnvironmentMisuseError("No episode is under way; reset first.")
+            raise errors_lib.EnvironmentMisuseError("No episode is running; call reset() first.")
         return self._sessions.place.session
 
     async def _begin_episode(self) -> dm_env.TimeStep:

@@ -152,7 +152,7 @@ class OriginPattern:
         match = _PATTERN.fullmatch(text.strip()) if isinstance(text, str) else None
         if match is None or int((match["port"] or "0").replace("*", "0")) > 65535:
             raise errors.InvalidInputError(
-                f"{text!r:.200} is no pattern of origins. Expected one such as 'example.com', "
+                f"{text!r:.200} is not an origin pattern. Expected one such as 'example.com', "
                 "'*.example.com', 'https://example.com', 'http://localhost:8000' or '*'."
             )
         host = normal_host(match["host"])

@@ -290,24 +290,24 @@ class Observe:
         unknown = sorted(set(channels) - set(CHANNELS))
         if unknown:
             raise errors_lib.InvalidInputError(
-                f"Unknown observation channels {unknown}; there are {', '.join(CHANNELS)}."
+                f"Unknown observation channels {unknown}; expected {', '.join(CHANNELS)}."
             )
         if self.screenshot_format not in ("jpeg", "png"):
             raise errors_lib.InvalidInputError(
-                f"screenshot_format is 'jpeg' or 'png'; got {self.screenshot_format!r}."
+                f"screenshot_format must be 'jpeg' or 'png'; got {self.screenshot_format!r}."
             )
         if not 0 < self.screenshot_scale <= 1:
             raise errors_lib.InvalidInputError(
-                f"screenshot_scale is above 0 and at most 1; got {self.screenshot_scale}."
+                f"screenshot_scale must be above 0 and at most 1; got {self.screenshot_scale}."
             )
         if self.axtree_limit < 1 or self.download_limit < 0:
             raise errors_lib.InvalidInputError(
-                "axtree_limit is at least 1 and download_limit at least 0; got "
+                "axtree_limit must be at least 1 and download_limit at least 0; got "
                 f"{self.axtree_limit} and {self.download_limit}."
             )
         if not 1 <= self.screenshot_quality <= 100 or self.screenshot_stride < 1:
             raise errors_lib.InvalidInputError(
-                "screenshot_quality is 1 to 100 and screenshot_stride at least 1; got "
+                "screenshot_quality must be 1 to 100 and screenshot_stride at least 1; got "
                 f"{self.screenshot_quality} and {self.screenshot_stride}."
             )
         ordered = tuple(channel for channel in CHANNELS if channel in channels)

@@ -76,8 +76,8 @@ class OperationLimits:
             kind = int | float if field.name == "requests_per_minute" else int
             if value is not None and not (isinstance(value, kind) and value >= 0):
                 raise errors_lib.InvalidInputError(
-                    f"The operation limit {field.name!r} is {value!r}; give a whole number, or "
-                    "None or 0 for no limit."
+                    f"The operation limit {field.name!r} is {value!r}; expected a whole number, "
+                    "or None or 0 for no limit."
                 )
 
     def of(self, operation: Operation) -> int | None:

@@ -179,8 +179,8 @@ _DIED_OR_HUNG = (errors_lib.BrowserCrashedError, errors_lib.BrowserTimeoutError)
 
 _CLOSED = "The browser pool is closed; make a new one."
 _OTHER_PROCESS = (
-    "{what} belongs to process {owner} and cannot be used in its fork, process {here}. Make "
-    "another in each process."
+    "{what} belongs to process {owner} and cannot be used in its fork, process {here}. Create "
+    "one in each process."
 )
 _OTHER_LOOP = (
     "{what} belongs to the event loop that first used it and cannot be used in another. Make it in "
@@ -188,11 +188,11 @@ _OTHER_LOOP = (
     "environments any thread may call."
 )
 _STUCK = (
-    "Another start of a browser did not end within {seconds:g} s. An interrupt can cause that, if "
-    "it hits an event loop that does not handle it. The pool gave that start up; try again."
+    "An earlier start of a browser did not finish within {seconds:g} s, perhaps because Ctrl-C hit "
+    "an event loop that does not handle it. The pool has abandoned that start; try again."
 )
 _FULL = (
-    "No page came free within {seconds:g} s: all {capacity} are on lease, to {owners}. "
+    "No page became free within {seconds:g} s: all {capacity} are leased, to {owners}. "
     "Release leases, or give the pool more browsers or contexts."
 )
 
@@ -594,7 +594,7 @@ class BrowserPool:
         if self._executable is None:
             self._executable = await asyncio.to_thread(processes_lib.find_browser)
         if self._closed or self._driver is None:  # `_starting` gave up on it.
-            raise errors_lib.BrowserCrashedError("The pool gave up the start of this browser.")
+            raise errors_lib.BrowserCrashedError("The pool abandoned the start of this browser.")
         path = self._executable.path or self._driver.playwright.chromium.executable_path
         self._launched += 1
         return await self._driver.launch(

@@ -88,8 +88,8 @@ def find_browser() -> BrowserExecutable:
     looked = f"not in Playwright's downloads, and none of {', '.join(_SYSTEM_NAMES)} runs from PATH"
     if broken:
         looked = (
-            f"{str(broken)!r} does not start, probably for missing system libraries, which "
-            "`python -m playwright install-deps chromium` installs"
+            f"{str(broken)!r} does not start, probably because system libraries are missing; "
+            "`python -m playwright install-deps chromium` installs them"
         )
     raise errors_lib.BrowserNotFoundError(_NOT_FOUND.format(looked=looked))
 
@@ -98,7 +98,7 @@ def _browser_named_by_user(named: str) -> BrowserExecutable:
     path = shutil.which(named)
     version = _version_of(Path(path)) if path else ""
     if not path or not version:
-        looked = f"{ENVIRONMENT_VARIABLE}={named!r} names no browser that runs"
+        looked = f"{ENVIRONMENT_VARIABLE}={named!r} is not a browser that runs"
         raise errors_lib.BrowserNotFoundError(_NOT_FOUND.format(looked=looked))
     return BrowserExecutable(str(_without_wrapper(Path(path))), version, "WEBTRAJ_BROWSER")
 

@@ -336,7 +336,7 @@ class BrowserSession:
                 name = seen["bad_selector"]
                 raise errors_lib.InvalidInputError(
                     f"The redaction rule {name!r} is {self._private.get(name)!r}, which the "
-                    "browser takes for no CSS selector."
+                    "browser rejects as a CSS selector."
                 )
             self._next_ref = seen["next_ref"]
             if "foreign" in seen:

@@ -243,7 +243,7 @@ def _host_of(url: str) -> str:
         parts = None
     if parts is None or parts.scheme not in _SCHEMES or (parts.scheme in _OF_SITES and not host):
         raise errors.InvalidInputError(
-            f"start_url={url!r:.200} is no URL that a browser can open. Write it with its scheme, "
-            "such as http://localhost:8000/ or https://example.com/."
+            f"start_url={url!r:.200} is not a URL that a browser can open. Include the scheme, as "
+            "in http://localhost:8000/ or https://example.com/."
         )
     return host

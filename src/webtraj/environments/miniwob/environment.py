@@ -68,7 +68,7 @@ def success_rule(name: str) -> Callable[[float], bool]:
     """
     if name not in SUCCESS_RULES:
         raise errors_lib.InvalidInputError(
-            f"success is one of {', '.join(SUCCESS_RULES)}; got {name!r}."
+            f"success must be one of {', '.join(SUCCESS_RULES)}; got {name!r}."
         )
     return SUCCESS_RULES[name]
 
@@ -250,7 +250,7 @@ class MiniwobEnvironment(environment_lib.BrowserEnvironment):
         rule = success_rule(success)
         if reward not in ("raw", "scaled", "binary"):
             raise errors_lib.InvalidInputError(
-                f"reward is 'raw', 'scaled' or 'binary'; got {reward!r}."
+                f"reward must be 'raw', 'scaled' or 'binary'; got {reward!r}."
             )
         self._pages = [MiniwobTask(name, reward, rule) for name in names]
         super().__init__(

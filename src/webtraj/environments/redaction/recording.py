@@ -34,7 +34,7 @@ REDACTIONS: Final = "redactions"
 _REDACTS = ("redact_action", "redact", "take_redactions")
 
 _LEFT_OUT: Final = "<not recorded: redaction failed>"
-_FAILED = "The {what} was left out of the record, since redacting it raised {error}."
+_FAILED = "The {what} was left out of the record because redacting it raised {error}."
 
 _T = TypeVar("_T")
 
@@ -78,8 +78,8 @@ class RedactingCollector(TrajectoryCollector):
             self._redacts_of = lambda: _ByRules(Redactor(known, rules=rules))
         elif secrets is not None:
             raise errors.InvalidInputError(
-                f"Secrets were given beside a {type(redacts).__name__}; they go with "
-                "RedactionRules. An environment takes its own."
+                f"Got `secrets` together with a {type(redacts).__name__}; they go only with "
+                "RedactionRules. Pass an environment's secrets to the environment."
             )
         else:
             environment = redacts

@@ -56,12 +56,12 @@ _IDS = ("episode_id", "group_id", "parent_episode_id", "retry_of")
 """What of an `EpisodeInfo` the rules leave alone: it names files, and has a shape of its own."""
 
 _BAD_NAME = (
-    "{name!r:.100} cannot name a secret: expected up to 64 characters of A-Z a-z 0-9 . _ -, "
-    "the first a letter or digit."
+    "{name!r:.100} cannot name a secret: expected up to 64 characters from A-Z a-z 0-9 . _ -, "
+    "starting with a letter or digit."
 )
 _BAD_VALUE = (
-    "The secret {name!r} is {what}; expected a string of at least {minimum} characters besides "
-    "white space. A shorter one would be found in text that has nothing to do with it."
+    "The secret {name!r} is {what}; expected a string of at least {minimum} characters, not "
+    "counting white space. A shorter one would match unrelated text."
 )
 
 

@@ -29,7 +29,7 @@ __all__ = [
 # Python's own `re` may take exponential time and cannot be stopped. The `regex` package reads the
 # same syntax, and stops when its time is over.
 
-_BAD = "The regex {source!r:.200} is not understood: {error}. Write it in Python's syntax."
+_BAD = "Invalid regex {source!r:.200}: {error}. Use Python's syntax."
 
 
 @functools.lru_cache(maxsize=256)
@@ -65,8 +65,7 @@ def find_all(source: str, text: str, *, until: float) -> list[tuple[int, int]]:
         return [match.span() for match in matches]
     except TimeoutError:
         raise TimeoutError(
-            f"The regex {source!r:.200} took more than its time for a text of {len(text)} "
-            "characters."
+            f"The regex {source!r:.200} timed out on a text of {len(text)} characters."
         ) from None
 
 
@@ -268,10 +267,10 @@ ELEMENTS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Ready-made CSS selectors by name; `marked` is what sites mark so for session-replay tools."""
 
-_UNKNOWN = "There are no {kind} {unknown}; ready-made ones are {known}. Give your own as {own}."
+_UNKNOWN = "Unknown {kind}: {unknown}. The built-in ones are {known}. Give your own as {own}."
 _BAD_NAME = (
-    "{name!r:.100} cannot name a rule: expected up to 64 characters of A-Z a-z 0-9 . _ -, the "
-    "first a letter or digit."
+    "{name!r:.100} cannot name a rule: expected up to 64 characters from A-Z a-z 0-9 . _ -, "
+    "starting with a letter or digit."
 )
 
 
@@ -322,13 +321,13 @@ class RedactionRules:
                     raise errors.InvalidInputError(_BAD_NAME.format(name=name))
                 if not isinstance(rule, str) or not rule.strip():
                     raise errors.InvalidInputError(
-                        f"The rule {name!r} in `{field}` is {rule!r:.100}; expected text."
+                        f"The rule {name!r} in `{field}` is {rule!r:.100}; expected a string."
                     )
         for name, regex in self.regexes.items():
             _check_regex(name, regex)
         if not (isinstance(self.seconds, (int, float)) and 0 < self.seconds <= 60):
             raise errors.InvalidInputError(
-                f"seconds={self.seconds!r} is no limit; expected a number above 0, at most 60."
+                f"seconds={self.seconds!r}: expected a number above 0 and at most 60."
             )
 
     @classmethod
@@ -352,7 +351,7 @@ class RedactionRules:
         unknown = sorted(str(name) for name in value if name not in known)
         if unknown:
             raise errors.InvalidInputError(
-                f"Redaction has no {', '.join(unknown)}; expected {', '.join(known)}."
+                f"Unknown redaction settings: {', '.join(unknown)}; expected {', '.join(known)}."
             )
         return cls(**value)
 
@@ -368,7 +367,7 @@ class RedactionRules:
                 if mine[name] != theirs[name]:
                     raise errors.InvalidInputError(
                         f"Two rules of `{field}` are called {name!r}: {mine[name]!r:.100} and "
-                        f"{theirs[name]!r:.100}. Give them names of their own."
+                        f"{theirs[name]!r:.100}. Rename one of them."
                     )
         return RedactionRules(
             patterns=(*self.patterns, *other.patterns),
@@ -394,11 +393,11 @@ def _check_regex(name: str, regex: str) -> None:
         compiled = re.compile(regex)
     except (re.error, RecursionError, OverflowError) as error:
         raise errors.InvalidInputError(
-            f"The regex {name!r} is {regex!r:.200}, which is none: {error}."
+            f"The regex {name!r} is invalid: {regex!r:.200}: {error}."
         ) from error
     compile_regex(regex)
     if compiled.match(""):
         raise errors.InvalidInputError(
-            f"The regex {name!r} is {regex!r:.200}, which is found in every text, since it may be "
-            "empty; expected one that needs at least one character."
+            f"The regex {name!r} is {regex!r:.200}, which matches the empty string and so is found "
+            "everywhere; expected one that matches at least one character."
         )

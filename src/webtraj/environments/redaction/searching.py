@@ -308,7 +308,7 @@ class Searcher:
         try:
             found = sorted([*also, *self._find(text)], key=lambda piece: (piece[0], -piece[1]))
         except TimeoutError as error:
-            _LOGGER.warning("%s It is not recorded.", error)
+            _LOGGER.warning("%s The text is not recorded.", error)
             placeholder_of(UNSEARCHED)
             return LEFT_OUT
         if not found:

@@ -58,6 +58,6 @@ def make_dialect(name: str, viewport: tuple[int, int] = (1280, 720)) -> Dialect:
     """
     if name not in DIALECTS:
         raise errors.InvalidInputError(
-            f"There is no dialect {name!r}; the dialects are {', '.join(DIALECTS)}."
+            f"Unknown dialect {name!r}; expected one of {', '.join(DIALECTS)}."
         )
     return DIALECTS[name](viewport)

@@ -155,7 +155,7 @@ def matched(pattern: str, goal: str) -> tuple[str, ...]:
     """
     match = re.fullmatch(pattern, goal)
     if match is None:
-        raise OracleError(f"The goal is not as expected, {pattern!r}: {goal!r}.")
+        raise OracleError(f"The goal {goal!r} does not match {pattern!r}.")
     return match.groups(default="")
 
 
@@ -179,7 +179,7 @@ def oracle(*tasks: str) -> Callable[[Oracle], Oracle]:
             if task not in tasks_lib.TASKS:
                 raise ValueError(f"MiniWoB++ has no task {task!r}.")
             if task in _ORACLES:
-                raise ValueError(f"The task {task!r} has an oracle already: {_ORACLES[task]!r}.")
+                raise ValueError(f"The task {task!r} already has an oracle: {_ORACLES[task]!r}.")
             _ORACLES[task] = function
         return function
 
@@ -204,7 +204,7 @@ def solve(task: str, view: OracleView) -> Solution:
     """
     if not has_oracle(task):
         raise errors_lib.InvalidInputError(
-            f"There is no oracle for {task!r}; oracles.solved_tasks() lists those there are."
+            f"No oracle for task {task!r}; oracles.solved_tasks() lists the tasks that have one."
         )
     return Solution(_ORACLES[task](view))
 
@@ -228,7 +228,9 @@ class Solution:
             raise
         except (LookupError, ValueError) as error:
             # What it read of the page was too little, or of another form.
-            raise OracleError(f"The page is not as its oracle expects: {error!r}.") from error
+            raise OracleError(
+                f"The page does not match what its oracle expects: {error!r}."
+            ) from error
 
     async def close(self) -> None:
         """End the oracle where it stands."""
