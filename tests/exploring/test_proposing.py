@@ -225,7 +225,7 @@ async def test_two_who_propose_at_once_agree(folder):
     [
         ({"proposals": 0}, "proposals is a whole number of 1 or more; got 0"),
         ({"parallel": True}, "parallel is a whole number"),
-        ({"run": "no-such"}, "no run 'no-such'"),
+        ({"run": "no-such"}, "No run 'no-such'"),
     ],
     ids=("proposals", "parallel", "run"),
 )

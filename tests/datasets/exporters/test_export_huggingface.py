@@ -211,7 +211,7 @@ WRONG = {
     "no licence": ({"license": "My Licence"}, "not a valid identifier"),
     "a split that is none": ({"splits": "train"}, "name=share"),
     "a split twice": ({"splits": "a=0.5;a=0.5"}, "twice"),
-    "shares above 1": ({"splits": "a=0.9;b=0.5"}, "add up to 1"),
+    "shares above 1": ({"splits": "a=0.9;b=0.5"}, "sum to at most 1"),
     "a name that datasets refuses": ({"splits": "a-b=1"}, "name=share"),
     "no size": ({"shard_mb": "many"}, "shard_mb"),
     "too large a size": ({"shard_mb": 900}, "shard_mb"),
