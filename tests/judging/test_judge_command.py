@@ -193,7 +193,7 @@ def test_a_model_is_measured_and_asked_again(run, dataset, tmp_path) -> None:
         (["eval", "--judge", "model"], "needs a model. Give --model NAME"),
         (["eval", "--judge", "model", "--model", "m", "--set", "vote=3"], "not take 'vote'"),
         (["eval", "--judge", "model", "--model", "m", "--set", "votes=x"], "votes='x': Input"),
-        (["eval", "--judge", "rules:no.yaml"], "There is no file"),
+        (["eval", "--judge", "rules:no.yaml"], "No file of"),
         (["eval", "--judge", "environment", "--set", "success=1"], "not take 'success'"),
         (["eval", "--judge", "environment", "--set", "success_reward=x"], "is a number"),
         (["eval", "--judge", "environment:x"], "nothing behind a colon"),

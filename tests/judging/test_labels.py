@@ -26,17 +26,17 @@ def test_what_is_written_is_read(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("{", "no JSON"),
+        ("{", "invalid JSON"),
         ("[]", "expected an object such as"),
         ('{"episode_id": "e2"}', "expected an object such as"),
-        ('{"episode_id": "e2", "outcome": "Success"}', "got 'Success'"),
+        ('{"episode_id": "e2", "outcome": "Success"}', "outcome is 'Success'"),
         ('{"episode_id": "e2", "outcome": "judge_error"}', "one of success, failure, blocked"),
-        ('{"episode_id": "e2", "outcome": 1}', "got 1"),
-        ('{"episode_id": "../e2", "outcome": "success"}', "is no episode's id"),
-        ('{"episode_id": 2, "outcome": "success"}', "are text"),
-        ('{"episode_id": "e2", "outcome": "success", "by": "me"}', "'by' is no field"),
-        (GOOD, "'e1' has a label already, in line 1"),
-        ('{"episode_id": "' + "e" * 70_000 + '"}', "no JSON"),
+        ('{"episode_id": "e2", "outcome": 1}', "outcome is 1"),
+        ('{"episode_id": "../e2", "outcome": "success"}', "is not a valid episode id"),
+        ('{"episode_id": 2, "outcome": "success"}', "must be text"),
+        ('{"episode_id": "e2", "outcome": "success", "by": "me"}', "unknown field 'by'"),
+        (GOOD, "'e1' already has a label, in line 1"),
+        ('{"episode_id": "' + "e" * 70_000 + '"}', "invalid JSON"),
     ],
 )
 def test_bad_lines_are_named(line, told, tmp_path) -> None:
@@ -67,7 +67,7 @@ def test_an_episode_has_one_label(tmp_path) -> None:
     with pytest.raises(errors.InvalidInputError, match="two labels: success and failure"):
         write_labels(tmp_path / "labels.jsonl", two)
     assert not (tmp_path / "labels.jsonl").exists()
-    with pytest.raises(errors.InvalidInputError, match="A label is one of"):
+    with pytest.raises(errors.InvalidInputError, match="The label is"):
         Label("e1", Outcome.TIMEOUT)
 
 

@@ -1,7 +1,7 @@
-"""Judges: what recorded episodes were worth.
+"""Judges give verdicts on recorded episodes.
 
-`base` says what a judge is; each other module or folder is one kind of judge, or what judges are
-measured by.
+`base` defines the protocol. Each other module or folder holds one kind of judge, or measures
+judges.
 """
 
 from webtraj.judging.base import Judge, is_judgeable, with_judgement

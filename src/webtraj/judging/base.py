@@ -1,14 +1,15 @@
-"""What a judge is: a recorded episode goes in, a `Judgement` comes out.
+"""The judge protocol: a recorded episode goes in, a `Judgement` comes out.
 
-A judge fails closed, in three rules that hold for every one:
+Every judge fails closed, by three rules:
 
-1. SUCCESS is only said where it was found. What is missing, unclear, refused, cut or contradictory
-   is JUDGE_ERROR, with the reason; it is never FAILURE either.
-2. What the judge saw is data. Text of page and agent is quoted, and cannot give verdicts.
-3. An episode that did not end by itself is not judged: what a browser's or a server's failure has
-   cut short says nothing of the agent.
+1. SUCCESS needs positive evidence. Missing, unclear, refused, truncated or contradictory evidence
+   gives JUDGE_ERROR with the reason, never FAILURE.
+2. Everything the judge sees is data. Text from the page and the agent is quoted and cannot set the
+   verdict.
+3. An episode that did not end by itself is not judged: one cut short by a browser or server failure
+   says nothing about the agent.
 
-A judge never changes an episode. `with_judgement` makes a new one that says what it was found.
+A judge never changes an episode. `with_judgement` returns a new one that includes the judgement.
 """
 
 from __future__ import annotations
@@ -24,34 +25,35 @@ from webtraj.trajectory import EndReason, EpisodeTrajectory, Judgement, Outcome
 __all__ = ["FirstKnown", "Judge", "VERDICTS", "given_by", "is_judgeable", "with_judgement"]
 
 VERDICTS = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.BLOCKED, Outcome.JUDGE_ERROR, Outcome.UNKNOWN)
-"""The outcomes that a judge can give. UNKNOWN is for those who have no opinion on an episode."""
+"""The outcomes that a judge can give. UNKNOWN means that the judge has no opinion on the
+episode."""
 
 _OPEN_TO_JUDGEMENT = (Outcome.UNKNOWN, *VERDICTS)
 
 
 class Judge(Protocol):
-    """Says what episodes were worth. Shared by tasks that run at the same time."""
+    """Gives verdicts on episodes. Concurrent tasks share one judge."""
 
     @property
     def name(self) -> str:
-        """What judgements call it."""
+        """The judge's name in its judgements."""
 
     @property
     def version(self) -> str:
-        """Of its code, prompts and settings."""
+        """The version of its code, prompts and settings."""
 
     async def judge(self, trajectory: EpisodeTrajectory) -> Judgement:
-        """Return its judgement of an episode that is judgeable.
+        """Return the judgement of a judgeable episode.
 
-        What goes wrong in judging is a JUDGE_ERROR, not an exception: a model that is away too.
+        Failures while judging, an unavailable model included, give JUDGE_ERROR, not an exception.
 
         Raises:
-            InvalidInputError: The judge is set up wrongly, so that it can judge no episode at all.
+            InvalidInputError: The judge is misconfigured and cannot judge any episode.
         """
 
 
 def is_judgeable(trajectory: EpisodeTrajectory) -> bool:
-    """Return whether an episode says anything of its agent: it ended by itself, in good order."""
+    """Return whether an episode ended by itself, so that it says something about its agent."""
     end = trajectory.end
     return (
         end is not None
@@ -61,17 +63,17 @@ def is_judgeable(trajectory: EpisodeTrajectory) -> bool:
 
 
 def with_judgement(trajectory: EpisodeTrajectory, judgement: Judgement) -> EpisodeTrajectory:
-    """Return the episode with one judgement more; its outcome is that judgement's.
+    """Return the episode with a judgement added, and with its outcome.
 
-    A judgement that is UNKNOWN is kept, and leaves the outcome as it was.
+    An UNKNOWN judgement is added too, but does not change the outcome.
 
     Raises:
-        ValueError: The episode is not judgeable, or the outcome is none that a judge can give.
+        ValueError: The episode is not judgeable, or a judge cannot give this outcome.
     """
     if trajectory.end is None or not is_judgeable(trajectory):
         raise ValueError(f"The episode {trajectory.episode_id!r} is not judgeable.")
     if judgement.outcome not in VERDICTS:
-        raise ValueError(f"{judgement.outcome!r} is no verdict of a judge.")
+        raise ValueError(f"A judge cannot give {judgement.outcome!r}.")
     end = dataclasses.replace(
         trajectory.end,
         outcome=judgement.outcome or trajectory.end.outcome,
@@ -80,23 +82,23 @@ def with_judgement(trajectory: EpisodeTrajectory, judgement: Judgement) -> Episo
     return dataclasses.replace(trajectory, end=end)
 
 
-# Judges made of judges.
+# Combining judges.
 
 _BETWEEN = "+"
 
 
 class FirstKnown(AsyncClosing):
-    """Gives the judgement of the first of several judges that has an opinion.
+    """A judge that returns the judgement of the first of several judges with an opinion.
 
-    Only UNKNOWN is no opinion. A JUDGE_ERROR is one: the next judge was not meant for the episode,
-    and would hide that the first one failed.
+    Only UNKNOWN counts as having no opinion. JUDGE_ERROR does not: asking the next judge would hide
+    that the first one failed.
 
     Closing it closes its judges.
     """
 
     def __init__(self, judges: Sequence[Judge]) -> None:
         if not judges:
-            raise errors.InvalidInputError("FirstKnown takes one judge or more; got none.")
+            raise errors.InvalidInputError("FirstKnown got no judges; give at least one.")
         self.judges = tuple(judges)
 
     @property
@@ -110,7 +112,7 @@ class FirstKnown(AsyncClosing):
         return _BETWEEN.join(judge.version for judge in self.judges)
 
     async def judge(self, trajectory: EpisodeTrajectory) -> Judgement:
-        """See `Judge.judge`. `findings["by"]` names the judge whose judgement it is."""
+        """See `Judge.judge`. `findings["by"]` names the judge that gave the judgement."""
         reasons = []
         for judge in self.judges:
             found = await judge.judge(trajectory)
@@ -125,7 +127,7 @@ class FirstKnown(AsyncClosing):
         )
 
     async def aclose(self) -> None:
-        """Close those of its judges that hold something. Idempotent."""
+        """Close all judges that hold resources. Idempotent."""
         for judge in self.judges:
             aclose = getattr(judge, "aclose", None)
             if aclose is not None:
@@ -133,7 +135,7 @@ class FirstKnown(AsyncClosing):
 
 
 def given_by(judgement: Judgement) -> Judgement:
-    """Return a judgement as the one judge gave it who had an opinion; others' as they are."""
+    """Return a `FirstKnown` judgement as its inner judge gave it; return any other unchanged."""
     names, versions = judgement.judge.split(_BETWEEN), judgement.version.split(_BETWEEN)
     by = judgement.findings.get("by")
     if len(names) < 2 or len(versions) != len(names) or by not in names:

@@ -1,7 +1,7 @@
-"""The judges that can be had by name, as on the command line.
+"""Judges by name, as the command line takes them.
 
-Installed packages offer more by the entry-point group `webtraj.judges`: a name for a dataclass that
-is a judge. Its fields are the options.
+Installed packages add judges through the entry-point group `webtraj.judges`, which maps a name to a
+dataclass that is a judge. Its fields are the options.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class JudgeKind:
     """A kind of judge."""
 
     summary: str
-    """What it goes by, in a line."""
+    """A one-line summary."""
     make: Callable[[str, Mapping[str, Any], ModelClient | None], Judge]
-    """Makes it from what stands behind its name and a colon, its options, and a client if one was
-    given. Raises InvalidInputError on what it does not take."""
+    """Makes a judge from the text after `NAME:`, the options, and a client if given. Raises
+    InvalidInputError for anything that the judge does not take."""
     takes: str = ""
-    """What its options are, in a line; empty if it has none."""
+    """Its options, in one line; empty if it has none."""
 
 
 def make_judge(
@@ -53,20 +53,20 @@ def make_judge(
 ) -> Judge:
     """Make a judge by name.
 
-    A judge with a method `aclose` holds connections; who makes it closes it.
+    A judge with an `aclose` method holds connections; the caller closes it.
 
     >>> make_judge("environment", options={"success_reward": 1})
     EnvironmentJudge(success_reward=1.0, name='environment')
 
     Args:
-        spec: A key of `JUDGES`, or what an installed package offers; or a key and what it is made
-            of: `rules:shop.yaml`.
-        client: The model that is asked, for judges that ask one. Instead of it, options can say
-            which: `model`, `base_url` and those of `webtraj.agents.options.ModelOptions`.
-        options: What else it is to know: `JudgeKind.takes`.
+        spec: A key of `JUDGES` or the name of a judge from an installed package, with an optional
+            argument: `rules:shop.yaml`.
+        client: The model, for judges that ask one. Options can name it instead: `model`, `base_url`
+            and the others of `webtraj.agents.options.ModelOptions`.
+        options: Settings of the judge; see `JudgeKind.takes`.
 
     Raises:
-        InvalidInputError: There is no judge of that name, or it does not take such options.
+        InvalidInputError: The name is unknown, or the judge does not take the options.
     """
     name, _, argument = spec.partition(":")
     if name in JUDGES:
@@ -90,18 +90,18 @@ def make_judge_of(
     client: ModelClient | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Judge:
-    """Make one judge of one or several specs: of several, the first that has an opinion.
+    """Make one judge from one or more specs; with several, the first with an opinion decides.
 
     >>> make_judge_of(["environment", "rules"]).name
     'environment+rules'
 
     Args:
-        specs: As `make_judge` takes them, in the order in which they are asked.
-        client: The model that is asked, if `model` is one of them.
-        options: Each goes to the judge that takes it.
+        specs: Specs as `make_judge` takes them, in the order to ask them.
+        client: The model that the judge `model` asks.
+        options: Settings; each goes to the judge that takes it.
 
     Raises:
-        InvalidInputError: There is none, or one of them is wrong.
+        InvalidInputError: `specs` is empty, or a spec or an option is wrong.
     """
     if len(specs) == 1:
         return make_judge(specs[0], client=client, options=options)
@@ -117,7 +117,7 @@ def make_judge_of(
 
 
 def _options_of(name: str, names: Sequence[str], options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the options of one judge of several: its own, or all that is no other's."""
+    """Return the options of one of several judges."""
     own = {key: value for key, value in options.items() if key in _ENVIRONMENT}
     takes_rest = next((kind for kind in ("model", "environment") if kind in names), names[0])
     rest = {key: value for key, value in options.items() if key not in own}
@@ -134,7 +134,7 @@ def _environment(
     _refuse_unknown("environment", options, _ENVIRONMENT)
     wanted = options.get("success_reward")
     if wanted is not None and (isinstance(wanted, bool) or not isinstance(wanted, (int, float))):
-        raise errors.InvalidInputError(f"success_reward is a number; got {wanted!r:.60}.")
+        raise errors.InvalidInputError(f"success_reward is {wanted!r:.60}; expected a number.")
     return EnvironmentJudge(success_reward=None if wanted is None else float(wanted))
 
 
@@ -169,7 +169,7 @@ def _model(argument: str, options: Mapping[str, Any], client: ModelClient | None
 
 
 def _check_types(cls: type, given: Mapping[str, Any]) -> None:
-    """Raise InvalidInputError for a text where a number is expected, and its like."""
+    """Raise InvalidInputError if a value has the wrong type."""
     import typing
 
     import pydantic
@@ -188,7 +188,7 @@ def _check_types(cls: type, given: Mapping[str, Any]) -> None:
 def _refuse_argument(name: str, argument: str) -> None:
     if argument:
         raise errors.InvalidInputError(
-            f"The judge {name!r} takes nothing behind a colon; got {argument!r:.100}."
+            f"The judge {name!r} takes no argument after a colon; got {argument!r:.100}."
         )
 
 
@@ -203,11 +203,11 @@ def _refuse_unknown(name: str, options: Mapping[str, Any], known: Iterable[str])
 
 JUDGES: Mapping[str, JudgeKind] = {
     "environment": JudgeKind(
-        "What the environment itself found.", _environment, "success_reward (a total reward)"
+        "Use the environment's own verdict.", _environment, "success_reward (a total reward)"
     ),
-    "rules": JudgeKind("What must hold in the end, as a file says: rules:FILE.", _rules),
+    "rules": JudgeKind("Check the final state against rules: rules:FILE.", _rules),
     "model": JudgeKind(
-        "What a model finds.",
+        "Ask a model.",
         _model,
         "model, base_url, provider and those of webtraj.judging.model.JudgeSettings",
     ),

@@ -1,4 +1,4 @@
-"""The judge that repeats what the environment itself found."""
+"""A judge that repeats the environment's own verdict."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ _SAID = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.BLOCKED, Outcome.JUDGE_ERROR)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentJudge:
-    """Goes by the episode's recorded outcome and by the success that its last observation shows.
+    """Judges by the episode's recorded outcome and by `success` in its last observation.
 
-    Where the two contradict each other it is a JUDGE_ERROR. An environment that found nothing is
-    UNKNOWN: a `success` that is false says nothing by itself, since tasks that nobody judges show
-    it too. What other judges made of the episode since does not count.
+    If the two contradict each other, the verdict is JUDGE_ERROR. If the environment gave no
+    verdict, it is UNKNOWN: a false `success` alone means nothing, since tasks without an evaluator
+    show it too. Later judgements by other judges are ignored.
     """
 
     success_reward: float | None = None
-    """For environments that only give rewards: a total of this or more is a success, and less a
-    failure. None leaves such episodes UNKNOWN, and so are those without any reward."""
+    """The total reward from which an episode is a success, for environments that only give rewards;
+    less is a failure. None leaves such episodes UNKNOWN. Episodes without any reward are always
+    UNKNOWN."""
     name: str = "environment"
 
     @property
@@ -59,7 +60,7 @@ class EnvironmentJudge:
         )
 
     def _recorded(self, trajectory: EpisodeTrajectory) -> Outcome:
-        """Return what the environment found, as far as that is still on record."""
+        """Return the environment's verdict, as far as it is still on record."""
         end = trajectory.end
         if end is None:
             return Outcome.UNKNOWN

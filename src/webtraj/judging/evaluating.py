@@ -1,4 +1,4 @@
-"""Whether predicates hold at the end of an episode: true, false, or not known, and then why."""
+"""Evaluation of predicates at the end of an episode: true, false, or unknown with the reason."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Evaluation", "is_masked", "is_redacted", "typed_texts"]
 
-# What fields hold that do not show it: as far as the recorded actions tell.
-#
-# A password shows as bullets. What it is can be known all the same if the agent typed it: then it
-# is what was typed last, as long as the field shows as many bullets and nothing was done since that
-# could have changed it. What is not sure is not known.
+# The content of masked fields, as far as the recorded actions show it.
+# A password shows as bullets. If the agent typed it, its value is the text typed last, provided
+# that the field shows as many bullets and no later action could have changed it. Otherwise it is
+# unknown.
 
 _MASKS: Final = frozenset("*\u2022\u25cf")
 _REDACTED = re.compile(r"<secret:[A-Za-z0-9][A-Za-z0-9_.-]*>|<not recorded: ")
@@ -43,11 +42,11 @@ _LEAVES_ALONE = (
     a.ReportInfeasible, a.InvalidAction, a.NewTab, a.FocusTab, a.Goto, a.GoBack, a.GoForward,
     a.Reload,
 )  # fmt: skip
-"""What does not type. Where it opens another page, the fields of that have other refs."""
+"""Actions that type nothing. If one opens another page, the fields there have other refs."""
 
 
 def is_masked(value: str) -> bool:
-    """Return whether a field's value, as the page shows it, is only that it holds something.
+    """Return whether a field's value, as the page shows it, is masked.
 
     >>> is_masked("\u2022\u2022\u2022"), is_masked("a**"), is_masked("")
     (True, False, False)
@@ -56,7 +55,7 @@ def is_masked(value: str) -> bool:
 
 
 def is_redacted(text: str) -> bool:
-    """Return whether something was left out of a recorded text (`webtraj.environments.redaction`).
+    """Return whether part of a recorded text was redacted (`webtraj.environments.redaction`).
 
     >>> is_redacted("<secret:password>"), is_redacted("secret")
     (True, False)
@@ -65,11 +64,11 @@ def is_redacted(text: str) -> bool:
 
 
 def typed_texts(steps: Sequence[StepRecord]) -> list[Mapping[str, str]]:
-    """Return for each step what its masked fields hold, by ref, those alone of which it is known.
+    """Return the known content of masked fields after each step, by ref.
 
-    It is known after a `fill`, or typing into an empty field, that was done without error and left
-    as many characters; until the field shows another number of them, is typed into in another way,
-    or any action was taken that may have typed into whatever had the focus.
+    The content is known after a `fill`, or after typing into an empty field, that succeeded and
+    left as many characters. It stays known until the field shows a different number of characters,
+    other typing changes it, or an action may have typed into the focused element.
     """
     return list(_typed_texts(steps))
 
@@ -88,7 +87,7 @@ def _typed_texts(steps: Sequence[StepRecord]) -> Iterator[Mapping[str, str]]:
 
 
 def _after(step: StepRecord, known: Mapping[str, str], before: Mapping[str, int]) -> dict[str, str]:
-    """Return what may be known after a step: what is shown has not been looked at yet."""
+    """Return the candidates for known content after a step, before comparing with what is shown."""
     observation: Any = step.observation
     last = observation.get("last_action")
     action = _action_of(step.action)
@@ -103,7 +102,7 @@ def _after(step: StepRecord, known: Mapping[str, str], before: Mapping[str, int]
     ref = str(last.get("ref") or "") or str(getattr(action, "ref", ""))
     text = action.value if isinstance(action, a.Fill) else action.text
     if not ref or _CONTROLS.search(text):
-        return {}  # A tab goes on to the next field.
+        return {}  # A tab moves to the next field.
     rest = {other: held for other, held in known.items() if other != ref}
     replaces = isinstance(action, a.Fill) or action.clear or not before.get(ref)
     if last.get("error") or is_redacted(text) or not replaces:
@@ -112,9 +111,9 @@ def _after(step: StepRecord, known: Mapping[str, str], before: Mapping[str, int]
 
 
 def _masked_in(step: StepRecord) -> Mapping[str, int] | None:
-    """Return the masked fields of a step's page, and how many characters they show.
+    """Return the masked fields of a step's page, with the number of characters each shows.
 
-    None if the page was not observed: then nobody knows what was in them.
+    None if the page was not observed.
     """
     observation = step.observation
     tree = observation.get("axtree") if isinstance(observation, Mapping) else None
@@ -126,7 +125,7 @@ def _masked_in(step: StepRecord) -> Mapping[str, int] | None:
 
 
 def _length(text: str) -> int:
-    """Return a text's length as pages count it: in units of UTF-16."""
+    """Return a text's length in UTF-16 code units, as pages count it."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
@@ -147,16 +146,16 @@ _CUT = "the last observation's axtree is cut short, and does not have it up to t
 
 @dataclasses.dataclass(slots=True)
 class Evaluation:
-    """Evaluates predicates over one episode's end."""
+    """An evaluator of predicates at the end of one episode."""
 
     state: FinalState
     values: Mapping[str, str]
-    """What the names of the goal stand for."""
+    """The values of the goal template's names."""
     problems: list[str] = dataclasses.field(default_factory=list)
-    """Why something is not known, in the order it was found."""
+    """The reasons why something is unknown, in the order found."""
 
     def holds(self, predicate: Predicate) -> bool | None:
-        """Return whether a predicate holds; None, and a problem more, if that is not known."""
+        """Return whether a predicate holds; if unknown, add a problem and return None."""
         match predicate.kind:
             case "all_of":
                 return _all(self.holds(inner) for inner in predicate.inner)
@@ -177,7 +176,7 @@ class Evaluation:
         if before is None:
             self.problems.append("there is nothing before the last action")
             return None
-        # With the same list of problems.
+        # Shares the list of problems.
         return Evaluation(before, self.values, self.problems).holds(predicate)
 
     def _fits(self, test: TextTest | None, text: str) -> bool:
@@ -253,7 +252,7 @@ class Evaluation:
         return caption is not None and self._fits(test, caption)
 
     def _holds(self, test: TextTest, element: Ref) -> bool | None:
-        """Return whether a field's value is like this; None if it shows bullets in its place."""
+        """Return whether a field's value passes a test; None if the field is masked."""
         shown = _value_of(element)
         if self._fits(test, shown):
             return True
@@ -305,7 +304,7 @@ _KINDS: Mapping[str, Callable[[Evaluation, Any], bool]] = {
 
 
 def _all(truths: Iterable[bool | None]) -> bool | None:
-    """Return whether all hold. Stops at the first that does not."""
+    """Return whether all hold. Stop at the first that does not."""
     known = True
     for truth in truths:
         if truth is False:
@@ -319,7 +318,7 @@ def _not(truth: bool | None) -> bool | None:
 
 
 def _plain(text: str, *, ends: bool = True) -> str:
-    """Return a text without case, runs of white space and, unless it is a part, a full stop."""
+    """Return a text without case, repeated white space and, if `ends`, a final full stop."""
     plain = " ".join(text.casefold().split())
     return plain.removesuffix(".").rstrip() if ends else plain
 

@@ -1,7 +1,7 @@
-"""What rules see of an episode: its last observation, what was done, what was answered.
+"""An episode as rules see it: its last observation, actions and answer.
 
-Something that is not on record is a `MissingError`, never an empty text: rules must not take what
-was not observed for what was not there.
+Anything that was not recorded raises `MissingError` and is never an empty text: rules must not
+confuse "not observed" with "not there".
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ _TEXT_FIELDS = ("value", "text", "keys", "url", "reason")
 
 
 class MissingError(LookupError):
-    """Something is not on record that would have to be known. Its message says what."""
+    """Information that a rule needs was not recorded. The message names it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Deed:
-    """One action and what it was done to."""
+    """One action and its target."""
 
     verb: str
-    """The action's verb; empty if it is none that is known."""
+    """The action's verb; empty if unknown."""
     texts: tuple[str, ...]
-    """What it typed, chose or said."""
+    """The text that it typed, chose or said."""
     touched: Mapping[str, Any] | None
     """The observation's `last_action`: role and name of the element; None if not observed."""
 
     def element(self, part: str) -> str:
-        """Return `role` or `name` of the element that it was done to; empty if there was none.
+        """Return the `role` or `name` of the target element; empty if there was none.
 
         Raises:
-            MissingError: The observation did not say.
+            MissingError: The observation does not say.
         """
         value = None if self.touched is None else self.touched.get(part)
         if not isinstance(value, str):
@@ -54,7 +54,7 @@ class Deed:
 
     @property
     def was_done(self) -> bool:
-        """Whether the page took it, as far as the observation says."""
+        """Whether the action succeeded, as far as the observation says."""
         return self.touched is None or not self.touched.get("error")
 
 
@@ -70,21 +70,21 @@ class FinalState:
 
     @property
     def answer(self) -> str | None:
-        """What the agent answered; None if it gave no answer, which is no lack of the record."""
+        """The agent's answer; None if it gave none, which is not missing data."""
         return final_answer(self.trajectory)
 
     def before(self) -> FinalState | None:
-        """Return what would be the end without the last action; None if there was no action."""
+        """Return the state before the last action; None if there was no action."""
         steps = self.trajectory.steps
         if not steps or steps[-1].first:
             return None
         return FinalState(dataclasses.replace(self.trajectory, steps=steps[:-1]))
 
     def text(self, channel: str) -> str:
-        """Return a channel of text of the last observation.
+        """Return a text channel of the last observation.
 
         Raises:
-            MissingError: It was not observed.
+            MissingError: The channel was not observed.
         """
         observation: Any = self.trajectory.steps[-1].observation if self.trajectory.steps else None
         value = observation.get(channel) if isinstance(observation, Mapping) else None
@@ -95,7 +95,7 @@ class FinalState:
         return value
 
     def elements(self) -> tuple[list[Ref], bool]:
-        """Return the elements of the last page, and whether those are all.
+        """Return the elements of the last page, and whether the list is complete.
 
         Raises:
             MissingError: The page was not observed.
@@ -106,14 +106,14 @@ class FinalState:
         return refs_in(axtree), _CUT.search(axtree) is None
 
     def typed(self) -> Mapping[str, str]:
-        """Return what fields hold that do not show it, by ref, as far as the actions tell."""
+        """Return the content of masked fields, by ref, as far as the actions show it."""
         from webtraj.judging.evaluating import typed_texts
 
         known = typed_texts(self.trajectory.steps)
         return known[-1] if known else {}
 
     def captions(self) -> Mapping[str, str]:
-        """Return the texts right before the fields of the last page, by ref.
+        """Return the text right before each field of the last page, by ref.
 
         Raises:
             MissingError: The page was not observed.
@@ -123,7 +123,7 @@ class FinalState:
         return captions_in(self.text("axtree"))
 
     def deeds(self) -> Iterator[Deed]:
-        """Yield what was done, in order."""
+        """Yield the actions in order."""
         return (_deed(step) for step in self.trajectory.steps if not step.first)
 
 

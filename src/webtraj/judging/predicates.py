@@ -1,6 +1,6 @@
-"""Predicates over the end of an episode, as data: what a rules file may say.
+"""Predicates over the end of an episode, as written in a rules file.
 
-Each has one key, and a predicate is one of::
+A predicate has exactly one key::
 
     {url: TEST}         also host, path and query: {url: {path: /cart, query: {page: "2"}}}
     {title: TEST} {text: TEST} {axtree: TEST}      the last observation's channels
@@ -14,13 +14,13 @@ Each has one key, and a predicate is one of::
     {reward_at_least: 1} {steps_at_most: 5}
     {all: [...]} {any: [...]} {not: ...}
 
-A TEST is a text that must be equal but for case, white space and a full stop at the end; or a
-mapping, all of which must hold: `equals` (exactly), `like` (as a bare text), `contains` (as `like`,
-anywhere), `one_of` (a list of those that are like it), `matches` (a regex, found anywhere), and
-`number` with `within`: the text holds just one number, that one.
+A TEST is a text, compared without case, white space and a final full stop; or a mapping whose
+entries must all hold: `equals` (exactly), `like` (as a bare text), `contains` (as `like`,
+anywhere), `one_of` (a list of texts, as `like`), `matches` (a regex, found anywhere), and `number`
+with `within` (the text contains exactly one number, and it is this one).
 
-A predicate is true, false, or not known, for want of a channel. `not` of what is not known is not
-known either; `all` is false when one is false, whatever the others are, and `any` true likewise.
+A predicate is true, false, or unknown if a channel is missing. `not` of unknown is unknown; `all`
+is false if any part is false, and `any` is true if any part is true, whatever the others are.
 """
 
 from __future__ import annotations
@@ -48,11 +48,10 @@ __all__ = [
     "told",
 ]
 
-# Templates of goals: what a task's goals have in common, and the words in which they differ.
-#
-# `Log in as "{user}".` fits `Log in as "anna".`, and says that `user` is `anna`. A name takes the
-# shortest text up to what follows it; `{_}` takes any text and keeps nothing. It is no regex:
-# fitting takes time in proportion to the goal.
+# Goal templates: the common text of a task's goals, with names for the words that differ.
+# `Log in as "{user}".` matches `Log in as "anna".` and sets `user` to `anna`. A name matches the
+# shortest text up to what follows it; `{_}` matches any text and sets nothing. Templates are not
+# regexes: matching takes linear time.
 
 _NAME = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -67,15 +66,15 @@ def names_in(text: str) -> list[str]:
 
 
 def match_goal(template: str, goal: str) -> dict[str, str] | None:
-    """Return what each name of a template stands for in a goal; None if the goal does not fit.
+    """Return the value of each of a template's names in a goal; None if the goal does not match.
 
-    Runs of white space count as one blank, on both sides.
+    A run of white space counts as one space, in both texts.
 
     >>> match_goal('Enter "{text}" and press {button}.', 'Enter "Ada" and press Submit.')
     {'text': 'Ada', 'button': 'Submit'}
 
     Raises:
-        InvalidInputError: Two names stand side by side, so that nobody can tell where one ends.
+        InvalidInputError: Two names are adjacent, so their boundary is ambiguous.
     """
     pieces = _NAME.split(" ".join(template.split()))
     literals, names = pieces[::2], pieces[1::2]
@@ -99,13 +98,13 @@ def match_goal(template: str, goal: str) -> dict[str, str] | None:
             return None
         value = goal[place:end]
         if name != "_" and found.setdefault(name, value) != value:
-            return None  # One name, two values.
+            return None  # One name cannot have two values.
         place = end + len(literal)
     return found
 
 
 def fill_in(text: str, values: Mapping[str, str]) -> str:
-    """Return a text with each name replaced by its value; braces around other words stay.
+    """Return a text with each name replaced by its value; other words in braces stay.
 
     >>> fill_in("{user} is {here}", {"user": "anna"})
     'anna is {here}'
@@ -129,7 +128,7 @@ class _Test(pydantic.BaseModel):
 
 
 class TextTest(_Test):
-    """What a text must be like; all that is given must hold."""
+    """A test of a text; all given fields must hold."""
 
     equals: str | None = None
     like: str | None = None
@@ -137,7 +136,7 @@ class TextTest(_Test):
     one_of: list[str] | None = pydantic.Field(default=None, min_length=1)
     matches: str | None = pydantic.Field(default=None, max_length=_MAX_REGEX)
     number: float | str | None = None
-    """The number, or a name out of the goal: `{total}`."""
+    """The number, or a name from the goal: `{total}`."""
     within: float = pydantic.Field(default=0.0, ge=0, allow_inf_nan=False)
 
     @pydantic.field_validator("matches")
@@ -147,24 +146,24 @@ class TextTest(_Test):
             try:
                 re.compile(value)
             except (re.error, RecursionError, OverflowError) as error:
-                raise ValueError(f"no regex: {error}") from None
+                raise ValueError(f"invalid regex: {error}") from None
         return value
 
     @pydantic.field_validator("contains", "like")
     @classmethod
     def _is_not_blank(cls, value: str | None) -> str | None:
         if value is not None and not value.strip():
-            raise ValueError("a blank text is in any other; say what is looked for")
+            raise ValueError("the text is blank; give the text to find")
         return value
 
     @pydantic.model_validator(mode="after")
     def _is_whole(self) -> Self:
         if isinstance(self.number, float) and not math.isfinite(self.number):
-            raise ValueError("number is finite")
+            raise ValueError("number must be finite")
         if isinstance(self.number, str) and not names_in(self.number):
-            raise ValueError("number is a number, or a name out of the goal such as {total}")
+            raise ValueError("number must be a number, or a name from the goal such as {total}")
         if self.within and self.number is None:
-            raise ValueError("within goes with number")
+            raise ValueError("within needs number; give both")
         return self
 
 
@@ -176,14 +175,14 @@ _Text = Annotated[TextTest, pydantic.BeforeValidator(_as_test)]
 
 
 class UrlTest(TextTest):
-    """What a URL must be like: as a text, and by its parts."""
+    """A test of a URL: as a text, and by its parts."""
 
     host: str | None = None
-    """Its host, without port; a leading `www.` does not count."""
+    """Its host, without port; a leading `www.` is ignored."""
     path: str | None = None
-    """Its path; a slash at the end does not count."""
+    """Its path; a trailing slash is ignored."""
     query: dict[str, str] | None = None
-    """Parameters that it must have; it may have others."""
+    """Query parameters that it must have; others are allowed."""
 
 
 _Url = Annotated[
@@ -193,34 +192,33 @@ _Url = Annotated[
 
 
 class ElementTest(_Test):
-    """What an element of the page must be like."""
+    """A test of an element of the page."""
 
     role: str | None = None
     name: _Text | None = None
     after: _Text | None = None
-    """The text right before it, if it is a field: what a person calls a field without a name. See
+    """The text right before it, if it is a field; people call an unnamed field by this text. See
     `webtraj.environments.browser.observation`."""
     states: list[str] | None = None
     """States that it must have, as the axtree writes them: `checked`, `level=2`."""
     value: _Text | None = None
-    """What it holds: a text field's content. Of one that shows bullets in its place, also what was
-    typed into it, as the actions tell (`webtraj.judging.evaluating`); where they do not, the value
-    is not known."""
+    """The content of a text field. If the field is masked, the typed text as the actions show it
+    (`webtraj.judging.evaluating`); otherwise the value is unknown."""
 
 
 class DeedTest(_Test):
-    """What an action must have been; one that the page did not take does not count."""
+    """A test of an action; failed actions do not count."""
 
     verb: str | list[str] | None = None
     role: str | None = None
-    """The role of what it was done to; likewise its name."""
+    """The role of its target element; `name` likewise."""
     name: _Text | None = None
     text: _Text | None = None
-    """What it typed, chose or said."""
+    """The text that it typed, chose or said."""
 
 
 class Predicate(pydantic.BaseModel):
-    """One of the predicates above."""
+    """A predicate, as the module's docstring lists them."""
 
     model_config = _STRICT
 
@@ -250,29 +248,29 @@ class Predicate(pydantic.BaseModel):
                 f"{len(self.model_fields_set)}. Put several into all: [...]"
             )
         if self.depth > _MAX_DEPTH:
-            raise ValueError(f"more than {_MAX_DEPTH} predicates inside each other")
+            raise ValueError(f"predicates are nested more than {_MAX_DEPTH} deep")
         return self
 
     @property
     def kind(self) -> str:
-        """The name of the one field that it has."""
+        """The name of the one field that is set."""
         (name,) = self.model_fields_set
         return name
 
     @property
     def inner(self) -> tuple[Predicate, ...]:
-        """The predicates right inside it."""
+        """The predicates directly inside it."""
         if only := self.not_ or self.before:
             return (only,)
         return tuple(self.all_of or self.any_of or ())
 
     @property
     def depth(self) -> int:
-        """How many predicates are inside each other, itself counted."""
+        """The nesting depth, itself included."""
         return 1 + max((predicate.depth for predicate in self.inner), default=0)
 
     def texts(self) -> Iterator[tuple[str, str]]:
-        """Yield every text in it, with the key that has it."""
+        """Yield every text in it, with its key."""
         for predicate in self.inner:
             yield from predicate.texts()
         if not self.inner:
@@ -290,15 +288,15 @@ def _texts(key: str, value: Any) -> Iterator[tuple[str, str]]:
             yield from _texts(key, item)
 
 
-# What is wrong with rules that were written as data, in words that say what may stand there.
+# Error messages for malformed rules, which say what is allowed.
 
 
 def told(error: pydantic.ValidationError, model: type[pydantic.BaseModel]) -> list[str]:
-    """Return a line for each mistake: its place, what is wrong, and the keys that are known there.
+    """Return one line per mistake: its place, what is wrong, and the allowed keys.
 
     Args:
-        error: Of a list of `model`.
-        model: What each item of the list is.
+        error: The error from validating a list of `model`.
+        model: The model of the list's items.
     """
     return [
         f"{'.'.join(map(str, problem['loc'])) or 'rules'}: {_said(problem, model)}"
@@ -339,7 +337,7 @@ def _keys(model: type[pydantic.BaseModel] | None) -> list[str]:
 def _model_at(
     place: Sequence[int | str], model: type[pydantic.BaseModel]
 ) -> type[pydantic.BaseModel] | None:
-    """Return what is expected at a place; None if that is no mapping with keys of its own."""
+    """Return the model expected at a place; None if it is not a mapping with fixed keys."""
     found: type[pydantic.BaseModel] | None = model
     for part in place:
         if isinstance(part, int) or found is None:

@@ -1,8 +1,8 @@
-"""How good a judge is: its verdicts beside labels.
+"""Judge quality: a judge's verdicts compared with labels.
 
-A verdict is SUCCESS, FAILURE or BLOCKED. Where a judge gives none (JUDGE_ERROR, UNKNOWN) it is
-neither right nor wrong: that lowers its coverage and recall, not its agreement, and is never
-counted as a failure that it would have found.
+A verdict is SUCCESS, FAILURE or BLOCKED. A judge that gives none (JUDGE_ERROR, UNKNOWN) is neither
+right nor wrong: this lowers coverage and recall, not agreement, and never counts as a FAILURE
+verdict.
 """
 
 from __future__ import annotations
@@ -42,18 +42,16 @@ __all__ = [
     "write_labels",
 ]
 
-# Labels: what episodes are known to be worth, so that judges can be measured by it.
-#
-# A labels file has a JSON object a line::
+# Labels: the known outcomes of episodes, against which judges are measured.
+# A labels file has one JSON object per line::
 #
 #     {"episode_id": "20261120T130405-9f86d081884c7d65", "outcome": "success", "source": "anna"}
-#
-# `outcome` is `success`, `failure` or `blocked`, and `source` says who or what knows it. A file
-# with bad lines is refused as a whole: a judge that is measured by a part of the labels would be
-# taken for one that was measured by all of them.
+# `outcome` is `success`, `failure` or `blocked`, and `source` names where it comes from. A file
+# with any bad line is refused: a judge measured on some of the labels could be mistaken for one
+# measured on all of them.
 
 LABELS = (Outcome.SUCCESS, Outcome.FAILURE, Outcome.BLOCKED)
-"""The outcomes that a label can have: what is true of an episode, whoever judges it."""
+"""The outcomes that a label can have."""
 
 _BY_NAME = {outcome.name.lower(): outcome for outcome in LABELS}
 _FIELDS = ("episode_id", "outcome", "source")
@@ -63,29 +61,31 @@ _MAX_LINE = 2**16
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Label:
-    """What one episode is known to be worth."""
+    """The known outcome of one episode."""
 
     episode_id: str
     outcome: Outcome
     """One of `LABELS`."""
     source: str = ""
-    """Who or what knows it: `environment`, `corruption/cut`, a person's name, ..."""
+    """Where it comes from: `environment`, `corruption/cut`, a person's name, ..."""
 
     def __post_init__(self) -> None:
         if not is_episode_id(self.episode_id):
-            raise errors.InvalidEpisodeIdError(f"{self.episode_id!r:.200} is no episode's id.")
+            raise errors.InvalidEpisodeIdError(
+                f"{self.episode_id!r:.200} is not a valid episode id."
+            )
         if self.outcome not in LABELS:
             raise errors.InvalidInputError(
-                f"A label is one of {', '.join(_BY_NAME)}; got {self.outcome!r}."
+                f"The label is {self.outcome!r}; expected one of {', '.join(_BY_NAME)}."
             )
 
 
 def labels_of_dataset(dataset: Dataset) -> dict[str, Label]:
-    """Return the outcomes that a dataset's episodes were recorded with, as labels.
+    """Return the recorded outcomes of a dataset's episodes as labels.
 
-    Episodes with another outcome than those of `LABELS` have none: nothing is known of them. The
-    outcome of an episode that was judged is its last judge's, so this is for what was recorded
-    where the environment knows: MiniWoB++, the fixture site, a benchmark.
+    Episodes whose outcome is not in `LABELS` get no label. A judged episode has its last judge's
+    outcome, so use this for datasets whose environment knows the outcome: MiniWoB++, the fixture
+    site, a benchmark.
     """
     return {
         summary.episode_id: Label(summary.episode_id, summary.outcome, "dataset")
@@ -97,14 +97,14 @@ def labels_of_dataset(dataset: Dataset) -> dict[str, Label]:
 def read_labels(
     place: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
 ) -> dict[str, Label]:
-    """Return the labels of a file, by episode, in its order.
+    """Return the labels of a file by episode id, in the file's order.
 
     Args:
-        place: A `.jsonl` file: its path, or its URL in a bucket.
-        storage_options: For a bucket, as `webtraj.store.open_storage` takes them.
+        place: The path of a `.jsonl` file, or its URL in a bucket.
+        storage_options: Options for a bucket, as `webtraj.store.open_storage` takes them.
 
     Raises:
-        InvalidInputError: There is no such file, or lines of it are wrong.
+        InvalidInputError: The file does not exist, or has bad lines.
         StorageError: The bucket cannot be read.
     """
     name = os.fspath(place)
@@ -117,8 +117,8 @@ def read_labels(
                 label = _label_of(line)
                 if label.episode_id in lines:
                     raise errors.InvalidInputError(
-                        f"{label.episode_id!r} has a label already, in line "
-                        f"{lines[label.episode_id]}; expected one for each episode"
+                        f"{label.episode_id!r} already has a label, in line "
+                        f"{lines[label.episode_id]}; expected one per episode"
                     )
             except errors.InvalidInputError as error:
                 problems.append(f"line {number}: {error}")
@@ -129,24 +129,24 @@ def read_labels(
     if problems:
         more = " (there may be more)" if len(problems) == _MAX_PROBLEMS else ""
         raise errors.InvalidInputError(
-            f"{name!r} has bad lines{more}:\n  " + "\n  ".join(problems) + "\nMend or remove them."
+            f"{name!r} has bad lines{more}:\n  " + "\n  ".join(problems) + "\nFix or remove them."
         )
     return labels
 
 
 def write_labels(path: str | os.PathLike[str], labels: Iterable[Label]) -> int:
-    """Write a labels file, whole or not at all, in the order of the ids; returns their number.
+    """Write a labels file atomically, sorted by id, and return the number of labels.
 
     Raises:
         InvalidInputError: An episode has two labels.
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     ordered = sorted(labels, key=lambda label: label.episode_id)
     for one, other in itertools.pairwise(ordered):
         if one.episode_id == other.episode_id:
             raise errors.InvalidInputError(
                 f"The episode {one.episode_id!r} has two labels: {one.outcome.name.lower()} and "
-                f"{other.outcome.name.lower()}. Give one."
+                f"{other.outcome.name.lower()}. Give only one."
             )
     rows = (
         {
@@ -173,40 +173,40 @@ def _label_of(line: bytes) -> Label:
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise errors.InvalidInputError(f"no JSON: {error}") from None
+        raise errors.InvalidInputError(f"invalid JSON: {error}") from None
     if not isinstance(row, dict) or not row.keys() >= {"episode_id", "outcome"}:
         raise errors.InvalidInputError(
             'expected an object such as {"episode_id": "...", "outcome": "success"}'
         )
     if unknown := sorted(row.keys() - set(_FIELDS)):
         raise errors.InvalidInputError(
-            f"{unknown[0]!r:.60} is no field of a label; expected {', '.join(_FIELDS)}"
+            f"unknown field {unknown[0]!r:.60}; expected {', '.join(_FIELDS)}"
         )
     outcome, source = row["outcome"], row.get("source", "")
     if not isinstance(outcome, str) or outcome not in _BY_NAME:
         raise errors.InvalidInputError(
-            f"outcome is one of {', '.join(_BY_NAME)}; got {outcome!r:.60}"
+            f"outcome is {outcome!r:.60}; expected one of {', '.join(_BY_NAME)}"
         )
     if not isinstance(source, str) or not isinstance(row["episode_id"], str):
-        raise errors.InvalidInputError("episode_id and source are text")
+        raise errors.InvalidInputError("episode_id and source must be text")
     return Label(row["episode_id"], _BY_NAME[outcome], source)
 
 
 VERDICT_COLUMNS = (*LABELS, Outcome.JUDGE_ERROR, Outcome.UNKNOWN)
-"""What a judge can say, in the order of tables."""
+"""The columns of tables: what a judge can say."""
 
 _MAX_DISAGREEMENTS = 100
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Confusion:
-    """How often each label met each verdict, and what follows from that."""
+    """Counts of verdicts by label, and the rates that follow from them."""
 
     counts: Mapping[tuple[Outcome, Outcome], int]
-    """The number of episodes, by label and verdict."""
+    """The number of episodes by label and verdict."""
 
     def count(self, *, label: Outcome | None = None, verdict: Outcome | None = None) -> int:
-        """Return how many episodes have a label, a verdict, or both."""
+        """Return the number of episodes with a label, a verdict, or both."""
         return sum(
             number
             for (one, other), number in self.counts.items()
@@ -215,39 +215,39 @@ class Confusion:
 
     @property
     def judged(self) -> int:
-        """How many episodes were judged."""
+        """The number of judged episodes."""
         return self.count()
 
     @property
     def given(self) -> int:
-        """On how many of them there was a verdict."""
+        """The number of episodes with a verdict."""
         return sum(self.count(verdict=verdict) for verdict in LABELS)
 
     @property
     def coverage(self) -> Rate:
-        """The share of episodes on which there was a verdict."""
+        """The share of episodes with a verdict."""
         return Rate(self.given, self.judged)
 
     @property
     def agreement(self) -> Rate:
-        """The share of verdicts that are the label."""
+        """The share of verdicts that match the label."""
         return Rate(sum(self.counts.get((label, label), 0) for label in LABELS), self.given)
 
     @property
     def precision(self) -> Rate:
-        """Of those that it calls a success, the share that is one."""
+        """The share of SUCCESS verdicts whose label is success."""
         success = Outcome.SUCCESS
         return Rate(self.counts.get((success, success), 0), self.count(verdict=success))
 
     @property
     def recall(self) -> Rate:
-        """Of the successes, the share that it calls one; those without a verdict are not found."""
+        """The share of labelled successes with a SUCCESS verdict; no verdict counts as a miss."""
         success = Outcome.SUCCESS
         return Rate(self.counts.get((success, success), 0), self.count(label=success))
 
     @property
     def f1(self) -> float | None:
-        """The harmonic mean of precision and recall; None where one of them is of nothing."""
+        """The harmonic mean of precision and recall; None if either is undefined."""
         called = self.count(verdict=Outcome.SUCCESS)
         successes = self.count(label=Outcome.SUCCESS)
         if not called or not successes:
@@ -258,7 +258,7 @@ class Confusion:
     def kappa(self) -> float | None:
         """Cohen's kappa over the verdicts given: 1 is full agreement, 0 what chance would give.
 
-        None where it is not defined: without verdicts, or where labels and verdicts are all one.
+        None if undefined: there are no verdicts, or all labels and verdicts are the same.
         """
         total = self.given
         if not total:
@@ -273,13 +273,13 @@ class Confusion:
         return (agreed - expected) / (1 - expected)
 
     def rows(self) -> Iterator[tuple[Outcome, list[int]]]:
-        """Yield for each label that occurs how often it met each of `VERDICT_COLUMNS`."""
+        """Yield each label that occurs, with its count for each of `VERDICT_COLUMNS`."""
         for label in LABELS:
             if self.count(label=label):
                 yield label, [self.counts.get((label, verdict), 0) for verdict in VERDICT_COLUMNS]
 
     def to_data(self) -> dict[str, Any]:
-        """Return it as JSON data, with what follows from the counts."""
+        """Return the counts and rates as JSON data."""
         return {
             "judged": self.judged,
             **{
@@ -300,7 +300,7 @@ class Confusion:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Disagreement:
-    """An episode on which the judge did not say what the label says."""
+    """An episode on which the judge and the label disagree."""
 
     episode_id: str
     task: str
@@ -321,7 +321,7 @@ class Disagreement:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class QualityReport:
-    """What came of an evaluation. Every label is in `overall` or in one of the three lists."""
+    """The result of an evaluation. Every label is in `overall` or in one of the three lists."""
 
     judge: str
     """The judge's name."""
@@ -329,15 +329,15 @@ class QualityReport:
     """Its version."""
     overall: Confusion
     by_task: Mapping[str, Confusion]
-    """The same by task, in the alphabet's order."""
+    """The same by task, in alphabetical order."""
     disagreements: tuple[Disagreement, ...]
-    """The first episodes, a hundred at most, that it has no verdict or another one on."""
+    """The first hundred episodes with a wrong verdict or none."""
     missing: tuple[str, ...] = ()
-    """The labelled episodes that the dataset does not have."""
+    """The labelled episodes missing from the dataset."""
     unjudgeable: tuple[str, ...] = ()
-    """The labelled episodes that did not end by themselves, so that no judge is asked."""
+    """The labelled episodes that did not end by themselves and so were not judged."""
     unreadable: tuple[str, ...] = ()
-    """The labelled episodes that could not be read; `webtraj verify` says why."""
+    """The labelled episodes that could not be read; `webtraj verify` shows why."""
 
     def to_data(self) -> dict[str, Any]:
         """Return it as JSON data."""
@@ -361,21 +361,20 @@ async def evaluate(
     parallel: int = 8,
     judged: Callable[[Label, Judgement], None] | None = None,
 ) -> QualityReport:
-    """Has a judge judge the labelled episodes of a dataset, and compares.
+    """Judge the labelled episodes of a dataset and compare the verdicts with the labels.
 
-    Nothing is written. The judge sees the episodes as they are recorded, their outcome and earlier
-    judgements included: a judge that goes by those is measured only by labels from elsewhere.
+    Nothing is written. The judge sees the episodes as recorded, including their outcome and earlier
+    judgements: if it uses those, the labels must come from elsewhere.
 
     Args:
         judge: The judge.
         dataset: The dataset; its other episodes are not read.
-        labels: What is known of its episodes, by their id (`webtraj.judging.labels`).
-        parallel: How many episodes are judged at a time.
-        judged: Is told of each judgement, in whatever order they come.
+        labels: The labels of its episodes, by episode id.
+        parallel: The number of episodes to judge at once.
+        judged: A callback for each judgement, in completion order.
 
     Raises:
-        InvalidInputError: The judge is set up so that it can judge nothing, or no episode has a
-            label.
+        InvalidInputError: The judge is misconfigured, or no episode has a label.
     """
     if not labels:
         raise errors.InvalidInputError(
@@ -383,7 +382,7 @@ async def evaluate(
             "episodes were recorded with their outcome."
         )
     if parallel < 1:
-        raise errors.InvalidInputError(f"parallel is 1 or more; got {parallel}.")
+        raise errors.InvalidInputError(f"parallel is {parallel}; expected at least 1.")
     run = _Run(judge, dataset, judged or (lambda label, judgement: None))
     known = [summary.episode_id for summary in dataset.summaries if summary.episode_id in labels]
     if not known:

@@ -1,26 +1,26 @@
-"""The judge that goes by rules: what must hold at the end of an episode, written down as data.
+"""The rule judge: it checks the end of an episode against rules written as data.
 
 A rules file, YAML or JSON (predicates: `webtraj.judging.predicates`)::
 
     rules:
-      - tasks: fixture/log-in              # a task's name or several; * stands for any characters
+      - tasks: fixture/log-in              # one or more task names; * matches any characters
         goal: Log in as "{user}" with the password "{password}".
         success:
           all:
             - {element: {role: button, name: Log out}}
             - {text: {contains: "{user}"}}
 
-The first rule whose `tasks` fit an episode judges it. `goal` says which words of the goal differ
-from episode to episode; their names may stand in the texts of predicates, regexes excepted.
+The first rule whose `tasks` match an episode judges it. `goal` names the words of the goal that
+differ between episodes; the names may be used in the texts of predicates, except in regexes.
 
 * `blocked` is true: BLOCKED.
-* Otherwise `success` is true: SUCCESS, and not: FAILURE. With `failure`, one of the two must be
-  true, or it is a JUDGE_ERROR.
-* What is not known (a channel was not observed, the goal is another than the rule's) is a
-  JUDGE_ERROR that says what is missing, unless the rest decides without it.
-* No rule fits: UNKNOWN.
+* Otherwise, `success` is true: SUCCESS; false: FAILURE. If the rule has `failure`, exactly one of
+  the two must be true; otherwise JUDGE_ERROR.
+* Something is unknown (a channel was not observed, the goal does not match the rule's): JUDGE_ERROR
+  with what is missing, unless the rest decides without it.
+* No rule matches: UNKNOWN.
 
-A task that brings a rule of its own, as its `metadata["rule"]`, is judged by that.
+A task with its own rule in `metadata["rule"]` is judged by that rule.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from webtraj.trajectory import EpisodeTrajectory, Judgement, Outcome
 
 __all__ = ["Rule", "RuleJudge", "make_rules", "read_data", "read_rules"]
 
-# Reading YAML and JSON files in which nothing is left to chance: no key twice, no aliases.
+# Strict reading of YAML and JSON: no duplicate keys, no aliases.
 
 
 def read_data(path: str | os.PathLike[str], *, what: str, max_size: int) -> Any:
@@ -53,21 +53,21 @@ def read_data(path: str | os.PathLike[str], *, what: str, max_size: int) -> Any:
 
     Args:
         path: The file.
-        what: What it should hold, for errors.
-        max_size: The most bytes that it may have.
+        what: The expected content, for error messages.
+        max_size: The maximum size in bytes.
 
     Raises:
-        InvalidInputError: It cannot be read, or a mapping in it has a key twice.
-        MissingDependencyError: It is YAML, and PyYAML is not installed.
+        InvalidInputError: The file cannot be read, or a mapping has a duplicate key.
+        MissingDependencyError: The file is YAML and PyYAML is not installed.
     """
     name = os.fspath(path)
     if not name.endswith((".json", ".yaml", ".yml")):
         raise errors.InvalidInputError(
-            f"{name!r} is no file of {what}; expected one that ends in .json, .yaml or .yml."
+            f"{name!r} is not a file of {what}; expected a name ending in .json, .yaml or .yml."
         )
     if not Path(name).is_file():
         raise errors.InvalidInputError(
-            f"There is no file {name!r} of {what}. Name one that ends in .json, .yaml or .yml."
+            f"No file of {what} at {name!r}; give a .json, .yaml or .yml file that exists."
         )
     try:
         with Path(name).open("rb") as file:
@@ -93,7 +93,7 @@ def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"a mapping has the key {twice!r:.80} twice")
+        raise ValueError(f"the key {twice!r:.80} is duplicated in a mapping")
     return made
 
 
@@ -108,7 +108,7 @@ def _of_yaml(text: str, name: str) -> Any:
     class StrictLoader(yaml.SafeLoader):  # type: ignore[misc]
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(yaml.AliasEvent):
-                raise ValueError("aliases are not taken; write it out")
+                raise ValueError("aliases are not supported; write the value out")
             return super().compose_node(parent, index)
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
@@ -130,14 +130,14 @@ _MAX_FILE = 4 * 2**20
 
 
 class Rule(pydantic.BaseModel):
-    """What must hold at the end of episodes of some tasks."""
+    """A rule: what must hold at the end of episodes of some tasks."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, strict=True)
 
     tasks: str | list[str] = "*"
-    """Names of tasks, or patterns: `miniwob/click-*`."""
+    """Task names or patterns: `miniwob/click-*`."""
     goal: str | None = None
-    """What their goals are like (see `webtraj.judging.predicates`); None for any goal."""
+    """The template of their goals (see `webtraj.judging.predicates`); None for any goal."""
     success: Predicate
     failure: Predicate | None = None
     blocked: Predicate | None = None
@@ -146,7 +146,7 @@ class Rule(pydantic.BaseModel):
     @classmethod
     def _some_task_fits(cls, value: str | list[str]) -> str | list[str]:
         if not value or (not isinstance(value, str) and not all(value)):
-            raise ValueError("no task fits; expected names or patterns, such as *")
+            raise ValueError("names no task; expected names or patterns, such as *")
         return value
 
     @pydantic.model_validator(mode="after")
@@ -159,25 +159,26 @@ class Rule(pydantic.BaseModel):
                 for name in predicates.names_in(text) if key != "matches" else ():
                     if name not in known:
                         raise ValueError(
-                            f"{{{name}}} is no name of the goal; it has "
+                            f"{{{name}}} is not a name in the goal; the goal has "
                             f"{', '.join(sorted(known)) or 'none'}"
                         )
         return self
 
     def fits(self, task: str) -> bool:
-        """Return whether the rule is for a task."""
+        """Return whether the rule applies to a task."""
         patterns = [self.tasks] if isinstance(self.tasks, str) else self.tasks
         return any(fnmatch.fnmatchcase(task, pattern) for pattern in patterns)
 
 
 class RuleJudge:
-    """Judges by rules.
+    """A judge that checks rules.
 
     Args:
-        rules: The rules, the first that fits a task goes; or a file of them, `.json` or `.yaml`.
+        rules: The rules, of which the first that matches a task applies; or a `.json` or `.yaml`
+            file of them.
 
     Raises:
-        InvalidInputError: The file cannot be read, or holds something else.
+        InvalidInputError: The file cannot be read, or does not contain rules.
     """
 
     def __init__(self, rules: Iterable[Rule] | str | os.PathLike[str] = ()) -> None:
@@ -200,7 +201,7 @@ class RuleJudge:
 
     async def judge(self, trajectory: EpisodeTrajectory) -> Judgement:
         """See `Judge.judge`."""
-        # In a thread, since regexes run in another process and may take seconds.
+        # In a thread: regexes run in another process and may take seconds.
         return await asyncio.to_thread(self._judge, trajectory)
 
     def _judge(self, trajectory: EpisodeTrajectory) -> Judgement:
@@ -252,12 +253,12 @@ class RuleJudge:
 
 
 def read_rules(path: str | os.PathLike[str]) -> tuple[Rule, ...]:
-    """Return the rules of a file. Nothing in it is run as code.
+    """Return the rules of a file. Nothing in it is executed.
 
     Raises:
-        InvalidInputError: There is no such file, or it does not hold rules; all that is wrong is
-            named by its place.
-        MissingDependencyError: It is YAML, and PyYAML is not installed.
+        InvalidInputError: The file does not exist or does not contain rules; the message lists each
+            mistake with its place.
+        MissingDependencyError: The file is YAML and PyYAML is not installed.
     """
     data = read_data(path, what="rules", max_size=_MAX_FILE)
     if not isinstance(data, dict) or data.keys() != {"rules"}:
@@ -270,13 +271,14 @@ def read_rules(path: str | os.PathLike[str]) -> tuple[Rule, ...]:
 
 
 def make_rules(data: Sequence[Any], where: str = "the rules") -> tuple[Rule, ...]:
-    """Return the rules that are written as data.
+    """Return the rules written as data.
 
     >>> make_rules([{"tasks": "a/*", "success": {"answer": "12"}}])[0].fits("a/b")
     True
 
     Raises:
-        InvalidInputError: They are none; the message names each mistake's place in `where`.
+        InvalidInputError: The data are not rules; the message lists each mistake's place in
+            `where`.
     """
     try:
         return tuple(_RULES.validate_python(data))
@@ -284,17 +286,17 @@ def make_rules(data: Sequence[Any], where: str = "the rules") -> tuple[Rule, ...
         problems = predicates.told(error, Rule)
         more = f"\n  and {len(problems) - _MAX_PROBLEMS} more" if len(problems) > 10 else ""
         raise errors.InvalidInputError(
-            f"{where} are no rules:\n  " + "\n  ".join(problems[:_MAX_PROBLEMS]) + more
+            f"{where} are not valid rules:\n  " + "\n  ".join(problems[:_MAX_PROBLEMS]) + more
         ) from None
     except RecursionError:
-        raise errors.InvalidInputError(f"{where} are no rules: too deep.") from None
+        raise errors.InvalidInputError(f"{where} are not valid rules: too deep.") from None
 
 
 _RULES = pydantic.TypeAdapter(Annotated[list[Rule], pydantic.Field(min_length=1)])
 
 
 def _decided(truths: Mapping[str, bool | None], problems: Sequence[str]) -> tuple[Outcome, str]:
-    """Return the verdict that follows from which of the three hold."""
+    """Return the verdict from which of `blocked`, `success` and `failure` hold."""
     blocked, success = truths.get("blocked", False), truths["success"]
     failure = truths.get("failure", None if success is None else not success)
     if blocked:

@@ -1,6 +1,6 @@
-"""Asking: one vote on one question, shown less where a model cannot take it all.
+"""Asking a model for votes on questions, with less evidence if it does not fit.
 
-What a vote is follows from its calls alone, so that stored ones give it again.
+A vote depends only on its calls, so stored calls give the same vote again.
 """
 
 from __future__ import annotations
@@ -42,15 +42,12 @@ __all__ = [
     "vote_of",
 ]
 
-# Verdicts: what a model's reply says, or why it says nothing.
-#
-# A verdict is one JSON object (`webtraj.structured_output`) of exactly two members, and nothing
-# else is one::
+# Parsing replies into verdicts.
+# A verdict is one JSON object (`webtraj.structured_output`) with exactly two members::
 #
 #     {"reasoning": "The page says that the order was placed.", "verdict": "success"}
-#
-# Other words, another case, members that are missing or surplus are broken. So is a reply whose
-# reasoning states another verdict than its verdict does.
+# A reply with other words, other letter case, or missing or extra members is broken. So is one
+# whose reasoning states a different verdict.
 
 UNCLEAR = "unclear"
 JUDGING_WORDS = ("success", "failure", UNCLEAR)
@@ -63,16 +60,16 @@ _STATED = re.compile(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a reply says."""
+    """A parsed reply."""
 
     word: str
-    """One of the words that were asked for."""
+    """One of the allowed words."""
     reasoning: str
-    """Why, in the model's words."""
+    """The model's reasoning."""
 
 
 def schema_of(words: Sequence[str]) -> dict[str, Any]:
-    """Return the JSON Schema of a verdict, of the keywords that every server knows."""
+    """Return the JSON Schema of a verdict, using only keywords that every server supports."""
     return {
         "type": "object",
         "properties": {
@@ -85,12 +82,12 @@ def schema_of(words: Sequence[str]) -> dict[str, Any]:
 
 
 def read_call(call: ModelCall, words: Sequence[str]) -> Reading[Verdict]:
-    """Read the verdict that a call brought."""
+    """Read the verdict from a call."""
     return _verdict_of(object_of(call), words)
 
 
 def read_reply(text: str, words: Sequence[str]) -> Reading[Verdict]:
-    """Read the verdict that a complete reply states.
+    """Read the verdict from a complete reply.
 
     >>> read_reply('{"reasoning": "It is there.", "verdict": "success"}', JUDGING_WORDS).value
     Verdict(word='success', reasoning='It is there.')
@@ -99,7 +96,7 @@ def read_reply(text: str, words: Sequence[str]) -> Reading[Verdict]:
 
     Args:
         text: The reply.
-        words: The verdicts that there are.
+        words: The allowed verdicts.
     """
     return _verdict_of(read_object(text), words)
 
@@ -129,24 +126,24 @@ def _contradicts(reasoning: str, verdict: str, words: Sequence[str]) -> bool:
 
 
 Compose = Callable[[Question, int], Sequence[Message]]
-"""Makes the conversation that asks a question, with what can be shown less halved so many times.
-An empty one if there is none."""
+"""A function that makes the conversation for a question, with evidence halved the given number of
+times; empty if there is none."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ask:
-    """A call that was made for a vote."""
+    """One call made for a vote."""
 
     call: ModelCall
     halved: int = 0
-    """How often what was shown had been halved."""
+    """How many times the evidence was halved."""
     unanswered: bool = False
-    """Whether its model was away or refused, so that there is no vote: the next time may be
-    another. A conversation that is too long is too long each time."""
+    """Whether there is no vote because the model was unavailable or refused, which a retry may
+    mend. A conversation that is too long does not count: it is too long each time."""
 
 
 def vote_of(calls: Sequence[ModelCall], words: Sequence[str]) -> Vote:
-    """Return the vote that calls have brought."""
+    """Return the vote that follows from its calls."""
     reason = "It was not asked."
     for call in calls:
         reading = read_call(call, words)
@@ -158,19 +155,20 @@ def vote_of(calls: Sequence[ModelCall], words: Sequence[str]) -> Vote:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Asker:
-    """Asks questions."""
+    """Asks models questions."""
 
     settings: JudgeSettings
     prompts: Prompts
     forms: structured_output.Forms
-    """What is known of the clients. Shared."""
+    """What has been learned about each client. Shared."""
 
     async def ask(
         self, client: ModelClient, question: Question, compose: Compose
     ) -> tuple[Ask, ...]:
-        """Ask for one vote; returns all calls that were made for it, the last one's last.
+        """Ask for one vote and return all calls made for it, in order.
 
-        A conversation that is too long for the model is asked again with half of it, a few times.
+        If the conversation is too long for the model, retry a few times, halving the evidence each
+        time.
         """
         words = self.prompts.words[question.prompt]
         asks: list[Ask] = []
@@ -178,7 +176,7 @@ class Asker:
         for halved in range(self.settings.halvings + 1):
             messages = compose(question, halved)
             if not messages or messages == shown:
-                continue  # This is no less than before.
+                continue  # Halving removed nothing.
             answer = await structured_output.ask(
                 client,
                 messages,
@@ -205,30 +203,29 @@ class Asker:
         )
 
 
-# The transcript: which of a judgement's calls was made for which vote on which question.
-#
-# It is stored in the findings, with an entry for each model call, in order. With the case, which
-# stands beside it, it is all that a verdict depends on.
+# The transcript maps each call of a judgement to its question and vote.
+# It is stored in the findings, with one entry per model call, in order. A verdict depends only on
+# the transcript and on the case, which is stored beside it.
 
 _ROLES: tuple[Role, ...] = ("system", "user", "assistant")
 
 
 @dataclasses.dataclass(slots=True)
 class Transcript:
-    """A transcript that is being made."""
+    """A transcript under construction."""
 
     calls: list[ModelCall] = dataclasses.field(default_factory=list)
-    """All calls, in the order of questions, votes and attempts."""
+    """All calls, ordered by question, vote and attempt."""
     entries: list[dict[str, Any]] = dataclasses.field(default_factory=list)
-    """Of each call: the question's key, the vote's number and the words that were asked for; and,
-    if what was shown had been halved, how often."""
+    """For each call: the question's key, the vote's number, the allowed words and, if the evidence
+    was halved, how many times."""
     unanswered: list[str] = dataclasses.field(default_factory=list)
-    """The keys of questions with a vote that was lost since its model was away or refused."""
+    """The keys of questions that lost a vote because a model was unavailable or refused."""
 
     def add(
         self, question: Question, words: Sequence[str], votes: Sequence[Sequence[Ask]]
     ) -> Answered:
-        """Add the calls of each vote on a question; returns what they say."""
+        """Add the calls of each vote on a question and return the answer."""
         for number, asks in enumerate(votes):
             self.calls += [ask.call for ask in asks]
             for ask in asks:
@@ -242,23 +239,23 @@ class Transcript:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Recorded:
-    """A transcript that was stored."""
+    """A stored transcript."""
 
     case: Case
-    """What was judged."""
+    """The judged case."""
     calls: Mapping[tuple[str, int], tuple[ModelCall, ...]]
     """The calls by question and vote."""
     words: Mapping[str, tuple[str, ...]]
-    """The words that each question asked for."""
+    """The allowed words of each question."""
     first: Mapping[tuple[str, int], ModelCall]
-    """The first call on each question by how often what was shown had been halved."""
+    """The first call on each question, by how many times the evidence was halved."""
 
     @classmethod
     def of(cls, judgement: Judgement) -> Self:
         """Return the transcript of a judgement.
 
         Raises:
-            InvalidInputError: It has none that can be read.
+            InvalidInputError: The judgement has no readable transcript.
         """
         calls: dict[tuple[str, int], tuple[ModelCall, ...]] = {}
         words: dict[str, tuple[str, ...]] = {}
@@ -279,27 +276,27 @@ class Recorded:
         return cls(case, calls, words, first)
 
     def answered(self, question: Question) -> Answered:
-        """Return the votes on a question. What is not on record was not asked."""
+        """Return the votes on a question. A question that is not on record was not asked."""
         words = self.words.get(question.key, ())
         votes = (self.calls.get((question.key, number), ()) for number in range(question.votes))
         return Answered(question, tuple(vote_of(calls, words) for calls in votes))
 
     def messages(self, question: Question, halved: int = 0) -> tuple[Message, ...]:
-        """Return the conversation that asked a question first; empty if none is on record.
+        """Return the conversation that first asked a question; empty if none is on record.
 
         Args:
             question: The question.
-            halved: How often what was shown had been halved.
+            halved: How many times the evidence was halved.
         """
         call = self.first.get((question.key, halved))
         return () if call is None else messages_of(call)
 
 
 def messages_of(call: ModelCall) -> tuple[Message, ...]:
-    """Return the conversation that a call recorded, in whichever provider's shape.
+    """Return the conversation recorded in a call, from any provider's format.
 
     Raises:
-        InvalidInputError: There is something else in it than texts and pictures.
+        InvalidInputError: It contains something other than text and pictures.
     """
     return tuple(map(_message, call.messages))
 

@@ -1,7 +1,7 @@
-"""A case: what there is to judge of one episode, without the evidence itself.
+"""Cases and questions: what to judge in one episode, without the evidence itself.
 
-A case says what can be asked; a question, one thing that is. Both are plain data and are stored
-with the judgement, so that the way from replies to the outcome can be gone again without a model.
+A case says what can be asked; a question is one thing to ask. Both are plain data stored with the
+judgement, so the outcome can be recomputed from the replies without a model.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from webtraj.agents.models.base import ModelClient
 
 __all__ = ["Answered", "Case", "JudgeSettings", "Question", "Routing", "STAGES", "Vote", "spread"]
 
-# How a model judge judges.
+# Settings.
 
 _AT_LEAST = {
     "max_screenshots": 1,
@@ -34,54 +34,56 @@ _AT_LEAST = {
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeSettings:
-    """How a model judge judges. Part of its version, but for the last two."""
+    """Settings of a model judge. All but the last two are part of its version."""
 
     max_screenshots: int = 20
-    """Pictures that a criterion is judged by, at most. The last one is always among them."""
+    """The most pictures shown per criterion. The last picture is always shown."""
     select_above: int = 8
-    """Of more pictures than this, the model is asked which ones matter; fewer are all shown."""
+    """With more pictures than this, the model is asked which ones matter; otherwise all are
+    shown."""
     check_blocked: bool = True
-    """Whether it is asked if the site kept the agent from its task."""
+    """Whether to ask if the site blocked the agent."""
     blocked_screenshots: int = 8
-    """Pictures that this is judged by, at most, spread over the episode."""
+    """The most pictures shown for that question, spread over the episode."""
     check_answer: bool = True
-    """Whether all that the final answer claims must be seen."""
+    """Whether the evidence must show everything that the final answer claims."""
     stop_at_failure: bool = True
-    """Whether the first criterion that fails ends the judging; else all are judged."""
+    """Whether judging stops at the first criterion that fails."""
     votes: int = 1
-    """How often each criterion is judged; more than half must agree. At temperature 0 the votes of
-    one model are much alike: give a temperature, or several models (`Routing`)."""
+    """Votes per criterion; more than half must agree. At temperature 0 one model's votes are nearly
+    identical: set a temperature, or use several models (`Routing`)."""
     retries: int = 2
-    """How often a broken reply is asked for again."""
+    """Retries after a broken reply."""
     halvings: int = 4
-    """How often what is shown is halved (pictures, page text, steps) if it is too much for the
-    model. Less and less is seen then, so more and more is unclear."""
+    """How many times the evidence (pictures, page text, steps) may be halved if it does not fit the
+    model. The less is shown, the more is unclear."""
     temperature: float | None = 0.0
-    """None leaves it to the server, for models that take none."""
+    """The sampling temperature; None uses the server's own, for models that do not take one."""
     max_tokens: int | None = 2048
-    """Tokens of a reply. One that does not fit is broken, and asked for again."""
+    """The most tokens in a reply. A longer reply is broken and is retried."""
     structured: bool = True
-    """Whether the server is asked to hold replies to the form of a verdict. One that refuses is
-    asked without."""
+    """Whether to request structured output. If the server refuses, the request is repeated without
+    it."""
     thoughts: bool = True
-    """Whether the judge sees what the agent thought at each step."""
+    """Whether to show the agent's thoughts."""
     page_characters: int = 20_000
-    """Characters of page text, at most: of the last page if it has no picture; of all pages
+    """The most characters of page text: for the last page if it has no picture, or for all pages
     together if there are no pictures at all."""
     step_characters: int = 400
-    """Characters of each thing that is said of a step, at most."""
+    """The most characters per detail of a step."""
     max_steps: int = 150
-    """Steps that are listed. Of more, some in the middle are left out."""
+    """The most steps listed. With more, steps in the middle are left out."""
     timeout: float | None = None
-    """Seconds for each call, retries of the client's included; None leaves it to the client."""
+    """Seconds per call, including the client's retries; None uses the client's own timeout."""
     max_concurrency: int = 8
-    """Calls under way at once for one episode. The client's own limit goes for all of them."""
+    """The most concurrent calls per episode. The client's own limit applies to all episodes
+    together."""
 
     def __post_init__(self) -> None:
         for name, least in _AT_LEAST.items():
             value = getattr(self, name)
             if value is not None and value < least:
-                raise errors.InvalidInputError(f"{name} is {value}; give {least} or more.")
+                raise errors.InvalidInputError(f"{name} is {value}; expected at least {least}.")
         if self.temperature is not None and not 0 <= self.temperature <= 2:
             raise errors.InvalidInputError(
                 f"temperature is {self.temperature}; give 0 to 2, or None for the server's own."
@@ -92,34 +94,35 @@ class JudgeSettings:
             )
 
     def to_data(self) -> dict[str, Any]:
-        """Return what verdicts depend on, as JSON data."""
+        """Return the settings that verdicts depend on, as JSON data."""
         data = dataclasses.asdict(self)
         del data["timeout"], data["max_concurrency"]
         return data
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Return settings that `to_data` made data of.
+        """Return settings from the result of `to_data`.
 
         Raises:
-            TypeError: It is not such data.
-            InvalidInputError: A value makes no sense.
+            TypeError: `data` is malformed.
+            InvalidInputError: A value is out of range.
         """
         return cls(**data)
 
 
-# Routing: which models are asked what.
+# Routing of questions to models.
 
 STAGES = ("screenshots", "blocked", "answer", "facts", "goal", "reference")
-"""What is asked about: which screenshots matter; whether the site blocked the agent; whether what
-the answer claims was seen; each fact; the goal, where there are no facts; the reference answer."""
+"""The kinds of questions: which screenshots matter; whether the site blocked the agent; whether the
+evidence shows what the answer claims; each fact; the goal, if there are no facts; the reference
+answer."""
 
 Clients = ModelClient | Sequence[ModelClient]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Routing:
-    """The models of each stage.
+    """The models that each stage asks.
 
     >>> from webtraj.agents.models import OpenAICompatibleClient
     >>> small = OpenAICompatibleClient("small", "http://127.0.0.1:8000/v1")
@@ -128,13 +131,13 @@ class Routing:
     'openai/small'
 
     Raises:
-        InvalidInputError: There is no such stage, or a stage has no model.
+        InvalidInputError: A stage is unknown or has no model.
     """
 
     default: Clients
-    """Asked where `stages` does not say. Of several, each gives its votes in turn."""
+    """The models for stages that `stages` does not name. With several, votes go to each in turn."""
     stages: Mapping[str, Clients] = dataclasses.field(default_factory=dict)
-    """The models of single stages, by the names in `STAGES`."""
+    """The models of individual stages, by the names in `STAGES`."""
 
     def __post_init__(self) -> None:
         unknown = sorted(set(self.stages) - set(STAGES))
@@ -150,7 +153,7 @@ class Routing:
                 )
 
     def of(self, stage: str) -> tuple[ModelClient, ...]:
-        """Return the models that a stage asks, the first vote's first."""
+        """Return the models that a stage asks, in the order of votes."""
         clients = self.stages.get(stage, self.default)
         return tuple(clients) if isinstance(clients, Sequence) else (clients,)
 
@@ -166,20 +169,20 @@ class Routing:
 
     @classmethod
     def to(cls, models: ModelClient | Routing) -> Routing:
-        """Return a routing as it is, and a client as the one for all stages."""
+        """Return a routing unchanged, or a routing that uses one client for all stages."""
         return models if isinstance(models, Routing) else cls(models)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What there is to judge of one episode."""
+    """What to judge in one episode."""
 
     settings: JudgeSettings
-    """How it is judged."""
+    """The judge's settings."""
     pictures: tuple[int, ...] = ()
-    """The indexes of the steps that have a picture, in order."""
+    """The indexes of the steps with a picture, in order."""
     facts: tuple[str, ...] = ()
-    """Each fact of the task, with what its group is about."""
+    """The facts of the task, each with its group's subject."""
     has_answer: bool = False
     """Whether the agent gave a final answer."""
     has_reference: bool = False
@@ -197,12 +200,12 @@ class Case:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """Return the case that `to_data` made data of.
+        """Return a case from the result of `to_data`.
 
         Raises:
-            TypeError: It is not such data.
-            KeyError: Likewise.
-            InvalidInputError: Likewise.
+            TypeError: `data` is malformed.
+            KeyError: Same.
+            InvalidInputError: Same.
         """
         return cls(
             settings=JudgeSettings.from_data(data["settings"]),
@@ -215,54 +218,54 @@ class Case:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One thing that is asked."""
+    """One question to ask."""
 
     key: str
     """Its name within the case: `screenshot/3`, `blocked`, `answer`, `fact/0`, ..."""
     stage: str
-    """The stage that it belongs to, as `Routing` names it."""
+    """Its stage, one of `STAGES`."""
     prompt: str
-    """The prompt that asks it."""
+    """The name of its prompt."""
     pictures: tuple[int, ...]
     """The indexes of the steps whose pictures are shown."""
     votes: int = 1
-    """How often it is asked."""
+    """The number of votes."""
     criterion: int | None = None
-    """Which fact it is about."""
+    """The index of the fact."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Vote:
-    """What came of asking once, retries included."""
+    """The result of asking once, with retries."""
 
     verdict: str = ""
-    """The word; empty if there is none."""
+    """The verdict; empty if there is none."""
     reason: str = ""
-    """Why, in the model's words; or why there is no verdict."""
+    """The model's reasoning, or why there is no verdict."""
     lost: bool = False
-    """Whether the model gave no reply at all, so that there is no use in asking it more."""
+    """Whether the model gave no reply at all, so asking it again is pointless."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answered:
-    """A question with its votes."""
+    """A question and its votes."""
 
     question: Question
     votes: tuple[Vote, ...]
 
     @property
     def verdict(self) -> str:
-        """The word that more than half of all votes say; empty if there is none.
+        """The verdict of more than half of all votes; empty if there is none.
 
-        Votes without a verdict count against every word: a tie, or too few that can be relied on,
-        decide nothing.
+        Votes without a verdict count against every word, so a tie or too few valid votes decide
+        nothing.
         """
         words = [vote.verdict for vote in self.votes]
         return next((word for word in words if word and 2 * words.count(word) > len(words)), "")
 
     @property
     def reason(self) -> str:
-        """Why: the first vote's words that has won. Without a winner, what the votes were."""
+        """The reasoning of the first winning vote; without a winner, the votes."""
         won = [vote.reason for vote in self.votes if vote.verdict == self.verdict]
         if self.verdict:
             return won[0]
@@ -275,7 +278,7 @@ class Answered:
 
 
 def spread(items: Sequence[int], most: int) -> tuple[int, ...]:
-    """Return at most so many items, evenly spread, the last always among them.
+    """Return at most `most` items, evenly spread and including the last.
 
     >>> spread(range(10), 4), spread([1, 2], 4), spread(range(10), 1)
     ((0, 3, 6, 9), (1, 2), (9,))

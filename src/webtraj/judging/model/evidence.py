@@ -1,8 +1,8 @@
-"""Evidence: what of an episode the judge is shown.
+"""The evidence that the judge sees.
 
-The task with its facts, the steps, the final answer, the screenshots; the text of pages where there
-are no pictures of them. Nothing of it says what the environment gave for it: rewards and the
-channel `info` are left out.
+It consists of the task with its facts, the steps, the final answer, the screenshots, and page text
+where there are no screenshots. The environment's verdict is hidden: rewards and the channel `info`
+are left out.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Composer", "Evidence", "action_text", "gather", "halved", "one_line", "step_list"]
 
-# An episode's steps in words: what was done, why, where that led, what went wrong.
+# An episode's steps as text: action, thought, result, error.
 
 
 def step_list(trajectory: EpisodeTrajectory, settings: JudgeSettings) -> str:
-    """Return a line for each step, with further lines below it; then how the episode ended."""
+    """Return the steps as text, with details below each, and how the episode ended."""
     told = ["\n".join(_told(step, settings)) for step in trajectory.steps]
     if (left_out := len(told) - settings.max_steps) > 0:
         first = (settings.max_steps + 1) // 2
@@ -40,7 +40,7 @@ def step_list(trajectory: EpisodeTrajectory, settings: JudgeSettings) -> str:
 
 
 def action_text(action: Any) -> str:
-    """Return an action as text, in whichever form it was recorded.
+    """Return an action as text, from any recorded form.
 
     >>> from webtraj.environments import actions
     >>> action_text(actions.Click("12")), action_text("scroll(0, 100)"), action_text(None)
@@ -63,7 +63,7 @@ def action_text(action: Any) -> str:
 
 
 def one_line(text: Any, longest: int) -> str:
-    """Return a text as one line of bounded length.
+    """Return a text as one line of at most `longest` characters.
 
     >>> one_line("a long  text", 8)
     'a long t...'
@@ -106,7 +106,7 @@ def _element(last: Mapping[str, Any], longest: int) -> str:
 
 
 def _text(value: Any, longest: int) -> str:
-    """Return a channel's text as one line; empty if it is none."""
+    """Return a channel's text as one line; empty if it is not text."""
     return one_line(value, longest) if isinstance(value, str) else ""
 
 
@@ -132,35 +132,35 @@ _LEAST_OF_A_PAGE = 200
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What of an episode the judge is shown."""
+    """The evidence about one episode."""
 
     goal: str = ""
-    """The task in words."""
+    """The goal of the task."""
     facts: tuple[str, ...] = ()
-    """Each fact that has to hold, with what its group is about."""
+    """The facts that must hold, each with its group's subject."""
     reference: str = ""
-    """The right answer, where there is one."""
+    """The reference answer; empty if there is none."""
     answer: str = ""
     """The agent's final answer; empty if it gave none."""
     steps: str = ""
-    """What was done, step by step."""
+    """The steps as text."""
     pages: Mapping[int, str] = dataclasses.field(default_factory=dict)
-    """The text of pages by the index of their step, as far as it is shown."""
+    """The page text that is shown, by step index."""
     pictures: Mapping[int, bytes] = dataclasses.field(default_factory=dict)
-    """The encoded pictures by the index of their step, in order."""
+    """The encoded pictures by step index, in order."""
     unreadable: tuple[int, ...] = ()
-    """The steps whose picture is in none of the formats that models take."""
+    """The steps whose picture is in a format that models do not take."""
     missing: str = ""
-    """What is missing so that it cannot be judged; empty if nothing is."""
+    """Why the episode cannot be judged; empty if it can."""
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All text of it."""
+        """All text in the evidence."""
         said = (self.goal, self.reference, self.answer, self.steps)
         return (*said, *self.facts, *self.pages.values())
 
     def case(self, settings: JudgeSettings) -> Case:
-        """Return what can be asked of it."""
+        """Return the case: what can be asked about it."""
         return Case(
             settings=settings,
             pictures=tuple(self.pictures),
@@ -171,7 +171,7 @@ class Evidence:
 
 
 def gather(trajectory: EpisodeTrajectory, settings: JudgeSettings) -> Evidence:
-    """Return what of an episode the judge is shown."""
+    """Return the evidence about an episode."""
     try:
         goal, facts, reference = _task(trajectory)
     except (TypeError, KeyError, AttributeError, ValueError) as error:
@@ -196,13 +196,13 @@ def gather(trajectory: EpisodeTrajectory, settings: JudgeSettings) -> Evidence:
 def halved(
     evidence: Evidence, trajectory: EpisodeTrajectory, settings: JudgeSettings, times: int
 ) -> Evidence:
-    """Return evidence with half of the text of pages and half of the steps, so many times.
+    """Return evidence with page text and steps halved a number of times.
 
     Args:
-        evidence: All of it.
-        trajectory: What it was gathered from.
-        settings: By which it was gathered.
-        times: How often it is halved; 0 for not at all.
+        evidence: The full evidence.
+        trajectory: The episode that it was gathered from.
+        settings: The settings that it was gathered with.
+        times: The number of halvings; 0 for none.
     """
     if times == 0:
         return evidence
@@ -228,7 +228,7 @@ def _missing(evidence: Evidence) -> str:
 
 
 def _task(trajectory: EpisodeTrajectory) -> tuple[str, tuple[str, ...], str]:
-    """Return the goal, facts and reference answer of the task on record; empty without one."""
+    """Return the goal, facts and reference answer of the recorded task; empty if there is none."""
     data = trajectory.info.metadata.get("task")
     if data is None:
         return "", (), ""
@@ -282,7 +282,7 @@ def _picture(step: StepRecord) -> bytes:
 def _pages(
     steps: Sequence[StepRecord], pictures: Mapping[int, bytes], budget: int
 ) -> dict[int, str]:
-    """Return the text of pages, the last one's first, as long as the budget lasts."""
+    """Return page text, last page first, until the budget is used up."""
     if not steps or steps[-1].index in pictures:
         return {}
     shown: dict[int, str] = {}
@@ -296,7 +296,7 @@ def _pages(
             budget -= len(shown[step.index])
             following = text
         if pictures and shown:
-            break  # The pictures tell the rest.
+            break  # Pictures show the rest.
     return dict(sorted(shown.items()))
 
 
@@ -305,10 +305,9 @@ def _page_text(step: StepRecord) -> str:
     return next((text for text in texts if isinstance(text, str) and text.strip()), "")
 
 
-# Composing: questions about evidence as conversations.
-#
-# The order serves the prefix caches of servers. The system message is the same for all episodes;
-# what follows, evidence and pictures, for all criteria of one; the question itself comes last.
+# Composing conversations from questions and evidence.
+# The order suits servers' prefix caches. The system message is the same for all episodes; evidence
+# and pictures are the same for all criteria of an episode; the question comes last.
 
 _LESS = "Of {of} screenshots there is room for {shown}; the others are left out."
 _NO_ANSWER = "The agent gave no final answer."
@@ -318,8 +317,8 @@ class Composer:
     """Composes the conversations about one episode.
 
     Args:
-        evidence: What is shown.
-        prompts: What the judge is told.
+        evidence: The evidence to show.
+        prompts: The judge's prompts.
     """
 
     def __init__(self, evidence: Evidence, prompts: Prompts) -> None:
@@ -335,7 +334,8 @@ class Composer:
 
         Args:
             question: The question.
-            halved: How often its pictures are halved, for models that cannot take all of them.
+            halved: The number of times to halve the pictures, for models that cannot take all of
+                them.
         """
         about = self._task if question.stage == "screenshots" else self._all
         parts: list[Part] = [Text(about)]
@@ -369,7 +369,7 @@ class Composer:
         return f"Screenshot {_when(index)}{', the last one' if last else ''}:"
 
     def _criterion(self, question: Question) -> str:
-        """Return the block under judgement."""
+        """Return the block to judge."""
         match question.prompt:
             case "fact":
                 assert question.criterion is not None

@@ -1,4 +1,4 @@
-"""The model judge: an episode goes in, models are asked about it, a judgement comes out."""
+"""The model judge, which asks models about an episode and returns a judgement."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from webtraj.trajectory import EpisodeTrajectory, Judgement, ModelCall, Outcome
 __all__ = ["ModelJudge", "Rerun", "replayed", "rerun", "rewarded"]
 
 _CODE_VERSION = "3"
-"""Changes with what the code of this package makes of evidence and replies."""
+"""Bump this when the handling of evidence or replies changes."""
 _NOT_JUDGEABLE = "The episode did not end by itself, so it says nothing of the agent."
 _REWARDS = {Outcome.SUCCESS: 1.0, Outcome.FAILURE: 0.0}
 
@@ -32,15 +32,16 @@ _REWARDS = {Outcome.SUCCESS: 1.0, Outcome.FAILURE: 0.0}
 class ModelJudge(AsyncClosing):
     """Judges episodes by asking models.
 
-    In this order it asks which screenshots matter, whether the site blocked the agent, whether what
-    the final answer claims was seen, whether each fact of the task holds (or its goal, where it has
-    no facts), and whether the answer is the reference answer. See `JudgeSettings` and `Routing`.
+    It asks, in this order: which screenshots matter; whether the site blocked the agent; whether
+    the evidence shows what the final answer claims; whether each fact of the task holds (or the
+    goal, if there are no facts); whether the answer matches the reference answer. See
+    `JudgeSettings` and `Routing`.
 
     Closing it closes its clients.
 
     Args:
-        models: The client of the model that is asked, or which are asked what.
-        settings: How it judges.
+        models: The client of the model to ask, or a routing of stages to clients.
+        settings: The settings.
         clock: The time, in seconds since the epoch.
     """
 
@@ -63,12 +64,12 @@ class ModelJudge(AsyncClosing):
 
     @property
     def name(self) -> str:
-        """What judgements call it."""
+        """The judge's name in its judgements."""
         return "model"
 
     @property
     def version(self) -> str:
-        """Of its code, prompts and settings; which models are asked is no part of it."""
+        """The version of its code, prompts and settings; the models are not part of it."""
         return self._version
 
     async def aclose(self) -> None:
@@ -77,10 +78,10 @@ class ModelJudge(AsyncClosing):
             await client.aclose()
 
     async def check(self) -> None:
-        """Ask each model for a word, so that a wrong key or address shows before any judging.
+        """Ask each model for one word, so that a wrong key or address shows before judging starts.
 
         Raises:
-            ModelRefusedError: A model's server does not take requests like these.
+            ModelRefusedError: A model's server rejects the request.
             ModelUnavailableError: A model's server does not answer.
         """
         hello = [Message.of("user", "Reply with the word: ready")]
@@ -89,7 +90,7 @@ class ModelJudge(AsyncClosing):
             await client.complete(hello, sampling, timeout=self.settings.timeout)
 
     async def judge(self, trajectory: EpisodeTrajectory) -> Judgement:
-        """Return its judgement of an episode. See `Judge`."""
+        """Return the judgement of an episode. See `Judge`."""
         if not is_judgeable(trajectory):
             return self._judgement(Examined(Outcome.JUDGE_ERROR, _NOT_JUDGEABLE, {}))
         evidence = gather(trajectory, self.settings)
@@ -112,9 +113,9 @@ class ModelJudge(AsyncClosing):
         """Return the judgement on a case.
 
         Args:
-            case: What there is to judge.
-            compose: Makes the conversation that asks a question.
-            evidence: What the case is about, for the findings.
+            case: The case to judge.
+            compose: A function that makes the conversation for a question.
+            evidence: The evidence of the case, for the findings.
         """
         asker = Asker(self.settings, self.prompts, self._forms)
         transcript = Transcript()
@@ -146,7 +147,7 @@ class ModelJudge(AsyncClosing):
     async def _ask(
         self, asker: Asker, questions: Sequence[Question], compose: Compose
     ) -> list[list[tuple[Ask, ...]]]:
-        """Return the calls of each vote on each question. All are asked at the same time."""
+        """Ask all questions concurrently and return the calls of each vote on each question."""
         jobs: list[Callable[[], Awaitable[tuple[Ask, ...]]]] = []
         votes = []
         for question in questions:
@@ -176,7 +177,7 @@ class ModelJudge(AsyncClosing):
 
 
 def rewarded(outcome: Outcome) -> float | None:
-    """Return the reward of an outcome; None for what is neither success nor failure."""
+    """Return the reward of an outcome; None if it is neither success nor failure."""
     return _REWARDS.get(outcome)
 
 
@@ -185,34 +186,34 @@ def _version(settings: JudgeSettings, prompts_sha256: str) -> str:
     return f"{_CODE_VERSION}-{hashlib.sha256(data).hexdigest()[:12]}"
 
 
-# Judging again: with a model, as it was asked before; without one, from what it replied then.
+# Judging again: by repeating the recorded requests, or from the recorded replies alone.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rerun:
-    """What came of asking again."""
+    """The result of asking again."""
 
     judgement: Judgement
     """The new judgement."""
     agrees: bool
-    """Whether its outcome is the recorded one's."""
+    """Whether the outcome is the same as the recorded one."""
     differences: tuple[tuple[str, str, str], ...] = ()
-    """The questions whose verdict is another now: their key, the verdict before, the one now.
-    Empty verdicts are none: the votes decided nothing, or it was not asked."""
+    """The questions whose verdict changed: key, old verdict, new verdict. An empty verdict means
+    that the votes decided nothing or that the question was not asked."""
 
 
 async def rerun(judgement: Judgement, models: ModelClient | Routing) -> Rerun:
-    """Ask models again what is on record, message for message and picture for picture.
+    """Ask models the recorded questions again, with exactly the same messages and pictures.
 
-    What was not asked then is not asked now: where a criterion that failed is met this time, those
-    after it have no question on record, and the outcome is JUDGE_ERROR.
+    Questions that were not asked then are not asked now: if a criterion that failed is met this
+    time, the criteria after it have no recorded question, and the outcome is JUDGE_ERROR.
 
     Args:
-        judgement: One by the model judge.
-        models: Who is asked. They are left open.
+        judgement: A judgement by the model judge.
+        models: The models to ask. They are not closed.
 
     Raises:
-        InvalidInputError: The judgement has no transcript that can be read.
+        InvalidInputError: The judgement has no readable transcript.
     """
     recorded = Recorded.of(judgement)
     judge = ModelJudge(models, settings=recorded.case.settings)
@@ -227,13 +228,13 @@ async def rerun(judgement: Judgement, models: ModelClient | Routing) -> Rerun:
 
 
 def replayed(judgement: Judgement) -> Judgement:
-    """Return the judgement as it follows from its stored replies. No model is asked.
+    """Recompute the judgement from its stored replies, without asking a model.
 
-    So `replayed(judgement) == judgement` shows that the transcript is complete, and that nothing
-    but the transcript has made the outcome.
+    `replayed(judgement) == judgement` shows that the transcript is complete and alone determines
+    the outcome.
 
     Raises:
-        InvalidInputError: The judgement has no transcript that can be read.
+        InvalidInputError: The judgement has no readable transcript.
     """
     recorded = Recorded.of(judgement)
     examination = examine(recorded.case)

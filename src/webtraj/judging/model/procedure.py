@@ -1,7 +1,7 @@
-"""The way from a case to its outcome, as a generator: questions come out, answers go in.
+"""The judging procedure as a generator: it yields questions and receives answers.
 
-It does no I/O and asks no model itself. So what a judge does, what asking again does, and what
-recomputing from a stored transcript does, is this one procedure.
+It does no I/O and asks no model itself, so judging, asking again and recomputing from a stored
+transcript all share it.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__ = [
     "screenshot_questions",
 ]
 
-# Whether the site kept the agent from its task, for good.
+# Whether the site blocked the agent for good.
 
 
 def blocked_questions(case: Case) -> tuple[Question, ...]:
-    """Return the one question, or none if the settings do not want it."""
+    """Return the question whether the site blocked the agent; empty if it is turned off."""
     if not case.settings.check_blocked:
         return ()
     return (
@@ -42,21 +42,20 @@ def blocked_questions(case: Case) -> tuple[Question, ...]:
     )
 
 
-# The criteria that make a success, in the order in which they are judged.
-#
-# 1. `answer`: what the final answer claims was seen, if there is an answer.
-# 2. `facts`: each fact of the task; `goal`, the task as a whole, if it has no facts.
-# 3. `reference`: the final answer says the same as the reference answer, if there is one.
+# The criteria of success, in the order of judging.
+# 1. `answer`: the evidence shows what the final answer claims, if there is an answer.
+# 2. `facts`: each fact of the task holds; without facts, `goal`: the task as a whole was done.
+# 3. `reference`: the final answer matches the reference answer, if there is one.
 
 NO_ANSWER = "The task has a reference answer, and the agent gave none."
-"""Why an episode fails without that a model is asked."""
+"""The reason when an episode fails without asking a model."""
 
 
 def criteria(case: Case, pictures: tuple[int, ...]) -> tuple[Question, ...]:
-    """Return what is asked, in order.
+    """Return the questions of the criteria, in order.
 
     Args:
-        case: What there is to judge.
+        case: The case to judge.
         pictures: The indexes of the steps whose pictures are shown.
     """
     votes = case.settings.votes
@@ -82,13 +81,12 @@ def criteria(case: Case, pictures: tuple[int, ...]) -> tuple[Question, ...]:
     return tuple(asked)
 
 
-# Which screenshots matter: the model is asked about each but the last.
-#
-# What fails here, fails towards more evidence: a picture whose reply is broken is kept.
+# Choosing the screenshots that matter. The model is asked about each but the last.
+# Failures here keep more evidence: a picture whose reply is broken is kept.
 
 
 def screenshot_questions(case: Case) -> tuple[Question, ...]:
-    """Return what there is to ask; nothing if there are few pictures anyway."""
+    """Return the questions about screenshots; empty if there are few pictures anyway."""
     if len(case.pictures) <= case.settings.select_above:
         return ()
     return tuple(
@@ -102,7 +100,7 @@ def screenshot_questions(case: Case) -> tuple[Question, ...]:
 def chosen(case: Case, answers: Sequence[Answered]) -> tuple[int, ...]:
     """Return the indexes of the steps whose pictures are shown, in order.
 
-    Of too many, the last ones.
+    If there are too many, keep the last ones.
     """
     skipped = {answer.question.pictures[0] for answer in answers if answer.verdict == "skip"}
     kept = tuple(index for index in case.pictures if index not in skipped)
@@ -111,16 +109,16 @@ def chosen(case: Case, answers: Sequence[Answered]) -> tuple[int, ...]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Examined:
-    """What came of a case."""
+    """The result of a case."""
 
     outcome: Outcome
     reason: str
     findings: dict[str, Any]
-    """What was found on the way, as JSON data."""
+    """Intermediate findings, as JSON data."""
 
 
 Examination = Generator[tuple[Question, ...], Sequence[Answered], Examined]
-"""Yields questions that may be asked at the same time; takes their answers, in order."""
+"""A generator of questions that may be asked concurrently; it receives their answers in order."""
 
 
 def examine(case: Case) -> Examination:
@@ -158,14 +156,14 @@ def examine(case: Case) -> Examination:
 
 
 def _is_end(answer: Answered) -> bool:
-    # What was not decided ends nothing, as long as models answer: a later criterion may still fail
-    # for certain.
+    # An undecided criterion does not stop the judging while models answer: a later one may still
+    # fail for certain.
     lost = not answer.verdict and any(vote.lost for vote in answer.votes)
     return answer.verdict == "failure" or lost
 
 
 def _ended_by(blocked_answer: Answered) -> tuple[Outcome, str] | None:
-    """Return the end of the examination, unless the site was open."""
+    """Return the outcome if the answer ends the examination; None if the site was open."""
     match blocked_answer.verdict:
         case "open":
             return None

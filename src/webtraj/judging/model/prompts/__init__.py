@@ -1,14 +1,14 @@
 """The judge's prompts: templates that ship with the package, by version.
 
-`system.txt` is the system message, the same for all questions. Each other file is the question that
-ends a conversation, after the evidence; its first line names the verdicts that there are::
+`system.txt` is the system message of all questions. Each other file is a question that follows the
+evidence; its first line lists the allowed verdicts::
 
     verdicts: success, failure, unclear
     ---
     Judge this fact and no other: ${criterion}
 
-What stands in a file of a version never changes once that is released: an improved prompt is a new
-version, and so a new version of the judge.
+Files of a released version never change: an improved prompt is a new version, and so a new version
+of the judge.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["LATEST", "QUESTIONS", "Prompts", "load_prompts"]
 
 LATEST = "v1"
 QUESTIONS = ("screenshot", "blocked", "answer", "fact", "goal", "reference")
-"""The questions, by file."""
+"""The questions, by file name."""
 
 _DIVIDER = "\n---\n"
 
@@ -34,24 +34,24 @@ class Prompts:
     """The prompts of one version."""
 
     version: str
-    """Their version, such as `v1`."""
+    """The version, such as `v1`."""
     sha256: str
     """The SHA-256 of all their files."""
     system: str
     """The system message."""
     again: str
-    """What is added where a broken reply is asked for again; `${broken}` is what was wrong."""
+    """The text added when retrying a broken reply; `${broken}` is what was wrong."""
     words: Mapping[str, tuple[str, ...]]
-    """The verdicts of each question."""
+    """The allowed verdicts of each question."""
     questions: Mapping[str, str]
-    """The template of each question; `${criterion}` is the block under judgement."""
+    """The template of each question; `${criterion}` is the block to judge."""
 
     def ask(self, question: str, criterion: str = "") -> str:
-        """Return a question in words."""
+        """Return the text of a question."""
         return Template(self.questions[question]).substitute(criterion=criterion)
 
     def ask_again(self, broken: str) -> str:
-        """Return what is added to a question whose reply was broken."""
+        """Return the text to add to a question whose reply was broken."""
         return Template(self.again).substitute(broken=broken)
 
 
