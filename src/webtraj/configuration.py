@@ -442,7 +442,7 @@ def _message(problem: Any) -> str:
     message = message.replace("Input should be", "must be", 1)
     given = problem.get("input")
     if problem["type"] == "missing":
-        return f"missing; give {_path(problem['loc'])}=..."
+        return f"missing; set {_path(problem['loc'])}=VALUE"
     if isinstance(given, Mapping):
         return message
     name = str(problem["loc"][-1]) if problem["loc"] else ""
